@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: demo test torch bytecode pythons check lint types fences docs package audit fuzz soak bench clean venv
+.PHONY: demo test torch bytecode pythons check lint types fences docs package audit fuzz soak bench clean venv messages
 
 venv: $(READY)
 
@@ -76,7 +76,7 @@ fuzz: $(READY)
 	@$(BIN)/python -m tests.fuzz --seconds "$(or $(SECONDS),60)" $(TARGETS)
 
 soak: $(READY)
-	@$(BIN)/python -m tests.soak --minutes "$(or $(MINUTES),30)"
+	@$(BIN)/python -m tests.full.soak --minutes "$(or $(MINUTES),30)"
 
 bench: $(READY)
 	@scripts/run-benchmarks $(BIN)/python $(ROWS)
@@ -84,3 +84,8 @@ bench: $(READY)
 clean:
 	rm -rf $(VENV) .venvs build dist logs site scripts/javascript/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The product's sentences as the tests see them; look at the difference before you commit it.
+messages: $(READY)
+	@rm -f tests/unit/*/messages.txt
+	@$(BIN)/python -m pytest -q tests/unit --approve

@@ -15,8 +15,8 @@ from benchmarks.figures import Figure
 from dbg_wire.codec import Output, encode, encode_data
 from dbg_wire.limits import KIB, MAX_DATA_BYTES, MIB
 from dbg_wire.messages import SessionInfo, Welcome
-from tests.broker.peers import STOPPED, registration
 from tests.support.broker import RunningBroker
+from tests.unit.broker.peers import STOPPED, registration
 
 AMOUNT, ROUNDS = 32 * MIB, 5
 

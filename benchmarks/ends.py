@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.messages import Greet, Message, Pulse, Seat, Sender, Welcome
 from dbg_wire.version import subprotocol
-from tests.broker.peers import attach, registration, trusting_context
 from tests.support.crowd import say
+from tests.unit.broker.peers import attach, registration, trusting_context
 
 TEXT, BINARY, PING, PONG = 1, 2, 9, 10
 FINAL = MASKED = 0x80

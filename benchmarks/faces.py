@@ -16,7 +16,7 @@ from benchmarks.looks import command_seconds, connected
 from benchmarks.pudb import compared
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answers, Greet, Question, Snapshot, Subscribe
-from tests.integration.test_mcp import agent, call
+from tests.e2e.test_mcp import agent, call
 from tests.support.forked import as_it_stands
 from tests.support.ide import ide
 from tests.support.ranks import start_ranks, wait_until_stopped

@@ -15,8 +15,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Probe, Pulse, Sender
 from dbg_wire.records.ranks import Place
-from tests.broker.peers import RUNNING, registration, trusting_context
 from tests.support.crowd import AT_ONCE, options, say
+from tests.unit.broker.peers import RUNNING, registration, trusting_context
 
 STACK = tuple(
     Place(

@@ -9,12 +9,12 @@ from dataclasses import replace
 from benchmarks.bench import MODES, PATIENCE, Bench, Row, Unmeasurable, apart, interleaved
 from benchmarks.ends import RelayTypist, TcpTypist, Terminal, Typist
 from benchmarks.figures import Figure, quantile
-from tests.broker.peers import registration
 from tests.support.broker import RunningBroker
 from tests.support.cluster import Brokers
 from tests.support.nats_servers import HAS_NATS, NatsServers
 from tests.support.processes import Child
 from tests.support.ranks import wait_until_states
+from tests.unit.broker.peers import registration
 
 ROUNDS, KEYS = 10, 200
 IDLE, STREAMS = 1000, 50

@@ -19,8 +19,8 @@ from benchmarks.bench import MODES, PATIENCE, Bench, Row, interleaved, last_docu
 from benchmarks.crowds import plain_relay
 from benchmarks.ends import CHUNK, request
 from benchmarks.figures import Figure
-from tests.broker.peers import trusting_context
 from tests.support.crowd import AT_ONCE, say
+from tests.unit.broker.peers import trusting_context
 
 COUNT, ROUNDS = 1000, 5
 

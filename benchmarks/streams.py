@@ -12,8 +12,8 @@ import time
 
 from benchmarks.ends import CHUNK, PULSE, Terminal, is_probe, rank_end
 from dbg_wire.codec import Output, encode_data
-from tests.broker.peers import registration
 from tests.support.crowd import say
+from tests.unit.broker.peers import registration
 
 EACH_SECOND = 50
 DRAWING = b"\x1b[12;40H\x1b[0;97;46mloss: 0.25  " * 36

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.approved import ApprovalFile, package_folder
 from tests.support.environment import clean_environment, is_foreign
 from tests.support.forked import end_fork_servers
 from tests.support.netns import two_hosts
@@ -26,6 +27,7 @@ from tests.support.processes import TAIL, Processes
 from tests.support.signals import pass_no_ignored_signals
 from tests.support.slurm import slurm, slurm_cluster
 from tests.support.terminal import Terminal
+from tests.support.tiers import Watch, cpu_seconds, over_budget, refuse_starting_fixtures, tier_of
 
 # Set also where the environment forbids bytecode: without it each worker rewrites the asserts of all tests (7 s), and
 # each process that a test starts compiles the packages.
@@ -42,7 +44,10 @@ settings.register_profile("few", settings.get_profile("dbg"), max_examples=20)
 LOGS = Path(__file__).parents[1] / "logs"
 
 HOME = pytest.StashKey[Path]()
+WATCH = pytest.StashKey[Watch]()
+APPROVALS = pytest.StashKey[dict[Path, ApprovalFile]]()
 LOG_FOLDER = pytest.StashKey[Path]()
+CPU_BEFORE = pytest.StashKey[float]()
 FAILED = pytest.StashKey[bool]()
 STDERR = pytest.StashKey[int]()
 TALLY = pytest.StashKey[str]()
@@ -57,12 +62,15 @@ GRACE_SECONDS = 30.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="count a skipped test as failed")
+    parser.addoption("--approve", action="store_true", help="rewrite the approval files instead of comparing")
     parser.addoption("--logs", type=Path, default=LOGS, help="folder for the logs of failed tests (default: logs/)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process a clean environment, before any module of ours is imported."""
     pass_no_ignored_signals()
+    config.stash[WATCH] = Watch()
+    config.stash[APPROVALS] = {}
     home = Path(tempfile.mkdtemp(prefix="dbg-test-home-"))
     config.stash[HOME] = home
     # A copy: pytest redirects descriptor 2 while a test runs.
@@ -99,6 +107,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove this process's home, and end what forks our commands."""
     end_fork_servers()
+    if config.getoption("approve"):
+        for file in config.stash[APPROVALS].values():
+            file.write()
     shutil.rmtree(config.stash[HOME], ignore_errors=True)
     os.close(config.stash[STDERR])
 
@@ -112,17 +123,23 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """
     marker = item.get_closest_marker("timeout")
     timeout = float(marker.args[0] if marker else item.config.getini("timeout") or 0)
+    tier = tier_of(item.path)
+    watch = item.config.stash[WATCH]
+    watch.noted = [] if tier is not None and not tier.starts_processes else None
+    item.stash[CPU_BEFORE] = cpu_seconds()
     if timeout > 0:
         faulthandler.dump_traceback_later(timeout + GRACE_SECONDS, exit=True, file=item.config.stash[STDERR])
     try:
         return (yield)
     finally:
+        watch.noted = None
         faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist's own hook, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of one emulated cluster in one worker: each worker would start its own."""
+    refuse_starting_fixtures(items)
     for item in items:
         if "slurm_cluster" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("slurm"))
@@ -144,9 +161,14 @@ def pytest_make_collect_report(
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the logs of a failed test's processes in its report, and remove those of a passed one."""
     report = yield
-    if report.skipped and not hasattr(report, "wasxfail") and item.config.getoption("no_skips"):
+    tier = tier_of(item.path)
+    no_skips = item.config.getoption("no_skips") or (tier is not None and not tier.may_skip)
+    if report.skipped and not hasattr(report, "wasxfail") and no_skips:
         report.outcome = "failed"
-        report.longrepr = f"skipped under --no-skips: {reason_of(report.longrepr)}"
+        report.longrepr = f"skipped where no test may be: {reason_of(report.longrepr)}"
+    if report.passed and (fault := fault_of(item, report.when)):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} {fault}"
     folder = item.stash.get(LOG_FOLDER, None)
     if report.failed:
         item.stash[FAILED] = True
@@ -154,6 +176,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     elif report.when == "teardown" and folder is not None and not item.stash.get(FAILED, False):
         shutil.rmtree(folder, ignore_errors=True)
     return report
+
+
+def fault_of(item: pytest.Item, when: str) -> str | None:
+    """Return why a test that has passed does not fit its tier, or None."""
+    tier = tier_of(item.path)
+    if tier is None:
+        return None
+    if noted := item.config.stash[WATCH].noted:
+        found, noted[:] = noted[0], []
+        return f"is a unit test and {found}: move it to tests/smoke, tests/e2e or tests/full"
+    return over_budget(tier, cpu_seconds() - item.stash[CPU_BEFORE]) if when == "teardown" else None
 
 
 def reason_of(longrepr: object) -> object:
@@ -204,3 +237,27 @@ def open_terminal(processes: Processes) -> Iterator[OpenTerminal]:
     yield open_one
     for terminal in opened:
         terminal.end()
+
+
+Approved = Callable[..., None]
+
+
+@pytest.fixture
+def approved(request: pytest.FixtureRequest) -> Approved:
+    """A function that compares a text with its section in the package's ``messages.txt``.
+
+    The section has the name of the test, and behind it a name that the test may give.
+    """
+    files = request.config.stash[APPROVALS]
+    path = package_folder(request.path, Path(__file__).parent) / "messages.txt"
+    file = files.setdefault(path, ApprovalFile(path))
+    test = f"{request.path.stem.removeprefix('test_')}: {request.node.name.removeprefix('test_')}"
+
+    def compare(text: str, name: str = "") -> None:
+        section = f"{test} {name}".rstrip()
+        if request.config.getoption("approve"):
+            file.sections[section] = text
+        known = file.sections.get(section)
+        assert text == known, f"section {section!r} of {path} differs; `make messages` rewrites it"
+
+    return compare

@@ -48,9 +48,9 @@ from dbg_wire.messages import Audience
 from dbg_wire.records.audit import Entry, What, decode_entry
 from dbg_wire.records.ranks import SeatCounts, rank_document
 from dbg_wire.records.record import encode_record
-from tests.broker.hub.cluster.brokers import presence
-from tests.broker.peers import registration
 from tests.fuzz.target import Target, pieces_of, whole
+from tests.unit.broker.hub.cluster.brokers import presence
+from tests.unit.broker.peers import registration
 
 C = TypeVar("C", bound=ClassicSession)
 

@@ -19,10 +19,10 @@ from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.records.record import decode_record, encode_record
 from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
-from tests.client.dumps.test_report_file import written
-from tests.client.hang.test_case import LOOK
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 from tests.support.recorded import dump, pickled, raw
+from tests.unit.client.dumps.test_report_file import written
+from tests.unit.client.hang.test_case import LOOK
 
 ANSWERED = re.compile(
     rb"\x05|\x1bZ|\x1bc|\x1bP|\x1b_|\x1b\^|\x1bX|\x1b\](?!8;)|\x1b\[[0-9;]*[cnxti]|\x1b\[[>=][0-9;]*c|\xc2[\x80-\x9f]"

@@ -21,11 +21,11 @@ from dbg_wire.targets.grammar import parse_target
 from dbg_wire.targets.host_pattern import parse_host
 from dbg_wire.targets.rank_set import parse_ranks
 from dbg_wire.targets.selection import select
-from tests.broker.peers import STOPPED, registration
 from tests.fuzz.target import Target, text_of
 from tests.support.rank_infos import rank
 from tests.support.ras_replies import TEXT, missing, reply
 from tests.support.ras_replies import rank as ras_rank
+from tests.unit.broker.peers import STOPPED, registration
 
 RANKS = [
     *(rank(f"g{number // 2}:{number}", local=number % 2) for number in range(4)),

@@ -26,7 +26,7 @@ from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.messages import Arrival, Chosen, Greet, RankReport, Report, Seat, Sender, Waiting, Welcome
 from dbg_wire.records.ranks import RankState
 from dbg_wire.version import subprotocol
-from tests.broker.peers import RUNNING, STOP, STOPPED, attach, registration
+from tests.unit.broker.peers import RUNNING, STOP, STOPPED, attach, registration
 
 SITE = "/home/me/train.py:41"
 AT_ONCE = 128

@@ -31,7 +31,7 @@ del sys.path[0]
 MAINS = {
     "dbg-attach": "dbg_client.cli.main",
     "dbg-broker": "dbg_broker.cli.main",
-    "attack": "tests.attacks.attacker",
+    "attack": "tests.full.attacks.attacker",
     "torch-job": "tests.support.torch_job",
 }
 """The module whose ``main`` is the command."""

@@ -28,7 +28,7 @@ STARTS = {
     (str(Path(sys.executable).with_name("dbg-broker")),): "dbg-broker",
     (sys.executable, "-m", "dbg_client"): "dbg-attach",
     (sys.executable, "-m", "dbg_broker"): "dbg-broker",
-    (sys.executable, "-m", "tests.attacks.attacker"): "attack",
+    (sys.executable, "-m", "tests.full.attacks.attacker"): "attack",
     (sys.executable, "-m", "tests.support.torch_job"): "torch-job",
 }
 """The first words of command lines, and the command that they start."""

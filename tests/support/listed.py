@@ -29,9 +29,9 @@ from dbg_wire.messages import Change, Gone, Greet, Message, Sender, Snapshot, Su
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
-from tests.broker.peers import trusting_context
 from tests.support.time_unit import seconds
 from tests.support.tokens import written_tokens
+from tests.unit.broker.peers import trusting_context
 
 ROOT = Path(__file__).parents[2]
 

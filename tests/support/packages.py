@@ -47,11 +47,6 @@ class Module:
         return f"{self.package.removeprefix('dbg_')}/{self.inside.as_posix()}"
 
     @property
-    def test(self) -> Path:
-        """Return the path of this module's own tests; the file need not exist."""
-        return ROOT / "tests" / Path(self.short).with_name(f"test_{self.inside.name}")
-
-    @property
     def place(self) -> str:
         """Return the path of the file from the root, such as ``agent/dbg_agent/link/link.py``."""
         return self.path.relative_to(ROOT).as_posix()

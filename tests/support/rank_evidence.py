@@ -8,7 +8,7 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place, RankState
-from tests.client.fake_broker import make_rank
+from tests.unit.client.fake_broker import make_rank
 
 TORCH = SourceSeen(library="torch", version="2.13.0")
 MAIN = Place(file="/home/me/train.py", line=41, function="train_step")

@@ -11,8 +11,8 @@ from websockets.typing import Subprotocol
 from dbg_wire.messages import Change, Greet, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.version import subprotocol
-from tests.broker.peers import Peer, cut, trusting_context
 from tests.support.broker import RunningBroker
+from tests.unit.broker.peers import Peer, cut, trusting_context
 
 
 @asynccontextmanager

@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed, WebSocketException
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Sender, Welcome
 from dbg_wire.version import PROTOCOL_MINOR
-from tests.broker.peers import RUNNING, registration, trusting_context
 from tests.support.crowd import options, say
+from tests.unit.broker.peers import RUNNING, registration, trusting_context
 
 LONGEST_PAUSE = 2.0
 """Seconds between two attempts at most, as an agent has it."""

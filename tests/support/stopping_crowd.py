@@ -15,8 +15,8 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Answer, Ask, Kind, Report, Sender, Welcome
 from dbg_wire.records.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
-from tests.broker.peers import RUNNING, STOP, STOPPED, registration, trusting_context
 from tests.support.crowd import options, say
+from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration, trusting_context
 
 FRAMES = tuple(Place(file=f"/home/me/part{depth}.py", line=depth + 1, function=f"call_{depth}") for depth in range(25))
 

@@ -27,8 +27,8 @@ from dbg_wire.records.evidence import (
 )
 from dbg_wire.records.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
-from tests.broker.peers import RUNNING, registration, trusting_context
 from tests.support.crowd import options, say
+from tests.unit.broker.peers import RUNNING, registration, trusting_context
 
 AT_ONCE = 64
 """Ranks that dial at the same time."""

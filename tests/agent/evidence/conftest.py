@@ -1,5 +1,0 @@
-"""Fixtures for what a rank tells."""
-
-from tests.agent.evidence.fake_torch import torch
-
-__all__ = ["torch"]

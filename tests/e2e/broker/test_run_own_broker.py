@@ -1,0 +1,178 @@
+"""The broker of a run: a real process that the run finds or starts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.home.rendezvous import lock, read_rendezvous
+from dbg_broker.run import own_broker
+from dbg_broker.run.own_broker import CantServe, Found, find_or_start, notes_of
+from dbg_broker.run.settings import Option, Options
+from dbg_wire.errors import BrokerUnreachable
+from tests.support.time_unit import seconds
+from tests.unit.broker.processes import Serve, environment
+
+IDLE = {"DBG_IDLE": "0.3"}
+
+Find = Callable[..., Found]
+
+
+@pytest.fixture
+def find(home: Path) -> Iterator[Find]:
+    """Find or start a broker; the brokers that were started end with the test."""
+    every: list[Found] = []
+
+    def find_one(listen: str = "127.0.0.1:0", options: Options = (), **changes: str) -> Found:
+        environ = environment(home, {**IDLE, **changes})
+        del environ["PYTHONWARNINGS"]
+        every.append(find_or_start(str(home), listen, options, environ))
+        return every[-1]
+
+    yield find_one
+    for found in every:
+        release(found)
+    for found in every:
+        if found.process is not None:
+            found.process.terminate()
+            found.process.wait()
+
+
+def release(found: Found) -> None:
+    if found.hold is not None:
+        os.close(found.hold)
+        object.__setattr__(found, "hold", None)
+
+
+def serves(home: Path) -> bool:
+    free = lock(home)
+    if free is not None:
+        free.close()
+    return free is None
+
+
+def test_one_is_started_and_ends_once_nobody_needs_it(find: Find, home: Path) -> None:
+    found = find()
+    assert (found.hold is not None, found.is_loopback) == (True, True)
+    rendezvous = read_rendezvous(home)
+    assert rendezvous is not None
+    assert found.process is not None
+    assert (rendezvous.url, rendezvous.pid) == (found.url, found.process.pid)
+
+    release(found)
+    assert found.process.wait(seconds(20)) == 0
+    assert read_rendezvous(home) is None
+    assert (home / own_broker.LOG_FILE).read_text() == ""
+
+
+def test_one_that_is_there_is_used_and_stays_for_the_last(find: Find, home: Path) -> None:
+    first, second = find(), find()
+    assert (second.url, second.process) == (first.url, None)
+    assert first.process is not None
+    release(first)
+    assert serves(home)
+
+    release(second)
+    assert first.process.wait(seconds(20)) == 0
+
+
+def test_one_that_was_started_by_hand_is_used_and_left_alone(find: Find, serve: Serve, home: Path) -> None:
+    serving = serve()
+    found = find()
+    assert (found.url, found.process, found.pid) == (serving.url, None, serving.pid)
+    release(found)
+    assert serving.end() == (0, "", "") or serving.exit_status == 0
+
+
+def test_several_runs_at_once_have_one_broker(find: Find) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = [future.result() for future in [pool.submit(find) for _ in range(4)]]
+
+    assert len({one.url for one in found}) == 1
+    assert sum(one.process is not None for one in found) == 1
+    assert all(one.hold is not None for one in found)
+
+
+def test_a_new_one_gets_the_options_of_the_run_and_later_runs_know_them(find: Find, home: Path, tmp_path: Path) -> None:
+    options = (Option("--record", str(tmp_path / "casts")), Option("--max-lease", "8h"))
+    first, second = find(options=options), find()
+    assert first.process is not None
+    assert second.process is None
+    assert (first.options, second.options) == (options, options)
+    # The broker makes the directory before it serves.
+    assert (tmp_path / "casts").is_dir()
+    release(first)
+    release(second)
+    first.process.wait(seconds(20))
+
+    # What the file tells is of another broker now.
+    assert find().options == ()
+
+
+def test_options_that_a_broker_refuses_say_why(find: Find) -> None:
+    with pytest.raises(CantServe, match=r"no broker could be started: dbg-broker: --record /dev/null can't be written"):
+        find(options=(Option("--record", "/dev/null"),))
+
+
+@pytest.mark.parametrize(
+    ("found", "options", "command", "says"),
+    [
+        (Found("wss://a:1", is_loopback=True), (), "python", []),
+        (Found("wss://a:1", is_loopback=True), (), "srun", ["can't be reached from other hosts"]),
+        (Found("wss://a:1"), (Option("--max-lease", "8h"),), "python", ["--max-lease changes nothing there"]),
+    ],
+)
+def test_what_a_user_should_know_of_the_broker_is_told(
+    found: Found, options: Options, command: str, says: list[str]
+) -> None:
+    notes = list(notes_of(found, options, (command, "train.py"), asks_where=False))
+    assert len(notes) == len(says)
+    assert all(text in note for text, note in zip(says, notes, strict=True))
+
+
+def test_one_that_was_killed_is_replaced(find: Find, home: Path) -> None:
+    first = find()
+    assert first.process is not None
+    first.process.send_signal(signal.SIGKILL)
+    first.process.wait()
+    second = find()
+
+    assert second.process is not None
+    assert second.process.pid != first.process.pid
+    rendezvous = read_rendezvous(home)
+    assert rendezvous is not None
+    assert rendezvous.pid == second.process.pid
+
+
+def test_one_that_can_not_be_started_says_why(find: Find) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CantServe, match=rf"no broker could be started: dbg-broker: .*{port}"):
+            find(f"127.0.0.1:{port}")
+
+
+def test_a_home_that_is_locked_for_long_is_named(find: Find, made_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_broker, "ATTEMPT_PAUSE_SECONDS", 0.001)
+    held = lock(made_home)
+    assert held is not None
+    with held, pytest.raises(CantServe, match=f"another one has held the lock of {made_home} for long"):
+        find()
+
+
+def test_the_one_that_the_user_names_is_used_or_nothing(find: Find, serve: Serve, home: Path, tmp_path: Path) -> None:
+    serving = serve(at=tmp_path / "other")
+    rendezvous = read_rendezvous(tmp_path / "other")
+    assert rendezvous is not None
+    named = {"DBG_BROKER": str(rendezvous.endpoint), "DBG_TOKEN": rendezvous.tokens["rank"]}
+    assert find(**named) == Found(serving.url)
+
+    serving.end()
+    with pytest.raises(BrokerUnreachable, match="unset that, and the run starts its own"):
+        find(**named)
+    assert not home.exists()

@@ -1,0 +1,31 @@
+"""The modules of the page in node."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.time_unit import seconds
+
+TESTS = Path(__file__).with_name("page")
+
+ROOT = Path(__file__).parents[3]
+
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in TESTS.glob("*.test.js")))
+def test_the_tests_of_a_module_pass(name: str) -> None:
+    ran = subprocess.run(
+        ["node", "--test", str(TESTS / name)],
+        capture_output=True,
+        text=True,
+        timeout=seconds(60),
+        check=False,
+        cwd=ROOT,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "# fail 0" in ran.stdout or "fail 0" in ran.stdout

@@ -1,0 +1,216 @@
+"""Processes that a rank starts: those that are ranks of their own, its children of every start method, and the rest."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.processes import Child, Processes
+from tests.support.ranks import ask, attach, attach_list, wait_until, wait_until_stopped
+from tests.support.requirements import needs_torch
+from tests.support.time_unit import seconds
+
+HERE = os.uname().nodename.partition(".")[0]
+
+TORCH_SECONDS = 60.0
+"""Seconds for a script and two children to import torch on two cores, beside other tests."""
+
+WORKERS = """\
+import multiprocessing, os, subprocess, sys
+
+def work(number):
+    value = number * 10
+    breakpoint()
+    os.write(1, f"worked {value}\\n".encode())
+
+if __name__ == "__main__":
+    for command in (["-c", "pass"], [__file__.replace("train", "quiet")]):
+        subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
+    context = multiprocessing.get_context(sys.argv[1])
+    children = [context.Process(target=work, args=(number,)) for number in (1, 2)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    os.write(1, f"ended {[child.exitcode for child in children]}\\n".encode())
+"""
+
+LINE = WORKERS.splitlines().index("    breakpoint()") + 1
+
+LIGHTNING = """\
+import os, subprocess, sys, threading
+
+def launch():
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29502", NODE_RANK="0", LOCAL_RANK="0", WORLD_SIZE="2")
+    # As Lightning does: the same program again, with nothing changed but its local rank.
+    return subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "LOCAL_RANK": "1"})
+
+def train():
+    subprocess.run([sys.executable, __file__.replace("train", "quiet")], check=True)
+    open(os.environ["GATE"]).close()
+
+other = launch() if "LOCAL_RANK" not in os.environ else None
+train()
+sys.exit(other.wait() if other else 0)
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    """Write the program, and beside it one that prints nothing and is no rank."""
+    (folder / "quiet.py").write_text("pass\n")
+    path = folder / "train.py"
+    path.write_text(text)
+    return path
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return what ``run`` sets for a job that it starts in this process."""
+    return {**os.environ, "DBG_AUTOSTART": str(os.getpid()), **more}
+
+
+def check_children(home: Path, job: Child, timeout: float | None = None) -> list[dict[str, Any]]:
+    """Wait until two children are stopped; let them go on, and wait for the end of the job."""
+    stopped = wait_until_stopped(home, 2, timeout)
+    assert sorted(rank["address"] for rank in stopped) == [f"{HERE}:0.1", f"{HERE}:0.2"]
+    assert {(rank["where"]["function"], rank["where"]["line"]) for rank in stopped} == {("work", LINE)}
+    listed = attach_list(home, "--all")
+    assert sorted(rank["address"] for rank in listed) == [f"{HERE}:0", f"{HERE}:0.1", f"{HERE}:0.2"]
+    assert len({(rank["job"], rank["run"]) for rank in listed}) == 1
+    result = attach(home, "eval", "stopped", "value")
+    assert "10" in result.stdout
+    assert "20" in result.stdout
+    # A child that ends at once may be gone before it has said that it went on.
+    attach(home, "continue", "stopped")
+    assert job.wait(timeout) == 0, job.tail()
+    assert "ended [0, 0]" in job.text()
+    assert job.text().count("worked") == 2
+    return listed
+
+
+@pytest.mark.parametrize("start", ["run", "dbg_agent"])
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_children_of_every_start_method_stop_at_breakpoint(
+    processes: Processes, home: Path, tmp_path: Path, start: str, method: str
+) -> None:
+    running_broker(processes, home)
+    program = write(tmp_path, WORKERS)
+    command = [sys.executable, *(["-m", "dbg_agent"] if start == "dbg_agent" else []), str(program), method]
+    env = environment() if start == "run" else dict(os.environ)
+    job = processes.start("train", command, env={**env, "PYTHONWARNINGS": "ignore"})
+    check_children(home, job)
+
+
+def test_children_of_a_rank_with_a_launcher_have_its_number(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    program = write(tmp_path, WORKERS)
+    place = {"RANK": "3", "LOCAL_RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "20000"}
+    job = processes.start("train", [sys.executable, str(program), "spawn"], env=environment(**place))
+    stopped = wait_until_stopped(home, 2)
+    assert sorted(rank["address"] for rank in stopped) == [f"{HERE}:3.1", f"{HERE}:3.2"]
+    attach(home, "continue", "stopped")
+    assert job.wait() == 0
+
+
+def test_a_broker_that_was_named_to_a_rank_is_known_to_its_children(
+    processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    broker = running_broker(processes, home)
+    program = write(tmp_path, WORKERS)
+    address = f"{broker.rendezvous['url']}#{broker.rendezvous['fingerprint']}"
+    command = [sys.executable, "-m", "dbg_agent", "--broker", address, str(program), "spawn"]
+    elsewhere = {"DBG_HOME": str(tmp_path / "elsewhere"), "DBG_TOKEN": broker.tokens["rank"]}
+    check_children(home, processes.start("train", command, env={**os.environ, **elsewhere}))
+
+
+def test_breakpoint_stays_what_the_user_says_in_children(processes: Processes, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'breakpoint()'])\n")
+    for more in ({"PYTHONBREAKPOINT": "0"}, {"DBG_BREAKPOINT": "0"}):
+        # No broker runs, so a child whose breakpoint() called the agent would wait for one.
+        env = environment(DBG_HOME=str(tmp_path), DBG_CONNECT_TIMEOUT="60", **more)
+        job = processes.start(next(iter(more)), [sys.executable, str(script)], env=env)
+        assert job.wait() == 0
+        assert ("bdb.BdbQuit" in job.text("stderr")) == ("DBG_BREAKPOINT" in more)
+
+
+@pytest.mark.parametrize("start", ["run", "dbg_agent"])
+def test_ranks_that_the_first_one_starts_are_ranks_of_its_job(
+    processes: Processes, home: Path, tmp_path: Path, start: str
+) -> None:
+    running_broker(processes, home)
+    program = write(tmp_path, LIGHTNING)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    command = [sys.executable, *(["-m", "dbg_agent"] if start == "dbg_agent" else []), str(program)]
+    env = environment() if start == "run" else dict(os.environ)
+    job = processes.start("train", command, env={**env, "GATE": str(gate)})
+
+    def are_one_job(listed: list[dict[str, Any]]) -> bool:
+        addresses = sorted(rank["address"] for rank in listed)
+        jobs = {(rank["job"], rank["run"], rank["world_size"]) for rank in listed}
+        return addresses == [f"{HERE}:0", f"{HERE}:1"] and len(jobs) == 1
+
+    wait_until(home, are_one_job, "two ranks of one job", listing=("--all",))
+    where = ask(home, "where", "all")
+    assert (where["asked"], where["answered"]) == (2, 2)
+    assert {frame["function"] for group in where["groups"] for frame in group["frames"]} >= {"train"}
+    opened = os.open(gate, os.O_RDWR)
+    assert job.wait() == 0, job.tail()
+    os.close(opened)
+    assert are_one_job(attach_list(home, "--all"))
+
+
+SPAWNED = """\
+import os
+import torch.multiprocessing as mp
+import torch.distributed as dist
+
+def train(rank):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK=str(rank), WORLD_SIZE="2")
+    breakpoint()
+    os.write(1, f"trained {rank}\\n".encode())
+
+if __name__ == "__main__":
+    mp.spawn(train, nprocs=2)
+"""
+
+LOADED = """\
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 2
+    def __getitem__(self, index):
+        value = index * 10 + 10
+        breakpoint()
+        return value
+
+if __name__ == "__main__":
+    loader = DataLoader(Numbers(), batch_size=1, num_workers=2, multiprocessing_context="spawn")
+    print("loaded", sorted(int(batch) for batch in loader))
+"""
+
+
+OF_TORCH = {
+    "mp.spawn": (SPAWNED, ["0", "1"], "trained 1"),
+    "DataLoader": (LOADED, ["0.1", "0.2"], "loaded [10, 20]"),
+}
+
+
+@needs_torch
+@pytest.mark.timeout(seconds(2 * TORCH_SECONDS))
+@pytest.mark.parametrize("case", ["mp.spawn", "DataLoader"])
+def test_children_of_torch_stop_at_breakpoint(processes: Processes, home: Path, tmp_path: Path, case: str) -> None:
+    text, numbers, printed = OF_TORCH[case]
+    running_broker(processes, home)
+    job = processes.start("train", [sys.executable, str(write(tmp_path, text))], env=environment())
+    stopped = wait_until_stopped(home, 2, seconds(TORCH_SECONDS))
+    assert sorted(rank["address"] for rank in stopped) == [f"{HERE}:{number}" for number in numbers]
+    attach(home, "continue", "*/stopped")
+    assert job.wait(seconds(TORCH_SECONDS)) == 0, job.tail()
+    assert printed in job.text()

@@ -1,0 +1,279 @@
+"""An IDE, by a client of its protocol that is not ours, looks into real ranks, stops them and moves them."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.broker import running_broker
+from tests.support.ide import Ide, Refused, adapter_process, ide
+from tests.support.processes import Processes
+from tests.support.ranks import attach, start_ranks, wait_until_states
+from tests.support.time_unit import seconds
+
+TRAIN = """\
+import dbg_agent, os
+rank = int(os.environ["RANK"])
+def step(batch):
+    loss = 0.25 if rank else 0.75
+    seen = {"batch": batch, "rank": rank}
+    # Nothing is done here.
+    return loss
+dbg_agent.set_trace()
+for batch in range(100):
+    step(batch)
+"""
+
+
+def test_an_ide_looks_steps_and_stops_at_its_breakpoints(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, TRAIN, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    script = home / "rank_script.py"
+    with ide(home) as window:
+        rows = window.attach({script: [{"line": 6, "condition": "batch == 3"}, {"line": 7000}]}, target="all")
+        # The comment has no code: the breakpoint is at the line behind it, in all ranks.
+        assert [(row["verified"], row["line"]) for row in rows] == [(True, 7), (False, 7000)]
+        assert rows[1]["message"]
+        thread = window.stop_of(1)
+        look(window, thread)
+        window.go_on(thread)
+        assert window.stopped(thread)["reason"] == "breakpoint"
+        top = window.top(thread)
+        assert (top["line"], top["name"], top["source"]["path"]) == (7, "step", str(script))
+        assert window.evaluate("batch", top["id"], "watch") == "3"
+        assign(window, top["id"])
+        move(window, thread)
+        stops_of_the_others(window, script, thread)
+        window.leave()
+    # What the IDE has set is gone with it, and the ranks are where they were.
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    attach(home, "continue", "stopped")
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
+
+
+def look(window: Ide, thread: int) -> None:
+    """Look at the first stop of rank 1, and at the others without going there."""
+    top = window.top(thread)
+    assert top["name"] == "<module>"
+    assert window.variables(top["id"])["rank"]["value"] == "1"
+    assert window.evaluate("rank + 1", top["id"], "hover") == "2"
+    assert re.search(r"0\b.*\n(.*\n)*.*2", window.evaluate("all: rank"))
+    assert "set_trace" in window.evaluate("where all") or "<module>" in window.evaluate("where all")
+    asked = {"text": "ran", "column": 4, "frameId": top["id"]}
+    assert "rank" in [one["label"] for one in window.request("completions", asked)["targets"]]
+    with pytest.raises(Refused, match="no file has the number 999"):
+        window.request("source", {"sourceReference": 999})
+    with pytest.raises(Refused, match="has no request 'restartFrame'"):
+        window.request("restartFrame", {"frameId": top["id"]})
+
+
+def assign(window: Ide, frame: int) -> None:
+    """Assign to a variable, and see it in the terminal as well."""
+    scope = window.request("scopes", {"frameId": frame})["scopes"][0]["variablesReference"]
+    body = window.request("setVariable", {"variablesReference": scope, "name": "loss", "value": "0.125"})
+    assert body["value"] == "0.125"
+    assert window.evaluate("loss", frame, "watch") == "0.125"
+    seen = window.variables(frame)["seen"]
+    inner = window.request("variables", {"variablesReference": seen["variablesReference"]})["variables"]
+    assert {"'batch'": "3", "'rank'": "1"}.items() <= {one["name"]: one["value"] for one in inner}.items()
+
+
+def move(window: Ide, thread: int) -> None:
+    """Step out of the function and into it again."""
+    window.request("stepOut", {"threadId": thread})
+    window.stopped(thread)
+    # A step ends neither at a function's `def` nor at its return.
+    assert window.top(thread)["name"] == "<module>"
+    while window.top(thread)["name"] != "step":
+        window.request("stepIn", {"threadId": thread})
+        window.stopped(thread)
+    assert window.top(thread)["line"] == 4
+    for _ in range(3):
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+    assert window.top(thread)["name"] == "<module>"
+
+
+def stops_of_the_others(window: Ide, script: Path, thread: int) -> None:
+    """Change the breakpoint to one that logs and one that counts, in the ranks that stand at their first stop, too."""
+    rows = window.set_breakpoints(
+        script,
+        {"line": 4, "hitCondition": "20"},
+        {"line": 5, "logMessage": "at {batch} of {rank}", "condition": "batch == 7"},
+    )
+    assert [row["verified"] for row in rows] == [True, True], rows
+    other = window.threads()
+    zero = next(number for name, number in other.items() if name.split()[0].endswith(":0"))
+    window.forget("stopped")
+    window.go_on(zero)
+    window.stopped(zero)
+    assert window.evaluate("batch", window.top(zero)["id"], "watch") in ("19", "20")
+    # The text of the log point has come to the console without a terminal at the rank.
+    assert window.printed(": at 7 of") == "0: at 7 of 0\n"
+
+
+def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    with adapter_process(home) as process:
+        window = Ide.of(process)
+        window.attach()
+        thread = window.stop_of(0)
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+        process.send_signal(signal.SIGKILL)
+        assert window.is_over.wait(seconds(20))
+        window.close()
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        window.attach()
+        assert window.variables(window.top(window.stop_of(0))["id"])["rank"]["value"] == "0"
+        window.leave()
+    wait_until_states(home, {0: "stopped"})
+
+
+HANDLES = """\
+import dbg_agent
+try:
+    {}["lr"]
+except KeyError:
+    dbg_agent.set_trace()
+    loss = 0.5
+dbg_agent.set_trace()
+loss = 0.25
+"""
+
+
+def test_an_exception_that_the_program_handles_is_told_while_it_is_handled(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, HANDLES, 1)
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        window.attach()
+        thread = window.stop_of(0)
+        told = window.request("exceptionInfo", {"threadId": thread})
+        assert (told["exceptionId"], told["description"], told["breakMode"]) == ("KeyError", "'lr'", "always")
+        assert 'line 3, in <module>\n    {}["lr"]' in told["details"]["stackTrace"]
+        window.go_on(thread)
+        window.stopped(thread)
+        with pytest.raises(Refused, match="0 handles no exception"):
+            window.request("exceptionInfo", {"threadId": thread})
+        window.leave()
+
+
+def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    elsewhere = home / "elsewhere"
+    mappings = [{"localRoot": str(elsewhere), "remoteRoot": str(home)}]
+    with ide(home) as window:
+        rows = window.attach({elsewhere / "rank_script.py": [{"line": 7}]}, pathMappings=mappings)
+        assert (rows[0]["verified"], rows[0]["source"]["path"]) == (True, str(elsewhere / "rank_script.py"))
+        source = window.top(window.stop_of(0))["source"]
+        assert source["path"] == str(elsewhere / "rank_script.py")
+        given = {"source": source, "sourceReference": source["sourceReference"]}
+        assert window.request("source", given)["content"].rstrip("\n") == TRAIN.rstrip("\n")
+        window.leave()
+    elsewhere.mkdir()
+    (elsewhere / "rank_script.py").write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        window.attach(pathMappings=mappings, client={"supportsInvalidatedEvent": True})
+        thread = window.stop_of(0)
+        assert "sourceReference" not in window.top(thread)["source"]
+        assert window.event("invalidated")["areas"] == ["stacks"]
+        assert window.top(thread)["source"]["sourceReference"] > 0
+        assert "is not what" in window.printed("is shown")
+        window.leave()
+
+
+def test_a_breakpoint_in_a_file_that_was_edited_meanwhile_is_told_with_the_reason(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    script = home / "rank_script.py"
+    script.write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        (row,) = window.attach({script: [{"line": 5}]})
+        assert "the file has changed since it was loaded" in row["message"]
+        window.leave()
+
+
+def test_a_breakpoint_in_a_file_that_the_ide_has_otherwise_is_told_with_the_reason(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    local = home / "elsewhere" / "rank_script.py"
+    local.parent.mkdir()
+    local.write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        mappings = [{"localRoot": str(local.parent), "remoteRoot": str(home)}]
+        (row,) = window.attach({local: [{"line": 6}]}, pathMappings=mappings)
+        assert (row["verified"], row["line"]) == (True, 7)
+        assert re.search(r"is not what .*:0 runs; the line is one of the rank's text$", row["message"])
+        # The user takes the edit back, and the IDE sets the breakpoints of the file anew.
+        local.write_text(TRAIN)
+        (row,) = window.set_breakpoints(local, {"line": 7})
+        assert (row["verified"], row.get("message")) == (True, None)
+        window.leave()
+
+
+def test_a_file_that_the_ide_has_otherwise_is_found_out_with_the_ranks_that_come_later(
+    processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    local = home / "elsewhere" / "rank_script.py"
+    local.parent.mkdir()
+    local.write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        mappings = [{"localRoot": str(local.parent), "remoteRoot": str(home)}]
+        window.attach({local: [{"line": 6}]}, pathMappings=mappings, target="all")
+        start_ranks(processes, home, TRAIN, 1)
+        told = window.event("breakpoint", lambda body: body["breakpoint"]["verified"])["breakpoint"]
+        assert re.search(r"is not what .*:0 runs; the line is one of the rank's text$", told["message"])
+        window.leave()
+
+
+def test_a_condition_that_raises_stops_and_its_breakpoint_says_why(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        (row,) = window.attach({home / "rank_script.py": [{"line": 7, "condition": "no_such_name > 1"}]})
+        assert (row["verified"], row.get("message")) == (True, None)
+        thread = window.stop_of(0)
+        window.go_on(thread)
+        assert window.stopped(thread)["reason"] == "breakpoint"
+        told = window.event("breakpoint", lambda body: "message" in body["breakpoint"])["breakpoint"]
+        assert told["id"] == row["id"]
+        assert "the condition raised NameError: name 'no_such_name' is not defined" in told["message"]
+        window.leave()
+
+
+def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    with ide(home) as window:
+        script = home / "rank_script.py"
+        (row,) = window.attach({script: [{"line": 7, "condition": "batch == 2"}]}, target="all")
+        assert row["verified"] is False
+        assert "it is set in each that comes" in row["message"]
+        assert "No rank fits all yet" in window.printed("No rank")
+        ranks = start_ranks(processes, home, TRAIN, 2)
+        told = window.event("breakpoint", lambda body: body["breakpoint"]["verified"])
+        assert (told["reason"], told["breakpoint"]["id"]) == ("changed", row["id"])
+        for thread in [window.stop_of(rank) for rank in range(2)]:
+            window.go_on(thread)
+            window.stopped(thread)
+            assert window.evaluate("batch", window.top(thread)["id"], "watch") == "2"
+        window.leave()
+    attach(home, "continue", "stopped")
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0]

@@ -1,0 +1,84 @@
+"""A rank in an IDE and in a terminal at the same time: who types is told in both, and the keyboard goes to and fro."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.ide import Refused, ide
+from tests.support.processes import Processes
+from tests.support.ranks import attach_command, start_ranks, wait_until_states
+from tests.support.sessions import detach
+
+TRAIN = """\
+import dbg_agent
+dbg_agent.set_trace()
+one = 1
+two = 2
+three = 3
+four = 4
+five = 5
+"""
+
+TAKE = b"\x1dw"
+
+
+def test_ide_and_terminal_share_a_stop(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        window.attach()
+        thread = window.stop_of(0)
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+        line = window.top(thread)["line"]
+        terminal = open_terminal(attach_command("0"), rows=30, cols=140)
+        terminal.wait_for("(VS Code) types")
+        terminal.send(TAKE)
+        window.printed("has taken the keyboard of")
+        with pytest.raises(Refused, match="types at"):
+            window.request("next", {"threadId": thread})
+        window.forget("stopped")
+        terminal.send(b"n\r")
+        window.stopped(thread)
+        assert window.top(thread)["line"] == line + 1
+        # What pdb sets shows up in the IDE.
+        terminal.send(b"b 7\r")
+        told = window.event("breakpoint", lambda body: body["reason"] == "new")["breakpoint"]
+        assert (told["line"], told["verified"], told["message"]) == (7, True, "set in rank 0")
+        assert "keyboard" in window.evaluate("take")
+        terminal.wait_for("(VS Code) types")
+        window.forget("stopped")
+        window.go_on(thread)
+        window.stopped(thread)
+        assert window.top(thread)["line"] == 7
+        detach(terminal)
+        window.leave()
+    wait_until_states(home, {0: "stopped"})
+
+
+@pytest.mark.parametrize("by_console", [False, True], ids=["button", "console"])
+def test_an_ide_that_pauses_a_rank_types_there_and_a_terminal_that_waited_looks_on(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, *, by_console: bool
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, "import time, dbg_agent\ndbg_agent.install()\nwhile True:\n    time.sleep(0.01)\n", 1)
+    wait_until_states(home, {0: "running"})
+    with ide(home) as window:
+        window.attach()
+        (thread,) = window.threads().values()
+        terminal = open_terminal(attach_command("wait", "0"), rows=30, cols=140)
+        terminal.wait_for("Waiting for 0 to stop")
+        if by_console:
+            assert "stopped" in window.evaluate("pause 0")
+        else:
+            window.request("pause", {"threadId": thread})
+        assert window.stopped(thread)["reason"] == "pause"
+        window.request("next", {"threadId": thread})
+        assert window.stopped(thread)["reason"] == "step"
+        terminal.wait_for("(VS Code) types")
+        window.leave()

@@ -1,0 +1,79 @@
+"""An edit of the source during a stop changes neither what the debugger shows nor which statements have breakpoints."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+
+from tests.support.pudb_terminal import DRAWN
+from tests.support.runs import Directory, text_of, wait_for_prompt
+
+PROGRAM = """\
+import sys
+breakpoint()
+a = 1
+b = 2
+c = 3
+print("ends", a, b, c)
+"""
+
+PYTHON = ("--", sys.executable, "train.py")
+
+
+def test_a_breakpoint_set_in_pudb_after_an_edit_is_the_statement_that_was_shown(directory: Directory) -> None:
+    directory.write(PROGRAM)
+    terminal = directory.run_to_prompt(*PYTHON, line=2)
+    directory.write(f"# one\n# two\n{PROGRAM}")
+    terminal.send("jjjb")
+    terminal.wait_for("train.py:5 (")
+    assert "# two" not in text_of(terminal)
+    terminal.send(b"\x1dR")
+    terminal.wait_for("End the job and run it again? [y/N]")
+    terminal.send("y")
+    wait_for_prompt(terminal, 4)
+    terminal.send("c")
+    wait_for_prompt(terminal, 7)
+    assert "c = 3" in text_of(terminal)
+    terminal.send("c")
+    assert terminal.exit_status() == 0
+
+
+def test_a_breakpoint_set_in_pdb_after_an_edit_is_the_statement_that_was_shown(directory: Directory) -> None:
+    directory.write(PROGRAM)
+    terminal = directory.run("--engine", "pdb", *PYTHON)
+    terminal.wait_for("a = 1")
+    directory.write(f"# one\n# two\n{PROGRAM}")
+    terminal.send("b 5\r")
+    terminal.wait_for("Breakpoint 1 at")
+    terminal.send("ll\r")
+    terminal.wait_for(re.compile(r"5 B\s+c = 3"))
+    terminal.send(b"\x1dR")
+    terminal.wait_for("End the job and run it again? [y/N]")
+    terminal.send("y")
+    terminal.wait_for(re.compile(r"train\.py\(5\)<module>"))
+    terminal.send("c\r")
+    terminal.wait_for(re.compile(r"train\.py\(7\)<module>"))
+    terminal.send("c\r")
+    assert terminal.exit_status() == 0
+
+
+EDITS_ITSELF = """\
+from pathlib import Path
+path = Path(__file__)
+path.write_text("# one\\n# two\\n" + path.read_text())
+breakpoint()
+a = 1
+"""
+
+
+@pytest.mark.parametrize("engine", ["pudb", "pdb"])
+def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(directory: Directory, engine: str) -> None:
+    directory.write(EDITS_ITSELF)
+    terminal = directory.run("--engine", engine, *PYTHON)
+    if engine == "pudb":
+        terminal.wait_for(DRAWN)
+    terminal.wait_for(lambda seen: "has changed since it was loaded" in text_of(seen).replace("\n", ""))
+    terminal.send("c" if engine == "pudb" else "c\r")
+    assert terminal.exit_status() == 0

@@ -1,0 +1,170 @@
+"""A command beside ranks, run by their guards: who it is for, what it may, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbg_agent.guard.ras import parse_reply
+from dbg_wire.messages import Action, Answers, Question
+from dbg_wire.records.beside import status_in
+from dbg_wire.records.ranks import RankState
+from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.processes import Child, Processes
+from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states
+from tests.support.ras_replies import missing, playing, rank, reply
+from tests.support.raw_terminal import listed, raw_terminal
+from tests.support.time_unit import seconds
+
+SCRIPT = """\
+import ctypes, os, threading
+from dbg_agent.guard import rank_side as guard
+guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
+import dbg_agent
+os.environ["OF_THE_RANK"] = "set by the program"
+dbg_agent.install(exec=os.environ["RANK"] != "2", guard=os.environ["RANK"] != "3")
+if os.environ["RANK"] == "1":
+    ctypes.PyDLL(None).sleep(1000)
+threading.Event().wait()
+"""
+"""Rank 0 waits, rank 1 is stuck in C code, rank 2 forbids commands, and rank 3 has no guard."""
+
+
+@pytest.fixture
+def ranks(processes: Processes, home: Path) -> list[Child]:
+    running_broker(processes, home)
+    started = start_ranks(processes, home, SCRIPT, 4)
+    wait_until_states(home, {0: "running", 1: "unresponsive", 2: "running", 3: "running"})
+    return started
+
+
+def pipe(path: Path) -> Path:
+    """Make a named pipe, whose reader waits until a command has written to it."""
+    os.mkfifo(path)
+    return path
+
+
+def run(home: Path, target: str, *command: str) -> dict[str, Any]:
+    """Return the JSON document of a command beside ranks."""
+    result = attach(home, "exec", target, "--json", "--", *command)
+    assert result.stdout, result.stderr
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def assert_ends(pid: int) -> None:
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    assert select.select([handle], [], [], seconds(10))[0], f"{pid} still runs"
+    os.close(handle)
+
+
+def test_commands_run_beside_ranks_and_end_with_who_asked(
+    ranks: list[Child], home: Path, open_terminal: OpenTerminal
+) -> None:
+    show = 'echo "$DBG_PID $DBG_RANK $OF_THE_RANK"; pwd; echo to stderr >&2; echo "${DBG_TOKEN-none}"'
+    document = run(home, "all", "sh", "-c", show)
+    texts = {group["ranks"]: (group["kind"], group["text"]) for group in document["groups"]}
+    for number in (0, 1):
+        folder = home / "homes" / f"rank{number}"
+        told = f"{ranks[number].pid} {number} set by the program\n{folder}\nto stderr\nnone"
+        assert texts[str(number)] == ("value", told)
+    assert texts["2"] == ("error", "commands beside it are forbidden there (DBG_EXEC=0, or install(exec=False))")
+    assert texts["3"][1].startswith("it has no guard")
+
+    # Equal outputs are one group, a failure is an answer, and its status is told.
+    failed = attach(home, "exec", "0-1", "--", "sh", "-c", "echo out; exit 3")
+    assert (failed.returncode, failed.stderr) == (1, "")
+    assert failed.stdout.endswith("    out\n    (exit status 3)\n")
+    assert "2 of 2 ranks answered, 1 error" in failed.stdout
+    host = attach(home, "exec", "all", "--per-host", "--", "echo", "once")
+    assert (host.returncode, host.stdout.splitlines()[-1]) == (0, "@1  1 rank  0  once")
+    assert "there is no program no-such-thing on its PATH" in attach(home, "exec", "0", "--", "no-such-thing").stdout
+    much = run(home, "0", "seq", "100000")["groups"][0]["text"]
+    assert "bytes are left out]" in much
+    assert (much.splitlines()[0], much.splitlines()[-1]) == ("1", "100000")
+
+    # A command that takes too long is ended, with what it has started.
+    slow = "sleep 1000 & echo begun $$ $!; wait"
+    late = attach(home, "exec", "0", "--timeout", "1", "--", "sh", "-c", slow)
+    assert late.returncode == 1
+    *_, pids_of_both, ended = late.stdout.splitlines()
+    assert ended.startswith("    (ended after ")
+    for pid in map(int, pids_of_both.split()[1:]):
+        assert_ends(pid)
+
+    # So is one of a terminal that gives up, or is killed.
+    for number, end in ((1, signal.SIGINT), (0, signal.SIGKILL)):
+        pids = pipe(home / f"pids{number}")
+        slow = f"trap '' HUP; sleep 1000 & echo $$ $! > {pids}; wait"
+        terminal = open_terminal(attach_command("exec", str(number), "--timeout", "100", "--", "sh", "-c", slow))
+        both = pids.read_text()
+        terminal.signal(end)
+        for pid in map(int, both.split()):
+            assert_ends(pid)
+
+    # A command that has ended leaves nothing running; the rank's end ends a command.
+    left = run(home, "0", "sh", "-c", "sleep 1000 & echo $!")["groups"][0]["text"]
+    assert_ends(int(left))
+    begun = pipe(home / "last")
+    open_terminal(attach_command("exec", "0", "--timeout", "100", "--", "sh", "-c", f"echo $$ > {begun}; sleep 1000"))
+    last = int(begun.read_text())
+    ranks[0].kill()
+    assert_ends(last)
+
+
+def test_native_frames_are_read_beside_a_rank_that_runs_or_is_stuck(ranks: list[Child], home: Path) -> None:
+    if not Path(sys.executable).with_name("py-spy").exists():
+        pytest.skip("py-spy is not installed")
+    document = ask(home, "where", "all", "--native")
+    stacks = {group["ranks"]: group["frames"] for group in document["groups"] if group["kind"] == "stack"}
+    line = SCRIPT.splitlines().index("    ctypes.PyDLL(None).sleep(1000)") + 1
+    for number, at in ((0, line + 1), (1, line)):
+        frames = stacks[str(number)]
+        place = next(index for index, frame in enumerate(frames) if frame["file"] == str(home / "rank_script.py"))
+        assert frames[place]["line"] == at
+        # Behind the program's frames are those of C code, without a line.
+        assert frames[-1]["line"] == 0
+        assert "libc" in frames[-1]["file"]
+        assert place < len(frames) - 2
+    others = {group["ranks"]: group["text"] for group in document["groups"] if group["kind"] == "error"}
+    assert "forbidden" in str(others)
+    assert "no guard" in str(others)
+
+
+def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Processes, home: Path) -> None:
+    broker: RunningBroker = running_broker(processes, home, "-v")
+    start_ranks(processes, home, SCRIPT, 1, env={"DBG_EXEC": "0"})
+    wait_until_states(home, {0: "running"})
+    token = {"DBG_TOKEN": broker.tokens["watcher"]}
+    refused = attach(home, "exec", "0", "--", "true", env=token)
+    assert refused.returncode == 5
+    assert "only watch" in refused.stderr
+    forbidden = attach(home, "exec", "0", "--", "echo", "one\x1b[2Jword")
+    assert "forbidden there (DBG_EXEC=0" in forbidden.stdout
+    log = broker.process.text("stderr")
+    assert "runs echo one\\x1b[2Jword beside " in log
+    assert "runs true" not in log
+
+
+async def test_a_rank_that_runs_has_its_guard_read_what_nccl_tells(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    told = reply(([rank(0)], [missing(1)]))
+    replies = {"CLIENT": b"SERVER PROTOCOL 2\n", "TIMEOUT": b"OK\n", "SET": b"OK\n", "VERBOSE": told.encode()}
+    async with playing(replies, []) as environ, raw_terminal(broker) as peer:
+        # Whoever forbids commands beside the rank does not forbid this.
+        start_ranks(processes, home, SCRIPT, 1, env={**environ, "DBG_EXEC": "0"})
+        key = (await listed(peer, lambda rank: rank.state is RankState.RUNNING)).key
+        await peer.say(Question(request=1, keys=(key,), action=Action.RAS, seconds=seconds(20)))
+        (answer,) = (await peer.expect(Answers)).answers
+    assert status_in(answer.rows) == parse_reply(told)

@@ -1,0 +1,336 @@
+"""A rank that can no longer send: its guard says where the rank is, and what ended it."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from dbg_agent.guard.watched import PIPE
+from dbg_wire.messages import (
+    Action,
+    Answers,
+    Kind,
+    Look,
+    Question,
+    RankAnswer,
+)
+from dbg_wire.records.evidence import WaitKind, evidence_in
+from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankInfo, RankState
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.processes import Child, Processes
+from tests.support.ranks import attach, start_ranks
+from tests.support.raw_terminal import listed, raw_terminal
+from tests.support.time_unit import seconds
+from tests.unit.broker.peers import Peer
+
+PRELUDE = """\
+import ctypes, faulthandler, os, sys, threading
+from dbg_agent.guard import rank_side as guard
+from dbg_agent import install
+guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
+install()
+
+def wait():
+    print("WAITS", flush=True)
+    sys.stdin = open(os.environ["GO"])
+    sys.stdin.readline()
+    print("GOES", flush=True)
+
+"""
+"""The head of each program: short intervals of the watchdog; ``wait()`` blocks until the test says go, once."""
+
+STUCK_SECONDS = 6
+"""Seconds that the rank is stuck: it is found and asked meanwhile, and goes on before its next probe is due."""
+
+STUCK_SCRIPT = (
+    PRELUDE
+    + f"""\
+def train():
+    return ctypes.PyDLL(None).sleep({STUCK_SECONDS})
+
+wait()
+print("LEFT TO SLEEP", train(), flush=True)
+threading.Event().wait()
+"""
+)
+STUCK_LINE = next(n for n, line in enumerate(STUCK_SCRIPT.splitlines(), 1) if "PyDLL" in line)
+
+CRASH = PRELUDE + "def crash():\n    ctypes.string_at(0)\n\nwait()\ncrash()\n"
+CRASH_LINE = CRASH.splitlines().index("    ctypes.string_at(0)") + 1
+
+
+PATTERN = Path("/proc/sys/kernel/core_pattern").read_text().strip()
+"""Where this kernel puts core files; a bare name is relative to the process's folder."""
+
+
+class Job:
+    """One rank that goes on from ``wait()`` when told to, and a terminal that sees it."""
+
+    def __init__(self, broker: RunningBroker, rank: Child, peer: Peer, go: Path) -> None:
+        self.broker = broker
+        self.rank = rank
+        self.at_first: RankInfo | None = None
+        self._peer = peer
+        self._go = go
+
+    def go(self) -> None:
+        """Let the rank go on from ``wait()``; block until the rank is there."""
+        self._go.write_text("go\n")
+
+    async def listed(self, so_that: Callable[[RankInfo], bool]) -> RankInfo:
+        """Wait until ``so_that`` holds for the rank as it is listed, and return that."""
+        return await listed(self._peer, so_that)
+
+    async def where(self, rank: RankInfo, look: Look = Look.STACK) -> RankAnswer:
+        await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8), look=look))
+        return (await self._peer.expect(Answers)).answers[0]
+
+
+@asynccontextmanager
+async def running(processes: Processes, home: Path, script: str, **env: str) -> AsyncIterator[Job]:
+    """Run a broker, and one rank that waits at ``wait()``."""
+    broker = running_broker(processes, home)
+    go = home / "go"
+    os.mkfifo(go)
+    (rank,) = start_ranks(processes, home, script, 1, env={"GO": str(go), **env})
+    async with raw_terminal(broker) as peer:
+        job = Job(broker, rank, peer, go)
+        job.at_first = await job.listed(lambda listed: listed.state is RankState.RUNNING)
+        rank.wait_for_output("WAITS")
+        yield job
+
+
+def guards(processes: Processes) -> list[int]:
+    """Return the guards that this test's ranks have started and that live."""
+    return [pid for pid in processes.strays() if b"guard/process.py" in shown_of(pid)]
+
+
+def guard_of(processes: Processes) -> int:
+    """Return the only guard as soon as it watches its rank; a look at all processes takes long enough as a pause."""
+    deadline = time.monotonic() + seconds(10)
+    while time.monotonic() < deadline:
+        found = guards(processes)
+        if len(found) == 1 and "anon_inode" in descriptors_of(found[0]).values():
+            return found[0]
+    raise AssertionError(f"no guard is ready, of {guards(processes)}")
+
+
+def descriptors_of(pid: int) -> dict[int, str]:
+    """Return the kind of file of each descriptor of a process; empty if the process has ended."""
+    kinds = {}
+    with suppress(FileNotFoundError):
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            kinds[int(entry.name)] = str(entry.readlink()).partition(":")[0]
+    return kinds
+
+
+def shown_of(pid: int) -> bytes:
+    """Return environment and command line of a process; empty if it has ended."""
+    try:
+        return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("environ", "cmdline"))
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
+
+
+def wait_for_end(pids: list[int], within: float) -> None:
+    """Wait until these processes have ended; they need not be children of the test."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            handle = os.pidfd_open(pid)
+            ended = select.select([handle], [], [], within)[0]
+            os.close(handle)
+            assert ended, f"process {pid} still runs"
+
+
+async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(processes: Processes, home: Path) -> None:
+    async with running(processes, home, STUCK_SCRIPT) as job:
+        job.go()
+        rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
+        answer = await job.where(rank, Look.EVIDENCE)
+        assert answer.kind is Kind.VALUE
+        assert answer.text.startswith("stuck in C code for ")
+        evidence = evidence_in(answer.rows)
+        assert evidence is not None
+        (wait,) = evidence.waits
+        assert (wait.kind, wait.is_main, wait.frames[-1].line) == (WaitKind.NATIVE, True, STUCK_LINE)
+        assert evidence.process is not None
+        assert evidence.process.state == "S"
+        assert evidence.process.system_call in ("clock_nanosleep", "nanosleep", "")
+        assert min(evidence.process.cpu or 0, evidence.process.main_cpu or 0, evidence.process.memory or 0) > 0
+        assert answer.text.endswith(" s; asked now")
+        place = answer.frames[-1]
+        assert (place.file, place.line, place.function) == (str(home / "rank_script.py"), STUCK_LINE, "train")
+        await job.listed(lambda listed: listed.state is RankState.RUNNING)
+        job.rank.wait_for_output("LEFT TO SLEEP 0\n")
+
+
+async def test_a_rank_that_was_asked_before_its_guard_found_it_stuck_has_the_guards_stack(
+    processes: Processes, home: Path
+) -> None:
+    async with running(processes, home, STUCK_SCRIPT) as job:
+        job.go()
+        # The rank gets stuck within milliseconds, and its guard needs most of a second to find that out.
+        job.rank.wait_for_output("GOES")
+        assert job.at_first is not None
+        answer = await job.where(job.at_first)
+        while answer.text == "running":
+            # The rank was asked before it was stuck.
+            answer = await job.where(job.at_first)
+        assert answer.text.startswith("stuck in C code for ")
+        assert answer.frames[-1].line == STUCK_LINE
+        assert answer.age is not None
+        assert 0 < answer.age < STUCK_SECONDS
+
+
+async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes, home: Path) -> None:
+    async with running(processes, home, PRELUDE + "wait()\n") as job:
+        job.rank.signal(signal.SIGSTOP)
+        rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
+        answer = await job.where(rank, Look.EVIDENCE)
+        assert (answer.kind, answer.text.partition(" for ")[0]) == (Kind.VALUE, "suspended (SIGSTOP)")
+        evidence = evidence_in(answer.rows)
+        assert evidence is not None
+        assert evidence.process is not None
+        assert evidence.process.state == "T"
+        assert evidence.process.note == "SIGSTOP or a like signal has stopped it; SIGCONT lets it go on"
+        job.rank.signal(signal.SIGCONT)
+        await job.listed(lambda listed: listed.state is RankState.RUNNING)
+        job.go()
+        assert job.rank.wait() == 0
+
+
+async def test_a_rank_hit_by_a_fatal_signal_leaves_signal_and_stack(processes: Processes, home: Path) -> None:
+    async with running(processes, home, CRASH) as job:
+        job.go()
+        rank = await job.listed(lambda listed: listed.exit is not None)
+        assert (rank.state, rank.exit) == (RankState.EXITED, -signal.SIGSEGV)
+        assert rank.detail.startswith("SIGSEGV")
+        answer = await job.where(rank)
+        assert (CRASH_LINE, "crash") in [(place.line, place.function) for place in answer.frames]
+        assert job.rank.wait() == -signal.SIGSEGV
+
+
+async def test_a_core_file_is_told_of_though_its_process_has_gone(processes: Processes, home: Path) -> None:
+    may_dump = "import resource\nresource.setrlimit(resource.RLIMIT_CORE, (1 << 20, resource.RLIM_INFINITY))\n"
+    async with running(processes, home, may_dump + CRASH) as job:
+        # What names the file is read from the process while it lives.
+        guard_of(processes)
+        job.go()
+        rank = await job.listed(lambda listed: listed.exit is not None)
+        told = PATTERN.split()[0] if PATTERN.startswith("|") else str(home / "homes" / "rank0")
+        assert rank.detail.startswith("SIGSEGV; core ")
+        assert PATTERN.startswith("/") or told in rank.detail
+
+
+async def test_a_killed_rank_is_listed_with_its_signal_and_leaves_no_guard(processes: Processes, home: Path) -> None:
+    async with running(processes, home, PRELUDE + "wait()\n") as job:
+        guard = guard_of(processes)
+        job.rank.kill()
+        rank = await job.listed(lambda listed: listed.exit is not None)
+        assert (rank.state, rank.exit, rank.detail) == (RankState.EXITED, -signal.SIGKILL, "SIGKILL")
+        wait_for_end([guard], seconds(5))
+
+
+async def test_a_rank_that_ends_without_a_goodbye_is_listed_with_its_status_and_its_last_line(
+    processes: Processes, home: Path
+) -> None:
+    leave = PRELUDE + "def leave():\n    wait()\n    os._exit(0)\n\nleave()\n"
+    async with running(processes, home, leave) as job:
+        guard = guard_of(processes)
+        assert job.at_first is not None
+        await job.where(job.at_first)
+        job.go()
+        rank = await job.listed(lambda listed: listed.exit is not None)
+        assert (rank.state, rank.exit, rank.detail) == (RankState.EXITED, 0, WITHOUT_TRACEBACK)
+        assert "wait" in [place.function for place in (await job.where(rank)).frames]
+        wait_for_end([guard], seconds(5))
+    said = attach(home, "why").stdout
+    told = r"ended by itself .* ago with status 0, without a traceback \(as by os\._exit\); last seen in \S+:\d+\n"
+    assert re.search(told, said), said
+
+
+async def test_a_guard_ends_with_its_rank_whatever_is_sent_to_it(processes: Processes, home: Path) -> None:
+    async with running(processes, home, PRELUDE + "wait()\n") as job:
+        guard = guard_of(processes)
+        assert os.getsid(guard) not in (job.rank.pid, os.getsid(job.rank.pid))
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(guard, number)
+        assert guards(processes) == [guard]
+        job.go()
+        assert job.rank.wait() == 0
+        wait_for_end([guard], seconds(5))
+
+
+async def test_a_guard_shares_nothing_with_its_rank_but_the_pipe(processes: Processes, home: Path) -> None:
+    before = """\
+os.dup2(1, 200, inheritable=True)
+os.environ["DBG_TOKEN"] = open(os.environ["DBG_HOME"] + "/tokens/rank").read().strip()
+install()
+"""
+    async with running(processes, home, PRELUDE.replace("install()\n", before) + "wait()\n") as job:
+        guard = guard_of(processes)
+        kinds = descriptors_of(guard)
+        assert kinds.pop(PIPE) == "pipe"
+        assert set(kinds.values()) <= {"/dev/null", "anon_inode"}
+        assert (home / "tokens" / "rank").read_bytes().strip() not in shown_of(guard)
+        job.go()
+
+
+FORKED = (
+    PRELUDE
+    + """\
+wait()
+child = os.fork()
+if child == 0:
+    sys.exit(0 if not faulthandler.is_enabled() else 7)
+print("CHILD", os.waitpid(child, 0)[1], flush=True)
+try:
+    os.wait()
+except ChildProcessError:
+    print("NO OTHER CHILD", flush=True)
+"""
+)
+
+
+async def test_a_forked_child_has_no_part_in_its_parents_guard(processes: Processes, home: Path) -> None:
+    async with running(processes, home, FORKED) as job:
+        job.go()
+        job.rank.wait_for_output("CHILD 0\n")
+        job.rank.wait_for_output("NO OTHER CHILD")
+        assert job.rank.wait() == 0
+        assert "dbg-agent" not in job.rank.text("stderr")
+
+
+STUCK_AT_ONCE = f"""\
+import ctypes, os
+from dbg_agent.guard import rank_side as guard
+from dbg_agent import install
+sleep = ctypes.PyDLL(None).sleep
+guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
+install()
+sleep({STUCK_SECONDS})
+os.write(1, b"WENT ON")
+"""
+
+
+async def test_a_rank_that_is_stuck_before_it_came_to_register_is_listed(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    async with raw_terminal(broker) as peer:
+        (rank,) = start_ranks(processes, home, STUCK_AT_ONCE, 1)
+        found = await listed(peer, lambda listed: listed.state is RankState.UNRESPONSIVE)
+        assert (found.pid, found.rank, found.script) == (rank.pid, 0, str(home / "rank_script.py"))
+        job = Job(broker, rank, peer, home)
+        # The kernel gives a rank on a busy machine its turn to write its stack after a while.
+        while not (answer := await job.where(found)).frames:
+            pass
+        assert answer.text.startswith("stuck in C code for ")
+        assert answer.frames[-1].line == STUCK_AT_ONCE.splitlines().index(f"sleep({STUCK_SECONDS})") + 1
+        await listed(peer, lambda listed: listed.state is RankState.EXITED)
+        assert rank.wait() == 0
+        assert rank.text() == "WENT ON"

@@ -1,0 +1,246 @@
+"""An IDE looks into stopped ranks: values in levels, assignments that the program sees, completions, source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_wire.messages import Action
+from dbg_wire.records.inspection import Inspection, Parts, Scope, Sight, SourceText
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.inspecting import Look, looking
+from tests.support.processes import Child, Processes
+from tests.support.ranks import ask, attach_command, texts
+from tests.support.stopped_rank import start_stopped
+
+PROGRAM = """\
+import collections, dataclasses, enum, threading
+import dbg_agent
+
+LIMIT = 5
+
+@dataclasses.dataclass
+class Config:
+    width: int
+    names: list
+
+class Layer:
+    depth = 3
+    __slots__ = ("weight", "bias", "__dict__")
+    def __init__(self):
+        self.weight = [0.5, 1.5]
+        self.extra = "extra"
+    @property
+    def norm(self):
+        print("computed")
+        return sum(self.weight)
+
+Point = collections.namedtuple("Point", "x y")
+
+def outer():
+    kept = "of outer"
+    def train(step):
+        config = Config(4, ["a", "b"])
+        layer = Layer()
+        table = {"loss": 0.25, 3: {"deep": [1, 2, {"deeper": (1, 2)}]}, Point(1, 2): None}
+        numbers = list(range(1000))
+        unique = {1, 2, 3}
+        point = Point(1, 2)
+        word = "word" * 1000
+        kept
+        dbg_agent.set_trace()
+        print("step", step, "width", config.width, "table", table["loss"], "limit", LIMIT, kept, flush=True)
+        dbg_agent.set_trace()
+        return step
+    return train
+
+print(outer()(7), flush=True)
+"""
+STOP = 35
+
+
+@pytest.fixture
+def rank(processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch) -> Child:
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    return start_stopped(processes, home, PROGRAM)
+
+
+@pytest.fixture
+def look(rank: Child) -> Iterator[Look]:
+    with looking() as look:
+        yield look
+
+
+def test_variables_come_in_levels_and_each_expression_yields_the_same_text(look: Look) -> None:
+    scope = look.parts()
+    assert [*scope] == ["step", "config", "layer", "table", "numbers", "unique", "point", "word", "kept"]
+    assert (scope["step"].text, scope["step"].type, scope["step"].handle) == ("7", "int", 0)
+    assert scope["word"].text == look.value("word").text[:1999] + "…"
+    assert scope["numbers"].indexed == 1000
+    assert [*look.parts(scope["numbers"], begin=500, count=3, parts=Parts.INDEXED)] == ["500", "501", "502"]
+    assert look.parts(scope["numbers"], parts=Parts.NAMED) == {}
+    for name in ("config", "layer", "table", "point", "unique"):
+        for part in look.parts(scope[name]).values():
+            if part.expression and not part.is_lazy:
+                assert look.value(part.expression).text == part.text
+    table = look.parts(scope["table"])
+    assert [*table] == ["'loss'", "3", "Point(x=1, y=2)"]
+    deep = look.parts(look.parts(table["3"])["'deep'"])["2"]
+    assert (deep.expression, deep.text) == ("table[3]['deep'][2]", "{'deeper': (1, 2)}")
+    layer = look.parts(scope["layer"])
+    assert [*layer] == ["extra", "weight", "depth", "norm"]
+    assert layer["norm"].is_lazy
+    (norm,) = look.parts(layer["norm"]).values()
+    assert (norm.text, norm.is_lazy) == ("2.0", False)
+    point = look.parts(scope["point"])
+    assert all(part.is_fixed for part in point.values())
+    assert look.refusal(Inspection(sight=Sight.ASSIGN, handle=scope["point"].handle, name="x", text="3")) == (
+        "`x` can't be assigned: its owner can't be changed"
+    )
+    assert look.refusal(Inspection(sight=Sight.ASSIGN, name="absent", text="3")).startswith("there is no `absent` to")
+    assert look.refusal(Inspection(sight=Sight.PARTS, handle=9999)) == (
+        "there is no value 9999; list the variables again"
+    )
+    module = look.parts(scope=Scope.GLOBALS)
+    assert module["LIMIT"].expression == "LIMIT"
+    outer = look.parts(frame="<module>")
+    assert outer["LIMIT"].text == "5"
+    look.go_on(Action.COMMAND, "n")
+    stale = look.refusal(Inspection(sight=Sight.PARTS, handle=scope["config"].handle))
+    assert stale == "the rank has run on since this value was listed; list the variables again"
+
+
+def test_text_is_evaluated_run_and_completed(look: Look, rank: Child) -> None:
+    assert look.value("layer.norm").text == "computed\n2.0"
+    assert look.value("[step for _ in range(2)] # two").expression == "([step for _ in range(2)])"
+    made = look.value("{'a': [step]}")
+    assert look.parts(made)["'a'"].text == look.value("({'a': [step]})['a']").text
+    assert look.refusal(Inspection(sight=Sight.VALUE, text="step = 5")).startswith("SyntaxError: ")
+    assert look.refusal(Inspection(sight=Sight.VALUE, text="1 / 0")) == "ZeroDivisionError: division by zero"
+    assert look.refusal(Inspection(sight=Sight.VALUE, text="exit()")) == "SystemExit: None"
+    ran = look.value("for n in range(2):\n    print(n)\nstep = n + 40", runs=True)
+    assert (ran.text, ran.handle) == ("0\n1", 0)
+    assert look.value("step, n").text == "(41, 1)"
+
+    def completed(text: str) -> list[tuple[str, int, int]]:
+        question = Inspection(sight=Sight.COMPLETIONS, text=text, begin=len(text))
+        return [(one.text, one.begin, one.length) for one in look.look(question).completions]
+
+    assert completed("print(uni") == [("unique", 6, 3)]
+    assert completed("config.w") == [("width", 7, 1)]
+    assert ("append", 13, 0) in completed("config.names.")
+    assert completed("'config.w") == completed("nothing.w") == completed("1.") == completed("config.nothing.w") == []
+    assert [text for text, _, _ in completed("st")] == ["step", "staticmethod", "str"]
+    look.go_on()
+    rank.wait_for_output("step 41 width 4")
+
+
+def test_what_is_assigned_in_an_open_pdb_stays_when_others_look(
+    look: Look, rank: Child, home: Path, open_terminal: OpenTerminal
+) -> None:
+    terminal = open_terminal(attach_command("0", "--engine", "pdb"), rows=30, cols=120)
+    terminal.wait_for("(Pdb)")
+    terminal.send(b"!step = 100\r")
+    terminal.send(b"p 'it is', step\r")
+    terminal.wait_for("'it is', 100")
+    assert texts(ask(home, "eval", "0", "step")) == {"0": "100"}
+    assert texts(ask(home, "command", "0", "p step")) == {"0": "100"}
+    assert (look.parts()["step"].text, look.value("step").text) == ("100", "100")
+    assert look.assign("kept", "'changed'").text == "'changed'"
+    assert look.value("LIMIT = step", runs=True).text == ""
+    terminal.send(b"p 'now', step, kept\r")
+    terminal.wait_for("'now', 100, 'changed'")
+    terminal.send(b"c\r")
+    rank.wait_for_output("step 100 width 4 table 0.25 limit 5 changed")
+
+
+def test_only_files_that_the_rank_has_loaded_are_shown(look: Look, home: Path) -> None:
+    script = home / "rank_script.py"
+
+    def source(path: str, begin: int = 0, count: int = 0) -> SourceText:
+        found = look.look(Inspection(sight=Sight.SOURCE, text=path, begin=begin, count=count)).sources
+        assert [one.path for one in found] == [path] * len(found)
+        return found[0]
+
+    assert source(str(script)).lines == PROGRAM.rstrip("\n")
+    script.write_text(PROGRAM.replace("LIMIT = 5", "LIMIT = 6"))
+    assert source(str(script)).lines == PROGRAM.rstrip("\n")
+    part = source(str(script), STOP - 1, 1)
+    assert (part.begin, part.total, part.lines.strip()) == (STOP - 1, PROGRAM.count("\n"), "dbg_agent.set_trace()")
+    large = look.look(Inspection(sight=Sight.SOURCE, text=threading.__file__)).sources
+    lines = "\n".join(one.lines for one in large).split("\n")
+    assert lines == Path(threading.__file__).read_text().split("\n")[: len(lines)]
+    assert len(large) > 1
+    refused = look.refusal(Inspection(sight=Sight.SOURCE, text="/etc/hostname"))
+    assert refused == "the rank has loaded no code from /etc/hostname, and shows no other files"
+    assert look.refusal(Inspection(sight=Sight.SOURCE, text="../secret")).startswith("the rank has loaded no code")
+
+
+CRASHES = """\
+import dbg_agent
+dbg_agent.install(post_mortem=True, lease=600)
+
+class BadBatch(ValueError):
+    pass
+
+def step(batch):
+    weights = [0.5, batch]
+    try:
+        {}["no"]
+    except KeyError as error:
+        dbg_agent.set_trace()
+        raise BadBatch(f"batch {batch}") from error
+
+step(7)
+"""
+
+
+def test_the_exception_is_told_with_its_traceback(
+    processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    rank = start_stopped(processes, home, CRASHES, {"CI": "", "DBG_LEASE": "600"})
+    with looking() as look:
+        handled = look.look(Inspection(sight=Sight.EXCEPTION)).exception
+        assert handled is not None
+        assert (handled.type, handled.text, handled.is_uncaught) == ("KeyError", "'no'", False)
+        look.go_on()
+        crash = look.look(Inspection(sight=Sight.EXCEPTION)).exception
+        assert crash is not None
+        assert (crash.type, crash.text, crash.is_uncaught) == ("__main__.BadBatch", "batch 7", True)
+        assert crash.traceback.startswith("Traceback (most recent call last):")
+        assert "KeyError: 'no'" in crash.traceback
+        assert crash.traceback.endswith("BadBatch: batch 7\n")
+        assert "dbg_agent/" not in crash.traceback
+        assert look.value("weights").text == "[0.5, 7]"
+        assert look.assign("batch", "9").text == "9"
+        assert look.parts()["batch"].text == "9"
+        look.ask(Action.CONTINUE, "")
+        assert rank.wait() == 1
+
+
+def test_without_an_exception_that_is_said(look: Look) -> None:
+    assert look.look(Inspection(sight=Sight.EXCEPTION)).exception is None
+    # The work ends within the time of its question, and the rank answers the next one.
+    endless = "[None for _ in iter(int, 1)]"
+    assert look.refusal(Inspection(sight=Sight.VALUE, text=endless), patience=1.0) == "interrupted after 1 s"
+    assert look.parts()["step"].text == "7"
+
+
+def test_assigned_variables_are_those_of_the_program(look: Look, rank: Child) -> None:
+    scope = look.parts()
+    assert look.assign("step", "step + 34").text == "41"
+    assert look.assign("width", "19", scope["config"]).text == "19"
+    assert look.assign("'loss'", "step", scope["table"]).text == "41"
+    assert look.assign("LIMIT", "99", scope=Scope.GLOBALS).text == "99"
+    assert look.value("(step, config, table['loss'], LIMIT)").text == "(41, Config(width=19, names=['a', 'b']), 41, 99)"
+    look.go_on()
+    rank.wait_for_output("step 41 width 19 table 41 limit 99 of outer")
+    refused = look.refusal(Inspection(sight=Sight.PARTS, handle=scope["config"].handle))
+    assert refused == "the rank has run on since this value was listed; list the variables again"

@@ -1,0 +1,110 @@
+"""Answers as large as programs make them: each comes whole, or says what it has left out, and no connection is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+from dbg_agent.guard.ras import parse_reply
+from dbg_wire.limits import MAX_ANSWER_BYTES
+from dbg_wire.messages import Action, Answers, Kind, Look, Question, RankAnswer
+from dbg_wire.records.beside import status_in
+from dbg_wire.records.ranks import RankState
+from dbg_wire.records.record import size_of
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.processes import Processes
+from tests.support.ranks import ask, attach, attach_list, start_ranks, wait_until_states
+from tests.support.ras_replies import missing, playing, rank, reply
+from tests.support.raw_terminal import listed, raw_terminal
+from tests.support.time_unit import seconds
+
+NESTED = """\
+import os
+import dbg_agent
+v = [[0] * 60 for _ in range(256)]
+v[200][30] = int(os.environ["RANK"])
+dbg_agent.install()
+dbg_agent.set_trace()
+"""
+
+DEEP = """\
+import sys, threading
+import dbg_agent
+dbg_agent.install()
+sys.setrecursionlimit(10_000)
+ended, there = threading.Event(), threading.Semaphore(0)
+names = {"ended": ended, "there": there}
+source = "def deep(n):\\n    deep(n - 1) if n else (there.release(), ended.wait())\\n"
+exec(compile(source, "/" + "p" * 249, "exec"), names)
+for _ in range(63):
+    threading.Thread(target=names["deep"], args=(60,), daemon=True).start()
+for _ in range(63):
+    there.acquire()
+dbg_agent.set_trace()
+"""
+
+LOGS = "import json; print(json.dumps([{'loss': 0.5, 'path': 'C:\\\\runs'}] * 3000))"
+"""Prints 96 KB full of quotes, brackets and backslashes."""
+
+
+def test_a_command_that_prints_json_and_values_that_are_nested(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, NESTED, 2)
+    before = wait_until_states(home, {0: "stopped", 1: "stopped"})
+
+    done = attach(home, "exec", "0", "--json", "--", sys.executable, "-c", LOGS)
+    (printed,) = json.loads(done.stdout)["groups"]
+    assert printed["kind"] == "value", printed
+    assert printed["text"].startswith('[{"loss": 0.5, "path": "C:\\\\runs"}, ')
+    assert "bytes are left out]" in printed["text"]
+    assert len(printed["text"]) > 96 * 1024
+
+    same, other = ask(home, "eval", "all", "v")["groups"]
+    assert (same["ranks"], other["ranks"]) == ("0", "1")
+    assert other["difference"] == "first difference: [200][30]: 0 | 1, @1 first"
+    assert [one["since"] for one in attach_list(home)] == [one["since"] for one in before]
+
+
+def test_the_stacks_of_many_deep_threads_say_what_is_left_out(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, DEEP, 1)
+    wait_until_states(home, {0: "stopped"})
+
+    answer = asyncio.run(where(broker))
+
+    assert answer.kind is Kind.VALUE, answer.text
+    assert size_of(answer) <= MAX_ANSWER_BYTES
+    assert len(answer.threads) == 64
+    for thread in answer.threads[1:]:
+        assert thread.frames[-1].function == "wait"
+        assert any("frames left out]" in place.function for place in thread.frames)
+    wait_until_states(home, {0: "stopped"})
+
+
+async def where(broker: RunningBroker) -> RankAnswer:
+    async with raw_terminal(broker) as peer:
+        key = (await listed(peer, lambda rank: rank.state is RankState.STOPPED)).key
+        question = Question(
+            request=1, keys=(key,), action=Action.WHERE, seconds=seconds(20), threads=True, look=Look.CODE
+        )
+        await peer.say(question)
+        (answer,) = (await peer.expect(Answers)).answers
+        return answer
+
+
+async def test_a_big_jobs_ranks_as_nccl_tells_them(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    told = reply(([rank(number) for number in range(900)], [missing(number) for number in range(900, 910)]))
+    replies = {"CLIENT": b"SERVER PROTOCOL 2\n", "TIMEOUT": b"OK\n", "SET": b"OK\n", "VERBOSE": told.encode()}
+    async with playing(replies, []) as environ, raw_terminal(broker) as peer:
+        script = "import threading, dbg_agent\ndbg_agent.install()\nthreading.Event().wait()\n"
+        start_ranks(processes, home, script, 1, env=environ)
+        key = (await listed(peer, lambda rank: rank.state is RankState.RUNNING)).key
+        await peer.say(Question(request=1, keys=(key,), action=Action.RAS, seconds=seconds(20)))
+        (answer,) = (await peer.expect(Answers)).answers
+    found = status_in(answer.rows)
+    assert found == parse_reply(told)
+    assert found is not None
+    assert len(found.ranks) == 910

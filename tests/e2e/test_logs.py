@@ -1,0 +1,115 @@
+"""What the logs of broker and rank hold after a session, and what they must not hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.ranks import ask, attach, start_ranks, wait_until_stopped
+
+SCRIPT = """\
+import dbg_agent
+password = "hunter2"
+dbg_agent.set_trace()
+"""
+
+OF_RANK = [
+    ("INFO", "dbg_agent.rank", r"is a rank: \S+"),
+    ("DEBUG", "dbg_agent.link", r"dials wss://\S+"),
+    ("INFO", "dbg_agent.link", r"is connected to wss://\S+"),
+    ("DEBUG", "dbg_agent.rank", r"says register .*"),
+    ("DEBUG", "dbg_agent.link", r"hears welcome .*"),
+    ("INFO", "dbg_agent.stop", r"stop 1, breakpoint, begins at \S+rank_script\.py:\d+"),
+    ("DEBUG", "dbg_agent.rank", r"says report report=\(state=stopped .*"),
+    ("DEBUG", "dbg_agent.link", r"hears ask request=1 action=eval .*text=<8 characters>.*"),
+    ("DEBUG", "dbg_agent.rank", r"says answer request=1 kind=value text=<9 characters> .*"),
+    ("INFO", "dbg_agent.stop", r"stop 1 ends"),
+]
+
+OF_BROKER_INFO = [r"INFO \S+ \(\S+\) is (running|stopped)", r"INFO a request of \S+ for /client is refused: 401"]
+
+OF_BROKER_DEBUG = [
+    r"DEBUG connection \d+ comes from \S+",
+    r"DEBUG connection \d+ is open, for a rank",
+    r"DEBUG connection \d+ says register .*",
+    r"DEBUG connection \d+ is told welcome .*",
+    r"DEBUG rank \S+ is stopped",
+    r"DEBUG connection \d+ is open, for a driver",
+    r"DEBUG connection \d+ says greet .*",
+    r"DEBUG connection \d+ says question .* action=eval .* text=<8 characters>.*",
+    r"DEBUG connection \d+ has ended",
+]
+
+
+def session(processes: Processes, home: Path, tmp_path: Path, *verbose: str) -> tuple[str, str]:
+    """Stop a rank, ask it and let it go; return what broker and rank have logged."""
+    broker = running_broker(processes, home, *verbose)
+    log = tmp_path / "rank.log"
+    [rank] = start_ranks(processes, home, SCRIPT, 1, env={"DBG_LOG": str(log)})
+    wait_until_stopped(home, 1)
+    assert ask(home, "eval", "0", "password")["groups"][0]["text"] == "'hunter2'"
+    wrong = tmp_path / "wrong"
+    wrong.write_text("x" * 43)
+    wrong.chmod(0o600)
+    attach(home, "list", env={"DBG_TOKEN_FILE": str(wrong)})
+    assert attach(home, "continue", "0").returncode == 0
+    assert rank.wait() == 0
+    broker.process.terminate()
+    broker.process.wait()
+    return broker.process.log.read_text(), log.read_text()
+
+
+def secrets(home: Path) -> list[str]:
+    """Return what no log may hold: tokens, what was typed, and a value of the program's."""
+    tokens = [path.read_text().strip() for path in (home / "tokens").iterdir()]
+    assert len(tokens) == 3
+    return [*tokens, "hunter2", "password"]
+
+
+def test_all_of_it_is_logged_where_it_is_asked_for(processes: Processes, home: Path, tmp_path: Path) -> None:
+    of_broker, of_rank = session(processes, home, tmp_path, "-v", "-v")
+    for pattern in OF_BROKER_INFO + OF_BROKER_DEBUG:
+        assert re.search(rf"(?m)^\S+ \S+ {pattern}$", of_broker), pattern
+    for level, logger, event in OF_RANK:
+        pattern = rf"(?m)^\S+ \S+ \S+:0 \d+ {level} {re.escape(logger)}: {event}$"
+        assert re.search(pattern, of_rank), pattern
+    assert "is not connected" not in of_rank
+    for secret in secrets(home):
+        assert secret not in of_broker
+        assert secret not in of_rank
+
+
+def test_one_v_shows_no_messages(processes: Processes, home: Path, tmp_path: Path) -> None:
+    of_broker, _ = session(processes, home, tmp_path, "-v")
+    for pattern in OF_BROKER_INFO:
+        assert re.search(rf"(?m)^\S+ \S+ {pattern}$", of_broker), pattern
+    assert " DEBUG " not in of_broker
+
+
+def test_without_them_a_session_is_not_logged(processes: Processes, home: Path, tmp_path: Path) -> None:
+    of_broker, _ = session(processes, home, tmp_path)
+    assert not re.search(r" (DEBUG|INFO|WARNING|ERROR) ", of_broker)
+
+
+def test_a_rank_writes_nothing_of_its_own(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    [rank] = start_ranks(processes, home, SCRIPT, 1)
+    wait_until_stopped(home, 1)
+    attach(home, "continue", "0")
+    assert rank.wait() == 0
+    assert list((home / "homes" / "rank0").iterdir()) == []
+
+
+def test_a_log_that_can_not_be_written_costs_one_line(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    log = tmp_path / "link"
+    log.symlink_to(tmp_path / "aim")
+    [rank] = start_ranks(processes, home, SCRIPT, 1, env={"DBG_LOG": str(log)})
+    wait_until_stopped(home, 1)
+    attach(home, "continue", "0")
+    assert rank.wait() == 0
+    told = f"dbg-agent: DBG_LOG: nothing is logged to {log}: Too many levels of symbolic links\n"
+    assert rank.text("stderr").count(told) == 1
+    assert not (tmp_path / "aim").exists()

@@ -1,0 +1,206 @@
+"""A coding agent's client, the protocol's own library, uses the tools on real ranks."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp import ClientSession, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.types import Implementation, TextContent
+
+from dbg_client.faces.mcp.tools import TOOLS
+from dbg_dial.waiting import within
+from tests.support.broker import running_broker
+from tests.support.environment import clean_environment
+from tests.support.processes import Processes
+from tests.support.ranks import attach, start_ranks, wait_until_states
+from tests.support.time_unit import seconds
+
+TRAIN = """\
+import dbg_agent, os
+rank = int(os.environ["RANK"])
+loss = 0.25 if rank else 0.75
+long = "\\n".join(map(str, range(1000)))
+dbg_agent.set_trace()
+loss += 1
+dbg_agent.set_trace()
+os.kill(os.getpid(), 9)
+"""
+
+
+@asynccontextmanager
+async def agent(home: Path, variables: Mapping[str, str] = {}, name: str = "tests") -> AsyncIterator[ClientSession]:
+    """Start the server as an agent of this name does, and shake hands."""
+    environment = {**clean_environment({}, home), "DBG_HOME": str(home), **variables}
+    server = StdioServerParameters(command=sys.executable, args=["-m", "dbg_client", "mcp"], env=environment)
+    client = Implementation(name=name, version="1")
+    async with stdio_client(server) as streams, ClientSession(*streams, client_info=client) as session:
+        await session.initialize()
+        yield session
+
+
+async def call(session: ClientSession, name: str, **given: object) -> str:
+    """Return the text that a tool answers, with a mark if it is an error."""
+    result = await within(seconds(30), session.call_tool(name, given))
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return f"ERROR {content.text}" if result.is_error else content.text
+
+
+def test_an_agent_asks_steps_and_lets_go(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, TRAIN, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    asyncio.run(look(home))
+    asyncio.run(step(home))
+    assert ranks[1].wait(seconds(20)) == -9
+    # The agent has gone, and rank 0 stays where it was.
+    assert attach(home, "eval", "0", "loss").stdout.endswith("0.75\n")
+
+
+def ageless(tree: str) -> str:
+    """Return a tree without for how long ranks have been where they are, which is told from the first second on."""
+    return re.sub(r"(, the longest)? for \d+ s", "", tree).rstrip("\n")
+
+
+async def look(home: Path) -> None:
+    async with agent(home) as session:
+        assert [tool.name for tool in (await session.list_tools()).tools] == [*(tool.name for tool in TOOLS), "more"]
+        assert (await call(session, "ranks")).count("stopped") == 3
+        assert await call(session, "eval", expression="loss") == attach(home, "eval", "all", "loss").stdout.rstrip("\n")
+        assert "0.75" in await call(session, "eval", expression="loss", ranks="@2")
+        assert ageless(await call(session, "where")) == ageless(attach(home, "where", "all").stdout)
+        assert "loss += 1" in await call(session, "source", rank="0")
+        assert "ZeroDivisionError: division by zero" in await call(session, "eval", expression="1/0", ranks="0")
+        assert (await call(session, "eval", expression="loss", ranks="77")).startswith("ERROR no rank")
+        assert (await call(session, "eval")).startswith("ERROR eval lacks the field 'expression'; it takes ranks, job")
+        cut = await call(session, "command", command="!print(long)", ranks="1")
+        assert cut.endswith("call `more` with answer='rest-1' and from=120]")
+        assert (await call(session, "more", answer="rest-1", **{"from": 120})).startswith("    118")
+
+
+async def step(home: Path) -> None:
+    async with agent(home) as session:
+        told = await call(session, "breakpoints", line=6, ranks="0")
+        assert told.startswith("breakpoint /"), told
+        assert told.endswith("rank_script.py:6: 1 of 1 rank answered, 1 value\n@1  1 rank  0  set"), told
+        assert (await call(session, "breakpoints", file="rank_script.py", line=90)).count("error") == 1
+        assert "rank_script.py:6" in await call(session, "breakpoints", ranks="0")
+        assert "no breakpoint at this line" in await call(session, "breakpoints", ranks="0", line=6, clear=True)
+        await call(session, "continue", ranks="1-2")
+        assert " stopped (breakpoint)" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
+        await call(session, "continue", ranks="1")
+        await within(seconds(20), told_that_it_ended(session))
+
+
+async def told_that_it_ended(session: ClientSession) -> None:
+    # A rank without a guard has nobody who could tell the signal.
+    while not re.search(r":1 (died|killed by SIGKILL)", await call(session, "crashes")):
+        pass
+
+
+RUNNING = """\
+import dbg_agent, os, time
+
+def work(step, items):
+    total = sum(items)
+    total += step
+    return total
+
+dbg_agent.install()
+rank = int(os.environ["RANK"])
+step = total = 0
+while not os.path.exists(os.environ["DBG_HOME"] + "/end"):
+    step += 1
+    total = work(step, [rank, 2])
+    time.sleep(0.01)
+"""
+
+
+def test_an_agent_sets_breakpoints_in_ranks_that_run(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, RUNNING, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "running"))
+    asyncio.run(stop_at_a_line(home))
+    (home / "end").touch()
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
+
+
+async def stop_at_a_line(home: Path) -> None:
+    """See the source, have ranks stop at a line of it, and let them go on without the breakpoint."""
+    async with agent(home) as session:
+        source = await call(session, "source", rank="0", file="rank_script.py", line=5, around=1)
+        assert source.endswith("4        total = sum(items)\n5        total += step\n6        return total"), source
+        assert (await call(session, "source", rank="0")).startswith("ERROR no file is given, and none of these ranks")
+        told = await call(session, "breakpoints", file="rank_script.py", line=5, condition="items[0] < 2")
+        assert "@1  3 ranks  0-2  set" in told, told
+        stops = await call(session, "wait_for_stop", ranks="0,1", each=True, seconds=seconds(20))
+        assert re.search(r"^2 ranks \S+/0-1 stopped \(breakpoint\) in work at /\S+rank_script\.py:5$", stops, re.M), (
+            stops
+        )
+        still = await call(session, "wait_for_stop", ranks="all", each=True, seconds=0.1)
+        assert still == "ERROR 2 of 3 ranks did not stop within 0.1 s"
+        assert re.search("^items: .0, 2.  .2 parts.$", await call(session, "variables", rank="0"), re.M)
+        assert (await call(session, "variables", rank="0", of="items")).startswith("0: 0\n1: 2")
+        assert "2 different values" in await call(session, "eval", expression="total", ranks="stopped")
+        assert "rank_script.py:5 if items[0] < 2" in await call(session, "breakpoints")
+        cleared = await call(session, "breakpoints", file="rank_script.py", line=5, clear=True)
+        assert "@1  3 ranks  0-2  no breakpoint at this line" in cleared
+        await call(session, "continue")
+
+
+def test_the_token_of_a_watcher_has_no_tool_that_touches_a_rank(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    asyncio.run(watch(home))
+    wait_until_states(home, {0: "stopped"})
+
+
+async def watch(home: Path) -> None:
+    async with agent(home, {"DBG_TOKEN_FILE": str(home / "tokens" / "watcher")}) as session:
+        names = {tool.name for tool in (await session.list_tools()).tools}
+        assert names == {tool.name for tool in TOOLS if not tool.changes} | {"more"}
+        assert "stopped" in await call(session, "where")
+        with pytest.raises(MCPError, match="there is no tool 'continue' with this token"):
+            await call(session, "continue")
+
+
+def test_an_agent_starts_a_program_and_waits_for_its_stop(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = home / "train.py"
+    script.write_text("loss = 0.5\nprint('began', flush=True)\nloss += 1\n")
+    told = asyncio.run(start_and_wait(home, script))
+    assert told.startswith("started (pid ")
+    output = Path(told.rpartition(" is in ")[2])
+    assert output.parent.stat().st_mode & 0o077 == 0
+    assert "began" in output.read_text()
+
+
+async def start_and_wait(home: Path, script: Path) -> str:
+    """Start a program that stops at its third line, look at it there and let it end; return what `run` tells."""
+    async with agent(home) as session:
+        nowhere = await call(session, "run", command=[sys.executable], directory="/no/such/place")
+        assert nowhere == "ERROR there is no directory '/no/such/place'; name one of this host"
+        told = await call(session, "run", command=[sys.executable, str(script)], stop_at=f"{script}:3")
+        stop = await call(session, "wait_for_stop", seconds=seconds(30))
+        assert f"{script}:3" in stop, stop
+        assert "0.5" in await call(session, "eval", expression="loss")
+        await call(session, "continue")
+        return told
+
+
+def test_without_a_broker_the_tools_are_listed_and_each_says_what_is_wrong(home: Path) -> None:
+    asyncio.run(ask_nobody(home))
+
+
+async def ask_nobody(home: Path) -> None:
+    async with agent(home) as session:
+        assert len((await session.list_tools()).tools) == len(TOOLS) + 1
+        assert (await call(session, "why")).startswith("ERROR ")

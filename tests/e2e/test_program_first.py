@@ -1,0 +1,412 @@
+"""The program goes before the agent: its arguments, forks, signals, tracing and recursion work as without."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.processes import Child, Processes
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import attach, attach_list, start_ranks, wait_until_stopped
+
+
+def start_one(processes: Processes, home: Path, script: str, **variables: str) -> Child:
+    (rank,) = start_ranks(processes, home, script, 1, env=variables)
+    return rank
+
+
+def let_go(home: Path, target: str) -> None:
+    done = attach(home, "continue", target)
+    assert done.returncode == 0, done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------- arguments
+
+BAD_ARGUMENTS = """\
+from dbg_agent import install, set_trace
+class Evil:
+    def __repr__(self):
+        raise RuntimeError("no repr")
+    def __eq__(self, other):
+        raise RuntimeError("no comparison")
+    __hash__ = None
+    def __bool__(self):
+        raise RuntimeError("no truth")
+    __float__ = __len__ = __str__ = __bool__
+class Number(float):
+    def __float__(self):
+        raise RuntimeError("no number")
+for _ in range(3):
+    install(7, breakpoint="perhaps", nonsense=1)
+    set_trace(5, broker=7, nonsense=1, connect_timeout="x", on_missing="?")
+    set_trace(Evil(), broker=Evil(), connect_timeout=Evil(), on_missing=Evil(), nonsense=Evil())
+    set_trace(broker=b"login1", connect_timeout=-1, on_missing=None)
+    set_trace(connect_timeout=10 ** 400, on_missing=["raise"])
+    set_trace(connect_timeout=float("nan"), on_missing=True)
+    set_trace(connect_timeout=True, **{"\\x1b[31m\\n": 1})
+    set_trace(connect_timeout=Number(1), on_missing="\\x1b[31m\\n")
+print("done")
+"""
+
+
+def test_arguments_that_can_not_be_used_are_warned_of_once_and_do_no_harm(processes: Processes, home: Path) -> None:
+    rank = start_one(processes, home, BAD_ARGUMENTS, DBG_CONNECT_TIMEOUT="0.2")
+    assert rank.wait() == 0
+    assert rank.text() == "done\n"
+    lines = rank.text("stderr").splitlines()
+    assert all(line.startswith("dbg-agent: ") and line.isprintable() for line in lines), lines
+    assert len(set(lines)) == len(lines)
+    for said in (
+        r"set_trace\(\) takes keyword arguments only; 1 positional ignored",
+        r"set_trace\(\) has no argument 'nonsense'; ignored",
+        r"set_trace\(broker=…\) is 7, not an address",
+        r"set_trace\(connect_timeout=…\) is 'x', not a number of seconds",
+        r"set_trace\(on_missing=…\) is '\?', not 'go-on' or 'wait' or 'raise'",
+        r"set_trace\(broker=…\) is a Evil whose repr raises RuntimeError, not an address",
+        r"install\(breakpoint=…\) is 'perhaps', not True or False",
+        r"no broker (is known|answers).*; the program goes on without stopping. The rank keeps trying; once .*",
+    ):
+        assert any(re.search(said, line) for line in lines), (said, lines)
+    assert not any("failed" in line for line in lines)
+
+
+VARIABLES = {
+    "DBG_CONNECT_TIMEOUT": "soon",
+    "DBG_ON_MISSING": "\x1b[31m",
+    "DBG_BREAKPOINT": "maybe",
+    "DBG_BROKER": "h:p",
+}
+
+
+def test_variables_that_can_not_be_used_are_warned_of(processes: Processes, home: Path) -> None:
+    rank = start_one(processes, home, "import dbg_agent\ndbg_agent.install()\ndbg_agent.set_trace()\n", **VARIABLES)
+    assert rank.wait() == 0
+    errors = rank.text("stderr")
+    assert all(f"{name} " in errors for name in VARIABLES), errors
+    assert all(line.isprintable() for line in errors.splitlines())
+
+
+def test_an_error_that_was_asked_for_is_raised_at_every_pass(processes: Processes, home: Path) -> None:
+    # A pass that waits takes 0.3 s.
+    script = """\
+from dbg_agent import set_trace
+from dbg_wire.errors import DbgError
+def passes():
+    try:
+        set_trace(on_missing="raise", connect_timeout=0.3)
+    except DbgError as error:
+        assert error.__traceback__.tb_frame.f_code.co_name == "passes"
+        return f"{type(error).__name__}: {error}"
+print(passes())
+for _ in range(1000):
+    assert passes()
+"""
+    rank = start_one(processes, home, script)
+    assert rank.wait() == 0, rank.tail()
+    assert rank.text() == "NoBroker: no broker is known; start `dbg-broker serve`, or set DBG_BROKER\n"
+    assert rank.text("stderr") == ""
+
+
+WAITS = """\
+from dbg_agent import set_trace
+try:
+    print("before", flush=True)
+    set_trace(on_missing="wait", connect_timeout=0)
+except KeyboardInterrupt:
+    print("interrupted")
+else:
+    print("after")
+"""
+
+
+def test_a_rank_that_is_to_wait_waits_until_a_broker_comes(processes: Processes, home: Path) -> None:
+    rank = start_one(processes, home, WAITS)
+    rank.wait_for_output("before")
+    running_broker(processes, home)
+    wait_until_stopped(home, 1)
+    assert rank.text() == "before\n"
+    let_go(home, "0")
+    assert rank.wait() == 0
+    assert rank.text() == "before\nafter\n"
+
+
+def test_waiting_for_a_broker_can_be_interrupted(processes: Processes, home: Path) -> None:
+    rank = start_one(processes, home, WAITS)
+    rank.wait_for_output("before")
+    rank.signal(signal.SIGINT)
+    assert rank.wait() == 0
+    assert rank.text() == "before\ninterrupted\n"
+
+
+def test_an_interrupt_that_comes_during_an_import_and_is_caught_ends_nothing(processes: Processes, home: Path) -> None:
+    script = """\
+import sys
+import dbg_agent
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dbg_agent.program.entry":
+            exec("raise KeyboardInterrupt")
+sys.meta_path.insert(0, Interrupted())
+try:
+    dbg_agent.set_trace()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    rank = start_one(processes, home, script)
+    assert rank.wait() == 0
+    assert rank.text() == "interrupted\n"
+
+
+# ----------------------------------------------------------------------------------------------------------- forks
+
+FORKED = {
+    "os.fork": "pid = os.fork()\nif pid == 0:\n    child()\n    os._exit(0)\nos.waitpid(pid, 0)",
+    "os.fork and a normal end": "if os.fork() == 0:\n    child()\n    sys.exit()\nos.wait()",
+    "multiprocessing fork": "process = get_context('fork').Process(target=child)\nprocess.start()\nprocess.join()",
+    "multiprocessing spawn": "process = get_context('spawn').Process(target=child)\nprocess.start()\nprocess.join()",
+    "fork server": "process = get_context('forkserver').Process(target=child)\nprocess.start()\nprocess.join()",
+    "pool": "with get_context('fork').Pool(1) as pool:\n    pool.apply(child)",
+    "fork in a thread": (
+        "pid = []\ndef work():\n    pid.append(os.fork())\n    if pid[0] == 0:\n        child()\n        os._exit(0)\n"
+        "thread = threading.Thread(target=work)\nthread.start()\nthread.join()\nos.waitpid(pid[0], 0)"
+    ),
+}
+
+
+def forking(how: str) -> str:
+    """Return a script that starts a child which stops, and that then stops itself."""
+    body = "".join(f"    {line}\n" for line in FORKED[how].splitlines())
+    return f"""\
+import os, sys, threading
+from multiprocessing import get_context
+from dbg_agent import set_trace
+def child():
+    set_trace()
+    print("child done", flush=True)
+if __name__ == "__main__":
+    set_trace()
+{body}    set_trace()
+    print("parent done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("how", FORKED)
+def test_a_child_stops_by_itself_and_leaves_its_parents_connection_alone(
+    how: str, *, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    rank = start_one(processes, home, forking(how), PYTHONWARNINGS="error,ignore::DeprecationWarning")
+    (parent,) = wait_until_stopped(home, 1)
+    terminal = sit_in_pudb(open_terminal, ":0")
+    terminal.send("c")
+    assert terminal.exit_status() == 7
+    (child,) = wait_until_stopped(home, 1)
+    assert child["address"] == f"{parent['host']}:0.1"
+    assert (child["child"], child["rank"], child["job"]) == (1, 0, parent["job"])
+    assert child["pid"] != parent["pid"]
+    assert child["where"]["function"] == "child"
+    both = {known["pid"]: known["state"] for known in attach_list(home)}
+    assert both == {parent["pid"]: "running", child["pid"]: "stopped"}
+    terminal = sit_in_pudb(open_terminal, child["address"])
+    terminal.send("c")
+    # A child that calls os._exit() at once may be gone before it has said that it went on.
+    assert terminal.exit_status() in (7, 8)
+    rank.wait_for_output("child done")
+    (again,) = wait_until_stopped(home, 1)
+    assert again["pid"] == parent["pid"]
+    let_go(home, parent["address"])
+    assert rank.wait() == 0
+    assert rank.text() == "child done\nparent done\n"
+    lines = rank.text("stderr").splitlines()
+    assert len(lines) == 3
+    assert all(" stopped at " in line for line in lines), lines
+
+
+def test_a_child_that_does_not_stop_is_nobody_and_says_nothing(processes: Processes, home: Path) -> None:
+    script = """\
+import gc, os
+from dbg_agent import install, set_trace
+install()
+set_trace()
+for _ in range(3):
+    if os.fork() == 0:
+        gc.collect()
+        raise SystemExit
+    os.wait()
+set_trace()
+"""
+    running_broker(processes, home)
+    rank = start_one(processes, home, script, PYTHONWARNINGS="error,ignore::DeprecationWarning", PYTHONDEVMODE="1")
+    for _ in range(2):
+        wait_until_stopped(home, 1)
+        let_go(home, "0")
+    assert rank.wait() == 0
+    (listed,) = attach_list(home, "--all")
+    assert listed["pid"] == rank.pid
+    assert len(rank.text("stderr").splitlines()) == 2, rank.text("stderr")
+
+
+def test_a_child_forked_beside_a_stop_is_not_stopped(processes: Processes, home: Path) -> None:
+    script = """\
+import os, signal, threading
+from dbg_agent import set_trace
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+def work():
+    signal.sigwait({signal.SIGUSR1})
+    if os.fork() == 0:
+        print("child goes on", flush=True)
+        set_trace()
+        signal.sigwait({signal.SIGUSR1})
+        print("child done", flush=True)
+        os._exit(0)
+    os.wait()
+thread = threading.Thread(target=work)
+thread.start()
+set_trace()
+thread.join()
+print("done")
+"""
+    running_broker(processes, home)
+    rank = start_one(processes, home, script)
+    wait_until_stopped(home, 1)
+    os.kill(rank.pid, signal.SIGUSR1)
+    rank.wait_for_output("child goes on")
+    pids = {known["child"]: known["pid"] for known in wait_until_stopped(home, 2)}
+    assert pids.keys() == {None, 1}
+    let_go(home, ":0.1")
+    os.kill(pids[1], signal.SIGUSR1)
+    rank.wait_for_output("child done")
+    let_go(home, ":0")
+    assert rank.wait() == 0
+
+
+# --------------------------------------------------------------------------------------------------------- signals
+
+ALARMED = """\
+import signal, sys
+from dbg_agent import set_trace
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+class Mine(BaseException):
+    pass
+cause = ValueError("cause")
+def raises(number, frame):
+    raise Mine from cause
+signal.signal(signal.SIGALRM, raises)
+for _ in range(2):
+    try:
+        set_trace()
+        here = 1
+    except Mine as error:
+        assert error.__cause__ is cause and error.__context__ is None
+        print("mine", sys.gettrace(), flush=True)
+    signal.sigwait({signal.SIGUSR1})
+print("done")
+"""
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_what_the_programs_own_signal_handler_raises_comes_out(
+    opened: bool, *, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    rank = start_one(processes, home, ALARMED)
+    for count in (1, 2):
+        wait_until_stopped(home, 1)
+        rank.wait_for_output("(?s)" + ".*stopped at" * count, stream="stderr")
+        terminal = sit_in_pudb(open_terminal, ":0") if opened else None
+        rank.signal(signal.SIGALRM)
+        rank.wait_for_output("mine None\n" * count)
+        if terminal is not None:
+            assert terminal.exit_status() == 7
+        rank.signal(signal.SIGUSR1)
+    assert rank.wait() == 0
+    assert rank.text() == "mine None\nmine None\ndone\n"
+    assert len(rank.text("stderr").splitlines()) == 2, rank.text("stderr")
+
+
+# --------------------------------------------------------------------------------------------- tracing, depth, ends
+
+TRACED = """\
+import sys, threading
+from dbg_agent import set_trace
+seen = []
+def tracer(frame, event, argument):
+    if frame.f_code.co_filename == __file__:
+        seen.append((event, frame.f_lineno))
+    return tracer
+def work():
+    before = 1
+    set_trace()
+    after = 2
+first = sys._getframe().f_lineno - 4
+sys.settrace(tracer)
+work()
+assert sys.gettrace() is tracer
+sys.settrace(None)
+lines = [line - first for event, line in seen if event == "line"]
+print(lines)
+"""
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_program_that_traces_itself_goes_on_doing_so(
+    stops: bool, *, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    if stops:
+        running_broker(processes, home)
+    rank = start_one(processes, home, TRACED, **({} if stops else {"DBG_CONNECT_TIMEOUT": "0.1"}))
+    if stops:
+        wait_until_stopped(home, 1)
+        terminal = sit_in_pudb(open_terminal, ":0")
+        terminal.send("c")
+        assert terminal.exit_status() == 7
+    assert rank.wait() == 0, rank.tail()
+    assert rank.text() == "[1, 2, 3]\n"
+
+
+def test_a_daemon_thread_that_is_stopped_does_not_keep_the_program(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    script = """\
+import signal, threading
+from dbg_agent import set_trace
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+threading.Thread(target=set_trace, daemon=True).start()
+signal.sigwait({signal.SIGUSR1})
+print("done")
+"""
+    running_broker(processes, home)
+    rank = start_one(processes, home, script)
+    wait_until_stopped(home, 1)
+    terminal = sit_in_pudb(open_terminal, ":0")
+    rank.signal(signal.SIGUSR1)
+    assert rank.wait() == 0
+    assert rank.text() == "done\n"
+    assert terminal.exit_status() == 8
+    assert len(rank.text("stderr").splitlines()) == 1, rank.text("stderr")
+
+
+def test_after_the_goodbye_it_goes_on(processes: Processes, home: Path) -> None:
+    script = """\
+import atexit
+@atexit.register
+def leave():
+    dbg_agent.set_trace()
+    dbg_agent.set_trace()
+    print("done")
+import dbg_agent
+dbg_agent.set_trace()
+"""
+    running_broker(processes, home)
+    rank = start_one(processes, home, script)
+    wait_until_stopped(home, 1)
+    let_go(home, "0")
+    assert rank.wait() == 0
+    assert rank.text() == "done\n"
+    assert len(rank.text("stderr").splitlines()) <= 2, rank.text("stderr")

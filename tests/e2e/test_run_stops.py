@@ -1,0 +1,46 @@
+"""The stops of a run, seen from a session in the midst of it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.runs import STEP, Directory, line_of, wait_for_prompt
+from tests.support.time_unit import seconds
+
+
+def test_a_session_tells_which_stops_are_armed_and_were_hit(directory: Directory) -> None:
+    line = line_of(STEP)
+    stops = ("--stop-at", f"train.py:{line}, step > 0", "--stop-in", "colorsys:hls_to_rgb")
+    terminal = directory.run_to_prompt(*stops, "--", sys.executable, "train.py", line=line)
+    terminal.send("c")
+    terminal.wait_for(re.compile(r"step: 2\b"))
+    terminal.send(b"\x1d:stops\r")
+    terminal.wait_for("hits: none")
+    shown = "\n".join(row.strip() for row in terminal.screen)
+    assert f"train.py:{line}, step > 0\narmed in rank 0\nhits: 2 in rank 0" in shown
+    assert "colorsys:hls_to_rgb\nnot loaded yet in rank 0\nhits: none" in shown
+    terminal.send("q")
+    wait_for_prompt(terminal, line)
+    directory.attach("kill", "all", "-y")
+    terminal.exit_status()
+
+
+def test_the_terminal_comes_to_a_stop_of_a_broker_that_did_not_answer_in_time(
+    directory: Directory, processes: Processes
+) -> None:
+    line = line_of(STEP)
+    directory.environ = {"DBG_TIMEOUT": "2"}
+    broker = running_broker(processes, directory.home)
+    # The broker is suspended by the job itself: before, `run` looks whether it answers.
+    job = f"kill -STOP {broker.process.pid}; exec {shlex.quote(sys.executable)} train.py"
+    terminal = directory.run("--stop-at", f"train.py:{line}", "--", "sh", "-c", job)
+    terminal.wait_for("this terminal keeps trying", seconds(60))
+    broker.resume()
+    wait_for_prompt(terminal, line)
+    terminal.wait_for(re.compile(r"step: 0\b"))
+    directory.attach("kill", "all", "-y")
+    terminal.exit_status()

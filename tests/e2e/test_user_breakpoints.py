@@ -1,0 +1,98 @@
+"""The breakpoints of a session that its terminal knows when the session is over."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support import one_session
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import DRAWN
+from tests.support.ranks import start_ranks, wait_until_stopped
+from tests.support.sessions import DETACH
+from tests.support.stopped_rank import COUNTING, COUNTING_STOP, start_stopped, wait_until_gone
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.usefixtures("broker")
+
+EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
+
+NEXT, PREVIOUS = b"\x1dn", b"\x1dp"
+
+FIRST, SECOND, THIRD = COUNTING_STOP + 1, COUNTING_STOP + 2, COUNTING_STOP + 3
+"""The first counting lines after the stop."""
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    return tmp_path / "breakpoints.json"
+
+
+def sit(open_terminal: OpenTerminal, told: Path, engine: str) -> Terminal:
+    return open_terminal([sys.executable, str(Path(one_session.__file__)), str(told), "0", engine], 40, 120)
+
+
+def shows_breakpoint(terminal: Terminal, line: int) -> None:
+    terminal.wait_for(re.compile(rf"rank_script\.py:{line} \("))
+
+
+def ends(terminal: Terminal, told: Path) -> list[list[Any]]:
+    """Wait for the end of the session, and return its breakpoints, with file names instead of paths."""
+    assert terminal.exit_status() == 0, terminal.dump()
+    found = json.loads(told.read_text(encoding="utf-8"))
+    assert all(Path(file).is_file() for file, _, _ in found)
+    return [[Path(file).name, *rest] for file, *rest in found]
+
+
+def test_breakpoints_set_in_the_pudb_of_several_ranks_are_known_at_the_end(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, told: Path
+) -> None:
+    start_ranks(processes, home, COUNTING, 2)
+    wait_until_stopped(home, 2)
+    terminal = sit(open_terminal, told, "pudb")
+    terminal.wait_for(DRAWN)
+    terminal.send("jbjb")
+    shows_breakpoint(terminal, SECOND)
+    terminal.send(NEXT)
+    terminal.wait_for(re.compile(r" \S+:1  stopped"))
+    wait_until_gone(terminal, f"rank_script.py:{SECOND} (")
+    terminal.send("jjjb")
+    shows_breakpoint(terminal, THIRD)
+    terminal.send(PREVIOUS)
+    terminal.wait_for(re.compile(r" \S+:0  stopped"))
+    shows_breakpoint(terminal, SECOND)
+    # The cursor is still on the second breakpoint, so `b` clears it.
+    terminal.send("b")
+    wait_until_gone(terminal, f"rank_script.py:{SECOND} (")
+    shows_breakpoint(terminal, FIRST)
+    # The session ends before either rank can report its breakpoints again.
+    terminal.send(NEXT + PREVIOUS + DETACH)
+
+    assert ends(terminal, told) == [["rank_script.py", FIRST, None], ["rank_script.py", THIRD, None]]
+
+
+def test_breakpoints_set_in_pdb_are_known_when_the_rank_is_dead(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, told: Path
+) -> None:
+    rank = start_stopped(processes, home, COUNTING)
+    terminal = sit(open_terminal, told, "pdb")
+    for command, answer in (
+        (f"b {THIRD}, n > 1", "Breakpoint 1"),
+        (f"b {FIRST}", "Breakpoint 2"),
+        (f"tbreak {SECOND}", "Breakpoint 3"),
+        ("b counting", "Breakpoint 4"),
+        ("cl 2", "Deleted breakpoint 2"),
+    ):
+        terminal.wait_for(EMPTY_PROMPT)
+        terminal.send(f"{command}\r")
+        terminal.wait_for(answer)
+    terminal.wait_for(EMPTY_PROMPT)
+    rank.kill()
+
+    assert ends(terminal, told) == [["rank_script.py", COUNTING_STOP, None], ["rank_script.py", THIRD, "n > 1"]]

@@ -1,0 +1,297 @@
+"""The page's server beside real ranks and terminals: keys, the keyboard handed over, restarts, who may do what."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.pages import ADDRESS, Browser, Said, Socket, browser_at, run, start_web
+from tests.support.processes import Child, Processes
+from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
+from tests.support.ranks import attach, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.runs import Directory
+from tests.support.straight import STOP, STRAIGHT
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.timeout(seconds(120))
+
+HOSTILE = """\
+import dbg_agent, os
+rank = int(os.environ["RANK"])
+class Odd:
+    def __repr__(self):
+        return '<img src=x onerror="alert(1)">\\x1b]0;owned\\x07'
+odd = Odd()
+dbg_agent.set_trace(engine="pdb")
+print("\\x1b]52;c;eA==\\x07<script>alert(1)</script>")
+dbg_agent.set_trace(engine="pdb")
+"""
+
+
+@asynccontextmanager
+async def page(
+    processes: Processes, home: Path, *arguments: str, env: Mapping[str, str] = {}
+) -> AsyncIterator[tuple[Browser, Child]]:
+    child, base, token = await asyncio.to_thread(start_web, processes, home, *arguments, env=env)
+    async with browser_at(base, token) as browser:
+        yield browser, child
+
+
+async def key_of(browser: Browser, number: int = 0) -> str:
+    async with browser.live() as live:
+        return str((await live.rows())[number]["key"])
+
+
+def _line(row: Said) -> int | None:
+    return row["where"]["line"] if row["where"] is not None else None
+
+
+async def until_line(terminal: Socket, line: int) -> Said:
+    """Return the state in which the rank stands at a line."""
+    return await terminal.until("state", lambda said: bool(said["where"]) and said["where"]["line"] == line)
+
+
+def test_the_keyboard_goes_from_the_page_to_a_terminal_and_back(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, STRAIGHT, 1)
+    wait_until_stopped(home, 1)
+
+    async def work() -> None:
+        async with page(processes, home, "--drive") as (browser, _), browser.terminal(await key_of(browser)) as in_page:
+            await in_page.until("state", lambda said: said["driving"] and said["kind"] == "screen")
+            await in_page.until_bytes(b"PuDB")
+            await in_page.socket.send_bytes(b"nn")
+            await until_line(in_page, STOP + 2)
+            terminal = await asyncio.to_thread(sit_in_pudb, open_terminal, "--take", "0", rows=30)
+            taken = await in_page.until("state", lambda said: not said["driving"])
+            assert taken["driver"]
+            terminal.send("n")
+            await asyncio.to_thread(wait_for_line, terminal, STOP + 3)
+            await until_line(in_page, STOP + 3)
+            # Keys of one who only watches have no effect, and taking the keyboard back gives them one.
+            await in_page.socket.send_bytes(b"n")
+            await in_page.until("bell")
+            await in_page.say("take")
+            await in_page.until("state", lambda said: said["driving"])
+            await in_page.socket.send_bytes(b"n")
+            await until_line(in_page, STOP + 4)
+            await asyncio.to_thread(wait_for_line, terminal, STOP + 4)
+            # The page's size is the debugger's now that the page drives.
+            await in_page.say("size", rows=40, columns=132)
+            await in_page.until("state", lambda said: said["size"] == [40, 132])
+            await in_page.say("release")
+            await in_page.until("state", lambda said: not said["driver"])
+
+    run(work)
+
+
+def test_the_stop_and_the_seat_come_back_with_the_broker(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, STRAIGHT, 1)
+    wait_until_stopped(home, 1)
+
+    async def work() -> None:
+        async with (
+            page(processes, home, "--drive") as (browser, _),
+            browser.live() as live,
+            browser.terminal(await key_of(browser)) as terminal,
+        ):
+            await live.rows()
+            await terminal.until("state", lambda said: said["driving"] and said["kind"] == "screen")
+            await asyncio.to_thread(broker.kill)
+            await live.until("link", lambda said: not said["up"])
+            await terminal.until("state", lambda said: bool(said["link"]))
+            # A key that is typed meanwhile is kept, and is taken once.
+            await terminal.socket.send_bytes(b"n")
+            await asyncio.to_thread(broker.restart)
+            await live.until("link", lambda said: bool(said["up"]))
+            await terminal.until("state", lambda said: _line(said) == STOP + 1 and said["driving"] and not said["link"])
+            assert (await live.answer(1, "eval n"))["document"]["groups"][0]["text"] == "0"
+
+    run(work)
+
+
+@pytest.mark.parametrize(("role", "arguments"), [("watcher", ("--drive",)), ("driver", ())])
+def test_a_page_that_may_only_look_changes_nothing(
+    processes: Processes, home: Path, role: str, arguments: tuple[str, ...]
+) -> None:
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, STRAIGHT, 1)
+    wait_until_stopped(home, 1)
+    variables = {"DBG_TOKEN": broker.tokens[role], "DBG_BROKER": f"{broker.url}#{broker.rendezvous['fingerprint']}"}
+
+    async def work() -> None:
+        async with (
+            page(processes, home, *arguments, env=variables) as (browser, _),
+            browser.live() as live,
+            browser.terminal(await key_of(browser), "take") as terminal,
+        ):
+            assert (await live.until("hello"))["drive"] is False
+            await terminal.until_bytes(b"PuDB")
+            await terminal.socket.send_bytes(b"n")
+            await terminal.until("bell")
+            await terminal.say("take")
+            await terminal.until("bell")
+            for number, line in enumerate(("eval 0 n", "command 0 n", "continue 0", "kill 0", "interrupt 0")):
+                said = await live.answer(number, line, yes=True)
+                assert (said["type"], "may change the program" in said["sentence"]) == ("failed", True), line
+            where = await live.answer(9, "where")
+            assert where["document"]["groups"][0]["frames"][-1]["line"] == STOP
+
+    run(work)
+    assert attach(home, "eval", "0", "n").stdout.endswith("0\n")
+
+
+def test_what_a_rank_says_stays_text(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, HOSTILE, 1, env={"DBG_JOB": "<b>job"})
+    wait_until_stopped(home, 1)
+
+    async def work() -> None:
+        async with page(processes, home, "--drive") as (browser, _), browser.live() as live:
+            key = next(iter((await live.rows()).values()))["key"]
+            value = (await live.answer(1, "eval 0 odd"))["document"]["groups"][0]["text"]
+            assert '<img src=x onerror="alert(1)">' in value
+            async with browser.terminal(key) as terminal:
+                prompt = await terminal.until("prompt", lambda said: said["number"] >= 0)
+                assert prompt["text"] == "(Pdb) "
+                await terminal.say("reply", prompt=prompt["number"], text="n")
+                await terminal.until_bytes(b"<script>alert(1)</script>")
+                # Neither the clipboard nor the title of the page's terminal is the rank's.
+                assert b"\x1b]" not in terminal.bytes
+
+    run(work)
+
+
+def test_questions_and_news_of_several_ranks(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, STRAIGHT, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+
+    async def work() -> None:
+        async with page(processes, home, "--drive") as (browser, _), browser.live() as live:
+            rows = await live.rows()
+            listed = json.loads((await asyncio.to_thread(attach, home, "list", "--json")).stdout)["ranks"]
+            assert [{name: rows[one["rank"]][name] for name in one} for one in listed] == listed
+            shown = json.loads((await asyncio.to_thread(attach, home, "eval", "all", "n", "--json")).stdout)
+            assert (await live.answer(1, "eval all n"))["document"] == shown
+            moved = await live.answer(2, "command n", keys=[rows[1]["key"]])
+            assert moved["document"]["answered"] == 1
+            moved_to = 1, STOP + 1
+            await live.once("change", lambda said: moved_to in [(row["rank"], _line(row)) for row in said["rows"]])
+            await live.say("source", id=3, key=rows[0]["key"], file=rows[0]["where"]["file"], line=STOP, around=5)
+            lines = await live.until("lines")
+            assert "set_trace()" in lines["lines"][STOP - lines["first"]]
+            assert (await live.answer(4, "continue 2"))["document"]["answered"] == 1
+            event = await live.once("event", lambda said: said["kind"] in ("goes_on", "exit"))
+            assert event["ranks"] == "2"
+            await asyncio.to_thread(attach, home, "eval", "1", "n + 100")
+            event = await live.until("event", lambda said: said["kind"] == "asked" and said["text"] == "eval n + 100")
+            assert (event["ranks"], "(web)" in event["who"]) == ("1", False)
+
+    run(work)
+
+
+def test_recordings_of_the_broker_are_listed(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home, "--record", str(tmp_path / "casts"))
+    start_ranks(processes, home, STRAIGHT, 1)
+    wait_until_stopped(home, 1)
+
+    async def work() -> None:
+        async with page(processes, home, "--drive") as (browser, _), browser.live() as live:
+            async with browser.terminal(await key_of(browser)) as terminal:
+                await terminal.until_bytes(b"PuDB")
+            said = await live.once("recordings", lambda said: bool(said["recordings"]))
+            text = await browser.text(f"/recording/{said['recordings'][0]['name']}")
+            assert json.loads(text.splitlines()[0])["version"] == 2
+
+    run(work)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)])
+def test_the_page_ends_with_the_command_and_the_rank_stays(
+    processes: Processes, home: Path, number: signal.Signals, status: int
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, STRAIGHT, 1)
+    wait_until_stopped(home, 1)
+
+    async def work() -> None:
+        async with (
+            page(processes, home, "--drive") as (browser, child),
+            browser.live() as live,
+            browser.terminal(await key_of(browser)) as terminal,
+        ):
+            await terminal.until_bytes(b"PuDB")
+            child.signal(number)
+            assert await live.until_end() == 1001
+            assert await terminal.until_end() == 1001
+            assert await asyncio.to_thread(child.wait) == status
+            assert "Traceback" not in child.text("stderr")
+
+    run(work)
+    (rank,) = wait_until_stopped(home, 1)
+    assert rank["driver"] is None
+
+
+def test_a_run_serves_its_job_as_a_page_that_ends_with_it(directory: Directory) -> None:
+    directory.write("import dbg_agent\ndbg_agent.set_trace()\n")
+    running = directory.processes.start(
+        "run", directory.command("--web", "--", sys.executable, "train.py"), env=directory.variables
+    )
+    found = ADDRESS.search(running.wait_for_output(ADDRESS.pattern, stream="stderr")[0])
+    assert found is not None
+    wait_until_stopped(directory.home, 1)
+
+    async def work() -> None:
+        async with browser_at(found[1], found[2]) as browser, browser.live() as live:
+            hello = await live.until("hello")
+            assert (hello["drive"], hello["target"].endswith("/all")) == (False, True)
+            if not await live.rows():
+                await live.until("change", lambda said: bool(said["rows"]))
+            await asyncio.to_thread(directory.attach, "continue", "all")
+            assert await live.until_end() == 1001
+
+    run(work)
+    assert running.wait() == 0
+    assert "it ends with the job" in running.text("stderr")
+
+
+@pytest.mark.parametrize(
+    ("module", "words"), [("dbg_client.cli.main", ["web"]), ("dbg_broker.cli.main", ["run", "--web", "--", "true"])]
+)
+def test_without_aiohttp_a_sentence_says_how_to_install_it(home: Path, module: str, words: list[str]) -> None:
+    program = f"import sys; sys.modules['aiohttp'] = None; from {module} import main; sys.exit(main({words!r}))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "type `pip install 'dbg-broker[web]'`" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    assert not (home / "broker.json").exists()
+
+
+def test_no_other_command_loads_aiohttp(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    program = (
+        "import sys, dbg_client, dbg_client.api.blocking\n"
+        "from dbg_client.cli.main import main\n"
+        "assert main(['list', '--json']) == 0\n"
+        "import dbg_client.faces.mcp.server, dbg_client.faces.dap.serve, dbg_client.terminal.session\n"
+        "print('aiohttp' in sys.modules, file=sys.stderr)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env={**os.environ}
+    )
+    assert (ended.returncode, ended.stderr) == (0, "False\n")

@@ -1,0 +1,149 @@
+"""`why` over ranks without torch: what each does by itself, asked by a watcher and from a session."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from dbg_wire.targets.rank_set import parse_ranks
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import DRAWN
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
+from tests.support.sessions import detach
+from tests.support.tokens import written_tokens
+
+OPEN = "\x1d:"
+"""The prefix, and the key behind it that opens the command line."""
+
+SCRIPT = """\
+import os, threading
+import dbg_agent
+dbg_agent.install()
+
+first, second = threading.Lock(), threading.Lock()
+both = threading.Barrier(2)
+
+def take(mine, other):
+    with mine:
+        both.wait()
+        with other:
+            pass
+
+def read_shard():
+    with open(os.environ["SHARD"]) as shard:
+        shard.read()
+
+rank = os.environ["RANK"]
+if rank == "0":
+    dbg_agent.set_trace()
+elif rank == "1":
+    read_shard()
+else:
+    threading.Thread(target=take, args=(second, first), name="pump", daemon=True).start()
+    take(first, second)
+"""
+"""Rank 0 stops, rank 1 opens a file that nobody writes to, rank 2 has a deadlock, and rank 3 never comes."""
+
+
+def test_what_each_rank_does_is_told_to_a_watcher_and_in_a_session(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    shard = home / "shard"
+    os.mkfifo(shard)
+    start_ranks(processes, home, SCRIPT, 3, env={"SHARD": str(shard), "WORLD_SIZE": "4"})
+    wait_until_states(home, {0: "stopped", 1: "running", 2: "running"})
+
+    told = attach(home, "why", "--json", env={"DBG_TOKEN": written_tokens(home)["watcher"]})
+
+    document = json.loads(told.stdout)
+    verdicts = {one["kind"]: one for one in document["verdicts"]}
+    assert (told.returncode, document["asked"], document["answered"]) == (1, 4, 3), told
+    assert verdicts["absent"]["ranks"] == "3"
+    assert verdicts["deadlock"]["ranks"] == "2"
+    assert [line.split()[1] for line in verdicts["deadlock"]["evidence"] if line.startswith("thread")] == [
+        "MainThread",
+        "pump",
+    ]
+    assert "0" in verdicts["waiting"]["ranks"]
+    terminal = open_terminal(attach_command("0"), cols=200)
+    terminal.wait_for(DRAWN)
+    terminal.send(OPEN)
+    terminal.wait_for("Esc leaves")
+    terminal.send("why\r")
+    terminal.wait_for("has a deadlock: threads MainThread and pump wait for each other")
+    terminal.send("q")
+    terminal.wait_for(DRAWN)
+    detach(terminal)
+
+
+OTHER_SCRIPT = """\
+import os, socket, subprocess, sys
+rank = os.environ["RANK"]
+sys.path.insert(0, os.path.join(os.environ["CODE"], "new" if rank == "3" else "old"))
+import model
+import dbg_agent
+dbg_agent.install()
+
+def convert():
+    subprocess.run(["sleep", "3600"])
+
+def receive(end):
+    end.recv(1)
+
+def train():
+    while not os.path.exists("works no more"):
+        sum(range(1000))
+    receive(ends[0])
+
+ends = socket.socketpair()
+print("ready", flush=True)
+if rank == "1":
+    convert()
+elif rank == "2":
+    receive(ends[0])
+else:
+    train()
+"""
+"""Ranks 0 and 3 work, rank 1 waits for a child and rank 2 for a socket; rank 3 has another file than the others."""
+
+
+def test_a_suspended_rank_waits_and_other_code_are_told(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    for folder, version in (("old", 1), ("new", 2)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "model.py").write_text(f"version = {version}\n")
+    ranks = start_ranks(processes, home, OTHER_SCRIPT, 4, env={"CODE": str(tmp_path)})
+    wait_until_states(home, dict.fromkeys(range(4), "running"))
+    for rank in ranks:
+        rank.wait_for_output("ready")
+
+    told = attach(home, "why", "--json")
+
+    assert told.returncode == 1, told
+    (waiting,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "waiting")
+    assert waiting["ranks"] == "1-2"
+    evidence = "\n".join(waiting["evidence"])
+    assert "waits for the process" in evidence, waiting
+    assert "sleep 3600" in evidence
+    assert "reads the socket" in evidence
+    (different,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "different")
+    assert 3 in parse_ranks(different["ranks"])
+    assert any("model.py" in line and line.endswith(": 3") for line in different["evidence"])
+
+    os.kill(ranks[0].pid, signal.SIGSTOP)
+    # It has worked enough: until rank 0 counts as unresponsive, it would keep a core busy.
+    (home / "homes/rank3/works no more").touch()
+    wait_until_states(home, {0: "unresponsive", 1: "running", 2: "running", 3: "running"})
+
+    told = attach(home, "why", "--json")
+
+    assert told.returncode == 1, told
+    (suspended,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "suspended")
+    assert suspended["ranks"] == "0"
+    assert "is suspended (SIGSTOP)" in suspended["sentence"]
+    os.kill(ranks[0].pid, signal.SIGCONT)

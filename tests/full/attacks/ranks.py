@@ -1,0 +1,111 @@
+"""Attacks of ranks, which have a rank's token; each a function for ``attacker.py`` that goes on until it is killed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from websockets.frames import Frame, Opcode
+
+from dbg_wire import limits
+from dbg_wire.codec import Output, encode_data
+from dbg_wire.messages import Answer, Arrival, Goodbye, Kind, Message, Pulse, RankReport, Report, StopInfo, Waiting
+from dbg_wire.records.ranks import Breakpoint, Place, RankState, ThreadStack
+from tests.full.attacks.attacker import Begun
+from tests.full.attacks.flood import Says, binary, flood, text
+from tests.full.attacks.target import Target
+from tests.unit.broker.peers import RUNNING, STOPPED, registration
+
+WORLD = 4096
+PLACE = Place(file="/f", line=1, function="f")
+LONG = "x" * 4000
+
+
+def says(number: int, *again: Message | str, times: int = 20, **said: Any) -> Says:
+    """Return a rank that registers and says the same over and over."""
+    first = text(registration(number, **{"report": RUNNING, "world_size": WORLD, **said}))
+    return Says("rank", first, b"".join(map(text, again)) * times)
+
+
+def unknown_messages(target: Target, begun: Begun, *, count: int = 300) -> None:
+    """Send messages of a type that nobody knows, on many connections of one token."""
+    flood(target, begun, [says(number, '{"type":"x"}', times=200) for number in range(count)])
+
+
+def many_objects(target: Target, begun: Begun, *, count: int = 20) -> None:
+    """Send messages of as many objects as they have room for."""
+    junk = '{"type":"pulse","where":null,"x":[' + ",".join(["{}"] * 300_000) + "]}"
+    flood(target, begun, [says(number, junk, times=1) for number in range(count)])
+
+
+def states(target: Target, begun: Begun, *, count: int = 100) -> None:
+    """Stop and go on without end."""
+    flood(target, begun, [says(number, Report(report=STOPPED), Report(report=RUNNING)) for number in range(count)])
+
+
+def deep_stacks(target: Target, begun: Begun, *, count: int = 20) -> None:
+    """Send answers that nobody asked for, each with as many frames as are allowed."""
+    stack = ThreadStack(name="t", frames=(PLACE,) * limits.MAX_THREAD_FRAMES)
+    answer = Answer(request=1, kind=Kind.VALUE, text="", threads=(stack,) * limits.MAX_THREADS)
+    flood(target, begun, [says(number, answer, times=1) for number in range(count)])
+
+
+def breakpoints(target: Target, begun: Begun, *, count: int = 20) -> None:
+    """Report as many breakpoints as are allowed, with the longest paths."""
+    points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
+    flood(target, begun, [says(n, Report(report=RUNNING.replace(user_breakpoints=points))) for n in range(count)])
+
+
+def too_much_to_keep(target: Target, begun: Begun, *, count: int = 20) -> None:
+    """Say more than the broker keeps of one rank, and connect anew."""
+    points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
+    report = Report(report=RUNNING.replace(user_breakpoints=points))
+    deep = Pulse(where=PLACE, frames=(PLACE.replace(file="/" + LONG),) * limits.MAX_STACK_FRAMES)
+    flood(target, begun, [says(number, report, deep, times=1) for number in range(count)])
+
+
+def holds(target: Target, begun: Begun, *, count: int = 100) -> None:
+    """Be held for all ranks of the job, each rank at a site of its own, and have the others arrive there."""
+
+    def held(number: int, round_: int) -> Report:
+        stop = StopInfo(number=1, reason="hold", where=PLACE, age=0.0, thread="t")
+        waits = Waiting(site=f"s{number}.{round_}", count=1, ranks=tuple(range(WORLD)))
+        arrivals = tuple(Arrival(site=f"s{other}.{round_}", arrived=1, completed=0) for other in range(50))
+        return Report(report=RankReport(state=RankState.HELD, stop=stop, waits=waits, arrivals=arrivals))
+
+    flood(target, begun, [says(number, held(number, 0), held(number, 1), times=1) for number in range(count)])
+
+
+def comings(target: Target, begun: Begun, *, count: int = 32) -> None:
+    """Register under the longest names, say goodbye, and come back."""
+    lines = []
+    for number in range(count):
+        said = registration(number, report=RUNNING, script="/" + LONG, directory="/" + LONG)
+        lines.append(Says("rank", text(said) + text(Goodbye(exit=1)), comes_back=True))
+    flood(target, begun, lines)
+
+
+def pulses(target: Target, begun: Begun, *, count: int = 50) -> None:
+    """Send stacks of the largest depth."""
+    flood(target, begun, [says(n, Pulse(where=PLACE, frames=(PLACE,) * 256)) for n in range(count)])
+
+
+def pings(target: Target, begun: Begun, *, count: int = 100) -> None:
+    """Send pings, whose answers nobody reads."""
+    ping = Frame(Opcode.PING, b"").serialize(mask=True) * 500
+    flood(target, begun, [replace(says(number), again=ping, reads=False) for number in range(count)])
+
+
+def fragments(target: Target, begun: Begun, *, count: int = 100) -> None:
+    """Send one message in parts of one byte."""
+    part = Frame(Opcode.CONT, b"x", fin=False).serialize(mask=True)
+    begin = Frame(Opcode.TEXT, b"x", fin=False).serialize(mask=True)
+    lines = [says(number) for number in range(count)]
+    flood(target, begun, [replace(line, first=line.first + begin, again=part * 500) for line in lines])
+
+
+def output(target: Target, begun: Begun, *, count: int = 50, size: int = 1, times: int = 200) -> None:
+    """Send output in pieces of one size."""
+    piece = binary(encode_data(Output(session=1, offset=0, data=b"x" * size))) * times
+    lines = [says(number, report=STOPPED) for number in range(count)]
+    flood(target, begun, [replace(line, again=piece) for line in lines])

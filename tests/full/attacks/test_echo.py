@@ -1,0 +1,82 @@
+"""The figures themselves: nothing is felt without an attack, and how they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.full.attacks.attacker import Begun
+from tests.full.attacks.conftest import MEASURED_SECONDS, Attacked, under_attack
+from tests.full.attacks.figures import classes, figures, longest_class
+from tests.full.attacks.table import BEGIN, END, rows, with_rows
+from tests.full.attacks.target import Target
+
+
+def nothing(target: Target, begun: Begun) -> None:
+    """Do nothing."""
+    begun()
+    with target.plain() as connection:
+        connection.recv(1)
+
+
+def test_an_attack_that_does_nothing_is_not_felt(attacked: Attacked) -> None:
+    with attacked.by(nothing):
+        felt = attacked.feel()
+    attacked.tell("nothing", felt)
+    felt.check()
+
+
+BUSY = """
+import runpy, time
+from dbg_broker.net.loop import MeasuredSelector
+select = MeasuredSelector.select
+def compute_and_select(self, timeout=None):
+    end = time.thread_time() + 0.06
+    while time.thread_time() < end:
+        pass
+    return select(self, timeout)
+MeasuredSelector.select = compute_and_select
+runpy.run_module("dbg_broker", run_name="__main__", alter_sys=True)
+"""
+
+
+def busy(command: Sequence[str]) -> list[str]:
+    """Return a broker's command such that each turn of its loop takes 60 ms of processor time more."""
+    python, _, _, *arguments = command
+    return [python, "-c", BUSY, *arguments]
+
+
+def test_a_broker_whose_turns_are_long_is_noticed(tmp_path: Path) -> None:
+    with under_attack(tmp_path, tmp_path, wrap=busy) as attacked:
+        felt = attacked.echo.measure(MEASURED_SECONDS)
+    with pytest.raises(AssertionError, match="in the broker at most 100 ms"):
+        felt.check()
+
+
+def test_the_longest_class_is_the_highest_that_has_grown() -> None:
+    before = {0.01: 5, 0.05: 7, 0.1: 7, float("inf"): 9}
+    assert longest_class(before, before) == 0
+    assert longest_class(before, {0.01: 6, 0.05: 8, 0.1: 8, float("inf"): 10}) == 10
+    assert longest_class(before, {0.01: 6, 0.05: 8, 0.1: 9, float("inf"): 11}) == 100
+
+
+def test_the_classes_of_a_page_are_read() -> None:
+    page = 'dbg_broker_x_bucket{le="0.05"} 3\ndbg_broker_x_bucket{le="+Inf"} 4\ndbg_broker_y_bucket{le="0.05"} 5\n'
+    assert classes(page, "x") == {0.05: 3, float("inf"): 4}
+
+
+def test_a_row_of_the_table_is_replaced_by_a_new_run_and_others_stay(tmp_path: Path) -> None:
+    felt = figures([1.0, 2.0, 3.0], 5.0)
+    for name in ("flood", "storm"):
+        felt.keep(tmp_path, name, "in 1 s")
+    lines = (tmp_path / "attacks.jsonl").read_text().splitlines()
+    page = with_rows(f"before\n{BEGIN}\n{END}\nafter\n", rows(lines))
+    again = with_rows(page.replace("flood | 2.0", "flood | 7.0"), rows(lines[1:]))
+    assert [line for line in again.splitlines() if "flood" in line] == [
+        f"| flood | 7.0 ms | {felt.p99:.0f} ms | 5 ms | in 1 s |"
+    ]
+    assert again.startswith("before\n")
+    assert again.endswith("\nafter\n")
+    assert again.count("storm") == 1

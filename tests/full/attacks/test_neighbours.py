@@ -1,0 +1,60 @@
+"""Attacks of another user of the broker's host: no key waits for long, and nothing of the broker's is theirs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.full.attacks import neighbours
+from tests.full.attacks.attacker import ROOT
+from tests.full.attacks.cases import Case, measure
+from tests.full.attacks.conftest import Attacked, under_attack
+from tests.support.time_unit import seconds
+
+CASES = [
+    Case("calls of the port for stock debuggers that say nothing", neighbours.calls),
+    Case("calls that draw debuggers without end", neighbours.fake_debuggers),
+    Case("calls that send odd sequences", neighbours.odd_bytes),
+]
+
+
+@pytest.fixture(scope="module")
+def classic(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Attacked]:
+    """A broker that takes stock debuggers, too."""
+    folder, figures = tmp_path_factory.mktemp("classic"), request.config.getoption("logs")
+    with under_attack(folder, figures, "--classic", "127.0.0.1:0") as attacked:
+        yield attacked
+
+
+@pytest.fixture(scope="module")
+def port(classic: Attacked) -> int:
+    """The port for stock debuggers."""
+    said = classic.broker.process.wait_for_output(r"set_trace\(host='127\.0\.0\.1', port=(\d+)")
+    return int(said[1])
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_neighbours_delay_no_key(classic: Attacked, port: int, case: Case) -> None:
+    measure(classic, case._replace(options={"port": port}))
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
+def test_a_neighbour_reads_signals_and_replaces_nothing(classic: Attacked) -> None:
+    home, pid = classic.broker.home, classic.broker.process.pid
+    # The folders above a home are open as a rule, so that the home itself has to be enough.
+    for folder in home.parents[:3]:
+        folder.chmod(0o711)
+    done = subprocess.run(
+        [sys.executable, "-m", neighbours.__name__, str(home), str(pid)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=seconds(30),
+        check=True,
+    )
+    assert done.stdout.splitlines() == ["was another user"]
+    assert classic.broker.process.exit_status is None

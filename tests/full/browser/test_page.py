@@ -1,0 +1,492 @@
+"""The page of ``dbg-attach web`` in a real Chromium, with a real broker and real ranks."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.docs.page_picture import waiting_crowd
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.chromium import Chromium, chromium_or_skip
+from tests.support.pages import start_web
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
+
+ROOT = Path(__file__).parents[3]
+
+TRAIN = """\
+import dbg_agent, os
+rank = int(os.environ["RANK"])
+loss = 0.25 if rank else float("nan")
+evil = "<img src=x onerror='document.title=1'>\\x1b[31m\\x07"
+code = compile("def step(f):\\n    return f()\\n", "/tmp/<b>bold.py", "exec")
+exec(code)
+def main():
+    dbg_agent.set_trace()
+    first = 1
+    second = 2
+    third = 3
+step(main)
+dbg_agent.set_trace()
+"""
+LINE = 8
+"""The line at which the ranks stop."""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    """One browser for all tests of this module."""
+    with chromium_or_skip() as browser:
+        yield browser
+
+
+def address_of(processes: Processes, home: Path, *arguments: str) -> str:
+    """Serve the page, and return the address with which it is opened."""
+    _, base, token = start_web(processes, home, *arguments)
+    return f"{base}/?token={token}"
+
+
+def stopped_ranks(processes: Processes, home: Path, count: int, engine: str = "pudb") -> RunningBroker:
+    """Start a broker and ranks that stop."""
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, count, env={"DBG_ENGINE": engine})
+    wait_until_states(home, dict.fromkeys(range(count), "stopped"))
+    return broker
+
+
+def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, processes: Processes, home: Path) -> None:
+    waiting_crowd(processes, home, 1000, 11)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1000 running")
+        assert "1000 running" in str(tab.evaluate("() => document.querySelector('#grid').ariaLabel"))
+        # The first cell is the first rank; a rectangle from it has ranks of several hosts.
+        left, top = tab.corner("#cells")
+        tab.focus("#grid")
+        tab.press("ArrowRight", "Space")
+        tab.until_text("#whom", "rank 1")
+        tab.drag((left + 1, top + 1), (left + 400, top + 60))
+        tab.until_text("#inspector", "selected")
+        assert int(tab.text("#inspector").split()[0]) > 8
+        tab.press("Escape", "/")
+        tab.type("gpu000:*,!0-3")
+        tab.press("Enter")
+        tab.until_text("#inspector", "selected")
+        tab.press("Escape")
+        tab.ask("why")
+        tab.until_text("#answer", "rank 11")
+        tab.until_text("#answer", "has not come to all_reduce")
+        tab.until_text("#why summary", "has not come to all_reduce")
+        tab.until_text("#counts", "1 awaited")
+        tab.click("#why .next button")
+        tab.until_text("#whom", "rank 11")
+        tab.press("Tab")
+        tab.click("#view")
+        tab.until("document.querySelectorAll('#list tbody tr').length === 100")
+
+
+def test_answers_are_groups_stacks_and_text_whatever_ranks_say(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 3)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "3 stopped")
+        tab.ask("rank")
+        tab.until("document.querySelectorAll('#answer .group').length === 3")
+        tab.ask("evil")
+        tab.until_text("#answer .group", "<img src=x")
+        assert tab.count("#answer img") == 0
+        tab.ask("no_such_name")
+        tab.until_text("#answer .group", "NameError")
+        tab.ask("where")
+        tab.until_text("#answer .tree", "<b>bold.py")
+        tab.click("text=flame graph")
+        tab.until("document.querySelectorAll('.flame .box').length >= 3")
+        tab.ask("command n")
+        tab.until_text("#answer", "3 of 3")
+        tab.ask("where")
+        tab.choose("#compare", "3")
+        tab.until_text(".compare", f"main {home}/rank_script.py:{LINE}")
+        tab.until_text(".compare", f"main {home}/rank_script.py:{LINE + 1}")
+        saved = tab.download("#save")
+    assert "gpu" not in saved
+    assert "&lt;img src=x" in saved
+    assert "<img src=x" not in saved
+    assert "token" not in saved
+    assert "nonce" not in saved
+    with chromium.tab("about:blank") as tab:
+        (home / "saved.html").write_text(saved)
+        tab.open((home / "saved.html").as_uri())
+        tab.until_text(".saved", "3 stopped")
+        assert tab.count("script") == 0
+
+
+def test_pudb_is_stepped_in_the_page_handed_over_and_comes_back_after_a_reload(
+    chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        tab.until_text(".pane .driver", "you drive")
+        tab.press("n")
+        wait_until(home, lambda ranks: ranks[0]["where"]["line"] == LINE + 1, "the step")
+        tab.until_text(".pane .standing", f"rank_script.py:{LINE + 1}")
+
+        # A terminal takes the keyboard, and the page takes it back by the terminal's own keys.
+        terminal = sit_in_pudb(open_terminal, "0", "--take")
+        tab.until("document.querySelector('.pane .keyboard').textContent === 'Take'")
+        tab.press("n")
+        tab.until_text(".pane .notice", "take the keyboard")
+        tab.press("Control+]", "w")
+        tab.until_text(".pane .driver", "you drive")
+        terminal.wait_for("watching,")
+        tab.press("n")
+        wait_until(home, lambda ranks: ranks[0]["where"]["line"] == LINE + 2, "the second step")
+
+        tab.reload()
+        tab.until_terminal("PuDB")
+        tab.until_text(".pane .standing", f"rank_script.py:{LINE + 2}")
+        tab.focus(".pane .xterm-helper-textarea")
+        tab.press("Control+]", "d")
+        tab.until("!document.querySelector('.pane')")
+
+
+def test_the_page_outlives_its_broker(chromium: Chromium, processes: Processes, home: Path) -> None:
+    broker = stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.focus("#grid")
+        tab.press("Space", "Enter")
+        tab.until_terminal("PuDB")
+        broker.kill()
+        tab.until("document.body.classList.contains('stale')")
+        broker.restart()
+        tab.until("!document.body.classList.contains('stale')")
+        wait_until_states(home, {0: "stopped", 1: "stopped"})
+        tab.until_text(".pane .driver", "you drive")
+        tab.focus(".pane .xterm-helper-textarea")
+        tab.press("n")
+        tab.until_text(".pane .standing", f"rank_script.py:{LINE + 1}")
+        # The list of ranks has come from the new broker once it has the step.
+        tab.until_text("#inspector", f"rank_script.py:{LINE + 1}")
+        tab.ask("rank")
+        tab.until_text("#answer", "1 of 1")
+
+
+def test_a_page_whose_server_says_nothing_any_more_says_so_and_comes_back(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 1)
+    web, base, token = start_web(processes, home, "--drive")
+    with chromium.tab("about:blank") as tab:
+        chromium.do(tab.page.clock.install())
+        tab.open(f"{base}/?token={token}")
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        # As behind a tunnel whose network is gone: no connection ends.
+        web.signal(signal.SIGSTOP)
+        chromium.do(tab.page.clock.fast_forward("00:20"))
+        tab.until_text("#link", "no connection to the server")
+        tab.until_text(".pane .notice", "dialling again")
+        web.signal(signal.SIGCONT)
+        tab.until("!document.body.classList.contains('stale')")
+        tab.until_text(".pane .driver", "you drive")
+
+
+def test_news_leave_the_keys_where_they_are_and_ages_go_on(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.focus("#grid")
+        tab.press("Space")
+        tab.until_text("#inspector", f"rank_script.py:{LINE}")
+        for selector in ("#counts button", "#inspector button", "#list button"):
+            tab.focus(selector)
+            tab.evaluate("() => { window.before = document.activeElement; }")
+            attach(home, "command", "0", "n")
+            tab.until("!window.before.isConnected")
+            assert tab.evaluate("(selector) => document.activeElement.matches(selector)", selector), selector
+        shown = tab.text("#inspector time")
+        tab.until(f"document.querySelector('#inspector time').textContent !== {shown!r}")
+
+
+def test_several_jobs_are_looked_at_at_once_and_told_apart(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    for job in ("one", "two"):
+        start_ranks(processes, home, TRAIN, 1, env={"DBG_JOB": job}, name=job)
+    wait_until(home, lambda ranks: len(ranks) == 2 and ranks[0]["state"] == ranks[1]["state"] == "stopped", "two jobs")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.ask("where")
+        tab.until_text("#answer .sum", "2 of 2")
+        # What changes ranks is for one job, unless they are chosen.
+        tab.ask("continue")
+        tab.until_text("#asking .failure", "fits several ranks")
+        tab.focus("#grid")
+        tab.press("End", "Space")
+        tab.until_text("#inspector", "two/")
+        tab.press("Enter")
+        tab.until_text(".pane header", "two/")
+        tab.press("Control+]", "r")
+        # Keys pass by the list, which nobody sees beside the grid.
+        tab.until("document.querySelector('#list').textContent.includes('two/')")
+        tab.press("Tab")
+        assert tab.evaluate("() => document.activeElement.closest('#list')") is None
+        tab.click("#view")
+        tab.until("!document.querySelector('#list [tabindex]')")
+        tab.press("Tab")
+        assert tab.evaluate("() => Boolean(document.activeElement.closest('#list'))")
+
+
+def test_the_end_of_the_command_is_told_and_what_was_shown_can_be_saved(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 1)
+    web, base, token = start_web(processes, home)
+    with chromium.tab(f"{base}/?token={token}") as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        web.terminate()
+        tab.until_text("#link", "the command has ended; start it again")
+        tab.until_text(".pane .standing", "over")
+        tab.fill("#line", "loss + 1")
+        tab.press_in("#line", "Enter")
+        tab.until_text("#asking", "nothing was asked")
+        assert tab.evaluate("() => document.querySelector('#line').value") == "loss + 1"
+        saved = tab.download("#save")
+    assert "1 stopped" in saved
+    assert ".saved" in saved
+
+
+def test_pdb_has_a_line_to_type_in_and_source_beside_it(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 1, engine="pdb")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pdb-prompt", "(Pdb)")
+        tab.until_text(".around .here", "first = 1")
+        tab.type("p evil")
+        tab.press("Enter")
+        tab.until_terminal("<img src=x")
+        tab.until_text(".pdb-prompt", "(Pdb)")
+        tab.type("p los")
+        tab.press("Tab")
+        tab.until("document.querySelector('.pdb-line input').value === 'p loss'")
+        tab.press("Enter")
+        tab.until_terminal("nan")
+        tab.type("n")
+        tab.press("Enter")
+        tab.until_text(".around .here", "second = 2")
+        tab.press("ArrowUp", "ArrowUp")
+        tab.until("document.querySelector('.pdb-line input').value === 'p loss'")
+
+
+def test_a_terminal_has_the_size_of_its_pane_and_takes_what_is_pasted(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 1)
+    with chromium.tab(address_of(processes, home, "--drive"), size=(1400, 1000)) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        wide = max(map(len, tab.terminal().splitlines()))
+        tab.resize(900, 800)
+        # PuDB draws its right half anew, closer to the left one.
+        tab.until_terminal("Variables:")
+        rows = (
+            "[...document.querySelectorAll('.pane .xterm-rows > div')].map((row) => row.textContent.trimEnd().length)"
+        )
+        tab.until(f"Math.max(...{rows}) < {wide - 20}")
+        tab.press("!")
+        tab.until_terminal(">>>")
+        tab.paste(".pane .xterm-helper-textarea", "40 + 2")
+        tab.until_terminal(">>> 40 + 2")
+        # What is selected is seen, and copied where the debugger would be interrupted otherwise.
+        chromium.do(tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"]))
+        left, top = tab.corner(".pane .xterm-screen")
+        tab.drag((left + 4, top + 6), (left + 60, top + 6))
+        tab.until("document.querySelector('.pane .xterm-rows span[style*=background]')")
+        tab.press("Control+c")
+        tab.until("(await navigator.clipboard.readText()).includes('DB')")
+
+
+def test_a_value_over_steps_is_a_plot_and_goes_on_after_the_connection_ended(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 3)
+    with chromium.tab(address_of(processes, home, "--drive"), breakable=True) as tab:
+        tab.until_text("#counts", "3 stopped")
+        tab.choose("#every", "0.5")
+        tab.fill("#line", "rank + 0.5")
+        tab.press_in("#line", "Enter")
+        tab.until_text("#answer figcaption", "median 1.5, from 0.5 to 2.5 on 3 ranks")
+        tab.break_sockets()
+        tab.until("document.body.classList.contains('stale')")
+        tab.until("!document.body.classList.contains('stale')")
+        shown = tab.text("#answer .sum")
+        tab.until(f"document.querySelector('#answer .sum').innerText !== {shown!r}")
+        tab.until_text("#asking", "asks every 0.5 s")
+        tab.click("#asking button")
+        tab.until("!document.querySelector('#asking button')")
+
+
+def test_a_recording_is_played_in_the_page(
+    chromium: Chromium, processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    running_broker(processes, home, "--record", str(tmp_path / "casts"))
+    start_ranks(processes, home, TRAIN, 1, env={"DBG_ENGINE": "pdb"})
+    wait_until_states(home, {0: "stopped"})
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pdb-prompt", "(Pdb)")
+        tab.type("p evil")
+        tab.press("Enter")
+        tab.until_terminal("<img src=x")
+        tab.press("Control+]", "d")
+        tab.until("!document.querySelector('.pane')")
+        tab.click("#tab-recordings")
+        tab.until("document.querySelector('#recordings .name')")
+        # The broker's writing thread may be behind.
+        (path,) = (tmp_path / "casts").glob("*/*.cast")
+        tab.until(f"(await (await fetch('/recording/{path.parent.name}~{path.name}')).text()).includes('<img src=x')")
+        tab.click("#recordings .name")
+        tab.until("document.querySelector('#recordings input[type=range]')")
+        tab.evaluate("""() => {
+            const slider = document.querySelector("#recordings input[type=range]");
+            slider.value = slider.max;
+            slider.dispatchEvent(new Event("input"));
+        }""")
+        tab.until("document.querySelector('#recordings .xterm-rows').textContent.includes('<img src=x')")
+        assert tab.count("#recordings img") == 0
+
+
+def test_a_narrow_screen_has_the_list(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home), size=(360, 740)) as tab:
+        tab.until("document.querySelectorAll('#list tbody tr').length === 2")
+        assert tab.evaluate("() => getComputedStyle(document.querySelector('#grid')).display") == "none"
+        # Nothing is wider than the screen.
+        assert tab.evaluate("() => document.documentElement.scrollWidth") <= 360
+        tab.click("#list .name")
+        tab.until_text("#inspector", "stopped")
+        tab.click("#inspector button")
+        tab.until_terminal("PuDB")
+
+
+def test_a_page_that_only_looks_changes_nothing(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 1)
+    with chromium.tab(address_of(processes, home)) as tab:
+        tab.until_text("#role", "look only")
+        tab.until_text("#counts", "1 stopped")
+        assert "interrupt" not in tab.text("#verbs")
+        tab.ask("command n")
+        tab.until_text("#asking .failure", "may change the program")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pane .standing", "stopped")
+        assert tab.evaluate("() => document.querySelector('.pane .keyboard').hidden")
+        (rank,) = wait_until_states(home, {0: "stopped"})
+        assert rank["where"]["line"] == LINE
+
+
+AXE = ROOT / "scripts/javascript/node_modules/axe-core/axe.min.js"
+
+# What a debugger draws has the colours of its own theme.
+FINDINGS = """async () => {
+    const {violations} = await axe.run({exclude: [".xterm"]}, {resultTypes: ["violations"]});
+    return violations.map(({id, nodes}) => `${id}: ${nodes.map((node) => node.html + node.failureSummary).join("; ")}`);
+}"""
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="no axe-core here (`scripts/check-javascript ready` installs it)")
+def test_screen_readers_and_keyboards_find_everything(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.evaluate(AXE.read_text(encoding="utf-8") + "\nundefined")
+        tab.ask("loss")
+        assert tab.evaluate(FINDINGS) == []
+        tab.ask("where")
+        tab.until_text("#answer .tree", "main")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        assert tab.evaluate(FINDINGS) == []
+        tab.dark()
+        tab.click("#view")
+        tab.click("#tab-happened")
+        tab.until_text("#happened", "has the keyboard")
+        assert tab.evaluate(FINDINGS) == []
+        tab.click("#help")
+        tab.until("document.querySelector('#dialog').open")
+        assert tab.evaluate(FINDINGS) == []
+        tab.press("Escape")
+        # Keys reach the list of ranks, which stands for the grid, and go from there into a terminal and out again.
+        headers = tab.evaluate("() => [...document.querySelectorAll('#list thead th')].map((one) => one.textContent)")
+        assert headers[:3] == ["Rank", "State", "Place"]
+
+
+def test_a_page_that_watches_shows_the_whole_screen_of_who_drives(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 1)
+    web, base, token = start_web(processes, home, "--drive")
+    with chromium.tab(f"{base}/?token={token}", size=(1400, 1000)) as large:
+        large.until_text("#counts", "1 stopped")
+        large.focus("#grid")
+        large.press("Enter")
+        large.until_terminal("Variables:")
+        (link,) = re.findall(r"another browser: (\S+)", web.text("stderr"))
+        with chromium.tab(link, size=(800, 700)) as small:
+            small.until_text("#counts", "1 stopped")
+            # Nothing of the page is cut off in a window of this width.
+            assert small.evaluate("() => document.querySelector('#ask .primary').getBoundingClientRect().right") < 800
+            small.focus("#grid")
+            small.press("Enter")
+            small.until_terminal("PuDB")
+            small.until_terminal("Breakpoints:")
+            assert len(small.terminal().splitlines()) == len(large.terminal().splitlines())
+            inside = "[...document.querySelectorAll('.pane .xterm-screen')].every((one) => one.offsetHeight <= "
+            small.until(f"{inside} document.querySelector('.screen').clientHeight)")
+            small.click(".pane .keyboard")
+            small.until_text(".pane .driver", "you drive")
+            rows = "document.querySelectorAll('.pane .xterm-rows > div').length"
+            fewer = int(small.evaluate(f"() => {rows}"))
+            large.until(f"{rows} === {fewer}")
+            large.until_terminal("Breakpoints:")
+
+
+def test_a_page_that_comes_second_looks_on_and_can_take_the_keyboard(
+    chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    stopped_ranks(processes, home, 1)
+    terminal = sit_in_pudb(open_terminal, "0")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pane .driver", "drives")
+        tab.until_text(".pane .keyboard", "Take")
+        tab.click(".pane .keyboard")
+        tab.until_text(".pane .driver", "you drive")
+        terminal.wait_for("watching,")

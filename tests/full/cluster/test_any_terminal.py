@@ -1,0 +1,170 @@
+"""Any terminal reaches any rank: three brokers, three servers of NATS, real ranks in PuDB and pdb."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker
+from tests.support.cluster import Brokers
+from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, wait_for_line
+from tests.support.ranks import (
+    ask,
+    attach,
+    attach_command,
+    attach_list,
+    texts,
+    wait_until_states,
+)
+from tests.support.straight import LINES, STOP, STRAIGHT
+from tests.support.terminal import Terminal
+
+HELD = """\
+from dbg_agent import set_trace
+set_trace(ranks=0)
+print("went on", flush=True)
+"""
+
+BUSY = """\
+import os
+import time
+import dbg_agent
+dbg_agent.install()
+def work():
+    while not os.path.exists("end"):
+        time.sleep(0.05)
+work()
+"""
+
+LOUD = """\
+from dbg_agent import set_trace
+def say(n):
+    print("line", n)
+set_trace(engine="pdb")
+"""
+
+
+def seat(open_terminal: OpenTerminal, broker: RunningBroker, *arguments: str) -> Terminal:
+    """Return a terminal of a broker in the PuDB of a rank, whichever broker has that."""
+    command = attach_command(*arguments)
+    terminal = open_terminal(command, 24, 100, env=environment(broker))
+    terminal.wait_for(DRAWN)
+    return terminal
+
+
+def environment(broker: RunningBroker) -> Mapping[str, str]:
+    return {**os.environ, "DBG_HOME": str(broker.home)}
+
+
+def test_any_terminal_lists_asks_steps_and_lets_go_ranks_of_all_brokers(
+    brokers: Brokers, open_terminal: OpenTerminal
+) -> None:
+    ranks = brokers.start_one_at_each(STRAIGHT)
+    for broker in brokers:
+        listed = wait_until_states(broker.home, dict.fromkeys(range(3), "stopped"))
+        assert {rank["where"]["line"] for rank in listed} == {STOP}
+    terminal = seat(open_terminal, brokers[1], "0")
+    terminal.send("nnn")
+    wait_for_line(terminal, STOP + 3)
+    terminal.wait_for("n: 2")
+    assert texts(ask(brokers[2].home, "eval", "all", "n")) == {"0": "2", "1-2": "0"}
+    (driven,) = [rank for rank in attach_list(brokers[2].home) if rank["rank"] == 0]
+    assert driven["driver"] is not None
+    where = attach(brokers[0].home, "where", "all")
+    assert where.returncode == 0
+    assert "0" in where.stdout
+    taken = seat(open_terminal, brokers[2], "0", "--take")
+    taken.send("n")
+    wait_for_line(taken, STOP + 4)
+    taken.send("c")
+    assert taken.exit_status() == 7
+    assert terminal.exit_status() == 7
+    assert attach(brokers[0].home, "continue", "all", "-y").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 0, 0]
+    assert ranks[0].text().splitlines()[-1] == f"total {LINES}"
+
+
+def test_ranks_of_all_brokers_are_held_for_one(brokers: Brokers) -> None:
+    ranks = brokers.start_one_at_each(HELD)
+    wait_until_states(brokers[2].home, {0: "stopped", 1: "held", 2: "held"})
+    assert attach(brokers[1].home, "release", "2").returncode == 0
+    ranks[2].wait_for_output("went on")
+    assert ranks[2].wait() == 0
+    assert attach(brokers[2].home, "continue", "0").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 0, 0]
+
+
+def test_a_running_rank_of_another_broker_is_broken_into(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, BUSY)
+    wait_until_states(brokers[1].home, {0: "running"})
+    assert attach(brokers[1].home, "interrupt", "0").returncode == 0
+    wait_until_states(brokers[2].home, {0: "stopped"})
+    assert attach(brokers[2].home, "continue", "0").returncode == 0
+    wait_until_states(brokers[1].home, {0: "running"})
+    (brokers[0].home / "homes/rank0/end").touch()
+    assert rank.wait() == 0
+
+
+def test_pdb_of_a_rank_at_another_broker(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, LOUD)
+    wait_until_states(brokers[1].home, {0: "stopped"})
+    terminal = open_terminal(attach_command("0"), 24, 100, env=environment(brokers[1]))
+    terminal.wait_for("(Pdb)")
+    terminal.send("say(41 + 1)\r")
+    terminal.wait_for("line 42")
+    terminal.send("c\r")
+    assert rank.wait() == 0
+    assert terminal.exit_status() == 7
+
+
+@pytest.mark.parametrize("killed", ["the rank's", "the terminal's"])
+def test_a_broker_is_killed_under_a_seated_terminal(killed: str, brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, STRAIGHT)
+    wait_until_states(brokers[1].home, {0: "stopped"})
+    terminal = seat(open_terminal, brokers[1], "0")
+    terminal.send("n" * 40)
+    terminal.wait_for(lambda shown: line_shown(shown) >= STOP + 3)
+    brokers[0 if killed == "the rank's" else 1].kill()
+    terminal.send("n" * 30)
+    wait_for_line(terminal, STOP + 70)
+    assert line_after_all_keys(terminal, brokers[2].home) == STOP + 70
+    assert "discarded" not in terminal.output.decode(errors="replace")
+    terminal.send("c")
+    assert terminal.exit_status() == 7
+    assert rank.wait() == 0
+    assert rank.text().splitlines()[-1] == f"total {LINES}"
+
+
+def test_the_log_of_pdb_outlives_the_ranks_broker(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    brokers.start_rank(0, LOUD)
+    wait_until_states(brokers[1].home, {0: "stopped"})
+    terminal = open_terminal(attach_command("0"), 40, 100, env=environment(brokers[1]))
+    terminal.wait_for("(Pdb)")
+    terminal.send("say(41 + 1)\r")
+    terminal.wait_for("line 42")
+    brokers[0].kill()
+    terminal.send("say(2 * 42)\r")
+    terminal.wait_for("line 84")
+    shown = "\n".join(terminal.screen)
+    assert shown.count("line 42") == 1
+    terminal.send("c\r")
+    assert terminal.exit_status() == 7
+
+
+def test_a_suspended_broker_slows_nobody_else(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    brokers.start_rank(0, STRAIGHT)
+    wait_until_states(brokers[1].home, {0: "stopped"})
+    looks = seat(open_terminal, brokers[2], "0", "--watch")
+    types = seat(open_terminal, brokers[1], "0")
+    brokers[2].suspend()
+    try:
+        for typed in range(1, 6):
+            types.send("n")
+            wait_for_line(types, STOP + typed)
+        assert ask(brokers[1].home, "eval", "0", "n")
+    finally:
+        brokers[2].resume()
+    looks.wait_for("n: 4")

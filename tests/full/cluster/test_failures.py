@@ -1,0 +1,206 @@
+"""Brokers that are killed, upgraded or suspended, and NATS that goes away: ranks, stops and keys go on."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker
+from tests.support.cluster import Brokers
+from tests.support.nats_servers import NatsServers
+from tests.support.processes import Child, Processes
+from tests.support.proxy import Proxy
+from tests.support.pudb_terminal import DRAWN, wait_for_line
+from tests.support.ranks import (
+    ask,
+    attach,
+    attach_command,
+    attach_list,
+    start_ranks,
+    states,
+    texts,
+    wait_until,
+    wait_until_states,
+)
+from tests.support.straight import LINES, STOP, STRAIGHT
+
+STOPPED = """\
+from dbg_agent import set_trace
+n = 40 + 2
+set_trace()
+print("went on", flush=True)
+"""
+
+COUNT = 6
+
+FAKED = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+"""The library that gives a process another time of day, if it is installed."""
+
+
+def owners(brokers: Brokers) -> dict[int, RunningBroker]:
+    """Return the broker at which each rank has registered last; the ranks are on this host."""
+    found: dict[int, tuple[str, RunningBroker]] = {}
+    for broker in brokers:
+        # A line begins with its time.
+        pattern = r"^(\S+ \S+) INFO \S+:(\d+) \(\S+\) is (?:stopped|running)$"
+        for at, rank in re.findall(pattern, broker.process.text("stderr"), re.MULTILINE):
+            found[int(rank)] = max(found.get(int(rank), ("", broker)), (at, broker), key=lambda one: one[0])
+    return {rank: broker for rank, (_, broker) in found.items()}
+
+
+def stopped_everywhere(brokers: Brokers, count: int) -> None:
+    """Wait until each broker that runs lists so many ranks, and all of them stopped."""
+    for broker in brokers:
+        if broker.process.exit_status is None:
+            wait_until_states(broker.home, dict.fromkeys(range(count), "stopped"), timeout=60.0)
+
+
+def let_all_go(broker: RunningBroker, ranks: list[Child]) -> None:
+    """Let all ranks go on from a terminal of one broker."""
+    name = f"0-{len(ranks) - 1}" if len(ranks) > 1 else "0"
+    # On a busy machine a broker may miss a heartbeat, and its ranks are away for a moment.
+    Brokers.until(lambda: texts(ask(broker.home, "eval", "all", "n")) == {name: "42"})
+    said = attach(broker.home, "continue", "all", "-y")
+    assert said.returncode == 0, said.stderr
+    assert [rank.wait() for rank in ranks] == [0] * len(ranks)
+    assert [rank.text() for rank in ranks] == ["went on\n"] * len(ranks)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "upgraded"])
+def test_the_ranks_of_a_broker_that_ends_are_with_the_others(
+    number: signal.Signals, brokers: Brokers, processes: Processes
+) -> None:
+    ranks = start_ranks(processes, brokers.homes[0], STOPPED, COUNT)
+    stopped_everywhere(brokers, COUNT)
+    before = owners(brokers)
+    ended = before[0]
+    its_own = {rank for rank, broker in before.items() if broker is ended}
+    ended.process.signal(number)
+    assert ended.process.wait() == (0 if number is signal.SIGTERM else -number)
+    # The others list a killed broker's ranks as they were, until they miss its heartbeat.
+    brokers.until(lambda: ended not in owners(brokers).values())
+    stopped_everywhere(brokers, COUNT)
+    after = owners(brokers)
+    assert {rank for rank in after if after[rank] is not before[rank]} == its_own
+    brokers.restart(ended)
+    stopped_everywhere(brokers, COUNT)
+    let_all_go(ended, ranks)
+
+
+def test_nats_is_gone_for_a_while_and_comes_back_empty(brokers: Brokers, nats: NatsServers) -> None:
+    ranks = brokers.start_one_at_each(STOPPED, 2)
+    stopped_everywhere(brokers, 2)
+    nats.stop()
+    for broker in brokers:
+        broker.process.wait_for_output("NATS has gone", stream="stderr")
+    # What stands at one broker goes on, and the others' ranks are there, unanswered.
+    wait_until_states(brokers.homes[0], {0: "stopped", 1: "unresponsive"})
+    assert texts(ask(brokers.homes[0], "eval", "0", "n")) == {"0": "42"}
+    said = brokers.status(brokers[0])["cluster"]
+    assert said["nats_silent"] > 0
+    asked = attach(brokers.homes[0], "eval", "1", "n", timeout=60.0)
+    assert "NATS has not answered for" in asked.stdout + asked.stderr
+    nats.start()
+    stopped_everywhere(brokers, 2)
+    assert brokers.status(brokers[0])["cluster"]["nats_silent"] is None
+    # Who owns which rank is known again: one whose broker is killed moves, and that is seen everywhere.
+    brokers[1].kill()
+    stopped_everywhere(brokers, 2)
+    let_all_go(brokers[2], ranks)
+
+
+def test_nothing_is_felt_when_one_server_of_nats_dies(
+    brokers: Brokers, nats: NatsServers, processes: Processes
+) -> None:
+    ranks = start_ranks(processes, brokers.homes[0], STOPPED, 3)
+    stopped_everywhere(brokers, 3)
+    for number in range(nats.count):
+        nats.kill(number)
+        for broker in brokers:
+            assert texts(ask(broker.home, "eval", "all", "n")) == {"0-2": "42"}
+            assert set(states(attach_list(broker.home)).values()) == {"stopped"}
+        nats.start()
+    for broker in brokers:
+        log = broker.process.text("stderr")
+        assert "NATS has gone" not in log
+        assert " has gone" not in log
+    let_all_go(brokers[1], ranks)
+
+
+def test_two_brokers_have_one_rank_and_nobody_types_twice(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, STRAIGHT)
+    stopped_everywhere(brokers, 1)
+    terminal = open_terminal(attach_command("0"), 24, 100, env={**os.environ, "DBG_HOME": str(brokers.homes[0])})
+    terminal.wait_for(DRAWN)
+    terminal.send("n" * 3)
+    wait_for_line(terminal, STOP + 3)
+    brokers[0].suspend()
+    terminal.send("n" * 4)
+    # Rank and terminal go to another broker, each by itself, and the keys go on from where they were.
+    wait_for_line(terminal, STOP + 7)
+    brokers[0].resume()
+    moved = r"is at the broker \S+ now|has the rank \S+"
+    brokers[0].process.wait_for_output(moved, stream="stderr")
+    wait_until_states(brokers.homes[0], {0: "stopped"})
+    terminal.send("n" * 5)
+    wait_for_line(terminal, STOP + 12)
+    assert texts(ask(brokers.homes[0], "eval", "0", "n")) == {"0": "10"}
+    terminal.send("c")
+    assert terminal.exit_status() == 7
+    assert rank.wait() == 0
+    assert rank.text().splitlines()[-1] == f"total {LINES}"
+
+
+def by_another_clock(offset: str, command: Sequence[str]) -> list[str]:
+    """Return a command whose time of day is wrong by so much."""
+    return ["env", f"LD_PRELOAD={FAKED}", f"FAKETIME={offset}", "DONT_FAKE_MONOTONIC=1", *command]
+
+
+@pytest.mark.skipif(not FAKED.exists(), reason="needs libfaketime")
+def test_clocks_that_differ_by_ten_seconds_are_nothing(
+    processes: Processes, nats: NatsServers, tmp_path: Path, tokens: Path
+) -> None:
+    nats.start()
+    brokers = Brokers(processes, nats, tmp_path, tokens)
+    for offset in ("-10s", "+0s", "+10s"):
+        brokers.add(wrap=partial(by_another_clock, offset))
+    ranks = start_ranks(processes, brokers.homes[0], STOPPED, COUNT)
+    stopped_everywhere(brokers, COUNT)
+    for broker in brokers:
+        since = [rank["since"] for rank in wait_until(broker.home, lambda listed: len(listed) == COUNT, "all ranks")]
+        assert max(since) - min(since) < 60.0
+        assert " has gone" not in broker.process.text("stderr")
+    brokers[2].kill()
+    stopped_everywhere(brokers, COUNT)
+    let_all_go(brokers[0], ranks)
+
+
+def test_a_broker_that_alone_is_cut_off_from_nats_goes_on_and_joins_the_others_again(
+    processes: Processes, tmp_path: Path
+) -> None:
+    (tmp_path / "nats").mkdir()
+    nats = NatsServers(processes, tmp_path / "nats", 1)
+    nats.start()
+    brokers = Brokers(processes, nats, tmp_path, tmp_path / "tokens")
+    with Proxy(("127.0.0.1", nats.ports[0])) as way:
+        one = brokers.add("--cluster", f"nats://127.0.0.1:{way.port}")
+        two = brokers.add()
+        ranks = [brokers.start_rank(0, STOPPED)]
+        stopped_everywhere(brokers, 1)
+        way.cut()
+        one.process.wait_for_output("NATS has gone", stream="stderr")
+        # The other one takes it for gone; the rank stays where it is, and is lost for those who can't reach it.
+        wait_until_states(two.home, {0: "lost"}, timeout=60.0)
+        wait_until_states(one.home, {0: "stopped"})
+        assert texts(ask(one.home, "eval", "all", "n")) == {"0": "42"}
+        way.mend()
+        stopped_everywhere(brokers, 1)
+        assert texts(ask(two.home, "eval", "all", "n")) == {"0": "42"}
+        let_all_go(two, ranks)

@@ -1,0 +1,203 @@
+"""Tokens over three real brokers: issued at one, they open all; revoked at any, their connections end everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import nats
+import pytest
+from nats.aio.msg import Msg
+
+from dbg_agent.rank.membership import SECRET_BYTES
+from dbg_broker.net.bus.connection import CantJoin, Servers, open_connection
+from tests.support.broker import RunningBroker
+from tests.support.cluster import Brokers, make_home
+from tests.support.nats_servers import NatsServers, started_servers
+from tests.support.processes import Processes
+from tests.support.ranks import attach_command
+from tests.support.time_unit import seconds
+from tests.unit.broker.processes import run, tokens
+from tests.unit.broker.verbs.test_token import REVOKED, Terminal, terminal
+
+DIAL = """\
+import http.client, ssl, sys
+from urllib.parse import urlsplit
+connection = http.client.HTTPSConnection(urlsplit(sys.argv[1]).netloc, context=ssl._create_unverified_context())
+connection.request("GET", "/bearer", headers={"Authorization": f"Bearer {sys.argv[2]}"})
+print(connection.getresponse().status)
+"""
+
+TOLD = "all brokers of the cluster have been told"
+
+
+def issue(broker: RunningBroker, name: str, role: str = "watcher") -> str:
+    """Make a token at one broker, and return it."""
+    made = run(broker.home, "token", "--role", role, "--name", name)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+def admits(broker: RunningBroker, token: str) -> bool:
+    """Tell whether a broker takes a terminal with this token; `dbg-attach` would go on to another one."""
+    check = [sys.executable, "-c", DIAL, broker.url, token]
+    asked = subprocess.run(check, capture_output=True, text=True, timeout=seconds(60), check=True)
+    return asked.stdout == "200\n"
+
+
+def wait_until_told(broker: RunningBroker, what: str) -> None:
+    """Return when a broker has taken what another one has issued or revoked."""
+    broker.process.wait_for_output(f"other brokers have {what}", stream="stderr")
+
+
+def test_a_token_of_one_broker_opens_all_and_is_revoked_at_all_by_any(brokers: Brokers) -> None:
+    token = issue(brokers[0], "alice")
+    for broker in brokers[1:]:
+        wait_until_told(broker, "issued alice")
+    with ExitStack() as opened:
+        terminals: list[Terminal] = [opened.enter_context(terminal(broker.url, token)) for broker in brokers]
+        said = run(brokers[2].home, "token", "--revoke", "alice")
+        assert said.stdout == f"alice is revoked, and {TOLD}\n", said.stderr
+        assert [one.closed()[0] for one in terminals] == [REVOKED] * 3
+    assert not any(admits(broker, token) for broker in brokers)
+    # Each home knows of it, for a start at which NATS has nothing.
+    assert run(brokers[1].home, "token", "--revoke", "alice").returncode == 2
+    brokers[0].process.kill()
+    brokers[0].process.wait()
+    brokers.restart(brokers[0])
+    assert not admits(brokers[0], token)
+
+
+def test_a_name_is_given_to_one_token_alone(brokers: Brokers) -> None:
+    issue(brokers[0], "bob")
+    refused = run(brokers[1].home, "token", "--role", "driver", "--name", "bob")
+    assert refused.returncode == 2
+    assert "a token has the name 'bob' already" in refused.stderr
+
+
+def test_own_tokens_are_not_rotated_while_others_have_them(brokers: Brokers) -> None:
+    before = tokens(brokers[1].home)
+    refused = run(brokers[1].home, "token", "--rotate")
+    assert refused.returncode == 2
+    assert "stop all brokers of the cluster" in refused.stderr
+    assert tokens(brokers[1].home) == before
+
+
+def test_what_is_revoked_while_nats_is_gone_is_told_when_it_is_back(brokers: Brokers, nats: NatsServers) -> None:
+    carol, dave = issue(brokers[0], "carol"), issue(brokers[0], "dave")
+    for broker in brokers[1:]:
+        wait_until_told(broker, "issued dave")
+    nats.stop()
+    with terminal(brokers[1].url, carol) as there:
+        revoked = run(brokers[0].home, "token", "--revoke", "carol")
+        assert revoked.returncode == 0
+        assert "the other brokers of its cluster take the change later: " in revoked.stderr
+        assert not admits(brokers[0], carol)
+        erin = issue(brokers[2], "erin")
+        nats.start()
+        assert there.closed()[0] == REVOKED
+    for broker in brokers[:2]:
+        wait_until_told(broker, "issued erin")
+    for broker in brokers:
+        assert admits(broker, erin)
+        assert not admits(broker, carol)
+        assert admits(broker, dave)
+
+
+@contextmanager
+def overheard(servers: NatsServers) -> Iterator[bytearray]:
+    """Return all that the servers carry in the block, acknowledgements and buckets included."""
+    heard, listens, over = bytearray(), threading.Event(), threading.Event()
+
+    async def listen() -> None:
+        client = await nats.connect(servers.url.removeprefix("nats://").split(",")[0])
+
+        async def take(message: Msg) -> None:
+            heard.extend(message.subject.encode() + message.data)
+
+        await client.subscribe(">", cb=take)
+        await client.flush()
+        listens.set()
+        await asyncio.to_thread(over.wait)
+        await client.flush()
+        await client.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(listen()))
+    thread.start()
+    try:
+        assert listens.wait(seconds(30))
+        yield heard
+    finally:
+        over.set()
+        thread.join()
+
+
+SECRET = "5e" * SECRET_BYTES
+
+STOPS = """\
+import os
+os.urandom = lambda count: b"\\x5e" * count
+import dbg_agent
+value = 41
+dbg_agent.set_trace()
+"""
+"""A rank whose secret the test knows."""
+
+
+def test_nats_never_carries_a_token_or_the_secret_of_a_rank(
+    brokers: Brokers, nats: NatsServers, processes: Processes
+) -> None:
+    with overheard(nats) as heard:
+        secret = issue(brokers[0], "frank", "driver")
+        env = {**brokers[0].environment, "RANK": "0", "WORLD_SIZE": "1"}
+        rank = processes.start("rank", [sys.executable, "-c", STOPS], env=env)
+        asked = subprocess.run(
+            attach_command("eval", "0", "value + 1", "--wait", "--for", "60"),
+            env={**brokers[1].environment, "DBG_TOKEN": secret},
+            capture_output=True,
+            text=True,
+            timeout=seconds(90),
+            check=False,
+        )
+        assert "42" in asked.stdout, asked.stderr
+        own = tokens(brokers[0].home)
+        assert run(brokers[2].home, "token", "--revoke", "frank").returncode == 0
+    rank.kill()
+    rank.wait()
+    assert b"dbg_broker.to." in heard
+    assert b"frank" in heard
+    for text in (*own, secret):
+        assert text.encode() not in heard
+    assert hashlib.sha256(SECRET.encode()).hexdigest().encode() in heard
+    assert SECRET.encode() not in heard
+    assert bytes.fromhex(SECRET) not in heard
+
+
+def test_nats_lets_nobody_in_without_the_brokers_credentials(processes: Processes, tmp_path: Path) -> None:
+    closed = 'authorization { user: "dbg-broker", password: "of-the-test-and-long" }'
+    with contextlib.contextmanager(started_servers)(tmp_path, 1, more=closed) as servers:
+        home = make_home(tmp_path / "home", tmp_path / "tokens")
+        words = ("serve", "--listen", "127.0.0.1:0", "--cluster", servers.url)
+        refused = run(home, *words)
+        assert (refused.returncode, refused.stdout) == (5, "")
+        assert "asks for credentials; name a file with those of this cluster" in refused.stderr
+        login = tmp_path / "login"
+        login.write_text("dbg-broker:another\n")
+        login.chmod(0o600)
+        refused = run(home, *words, "--cluster-credentials", str(login))
+        assert (refused.returncode, "refuses the credentials" in refused.stderr) == (5, True), refused.stderr
+        assert "another" not in refused.stderr
+        login.chmod(0o644)
+        refused = run(home, *words, "--cluster-credentials", str(login))
+        assert refused.returncode == 2
+        assert "login" in refused.stderr
+
+        with pytest.raises(CantJoin, match="asks for credentials"):
+            asyncio.run(open_connection(Servers((servers.url,)), "a-stranger"))

@@ -1,0 +1,7 @@
+"""Fixtures that several of these tests share."""
+
+from __future__ import annotations
+
+from tests.e2e.conftest import broker, directory
+
+__all__ = ["broker", "directory"]

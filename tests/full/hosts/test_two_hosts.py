@@ -1,0 +1,153 @@
+"""Two hosts that share only a home: ranks and terminals on either find the broker without an argument.
+
+The variables of a web proxy are set, as on many clusters, and name a proxy that does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
+from tests.support.netns import Host
+from tests.support.processes import Child, Processes
+from tests.support.ranks import NEVER_BOUND_PORTS, attach, attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.sessions import detach, open_pudb
+
+TwoHosts = tuple[Host, Host]
+
+NO_SUCH_PROXY = "http://127.0.0.1:9"
+"""Port 9 has no listener here, so a dial is refused."""
+
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
+
+NEVER = "600"
+"""Seconds of a timeout that no test waits for, since ranks and terminals say at once what is wrong."""
+
+SCRIPT = """\
+import os
+from dbg_agent import set_trace
+who = f"rank {os.environ['RANK']} on {os.uname().nodename}"
+set_trace()
+a = 1
+b = 2
+c = 3
+print(who, "went on", flush=True)
+"""
+STOP = 4
+"""Line of the call in SCRIPT."""
+
+METRICS = """\
+import ssl, sys, urllib.request
+opener = urllib.request.build_opener(
+    urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=ssl._create_unverified_context())
+)
+print(opener.open(sys.argv[1]).read().decode())
+"""
+
+
+@pytest.fixture(autouse=True)
+def proxy_to_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name a proxy for all protocols, in both spellings, to all processes of the test."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "ws_proxy", "wss_proxy"):
+        monkeypatch.setenv(name, NO_SUCH_PROXY)
+        monkeypatch.setenv(name.upper(), NO_SUCH_PROXY)
+
+
+def start_on_both(processes: Processes, home: Path, two_hosts: TwoHosts) -> list[Child]:
+    """Start a job of four ranks, two on each host."""
+    port = next(NEVER_BOUND_PORTS)
+    ranks: list[Child] = []
+    for host in two_hosts:
+        ranks += start_ranks(
+            processes, home, SCRIPT, 2, wrap=host.command, first=len(ranks), world_size=4, master_port=port
+        )
+    return ranks
+
+
+def numbers(listed: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """Return address, local rank and world size of each rank."""
+    return [(rank["address"], rank["local_rank"], rank["world_size"]) for rank in listed]
+
+
+def test_ranks_and_terminals_on_both_hosts_find_the_broker(
+    two_hosts: TwoHosts, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    h1, h2 = two_hosts
+    broker = running_broker(processes, home, listen=EVERYWHERE, wrap=h1.command)
+    assert broker.url == f"wss://h1:{broker.port}"
+    ranks = start_on_both(processes, home, two_hosts)
+    for host in two_hosts:
+        stopped = wait_until_stopped(home, 4, wrap=host.command)
+        assert numbers(stopped) == [("h1:0", 0, 4), ("h1:1", 1, 4), ("h2:2", 0, 4), ("h2:3", 1, 4)]
+        assert len({(rank["job"], rank["run"]) for rank in stopped}) == 1
+    for host, target, who in (
+        (h1, "h1:0", "rank 0 on h1"),
+        (h1, "h2:2", "rank 2 on h2"),
+        (h2, "h1:1", "rank 1 on h1"),
+        (h2, "h2:3", "rank 3 on h2"),
+    ):
+        terminal = open_pudb(open_terminal, target, target, wrap=host.command)
+        terminal.wait_for(f"who: '{who}'")
+        detach(terminal)
+    assert attach(home, "continue", "all", wrap=h2.command).returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 0, 0, 0]
+
+
+def test_a_host_that_a_loopback_broker_leaves_out_is_told_so_at_once(
+    two_hosts: TwoHosts, processes: Processes, home: Path
+) -> None:
+    h1, _ = two_hosts
+    running_broker(processes, home, wrap=h1.command)
+    variables = {"DBG_CONNECT_TIMEOUT": NEVER}
+    here, there = (
+        start_ranks(processes, home, SCRIPT, 1, wrap=host.command, env=variables, name=f"on-{host.name}-")[0]
+        for host in two_hosts
+    )
+    assert there.wait() == 0
+    assert there.text("stderr") == (
+        "dbg-agent: h2:0: the broker listens only on the loopback of h1, this rank is on h2: "
+        "restart it with `dbg-broker serve --listen 0.0.0.0`; the program goes on without stopping. "
+        "The rank keeps trying; once it is connected, its next set_trace() stops\n"
+    )
+    assert there.text() == "rank 0 on h2 went on\n"
+    # The same broker serves the rank on its own host.
+    assert [rank["address"] for rank in wait_until_stopped(home, 1, wrap=h1.command)] == ["h1:0"]
+    assert attach(home, "continue", "0", wrap=h1.command).returncode == 0
+    assert here.wait() == 0
+
+
+def test_a_host_that_is_not_allowed_is_turned_away_before_tls(
+    two_hosts: TwoHosts, processes: Processes, home: Path
+) -> None:
+    h1, h2 = two_hosts
+    broker = running_broker(processes, home, "--allow", "203.0.113.0/24", listen=EVERYWHERE, wrap=h1.command)
+    assert attach_list(home, wrap=h1.command) == []
+    turned_away = attach(home, "list", wrap=h2.command)
+    assert turned_away.returncode == 4
+    assert f"wss://h1:{broker.port}" in turned_away.stderr
+    metrics = h1.run(sys.executable, "-c", METRICS, broker.url.replace("wss", "https") + "/metrics").stdout
+    assert re.search(r"^dbg_broker_turned_away_total [1-9]", metrics, re.MULTILINE)
+    assert "dbg_broker_handshake_failures_total 0\n" in metrics
+
+
+def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(
+    two_hosts: TwoHosts, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    h1, h2 = two_hosts
+    running_broker(processes, home, wrap=h1.command)
+    told = (
+        "dbg-attach: the broker listens only on the loopback of h1, this terminal is on h2: "
+        "restart it with `dbg-broker serve --listen 0.0.0.0`"
+    )
+    for arguments in (("list",), ("screen", "0"), ("continue", "all")):
+        refused = attach(home, *arguments, "--timeout", NEVER, wrap=h2.command)
+        assert (refused.returncode, refused.stdout, refused.stderr) == (4, "", f"{told}\n")
+    terminal = open_terminal(h2.command(attach_command("0", "--timeout", NEVER)), cols=200)
+    assert terminal.exit_status() == 4
+    assert terminal.row(0) == told

@@ -1,0 +1,249 @@
+"""``dbg-attach tmux`` from end to end: a real tmux, and in each pane the debugger of a rank."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker
+from tests.support.processes import Processes
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
+from tests.support.requirements import needs_tmux
+from tests.support.stopped_rank import PAUSE
+from tests.support.terminal import Terminal
+from tests.support.time_unit import seconds
+
+pytestmark = [needs_tmux, pytest.mark.usefixtures("broker")]
+
+PROMPT = re.compile(r"^[#$] *$", re.MULTILINE)
+"""The prompt of a plain shell, for root or another user."""
+
+STOPPING = """\
+import os
+from dbg_agent import set_trace
+my_rank_is = int(os.environ["RANK"])
+set_trace()
+print("ended", flush=True)
+"""
+
+LATER = f"""\
+{PAUSE}
+import dbg_agent
+dbg_agent.install()
+my_rank_is = "late"
+pause()
+dbg_agent.set_trace()
+print("ended", flush=True)
+"""
+
+
+class Server:
+    """A tmux with a server of its own, whose environment has no variable of a broker."""
+
+    def __init__(self, folder: str, processes: Processes) -> None:
+        self.environ = {name: value for name, value in os.environ.items() if not name.startswith("DBG_")}
+        self.environ |= {"TMUX_TMPDIR": folder}
+        self._marked = processes.marked(self.environ)
+
+    def __call__(self, *words: str) -> str:
+        done = subprocess.run(
+            ["tmux", *words], env=self._marked, capture_output=True, text=True, timeout=seconds(20), check=False
+        )
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    def panes(self, form: str = "#{pane_title}") -> list[str]:
+        """Return one line for each pane of the current window, in order."""
+        return self("list-panes", "-F", form).splitlines()
+
+    def text(self, pane: str) -> str:
+        return self("capture-pane", "-p", "-t", pane)
+
+
+@pytest.fixture
+def tmux(processes: Processes) -> Iterator[Server]:
+    # pytest's own folder is too deep: the path of a socket has at most 107 characters.
+    folder = tempfile.mkdtemp(prefix="dbg-tmux-test-")
+    server = Server(folder, processes)
+    yield server
+    subprocess.run(["tmux", "kill-server"], env=server.environ, capture_output=True, check=False)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def shell(tmux: Server, open_terminal: OpenTerminal) -> Terminal:
+    """A terminal that shows a shell in tmux."""
+    return shell_in(open_terminal, tmux, 60, 200)
+
+
+def shell_in(open_terminal: OpenTerminal, tmux: Server, rows: int, cols: int) -> Terminal:
+    terminal = open_terminal(["tmux", "-f", "/dev/null", "new-session", "sh"], rows, cols, tmux.environ)
+    terminal.wait_for(PROMPT)
+    return terminal
+
+
+def in_shell(home: Path, *arguments: str) -> str:
+    """Return the line to type, with variables for this command alone."""
+    return f"DBG_HOME={shlex.quote(str(home))} {shlex.join(attach_command(*arguments))}\r"
+
+
+def on_screen(terminal: Terminal, text: str, times: int) -> None:
+    terminal.wait_for(lambda it: "\n".join(it.screen).count(text) == times, seconds(40))
+
+
+def command_lines() -> list[str]:
+    """Return the command lines of all processes here."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                found.append((entry / "cmdline").read_bytes().decode("utf-8", "replace"))
+            except OSError:
+                continue
+    return found
+
+
+def test_inside_of_tmux_a_window_has_a_pane_for_each_rank_in_order(
+    processes: Processes, home: Path, tmux: Server, shell: Terminal
+) -> None:
+    ranks = start_ranks(processes, home, STOPPING, 4)
+    wait_until_states(home, dict.fromkeys(range(4), "stopped"))
+
+    shell.send(in_shell(home, "tmux", "0-3"))
+
+    on_screen(shell, "Variables:", 4)
+    assert tmux("display-message", "-p", "#{window_name} #{window_panes}").strip() == "0-3 4"
+    assert [title.rpartition(":")[2] for title in tmux.panes()] == ["0", "1", "2", "3"]
+    for rank, pane in enumerate(tmux.panes("#{pane_id}")):
+        assert f"my_rank_is: {rank}" in tmux.text(pane)
+    widths = [int(width) for width in tmux.panes("#{pane_width}")]
+    assert max(widths) - min(widths) <= 1
+    assert tmux("list-windows", "-F", "#{window_name}").splitlines()[1:] == ["0-3"]
+    assert attach(home, "continue", "all").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0] * 4
+
+
+def test_outside_of_tmux_a_new_session_is_shown_in_this_terminal(
+    processes: Processes, home: Path, tmux: Server, open_terminal: OpenTerminal
+) -> None:
+    (late,) = start_ranks(processes, home, LATER, 1)
+    wait_until_states(home, {0: "running"})
+    environ = {**tmux.environ, "DBG_HOME": str(home)}
+
+    terminal = open_terminal(attach_command("tmux", "0", "--no-status"), 40, 120, environ)
+
+    terminal.wait_for("to stop; Ctrl-C gives up")
+    late.signal(signal.SIGUSR1)
+    terminal.wait_for("my_rank_is")
+    terminal.send("\x1dd")
+    terminal.wait_for("Detached from ")
+    on_screen(terminal, ":0 ended with status 0. Enter attaches again, q closes the pane.", 1)
+    terminal.send("\r")
+    terminal.wait_for("my_rank_is")
+    assert attach(home, "continue", "all").returncode == 0
+    assert late.wait() == 0
+    terminal.wait_for(re.compile(r"went on: |exited with status 0"))
+    terminal.send("\x03")
+    terminal.wait_for(":0 ended with status 130. Enter attaches again")
+    terminal.send("q")
+    assert terminal.exit_status() == 0
+
+
+def test_a_token_reaches_the_panes_and_no_command_line(
+    processes: Processes, home: Path, broker: RunningBroker, tmux: Server, shell: Terminal
+) -> None:
+    start_ranks(processes, home, STOPPING, 2)
+    wait_until_states(home, {0: "stopped", 1: "stopped"})
+    token = broker.tokens["driver"]
+    address = f"{broker.url}#{broker.rendezvous['fingerprint']}"
+    own = Path(tmux.environ["TMUX_TMPDIR"]) / "own"
+    own.mkdir()
+    secret = home / "export; #{pane_id} 'it'"
+    variables = f"DBG_TOKEN={token} DBG_BROKER={address} DBG_HOME={home / 'none'} XDG_RUNTIME_DIR={own}"
+    secret.write_text(f"export {variables}\n")
+
+    shell.send(f". {shlex.quote(str(secret))}; clear; {shlex.join(attach_command('tmux', 'stopped'))}\r")
+
+    on_screen(shell, "Variables:", 2)
+    lines = command_lines()
+    assert any(str(own) in line for line in lines)
+    assert not any(token in line for line in lines)
+    shell.send("\x1dd")
+    shell.wait_for("Enter attaches again")
+    assert list(own.iterdir()) == []
+
+
+def test_a_window_without_room_is_not_left_by_half(
+    processes: Processes, home: Path, tmux: Server, open_terminal: OpenTerminal
+) -> None:
+    start_ranks(processes, home, STOPPING, 6)
+    wait_until_states(home, dict.fromkeys(range(6), "stopped"))
+    terminal = shell_in(open_terminal, tmux, 5, 90)
+
+    terminal.send(in_shell(home, "tmux", "0-5"))
+
+    terminal.wait_for("tmux did not make 6 panes (no space for new pane)")
+    assert tmux("list-windows", "-F", "#{window_panes}").splitlines() == ["1"]
+
+
+def test_more_ranks_than_one_can_read_and_ranks_that_are_not_there_open_nothing(
+    processes: Processes, home: Path, tmux: Server, shell: Terminal
+) -> None:
+    start_ranks(processes, home, STOPPING, 17)
+    wait_until_states(home, dict.fromkeys(range(17), "stopped"), seconds(40))
+
+    shell.send(in_shell(home, "tmux", "all"))
+    shell.wait_for("all has 17 ranks, and 16 panes are the most")
+    shell.send(in_shell(home, "tmux", "40"))
+    shell.wait_for("no rank fits '40'")
+    shell.send(in_shell(home, "tmux"))
+    shell.wait_for("tmux needs a target")
+
+    assert tmux("list-windows", "-F", "#{window_panes}").splitlines() == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        pytest.param({"PATH": "/nonexistent"}, "tmux is not on PATH", id="not installed"),
+        pytest.param({"TMUX": "/nonexistent/default,1,0"}, "tmux did not open a window", id="no server"),
+    ],
+)
+def test_a_tmux_that_can_not_be_had_is_one_sentence(
+    processes: Processes, home: Path, tmux: Server, changes: dict[str, str], sentence: str
+) -> None:
+    start_ranks(processes, home, STOPPING, 1)
+    wait_until_states(home, {0: "stopped"})
+
+    done = attach(home, "tmux", "0", env={"TMUX": "/nonexistent/default,1,0", **changes})
+
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert sentence in line
+
+
+def test_a_pane_takes_no_module_of_the_present_directory_and_stays_when_its_attach_is_killed(
+    processes: Processes, home: Path, tmux: Server, shell: Terminal, tmp_path: Path
+) -> None:
+    (tmp_path / "random.py").write_text("raise SystemExit('a file of the user was taken for the library')\n")
+    start_ranks(processes, home, STOPPING, 1)
+    wait_until_states(home, {0: "stopped"})
+
+    shell.send(f"cd {shlex.quote(str(tmp_path))}; {in_shell(home, 'tmux', '0')}")
+
+    on_screen(shell, "Variables:", 1)
+    (child,) = subprocess.run(
+        ["pgrep", "-P", *tmux.panes("#{pane_pid}")], capture_output=True, text=True, check=True
+    ).stdout.split()
+    os.kill(int(child), signal.SIGKILL)
+    shell.wait_for(":0 was killed by signal 9. Enter attaches again")

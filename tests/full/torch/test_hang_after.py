@@ -1,0 +1,231 @@
+"""``dbg-broker run --hang-after``: a job that stands still says why by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.run.life import HUNG_STATUS
+from dbg_client.questions.standstill import LEAD_SECONDS
+from tests.support.launchers import torchrun
+from tests.support.processes import Child
+from tests.support.ranks import attach
+from tests.support.requirements import needs_torch
+from tests.support.runs import Directory, text_of
+from tests.support.slurm import Slurm
+from tests.support.time_unit import seconds
+
+# A read from a named pipe uses no processor time, and the test ends it.
+PROGRAM = """\
+import os
+
+def wait_for_shard(name):
+    with open(name) as shard:
+        return shard.read()
+
+print("begins", end="", flush=True)
+for name in ("first", "second"):
+    wait_for_shard(name)
+print("ends")
+"""
+
+
+def prepare(directory: Directory, source: str = PROGRAM) -> None:
+    directory.write(source)
+    for name in ("first", "second"):
+        os.mkfifo(directory.path / name)
+
+
+def deliver(directory: Directory, name: str) -> None:
+    """End the program's wait."""
+    (directory.path / name).write_text("data")
+
+
+def test_it_is_told_on_the_terminal_and_kept_in_the_output(directory: Directory) -> None:
+    prepare(directory)
+    terminal = directory.run("--hang-after", "3", "--", sys.executable, "train.py")
+    told = re.compile(r"begins\ndbg-broker: no rank of train-\S+ has moved for 3 s\n")
+    terminal.wait_for(told)
+    terminal.wait_for(re.compile(r"wait_for_shard"))
+    deliver(directory, "first")
+    terminal.wait_for(lambda seen: text_of(seen).count("has moved for 3 s") == 2)
+    deliver(directory, "second")
+    assert terminal.exit_status() == 0
+    (output,) = directory.outputs()
+    kept = output.read_text().replace("\r\n", "\n")
+    assert told.match(kept), kept
+    assert kept.count("dbg-broker: ") == 2
+    assert kept.endswith("ends\n")
+
+
+def test_it_is_told_without_a_terminal_too(directory: Directory) -> None:
+    prepare(directory)
+    run = subprocess.Popen(
+        directory.command("--hang-after", "2", "--", sys.executable, "train.py"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=directory.processes.marked(directory.variables),
+        text=True,
+    )
+    with run:
+        assert run.stdout is not None
+        lines = iter(run.stdout.readline, "")
+        assert any("has moved for 2 s" in line for line in lines)
+        assert any("wait_for_shard" in line for line in lines)
+        for name in ("first", "second"):
+            deliver(directory, name)
+        assert "ends\n" in run.stdout.read()
+    assert run.wait(seconds(30)) == 0
+
+
+def test_a_rank_in_a_debugger_does_not_hang_and_counts_anew_when_it_goes_on(directory: Directory) -> None:
+    prepare(directory, PROGRAM.replace('print("begins"', 'breakpoint()\nprint("begins"'))
+    terminal = directory.run_to_prompt("--hang-after", "2", "--", sys.executable, "train.py", line=7)
+    terminal.send("c")
+    terminal.wait_for("has moved for 2 s")
+    deliver(directory, "first")
+    deliver(directory, "second")
+    assert terminal.exit_status() == 0
+
+
+def in_batch(directory: Directory, *options: str) -> Child:
+    """Start a run without a terminal, as a batch script does."""
+    return directory.processes.start("run", directory.command(*options), env=directory.variables)
+
+
+def reports(directory: Directory) -> list[Path]:
+    """Return the reports that are kept."""
+    return sorted(directory.home.glob("runs/*/*.hang*.txt"))
+
+
+def test_a_job_that_hangs_is_ended_in_a_batch_script_with_a_report_of_it(directory: Directory) -> None:
+    prepare(directory)
+    run = in_batch(directory, "--hang-after", "2", "--on-hang", "end", "--", sys.executable, "train.py")
+
+    assert run.wait(seconds(60)) == HUNG_STATUS
+    printed = run.text()
+    (report,) = reports(directory)
+    assert "has moved for 2 s" in printed
+    assert f"dbg-broker: the report is in {report}; dbg-attach why reads it again" in printed
+    assert "is ended, as --on-hang end asks for" in printed
+    text = report.read_text()
+    assert "wait_for_shard train.py:" in text
+    assert "The last lines that it printed\n  begins\n" in text
+    again = attach(directory.home, "why", str(report))
+    assert again.returncode == 1
+    sentence = again.stdout.split("\n")[0]
+    assert "first" in sentence
+    assert sentence in text
+    assert sentence in printed
+    # The home is all that is left of the run.
+    kept = attach(directory.home, "why", str(directory.home))
+    assert kept.stdout.startswith(again.stdout)
+    assert "started: " in kept.stdout
+    report.unlink()
+    told = attach(directory.home, "why", str(directory.home))
+    assert (told.returncode, told.stdout.split("\n")[0]) == (6, sentence)
+    assert "the run's output tells it: no rank of train-" in told.stdout
+
+
+def test_a_hang_that_is_over_before_the_end_is_not_ended(directory: Directory) -> None:
+    prepare(directory)
+    run = in_batch(directory, "--hang-after", "2", "--on-hang", "report", "--", sys.executable, "train.py")
+    run.wait_for_output("reads it again", seconds(60))
+    deliver(directory, "first")
+    run.wait_for_output("(?s)reads it again.*reads it again", seconds(60))
+    deliver(directory, "second")
+    assert run.wait(seconds(30)) == 0
+    first, second = reports(directory)
+    assert (first.name.endswith(".hang-2.txt"), second.name.endswith(".hang.txt")) == (True, True)
+
+
+# Rank 1 waits at a pipe; the others wait for it in a collective that has a time limit of its own.
+TORCH_PROGRAM = """\
+import sys
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+# Once this group is made all ranks are there, so that its limit is none for their start.
+group = dist.new_group(timeout=timedelta(seconds=float(sys.argv[1])))
+
+def wait_for_shard():
+    return open("first").read()
+
+def train_step(step):
+    if step == 2 and dist.get_rank() == 1:
+        wait_for_shard()
+    dist.all_reduce(torch.ones(3), group=group)
+
+for step in range(4):
+    train_step(step)
+    print("step", step, flush=True)
+"""
+
+LIMIT = "24"
+"""Seconds that the group gives a collective, of which the last half is for the report."""
+
+TORCH_SECONDS = 90.0
+"""Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
+
+
+@needs_torch
+@pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
+def test_the_report_is_there_before_torch_ends_the_job(directory: Directory) -> None:
+    prepare(directory, TORCH_PROGRAM)
+    run = in_batch(directory, "--hang-after", "3600", "--on-hang", "report", "--", *torchrun(3, "train.py", LIMIT))
+    run.wait_for_output("reads it again", seconds(2 * TORCH_SECONDS))
+    (report,) = reports(directory)
+    text = report.read_text()
+    assert "all_reduce of train-" in run.text()
+    assert re.search(r"rank 1 \(\S+\) has not come to all_reduce #3 of group 1: .*; 2 of 3 ranks wait", text)
+    assert "rank 1" in text
+    assert "wait_for_shard" in text
+    assert "The last lines that it printed" in text
+    assert run.wait(seconds(TORCH_SECONDS)) == 1
+    assert "Timed out" in run.text()
+
+
+@needs_torch
+@pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
+def test_a_job_of_torchrun_is_ended_with_all_its_ranks(directory: Directory) -> None:
+    prepare(directory, TORCH_PROGRAM)
+    run = in_batch(directory, "--hang-after", "4", "--on-hang", "end", "--", *torchrun(3, "train.py", "600"))
+    assert run.wait(seconds(2 * TORCH_SECONDS)) == HUNG_STATUS
+    assert re.search(r"rank 1 \(\S+\) has not come to all_reduce #3 of group 1: .*; 2 of 3 ranks wait", run.text())
+    assert directory.left_behind() == []
+
+
+def test_a_job_of_srun_is_ended_with_what_each_rank_has_printed_last(directory: Directory, slurm: Slurm) -> None:
+    prepare(directory, PROGRAM.replace('end=""', 'os.environ["SLURM_PROCID"]'))
+    directory.environ = slurm.environment()
+    command = ("srun", "-N2", "-n2", "--label", sys.executable, "train.py")
+    run = in_batch(directory, "--hang-after", "3", "--on-hang", "end", "--", *command)
+    assert run.wait(seconds(120)) == HUNG_STATUS
+    (report,) = reports(directory)
+    text = report.read_text()
+    assert "The last lines that it printed\n  0:\n    begins 0\n  1:\n    begins 1\n" in text
+    assert "wait_for_shard train.py:" in text
+    assert directory.left_behind() == []
+
+
+def test_the_report_is_there_before_the_scheduler_ends_the_job(directory: Directory) -> None:
+    prepare(directory)
+    end = time.time() + LEAD_SECONDS + 5
+    directory.environ = {"SLURM_JOB_END_TIME": f"{end:.0f}"}
+    run = in_batch(directory, "--hang-after", "3600", "--on-hang", "report", "--", sys.executable, "train.py")
+    run.wait_for_output("reads it again", seconds(60))
+    assert "moves, and the scheduler ends it in " in run.text()
+    assert "wait_for_shard train.py:" in reports(directory)[0].read_text()
+    deliver(directory, "first")
+    deliver(directory, "second")
+    assert run.wait(seconds(30)) == 0

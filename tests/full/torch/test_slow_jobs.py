@@ -1,0 +1,259 @@
+"""Jobs of torch with gloo and of MPI in which one rank is late, and one in which nobody is: what `slow` finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.scenes import TORCH_SECONDS
+from tests.support.broker import running_broker
+from tests.support.cpu_quota import cpu_quota
+from tests.support.launchers import mpirun, torch_job, torchrun
+from tests.support.processes import Child, Processes
+from tests.support.ranks import attach, attach_list, wait_until_states
+from tests.support.requirements import needs_mpi4py, needs_mpirun, needs_torch
+from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
+
+RANKS = 3
+LATE = 2
+
+LOOK = "8s"
+"""How long ranks look: some thirty steps."""
+
+TORCH_SCRIPT = f"""\
+import os
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+kind = sys.argv[1]
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+is_late = rank == {LATE} and kind != "even"
+
+class Shards(Dataset):
+    def __len__(self):
+        return 100_000
+
+    def __getitem__(self, index):
+        return read_shard(index)
+
+def read_shard(index):
+    if is_late and kind == "loader":
+        time.sleep(0.3)
+    return torch.zeros(4)
+
+def compute():
+    # The same work for each rank; one of them has less of a core for it.
+    end = time.thread_time() + 0.03
+    while time.thread_time() < end:
+        pass
+
+def fetch_batch():
+    if is_late and kind == "sleep":
+        time.sleep(0.3)
+
+if is_late and kind == "throttled":
+    with open(sys.argv[2], "w") as procs:
+        procs.write(str(os.getpid()))
+
+loader = iter(DataLoader(Shards(), batch_size=1))
+gradients = torch.zeros(1000)
+for step in range(100_000):
+    next(loader)
+    fetch_batch()
+    if kind == "throttled":
+        compute()
+    else:
+        time.sleep(0.1)
+    dist.all_reduce(gradients)
+    if step == 3:
+        print("moves", os.getpid(), flush=True)
+"""
+
+HOSTS = """\
+import os
+import runpy
+
+os.environ["DBG_HOST"] = f"node{int(os.environ['RANK']) // 2}"
+runpy.run_module("dbg_agent", run_name="__main__", alter_sys=True)
+"""
+"""Gives each two ranks a host of their own, as far as the terminal can tell."""
+
+MPI_SCRIPT = f"""\
+import time
+
+from mpi4py import MPI
+
+world = MPI.COMM_WORLD
+rank = world.Get_rank()
+
+def fetch_batch():
+    time.sleep(0.5 if rank == {LATE} else 0.02)
+
+for step in range(100_000):
+    fetch_batch()
+    world.allreduce(rank)
+    if step == 3:
+        print("moves", flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def broker(processes: Processes, home: Path) -> None:
+    """Serve a broker for each job."""
+    running_broker(processes, home)
+
+
+def start(processes: Processes, home: Path, command: list[str], moving: str = "moves") -> Child:
+    """Start a job, and return once all its ranks have made some steps."""
+    environ = {**os.environ, "DBG_HOME": str(home), "DBG_JOB": "train", "OMP_NUM_THREADS": "1"}
+    job = processes.start("job", command, env=environ)
+    job.wait_for_output(rf"(?s)(?:{moving}.*){{{RANKS}}}", seconds(TORCH_SECONDS))
+    wait_until_states(home, dict.fromkeys(range(RANKS), "running"), seconds(TORCH_SECONDS))
+    return job
+
+
+def torch(processes: Processes, home: Path, tmp_path: Path, *words: str, by_torchrun: bool = False) -> Child:
+    """Start a job of torch."""
+    script = tmp_path / "train.py"
+    script.write_text(TORCH_SCRIPT)
+    launch = torchrun(RANKS, "-m", "dbg_agent") if by_torchrun else torch_job(RANKS)
+    return start(processes, home, [*launch, str(script), *words])
+
+
+def slow(home: Path, *words: str) -> tuple[dict[str, Any], int]:
+    """Return the first verdict, and the exit status."""
+    done = attach(home, "slow", "--json", "--for", LOOK, "--timeout", str(seconds(30)), *words)
+    assert done.stderr == ""
+    document = json.loads(done.stdout)
+    assert (document["asked"], document["answered"]) == (RANKS, RANKS)
+    return document["verdicts"][0], done.returncode
+
+
+def assert_late(verdict: dict[str, Any], status: int) -> None:
+    """Check that one rank is named, and nobody else."""
+    assert (verdict["kind"], verdict["ranks"], status) == ("late", str(LATE), 1), verdict
+
+
+@needs_torch
+def test_a_rank_that_sleeps_is_named_with_the_line_at_which_it_does(
+    processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    torch(processes, home, tmp_path, "sleep", by_torchrun=True)
+    verdict, status = slow(home)
+    assert_late(verdict, status)
+    assert (verdict["group"], verdict["collective"], verdict["certainty"]) == ("default", "all_reduce", "sure")
+    assert verdict["by"] >= 0.25
+    assert verdict["step"] > verdict["step_without"] > 0.05
+    assert re.match(r"meanwhile it is at fetch_batch train\.py:\d+ in ", verdict["evidence"][0])
+
+
+@needs_torch
+def test_the_clocks_of_hosts_are_compared_first(processes: Processes, home: Path, tmp_path: Path) -> None:
+    script, wrapper = tmp_path / "train.py", tmp_path / "hosts.py"
+    script.write_text(TORCH_SCRIPT)
+    wrapper.write_text(HOSTS)
+    start(processes, home, torchrun(RANKS, str(wrapper), str(script), "sleep"))
+    verdict, status = slow(home)
+    assert_late(verdict, status)
+    assert "(node1)" in verdict["sentence"]
+    assert any(line.startswith("times of different hosts are compared to within") for line in verdict["evidence"])
+
+
+@needs_torch
+def test_a_rank_whose_loader_is_slow_is_seen_there(processes: Processes, home: Path, tmp_path: Path) -> None:
+    torch(processes, home, tmp_path, "loader")
+    verdict, status = slow(home)
+    assert_late(verdict, status)
+    assert verdict["evidence"][0].startswith("meanwhile it is at read_shard train.py:")
+
+
+@needs_torch
+def test_a_rank_that_is_throttled_is_told_so(processes: Processes, home: Path, tmp_path: Path) -> None:
+    with cpu_quota(0.06) as group:
+        if group is None:
+            # No control group can be made here: the test throttles the rank, and only whose quota it is is not told.
+            torch(processes, home, tmp_path, "stopped")
+            with stopped_now_and_then(pid_of_the_late_rank(home), 0.006, 0.094):
+                assert_late(*slow(home))
+            return
+        job = torch(processes, home, tmp_path, "throttled", str(group))
+        verdict, status = slow(home)
+        assert_late(verdict, status)
+        (line,) = [line for line in verdict["evidence"] if "cgroup" in line]
+        assert line.startswith("its cgroup throttles it: the quota (0.06 cores) was used up in ")
+        job.terminate()
+        job.wait(seconds(30))
+
+
+@needs_torch
+def test_a_rank_that_is_stopped_again_and_again_is_told_so(processes: Processes, home: Path, tmp_path: Path) -> None:
+    torch(processes, home, tmp_path, "stopped")
+    with stopped_now_and_then(pid_of_the_late_rank(home)):
+        verdict, status = slow(home)
+    assert_late(verdict, status)
+    assert any(line.startswith("nothing of it ran for") for line in verdict["evidence"]), verdict
+
+
+def pid_of_the_late_rank(home: Path) -> int:
+    """Return the process of the rank that is to be late."""
+    (pid,) = [int(one["pid"]) for one in attach_list(home) if one["rank"] == LATE]
+    return pid
+
+
+@contextmanager
+def stopped_now_and_then(pid: int, runs: float = 0.3, stands: float = 0.7) -> Iterator[None]:
+    """Stop a process for most of the time."""
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(runs):
+            os.kill(pid, signal.SIGSTOP)
+            over.wait(stands)
+            os.kill(pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@needs_torch
+def test_nobody_is_named_where_nobody_is_late(processes: Processes, home: Path, tmp_path: Path) -> None:
+    torch(processes, home, tmp_path, "even")
+    verdict, status = slow(home)
+    assert verdict["kind"] in ("even", "uneven")
+    assert (verdict["ranks"], status) == (None, 0)
+
+
+@needs_mpirun
+@needs_mpi4py
+def test_without_a_recorder_the_rank_that_waits_least_is_named(
+    processes: Processes, home: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(MPI_SCRIPT)
+    start(processes, home, mpirun(RANKS, sys.executable, "-m", "dbg_agent", str(script)))
+    verdict, status = slow(home)
+    assert_late(verdict, status)
+    assert (verdict["collective"], verdict["certainty"]) == ("allreduce", "likely")
+    assert "outside of collectives it is at fetch_batch train.py:" in verdict["evidence"][0]

@@ -1,0 +1,382 @@
+"""Tensors and arrays: described by kind and shape, compared by all their elements, without other ranks."""
+
+from __future__ import annotations
+
+import importlib
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbg_agent.values import record as value_effort
+from dbg_agent.values.describe import Described, describe
+from dbg_agent.values.record import Effort, OutOfTime
+from dbg_agent.values.tensors import wait_for_stream
+from dbg_wire.limits import MIB
+from tests.support.requirements import needs_torch
+
+pytestmark = needs_torch
+
+PLENTY = 60.0
+"""Seconds: more than any test needs."""
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    """The module torch, which is not installed everywhere."""
+    return importlib.import_module("torch")
+
+
+@pytest.fixture(scope="module")
+def numpy(torch: Any) -> Any:
+    """The module numpy, which is installed beside torch."""
+    return importlib.import_module("numpy")
+
+
+def told(value: object, *, stats: bool = False) -> Described:
+    """Describe a value with plenty of time."""
+    return describe(value, stats=stats, seconds=PLENTY)
+
+
+def digest(value: object) -> str:
+    """Return the digest of a value; fail if it has none."""
+    described = told(value)
+    assert described.digest, described.text
+    return described.digest
+
+
+def reason(value: object) -> str:
+    """Return why a value is not compared."""
+    described = told(value)
+    assert described.digest == described.exact == ""
+    return described.text.partition("[values not compared: ")[2].rstrip("]")
+
+
+# ------------------------------------------------------------------------------------------------------------ tensors
+
+
+def test_tensors_are_told_by_what_they_are_and_small_ones_by_their_values(torch: Any) -> None:
+    assert told(torch.zeros(3, 4)).text == "tensor 3x4 float32 cpu"
+    assert told(torch.zeros(3, 4, dtype=torch.bfloat16, requires_grad=True)).text == (
+        "tensor 3x4 bfloat16 cpu requires_grad"
+    )
+    assert told(torch.tensor(0.1)).text == "tensor scalar float32 cpu: 0.1"
+    assert told(torch.tensor([[0.1, float("nan")]], dtype=torch.float64)).text == (
+        "tensor 1x2 float64 cpu: [[0.1, nan]]"
+    )
+    assert told(torch.tensor([1, 2])).text == "tensor 2 int64 cpu: [1, 2]"
+    assert told(torch.nn.Parameter(torch.ones(1))).text == "Parameter 1 float32 cpu requires_grad: [1.0]"
+    assert told(torch.Size([2, 3])).text == "torch.Size([2, 3])"
+
+
+def test_one_element_of_a_million_makes_another_digest_in_no_time(torch: Any) -> None:
+    one = torch.arange(1_000_000, dtype=torch.float32)
+    other = one.clone()
+    other[765_432] += 1
+    started = time.process_time()
+    first, second = digest(one), digest(other)
+    assert first != second
+    assert first == digest(one.clone())
+    # Each digest takes some 5 ms on one core.
+    assert time.process_time() - started < 1.0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bool", "uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "float8_e5m2"],
+)
+def test_every_kind_of_element_is_compared_by_its_bytes(torch: Any, name: str) -> None:
+    one = torch.arange(100).fmod(2).to(getattr(torch, name))
+    other = one.clone()
+    other[50] = one[51]
+    assert digest(one) != digest(other)
+    assert digest(one) == digest(one.clone())
+
+
+def test_equal_elements_are_equal_however_they_lie_in_memory(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_agent.values.tensors.BLOCK_BYTES", 4 * 20)
+    straight = torch.arange(210.0).reshape(5, 6, 7)
+    for same in (
+        straight.permute(2, 1, 0).contiguous().permute(2, 1, 0),
+        torch.arange(420.0).div(2).reshape(5, 6, 14)[:, :, ::2],
+        straight.clone().requires_grad_().detach(),
+    ):
+        assert digest(same) == digest(straight)
+    assert digest(straight.reshape(6, 5, 7)) != digest(straight)
+    assert digest(torch.tensor([1 + 2j] * 9).conj()) == digest(torch.tensor([1 - 2j] * 9))
+    assert digest(torch.ones(1).expand(9)) == digest(torch.ones(9))
+
+
+def test_equal_nans_are_equal_and_what_a_tensor_is_counts(torch: Any) -> None:
+    assert digest(torch.full((9,), float("nan"))) == digest(torch.full((9,), float("nan")))
+    kinds = [
+        torch.zeros(9),
+        torch.zeros(9, dtype=torch.int32),
+        torch.zeros(3, 3),
+        torch.zeros(9, requires_grad=True),
+        -torch.zeros(9),
+        torch.zeros(0),
+    ]
+    assert len({digest(kind) for kind in kinds}) == len(kinds)
+
+
+def test_tensors_in_containers_are_compared_by_their_content(torch: Any) -> None:
+    def state(last: float) -> dict[str, Any]:
+        weight = torch.zeros(5000)
+        weight[-1] = last
+        return {"model": {"weight": weight, "bias": [torch.ones(2)]}}
+
+    assert digest(state(1.0)) == digest(state(1.0))
+    assert digest(state(1.0)) != digest(state(2.0))
+    assert told(state(1.0)).text == (
+        "{'model': {'weight': tensor 5000 float32 cpu, 'bias': [tensor 2 float32 cpu: [1.0, 1.0]]}}"
+    )
+    assert "repr of Holder" in reason(type("Holder", (), {"__repr__": lambda _: f"Holder({torch.rand(2)!r})"})())
+
+
+def test_a_module_is_told_by_its_repr_and_compared_with_its_weights(torch: Any) -> None:
+    layer, other = torch.nn.Linear(2, 3), torch.nn.Linear(2, 3)
+    assert told(layer).text == repr(layer)
+    assert digest(layer) != digest(other)
+    other.load_state_dict(layer.state_dict())
+    assert digest(layer) == digest(other)
+
+
+def test_looking_leaves_no_trace(torch: Any) -> None:
+    leaf = torch.ones(20, requires_grad=True)
+    product = leaf * 2
+    version = product._version
+    told([leaf, product], stats=True)
+    assert torch.is_grad_enabled()
+    assert product._version == version
+    product.sum().backward()
+    assert leaf.grad.tolist() == [2.0] * 20
+
+
+# ----------------------------------------------------------------------------------------------- what can't be read
+
+
+def test_tensors_without_elements_of_their_own_are_not_compared(torch: Any) -> None:
+    fake = importlib.import_module("torch._subclasses.fake_tensor")
+    with fake.FakeTensorMode():
+        faked = torch.empty(3, 4)
+    freed = torch.ones(10)
+    freed.untyped_storage().resize_(0)
+    assert told(faked).text.startswith("FakeTensor 3x4 float32 cpu [")
+    assert "keeps its elements in a way of its own" in reason(faked)
+    assert reason(torch.zeros(3, device="meta")) == "a meta tensor has no elements"
+    assert reason(torch.eye(3).to_sparse()) == "the tensor is nested, quantized or sparse"
+    assert reason(freed) == "the storage of the tensor is freed"
+    assert told([freed, torch.ones(1), 7]).text.startswith(
+        "[tensor 10 float32 cpu, tensor 1 float32 cpu: [1.0], 7] [values not compared"
+    )
+
+
+def test_tensors_inside_a_transform_are_not_compared(torch: Any) -> None:
+    seen: list[Described] = []
+
+    def transformed(row: Any) -> Any:
+        seen.append(told(row))
+        return row
+
+    torch.vmap(transformed)(torch.ones(2, 2))
+    assert [described.digest for described in seen] == [""]
+    assert seen[0].text.startswith("tensor 2 float32 cpu [values not compared: ")
+
+
+def test_what_is_too_large_or_takes_too_long_is_not_compared(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reason(torch.ones(1).expand(10**12)) == "larger than 1024 MiB"
+    late = describe(torch.ones(9), stats=True, seconds=0.0)
+    assert late.text == "[values not compared: not done within 0 s]"
+    monkeypatch.setattr(value_effort, "MAX_BYTES", MIB)
+    state = {"large": torch.zeros(2 * MIB), "small": torch.ones(1)}
+    assert told(state).text == (
+        "{'large': tensor 2097152 float32 cpu, 'small': tensor 1 float32 cpu: [1.0]}"
+        " [values not compared: larger than 1 MiB]"
+    )
+
+
+def test_neither_modes_nor_overrides_of_the_program_see_what_is_done(torch: Any) -> None:
+    dispatch = importlib.import_module("torch.utils._python_dispatch")
+    overrides = importlib.import_module("torch.overrides")
+    fake = importlib.import_module("torch._subclasses.fake_tensor")
+
+    class Forbidden(AssertionError):
+        """The error of a forbidden operation."""
+
+    def forbid(*_: Any, **__: Any) -> None:
+        raise Forbidden
+
+    dispatching = type("Dispatching", (dispatch.TorchDispatchMode,), {"__torch_dispatch__": forbid})
+    functions = type("Functions", (overrides.TorchFunctionMode,), {"__torch_function__": forbid})
+    overriding = type("Overriding", (torch.Tensor,), {"__torch_function__": classmethod(forbid)})
+    plain = torch.arange(20.0)
+    expected = told(plain, stats=True)
+    with dispatching(), functions():
+        assert told(plain, stats=True) == expected
+    with fake.FakeTensorMode():
+        assert told(plain, stats=True) == expected
+    assert told(torch.Tensor._make_subclass(overriding, plain)).text == "Overriding 20 float32 cpu"
+    assert digest(torch.Tensor._make_subclass(overriding, plain)) != digest(
+        torch.Tensor._make_subclass(overriding, plain + 1)
+    )
+
+
+def test_a_stuck_stream_is_waited_for_no_longer_than_asked() -> None:
+    answers = iter([False, False, True])
+    device = SimpleNamespace(type="cuda")
+
+    def torch_with(query: Any) -> Any:
+        return SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda _: SimpleNamespace(query=query)))
+
+    wait_for_stream(Effort(PLENTY), torch_with(lambda: next(answers)), device)
+    assert next(answers, None) is None
+    with pytest.raises(OutOfTime):
+        wait_for_stream(Effort(0.01), torch_with(lambda: False), device)
+
+
+# ------------------------------------------------------------------------------------------------- sharded tensors
+
+
+@pytest.fixture
+def mesh(torch: Any, tmp_path: Path) -> Iterator[Any]:
+    """A mesh of this one process."""
+    importlib.import_module("torch.distributed.tensor")
+    distributed = torch.distributed
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+        try:
+            yield distributed.device_mesh.init_device_mesh("cpu", (1,))
+        finally:
+            distributed.destroy_process_group()
+
+
+def test_a_sharded_tensor_is_told_and_compared_by_its_local_shard(
+    torch: Any, mesh: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sharding = torch.distributed.tensor
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("a collective")
+
+    def shard(local: Any) -> Any:
+        return sharding.DTensor.from_local(
+            local, mesh, [sharding.Shard(0)], run_check=False, shape=torch.Size([6, 4]), stride=(4, 1)
+        )
+
+    for name in ("full_tensor", "redistribute", "to_local", "__torch_dispatch__"):
+        monkeypatch.setattr(sharding.DTensor, name, never)
+    one, other = torch.zeros(3, 4), torch.zeros(3, 4)
+    other[2, 3] = 1.0
+    assert told(shard(one)).text == "DTensor local 3x4 of 6x4 Shard(dim=0) float32 cpu"
+    assert told(shard(other), stats=True).text.endswith("min 0 max 1 mean 0.0833333 nan 0 inf 0")
+    assert digest(shard(one)) == digest(shard(one.clone()))
+    assert digest(shard(one)) != digest(shard(other))
+
+
+# ------------------------------------------------------------------------------------------------------------ figures
+
+
+def test_figures_are_told_on_request_and_are_no_part_of_the_digest(torch: Any, numpy: Any) -> None:
+    values = [1.0, -3.0, float("nan"), float("inf"), float("-inf"), 0.5, 0.5, 0.0, 1.0]
+    expected = "min -3 max 1 mean 0 nan 1 inf 2"
+    tensor, array = torch.tensor(values), numpy.array(values)
+    assert told(tensor, stats=True).text == f"tensor 9 float32 cpu {expected}"
+    assert told(array, stats=True).text == f"array 9 float64 {expected}"
+    assert told(tensor, stats=True).digest == told(tensor).digest
+    assert told([tensor], stats=True).text == f"[tensor 9 float32 cpu {expected}]"
+    assert told(torch.tensor([], dtype=torch.int64), stats=True).text.endswith("nan 0 inf 0")
+    assert told(torch.ones(9, dtype=torch.bool), stats=True).text.endswith("min 1 max 1 mean 1 nan 0 inf 0")
+    assert told(torch.ones(9, dtype=torch.complex64), stats=True).text.endswith("complex64 cpu nan 0 inf 0")
+    assert told(torch.full((70_000,), 60_000.0, dtype=torch.float16), stats=True).text.endswith(
+        "mean 60000 nan 0 inf 0"
+    )
+
+
+def test_figures_of_many_elements_are_of_a_sample_and_say_so(torch: Any, numpy: Any) -> None:
+    for many in (torch.ones(3, 1_000_000).t(), numpy.ones((3, 1_000_000)).T):
+        assert told(many, stats=True).text.endswith("min 1 max 1 mean 1 nan 0 inf 0 (sampled 1 of 3)")
+
+
+def test_figures_are_told_whatever_the_program_made_of_numpys_errors(numpy: Any) -> None:
+    with numpy.errstate(all="raise"):
+        assert told(numpy.full(9, 1e308), stats=True).text.endswith("max 1e+308 mean inf nan 0 inf 0")
+
+
+def test_figures_that_take_too_long_leave_the_digest(torch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: Any) -> None:
+        raise OutOfTime("not done within 1 s")
+
+    monkeypatch.setattr("dbg_agent.values.tensors._add", late)
+    described = told(torch.ones(9), stats=True)
+    assert described.text == "tensor 9 float32 cpu [no figures: not done within 1 s]"
+    assert described.digest
+
+
+# ------------------------------------------------------------------------------------------------------------- arrays
+
+
+def test_arrays_are_told_by_what_they_are_and_small_ones_by_their_values(numpy: Any) -> None:
+    assert told(numpy.zeros((3, 4), dtype="f4")).text == "array 3x4 float32"
+    assert told(numpy.array([0.1, 2], dtype="f4")).text == "array 2 float32: [0.1, 2.0]"
+    assert told(numpy.array("x")).text == "array scalar <U1: 'x'"
+    assert told(numpy.float32(0.1)).text == repr(numpy.float32(0.1))
+
+
+def test_one_element_of_an_array_makes_another_digest(numpy: Any) -> None:
+    for dtype in ("?", "i1", "u8", "f2", "f8", "g", "c16", "M8[s]", "m8[s]", "S3", "U3", "O", "T", "i4,f8"):
+        one = numpy.zeros((50, 20), dtype=dtype)
+        other = one.copy()
+        other[25, 10] = numpy.ones(1, dtype=dtype)[0]
+        assert digest(one) == digest(one.copy())
+        assert digest(one) == digest(numpy.asfortranarray(one))
+        assert digest(one) != digest(other)
+
+
+def test_what_lies_between_elements_does_not_count(numpy: Any) -> None:
+    dtype = numpy.dtype([("a", "i1"), ("b", "f8")], align=True)
+    # The test fills all the memory itself, since a copy by numpy need not set the bytes between fields.
+    one, other = (numpy.frombuffer(bytearray(fill * dtype.itemsize), dtype=dtype) for fill in (b"\x00", b"\x01"))
+    for field in ("a", "b"):
+        other[field] = one[field]
+    assert one.tobytes() != other.tobytes()
+    assert digest(one) == digest(other)
+    extended = numpy.zeros(3, dtype="g")
+    same = extended.copy()
+    if numpy.finfo("g").nmant == 63:
+        # x86's extended precision uses ten of sixteen bytes; byte 10 is padding.
+        same.view("u1")[10] = 7
+    assert digest(extended) == digest(same)
+
+
+def test_scalars_of_numpy_are_compared_by_their_content(numpy: Any) -> None:
+    for kind in ("float32", "int64", "bool_", "longdouble", "complex64"):
+        make = getattr(numpy, kind)
+        assert digest(make(1)) == digest(make(1))
+        assert digest(make(1)) != digest(make(0))
+
+
+def test_objects_in_an_array_are_compared_one_by_one(numpy: Any) -> None:
+    def holding(last: object) -> Any:
+        array = numpy.empty(2000, dtype=object)
+        array[-1] = last
+        return array
+
+    assert digest(holding({"a", "b"})) == digest(holding({"b", "a"}))
+    assert digest(holding({"a"})) != digest(holding({"b"}))
+
+
+def test_an_array_that_holds_more_than_its_elements_is_not_compared(numpy: Any) -> None:
+    assert reason(numpy.ma.array([1, 2], mask=[0, 1])) == "MaskedArray may hold more than its elements"
+
+
+def test_a_view_of_a_file_is_compared_by_its_content(numpy: Any, tmp_path: Path) -> None:
+    mapped = numpy.memmap(tmp_path / "data", dtype="f4", mode="w+", shape=(30,))
+    before = digest(mapped)
+    mapped[7] = 1.0
+    assert digest(mapped) != before

@@ -1,0 +1,68 @@
+"""Questions about breakpoints to a rank without a network, and a program in a file of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from dbg_wire.messages import Action, Ask
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from tests.unit.agent.pdb_driver import SECONDS, Driver
+
+NUMBERS = itertools.count(100)
+
+
+def loaded(folder: Path, source: str, name: str = "program") -> ModuleType:
+    """Return a module that has just run, from a file of its own."""
+    path = folder / f"{name}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def line_of(module: ModuleType, text: str) -> int:
+    """Return the number of the first line with this text."""
+    assert module.__file__ is not None
+    lines = Path(module.__file__).read_text().splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def wish(module: ModuleType, text: str | int, condition: str = "", hits: str = "", log: str = "") -> BreakpointWish:
+    line = line_of(module, text) if isinstance(text, str) else text
+    return BreakpointWish(file=str(module.__file__), line=line, condition=condition, hits=hits, log=log)
+
+
+def ask(
+    driver: Driver, *wishes: BreakpointWish, clear: Sequence[LineOfFile | BreakpointWish] = ()
+) -> tuple[BreakpointState, ...]:
+    """Have the rank grant wishes; return its answer."""
+    request = next(NUMBERS)
+    lines = tuple(LineOfFile(file=one.file, line=one.line) for one in clear)
+    wish = BreakpointsWish(clear=lines, set=wishes)
+    driver.rank.from_broker.on_message(Ask(request=request, action=Action.BREAKPOINTS, inquiry=wish, seconds=SECONDS))
+
+    def answers() -> list[dict[str, object]]:
+        return [one for one in driver.heard("answer") if one["request"] == request]
+
+    driver.wait_for(answers, "the answer about breakpoints")
+    (answer,) = answers()
+    assert answer["kind"] == "value", answer
+    return msgspec.convert(answer["rows"], tuple[BreakpointState, ...])
+
+
+def stopped_at(driver: Driver) -> int:
+    """Return the line of the current stop."""
+    stop = driver.rank.rank_report().stop
+    assert stop is not None
+    return stop.where.line

@@ -1,0 +1,521 @@
+"""Breakpoints that are set while the program runs, in every kind of code, and the threads that stop there."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import importlib
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from types import CodeType, ModuleType
+
+import pytest
+
+import dbg_agent
+from dbg_agent.breakpoints import importing, points
+from dbg_agent.breakpoints.monitored import Lines
+from dbg_agent.program import entry, own_rank
+from dbg_agent.stop.stacks import all_frames
+from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.stop_points import StopAt
+from tests.support.deep_calls import with_calls_left
+from tests.support.time_unit import seconds
+from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
+from tests.unit.agent.pdb_driver import Driver, drive
+
+PROGRAM = """\
+import asyncio
+import functools
+
+
+def train(steps):
+    total = 0
+    for step in range(steps):
+        total += step  # adds
+        total += 1
+    return total
+
+
+def outer(scale):
+    def inner(number):
+        scaled = number * scale  # closure
+        return scaled
+
+    return inner
+
+
+scaled_by_two = outer(2)
+
+
+def numbers(count):
+    for number in range(count):
+        yield number  # generator
+        number += 1  # resumed
+
+
+async def gather(count):
+    total = 0
+    for number in range(count):
+        await asyncio.sleep(0)
+        total += number  # coroutine
+    return total
+
+
+def squares(count):
+    listed = [
+        number * number  # comprehension
+        for number in range(count)
+    ]
+    return sum(listed)
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def call(*arguments):
+        return function(*arguments)
+
+    return call
+
+
+@decorated
+def doubled(number):
+    twice = 2 * number  # decorated
+    return twice
+
+
+class Model:
+    def __init__(self, weight):
+        self.weight = weight
+
+    @property
+    def cost(self):
+        found = self.weight + 1  # property
+        return found
+
+    @classmethod
+    def made(cls, weight):
+        made = cls(weight)  # classmethod
+        return made
+
+
+def passes(queue, turns):
+    for _ in range(turns):
+        queue.get()
+        seen = queue.qsize()  # within a loop
+    return turns
+
+
+def counts(queue):
+    count = 0
+    count += 1  # first
+    queue.get()  # waits
+    count += 1  # second
+    return count
+"""
+
+STILL_RUNS = """\
+import threading
+runs, go_on = threading.Event(), threading.Event()
+
+def makes():
+    def inner(number):
+        return number  # transient
+    return inner(1)
+
+class Model:
+    rate = 0.1  # in a class
+
+def waits():
+    def made(number):
+        return number  # around
+    runs.set()
+    go_on.wait()
+    def later(number):
+        return number  # later
+    return made, later
+
+waits()
+
+def one(number): return number  # one line
+"""
+"""A module that waits in a function, before it makes another one."""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> ModuleType:
+    return loaded(tmp_path, PROGRAM)
+
+
+def stops(driver: Driver, program: ModuleType, text: str, run: Callable[[], object], *shown: str) -> object:
+    """Set a breakpoint, run, and see it stop there as often as there are values of the line's ``shown`` variable."""
+    (state,) = ask(driver, wish(program, text))
+    assert state.is_set
+    assert state.problem == ""
+
+    def script() -> None:
+        for expected in shown:
+            name, _, value = expected.partition("=")
+            assert driver.output_of(f"p {name}") == f"{value}\n"
+            assert stopped_at(driver) == line_of(program, text)
+            if expected is shown[-1]:
+                assert ask(driver, clear=[wish(program, text)]) == ()
+            driver.say("c")
+
+    finish = drive(driver, script)
+    result = run()
+    finish()
+    return result
+
+
+def test_a_running_function_stops_at_its_next_call_and_once_per_turn(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# adds", lambda: program.train(4), "step=0", "step=1", "step=2") == 10
+    assert sys.gettrace() is None
+
+
+def test_a_closure_that_was_made_before_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# closure", lambda: program.scaled_by_two(4), "number=4") == 8
+
+
+def test_a_closure_that_is_made_afterwards_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# closure", lambda: program.outer(3)(4), "scale=3") == 12
+
+
+def test_a_generator_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# resumed", lambda: list(program.numbers(2)), "number=0", "number=1") == [0, 1]
+
+
+def test_a_coroutine_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# coroutine", lambda: asyncio.run(program.gather(3)), "number=0", "number=1") == 3
+
+
+def test_what_is_decorated_stops(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# decorated", lambda: program.doubled(3), "number=3") == 6
+
+
+def test_properties_and_class_methods_stop(driver: Driver, program: ModuleType) -> None:
+    assert stops(driver, program, "# classmethod", lambda: program.Model.made(3).weight, "weight=3") == 3
+    assert stops(driver, program, "# property", lambda: program.Model(3).cost, "self.weight=3") == 4
+
+
+if sys.version_info >= (3, 12):
+
+    def test_a_line_of_a_comprehension_stops_at_each_turn(driver: Driver, program: ModuleType) -> None:
+        assert stops(driver, program, "# comprehension", lambda: program.squares(3), "number=0", "number=1") == 5
+
+    def test_functions_that_run_now_stop(driver: Driver, program: ModuleType) -> None:
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.passes, args=(queue, 3))
+        thread.start()
+        queue.put(1)
+
+        def go_on() -> None:
+            queue.put(2)
+            queue.put(3)
+            thread.join()
+
+        assert stops(driver, program, "# within a loop", go_on, "turns=3") is None
+
+else:
+
+    def test_a_function_that_runs_now_is_told_and_stops_from_its_next_call_on(
+        driver: Driver, program: ModuleType
+    ) -> None:
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.passes, args=(queue, 3))
+        thread.start()
+        while thread.ident is None or "get" not in str(all_frames()[thread.ident].f_code.co_names):
+            time.sleep(0)
+        (state,) = ask(driver, wish(program, "# within a loop"))
+        assert state.is_set
+        assert state.problem.startswith("its function runs now; ")
+        for _ in range(3):
+            queue.put(1)
+        thread.join()
+        queue.put(1)
+        assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
+
+    def test_a_constant_of_the_program_is_no_breakpoint(driver: Driver, program: ModuleType) -> None:
+        ask(driver, wish(program, "# first", condition="False"))
+        queue: SimpleQueue[int] = SimpleQueue()
+        thread = threading.Thread(target=program.counts, args=(queue,))
+        thread.start()
+        waits = line_of(program, "queue.get()  # waits")
+        try:
+            while thread.ident is None or all_frames()[thread.ident].f_lineno != waits:
+                time.sleep(0)
+            (_, second) = ask(driver, wish(program, "# second", condition="False"))
+            assert second.problem.startswith("its function runs now; ")
+            ask(driver, clear=[wish(program, "# first"), wish(program, "# second")])
+        finally:
+            queue.put(1)
+            thread.join()
+
+    def test_what_a_frame_that_runs_makes_is_told_as_it_is(driver: Driver, tmp_path: Path) -> None:
+        thread = threading.Thread(target=loaded, args=(tmp_path, STILL_RUNS, "still_runs"))
+        thread.start()
+        try:
+            while (module := sys.modules.get("still_runs")) is None or not hasattr(module, "runs"):
+                time.sleep(0)
+            assert module.runs.wait(seconds(10))
+            told = {}
+            for text in ("# transient", "# in a class", "# one line", "# later"):
+                (state,) = ask(driver, wish(module, text))
+                told[text] = state.problem.partition(";")[0]
+                ask(driver, clear=[wish(module, text)])
+            assert told == {
+                "# transient": "",
+                "# in a class": "no function has this line",
+                "# one line": "its function is not made yet",
+                "# later": "its function is not made yet",
+            }
+            # Another breakpoint of the file, and looks for functions, leave a function as it is.
+            ask(driver, wish(module, "# transient"))
+            code = module.makes.__code__
+            ask(driver, wish(module, "# later"))
+            assert module.makes.__code__ is code
+            (_, _, state) = ask(driver, wish(module, "# around"))
+            assert state.problem.startswith("the function around it runs now; ")
+            ask(driver, clear=[wish(module, text) for text in ("# transient", "# later", "# around")])
+        finally:
+            sys.modules["still_runs"].go_on.set()
+            thread.join()
+
+    def test_a_line_of_a_comprehension_moves_to_its_statement(driver: Driver, program: ModuleType) -> None:
+        (state,) = ask(driver, wish(program, "# comprehension"))
+        assert state.line == line_of(program, "listed = [")
+        ask(driver, clear=[wish(program, "# comprehension")])
+
+
+def test_any_thread_stops(driver: Driver, program: ModuleType) -> None:
+    done: list[int] = []
+
+    def run() -> int:
+        thread = threading.Thread(target=lambda: done.append(program.train(2)))
+        thread.start()
+        thread.join()
+        return done[0]
+
+    assert stops(driver, program, "# adds", run, "step=0", "step=1") == 3
+
+
+def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "later.py").write_text("began = 1\n\n\ndef later(x):\n    return x + 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = str(tmp_path / "later.py")
+    states = ask(driver, BreakpointWish(file=file, line=1), BreakpointWish(file=file, line=5))
+    assert [(one.is_set, one.problem) for one in states] == [(True, "the file is not loaded yet")] * 2
+
+    def script() -> None:
+        driver.prompt()
+        assert stopped_at(driver) == 1
+        driver.say("c")
+        assert driver.output_of("p x") == "4\n"
+        assert [(one.is_set, one.problem) for one in ask(driver)] == [(True, "")] * 2
+        ask(driver, clear=[LineOfFile(file=file, line=1), LineOfFile(file=file, line=5)])
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert importlib.import_module("later").later(4) == 5
+    finish()
+    sys.modules.pop("later")
+
+
+WITH_STOP = """\
+def both(number):
+    twice = 2 * number  # stop
+    return twice  # breakpoint
+"""
+
+
+def with_stop(point: points.Point, monkeypatch: pytest.MonkeyPatch, driver: Driver, folder: Path) -> list[int]:
+    """Have a module that can be imported hold a stop; return the numbers at which the program stops there."""
+    (folder / "both.py").write_text(WITH_STOP)
+    seen: list[int] = []
+    points.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
+    for name, function in points.CALLS.items():
+        monkeypatch.setattr(builtins, name, function, raising=False)
+    monkeypatch.setattr(points, "POINTS", [point])
+    monkeypatch.setattr(entry, "stop_at", lambda frame, *_, **__: seen.append(frame.f_locals["number"]))
+    monkeypatch.setattr(own_rank, "_rank", driver.rank)
+    monkeypatch.setattr(sys, "meta_path", [importing._finder, *sys.meta_path])
+    monkeypatch.syspath_prepend(folder)
+    return seen
+
+
+@pytest.mark.parametrize("is_loaded_before", [True, False])
+def test_a_file_with_a_stop_of_the_command_line_has_breakpoints_as_well(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_loaded_before: bool
+) -> None:
+    file = str(tmp_path / "both.py")
+    point = points.Point(StopAt(file=file, line=2, condition="number == 5"))
+    seen = with_stop(point, monkeypatch, driver, tmp_path)
+    if is_loaded_before:
+        importlib.import_module("both")
+    wished = BreakpointWish(file=file, line=3)
+    (state,) = ask(driver, wished)
+    assert state.is_set
+    assert state.problem == ("" if is_loaded_before else "the file is not loaded yet")
+    module = importlib.import_module("both")
+    assert stops(driver, module, "# breakpoint", lambda: module.both(4), "number=4") == 8
+    assert [module.both(number) for number in (4, 5)] == [8, 10]
+    assert (seen, point.counted) == ([5], 1)
+    sys.modules.pop("both")
+
+
+def test_a_stop_of_the_command_line_does_not_stop_where_a_breakpoint_has_just_done(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = points.Point(StopAt(file=str(tmp_path / "both.py"), line=2))
+    seen = with_stop(point, monkeypatch, driver, tmp_path)
+    module = importlib.import_module("both")
+    assert module.both(3) == 6
+    assert stops(driver, module, "# stop", lambda: module.both(4), "number=4") == 8
+    assert module.both(5) == 10
+    assert (seen, point.counted) == ([3, 5], 3)
+    sys.modules.pop("both")
+
+
+def test_a_log_point_of_a_running_rank_prints(
+    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask(driver, wish(program, "# adds", "step > 1", "% 2", "at {step}"))
+    program.train(6)
+    assert capsys.readouterr().out == "at 3\nat 5\n"
+    (state,) = ask(driver)
+    assert state.hits_so_far == 4
+    assert ask(driver, clear=[wish(program, "# adds")]) == ()
+
+
+@pytest.mark.parametrize(
+    ("condition", "raised"),
+    [
+        ("nothing > step", "NameError: name 'nothing' is not defined"),
+        ("__import__('sys').exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_condition_that_raises_is_told_once_and_stops(
+    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str], condition: str, raised: str
+) -> None:
+    ask(driver, wish(program, "# adds", condition))
+    problems: list[str] = []
+
+    def script() -> None:
+        assert driver.output_of("p step") == "0\n"
+        problems.append(ask(driver)[0].problem)
+        driver.say("c")
+        # The rank may be on its way to the next stop.
+        ask(driver, clear=[wish(program, "# adds")])
+        driver.say("c")
+
+    finish = drive(driver, script)
+    program.train(3)
+    finish()
+    told = [line for line in capsys.readouterr().err.splitlines() if "the condition raised" in line]
+    assert len(told) == 1
+    assert told[0].endswith(f"the condition raised {raised}; stopping all the same")
+    assert problems == [f"the condition raised {raised}; it stops all the same"]
+
+
+def test_a_breakpoint_in_a_text_that_has_changed_since_it_was_loaded_is_told_so(
+    driver: Driver, program: ModuleType
+) -> None:
+    # With a breakpoint there the loaded text is known, and the line is one of that text.
+    adds = wish(program, "# adds")
+    assert [state.problem for state in ask(driver, adds)] == [""]
+    file = Path(adds.file)
+    file.write_text("# A line more.\n" + file.read_text().replace("# adds", "+ 1"))
+    problems = {state.asked: state.problem for state in ask(driver, BreakpointWish(file=adds.file, line=adds.line + 1))}
+    assert "the file has changed since it was loaded" in problems[adds.line + 1]
+
+
+def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, program: ModuleType) -> None:
+    adds = line_of(program, "# adds")
+    (first, second) = ask(driver, wish(program, "total = 0"), wish(program, "# adds"))
+    assert (first.problem, second.problem) == ("", "")
+
+    def script() -> None:
+        seen = []
+        for command in ("n", "n", "n", "n", "n", "c"):
+            driver.prompt()
+            seen.append(stopped_at(driver))
+            driver.say(command)
+        assert seen == [adds - 2, adds - 1, adds, adds + 1, adds - 1, adds]
+        assert driver.output_of("p step") == "2\n"
+        assert ask(driver)[1].hits_so_far in (1, 2, 3)
+        ask(driver, clear=[wish(program, "total = 0"), wish(program, "# adds")])
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(4) == 10
+    finish()
+
+
+def test_close_to_the_recursion_limit_it_stops(driver: Driver, program: ModuleType) -> None:
+    limit = sys.getrecursionlimit()
+    deep = lambda: with_calls_left(30, lambda: program.doubled(4))  # noqa: E731
+    assert stops(driver, program, "# decorated", deep, "number=4") == 8
+    assert driver.rank.program.warned == set()
+    assert sys.getrecursionlimit() == limit
+
+
+def test_close_to_the_recursion_limit_a_condition_is_still_evaluated(driver: Driver, program: ModuleType) -> None:
+    def deeper(calls: int) -> int:
+        return deeper(calls - 1) if calls else 0
+
+    vars(program)["deeper"] = deeper
+    ask(driver, wish(program, "# decorated", condition="deeper(25) == 1"))
+    assert with_calls_left(30, lambda: program.doubled(4)) == 8
+    assert driver.rank.program.warned == set()
+    ask(driver, clear=[wish(program, "# decorated")])
+
+
+def test_a_change_tries_again_what_has_failed_before(driver: Driver, program: ModuleType) -> None:
+    (wished,) = ask(driver, wish(program, "# decorated", condition="False"))
+    assert wished.problem == ""
+    breakpoints = driver.rank.breakpoints.wished
+    assert breakpoints is not None
+    way, failures = breakpoints._mechanism, [OSError("no memory")]
+    serve = way.serve
+
+    def fails_once(lines: Lines) -> None:
+        if failures:
+            raise failures.pop()
+        serve(lines)
+
+    way.serve = fails_once  # type: ignore[method-assign]
+    told = ask(driver, wish(program, "# adds", condition="False"))
+    assert {one.problem for one in told} == {"it counts from the rank's next stop on (OSError: no memory)"}
+    ask(driver, clear=[wish(program, "# adds"), wish(program, "# decorated")])
+    assert stops(driver, program, "# decorated", lambda: program.doubled(4), "number=4") == 8
+
+
+if sys.version_info >= (3, 12):
+
+    def test_an_id_that_is_freed_while_a_function_begins_leaves_the_next_one_whole(tmp_path: Path) -> None:
+        from dbg_agent.breakpoints.monitored import Monitored
+
+        module = loaded(tmp_path, "def function():\n    return 5\n", "begins")
+        lines, seen = {str(module.__file__): frozenset({2})}, []
+        way = Monitored(lambda _frame, _file, line: seen.append(line))
+        way.serve(lines)
+        known = way._known
+
+        def freed_meanwhile(code: CodeType) -> tuple[CodeType, str, frozenset[int]] | None:
+            way._free()
+            return known(code)
+
+        way._known = freed_meanwhile  # type: ignore[method-assign]
+        way._begins(module.function.__code__, 0)
+        way._known = known  # type: ignore[method-assign]
+        try:
+            way.serve(lines)
+            assert module.function() == 5
+            assert seen == [2]
+        finally:
+            way.serve({})

@@ -1,0 +1,77 @@
+"""A rank with its debugger, driven without a network."""
+
+from __future__ import annotations
+
+import bdb
+import gc
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_agent.rank import console
+from dbg_agent.stop import loaded_sources
+from tests.support.time_unit import seconds
+from tests.unit.agent.pdb_driver import Driver
+from tests.unit.agent.pudb_viewer import Viewer
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count no modules of other tests among the files of the program: each rank would read a thousand of them."""
+    files = loaded_sources._own_files
+    others = re.compile(rf"{re.escape(str(ROOT))}/(?!tests/unit/agent/)")
+    monkeypatch.setattr(loaded_sources, "_own_files", lambda: (one for one in files() if not others.match(one)))
+
+
+@pytest.fixture(autouse=True)
+def no_callbacks_of_collections() -> Iterator[None]:
+    """Have a garbage collection call nothing: hypothesis takes the time of each, and a step may end in that call."""
+    callbacks = list(gc.callbacks)
+    gc.callbacks.clear()
+    yield
+    gc.callbacks[:] = callbacks
+
+
+@pytest.fixture(autouse=True)
+def scaled_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a rank on a busy machine longer for a prompt before the begun line is shown as output."""
+    monkeypatch.setattr(console, "TAIL_SECONDS", seconds(console.TAIL_SECONDS))
+
+
+@pytest.fixture
+def no_breakpoints() -> Iterator[None]:
+    """Begin and end a test without breakpoints: Python keeps and numbers them for the whole process."""
+    bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
+    yield
+    # A breakpoint that a test leaves would stop the programs of later tests, and have this thread traced.
+    sys.settrace(None)
+    bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
+
+
+@pytest.fixture
+def driver(no_breakpoints: None) -> Iterator[Driver]:
+    """Drive a rank, which in the end gives up its breakpoints: ids of tools that monitor the interpreter are few."""
+    driver = Driver()
+    yield driver
+    driver.rank.breakpoints.lines.clear()
+    served = driver.rank.breakpoints.wished
+    if served is not None:
+        served.refresh()
+    if sys.version_info >= (3, 12):
+        assert [sys.monitoring.get_tool(number) for number in range(6)].count("dbg-agent") == 0
+
+
+@pytest.fixture
+def viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_breakpoints: None) -> Iterator[Viewer]:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+    yield Viewer()
+    assert list(home.rglob("*")) == [], "a rank wrote into the user's home"

@@ -1,0 +1,192 @@
+"""MPI calls on the stacks of a stand-in for mpi4py; tests/full/torch/test_collectives_seen.py has the real one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbg_agent.evidence import mpi
+from dbg_agent.evidence.expressions import UNRESOLVED, Expression
+from dbg_agent.evidence.variables import UNKNOWN
+from dbg_wire.records.evidence import CollectiveSeen, GroupSeen
+
+MULTIPLE, SERIALIZED = 3, 2
+
+
+class Group:
+    """A group of processes."""
+
+    def __init__(self, ranks: tuple[int, ...]) -> None:
+        self.ranks = ranks
+
+    def Get_size(self) -> int:  # noqa: N802 - mpi4py's name
+        return len(self.ranks)
+
+    def Free(self) -> None:  # noqa: N802
+        pass
+
+    @staticmethod
+    def Translate_ranks(group: Group, numbers: list[int], world: Group) -> list[int]:  # noqa: N802
+        return [world.ranks.index(group.ranks[number]) for number in numbers]
+
+
+class Comm:
+    """A communicator whose methods note what is seen of their own callers."""
+
+    def __init__(self, name: str, *ranks: int, see: Callable[[Any], None] | None = None) -> None:
+        self.name, self.ranks, self.see = name, ranks, see
+
+    def __bool__(self) -> bool:
+        return bool(self.ranks)
+
+    def Get_name(self) -> str:  # noqa: N802
+        return self.name
+
+    def Get_group(self) -> Group:  # noqa: N802
+        return Group(self.ranks)
+
+    def _call(self, *_: object, **__: object) -> None:
+        assert self.see is not None
+        self.see(sys._getframe(1))
+
+    Allreduce = bcast = recv = Send = send = free_text = _call
+
+
+class Request:
+    """A request of mpi4py."""
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Return a job of four processes: its communicators, and what was seen during the last call."""
+    job = SimpleNamespace(records=None, level=MULTIPLE)
+    module = ModuleType(mpi.MODULE)
+
+    def see(frame: Any) -> None:
+        job.records = list(mpi.thread_seen(module, frame, may_ask=mpi.may_be_asked(module)))
+
+    job.world = Comm("MPI_COMM_WORLD", 0, 1, 2, 3, see=see)
+    job.part = Comm("MPI COMMUNICATOR 3 SPLIT FROM 0", 1, 3, see=see)
+    job.freed = Comm("", see=see)
+    vars(module).update(
+        {"Comm": Comm, "Request": Request, "Group": Group, "COMM_WORLD": job.world, "THREAD_MULTIPLE": MULTIPLE},
+        Is_initialized=lambda: True,
+        Is_finalized=lambda: False,
+        Query_thread=lambda: job.level,
+    )
+    job.module = module
+    monkeypatch.setitem(sys.modules, mpi.MODULE, module)
+    return job
+
+
+def test_a_collective_is_told_with_its_communicator(seen: SimpleNamespace) -> None:
+    seen.part.Allreduce(1, 2)
+
+    group, call = seen.records
+    name = "MPI COMMUNICATOR 3 SPLIT FROM 0"
+    assert group == GroupSeen(library="mpi4py", name=f"{name} 1,3", title=name, members="1,3", size=2, backend="mpi")
+    assert (call.group, call.name, call.sequence, call.peer) == (group.name, "Allreduce", None, None)
+
+
+def test_partners_are_ranks_of_the_whole_job(seen: SimpleNamespace) -> None:
+    to = 1
+    seen.part.Send(b"", to, tag=5)
+    assert (seen.records[1].peer, seen.records[1].is_receive) == (3, False)
+    seen.part.recv(source=0)
+    assert (seen.records[1].peer, seen.records[1].is_receive) == (1, True)
+    size = 2
+    seen.part.Send(b"", (to + 3 * size - 1) % size)
+    assert seen.records[1].peer == 1
+    seen.part.recv(source=-(1 - size) - to // 1 * to)
+    assert seen.records[1].peer == 1
+
+
+def test_tags_and_roots_stand_in_the_call(seen: SimpleNamespace) -> None:
+    def tag() -> int | None:
+        told: int | None = seen.records[1].tag
+        return told
+
+    tags = {"data": 7}
+    seen.part.Send(b"", 1, tag=5)
+    assert tag() == 5
+    seen.part.send(b"", 1)
+    assert tag() == 0
+    seen.part.recv(None, 0, 12)
+    assert tag() == 12
+    seen.part.recv(source=0)
+    assert tag() == -1
+    seen.part.recv(source=0, tag=tags.get("data"))
+    assert tag() is None
+    seen.part.bcast(b"")
+    assert (tag(), seen.records[1].root) == (None, 1)
+    seen.part.bcast(b"", root=1)
+    assert seen.records[1].root == 3
+    seen.part.Allreduce(1, 2)
+    assert seen.records[1].root is None
+
+
+@pytest.mark.parametrize("source", [-2, 7, None, True, "1"])
+def test_a_partner_that_is_no_rank_is_unknown(seen: SimpleNamespace, source: object) -> None:
+    seen.part.recv(source=source)
+    assert seen.records[1].peer is None
+
+
+def test_no_communicator_is_asked_without_thread_multiple(
+    seen: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen.level = SERIALIZED
+    monkeypatch.setattr(Comm, "Get_name", None)
+    monkeypatch.setattr(Comm, "Get_group", None)
+    seen.world.bcast(1)
+    assert [(type(one), one.name) for one in seen.records] == [(GroupSeen, "MPI_COMM_WORLD"), (CollectiveSeen, "bcast")]
+    assert seen.records[0].size is None
+    seen.part.bcast(1)
+    assert [(one.name, one.group) for one in seen.records] == [("bcast", "")]
+
+
+def test_a_freed_communicator_is_not_asked(seen: SimpleNamespace) -> None:
+    seen.freed.bcast(1)
+    assert [(one.name, one.group) for one in seen.records] == [("bcast", "")]
+
+
+def test_other_methods_and_other_objects_are_none(seen: SimpleNamespace) -> None:
+    seen.world.free_text(1)
+    assert seen.records == []
+    socket = SimpleNamespace(send=seen.world._call)
+    socket.send(b"")
+    assert seen.records == []
+
+
+def test_a_telling_name_counts_even_if_the_object_is_unknown(seen: SimpleNamespace) -> None:
+    [seen.world].pop().Allreduce(1)
+    assert [(one.name, one.group) for one in seen.records] == [("Allreduce", "")]
+    [seen.world].pop().send(1)
+    assert seen.records == []
+
+
+def test_any_call_of_mpi4py_is_one_that_keeps_a_processor_busy(seen: SimpleNamespace) -> None:
+    window = type("Win", (), {"__module__": mpi.MODULE})()
+    derived = type("MyComm", (Comm,), {})("mine")
+
+    def wait(owner: object, name: str = "Fence") -> str:
+        return mpi.mpi_wait(sys._getframe(), Expression(f"one.{name}", UNKNOWN, "one", owner, name), "a.py:3")
+
+    assert {wait(one) for one in (window, derived, Request(), seen.module)} == {"is in MPI (one.Fence, a.py:3)"}
+    assert not any(wait(one) for one in (sys, UNKNOWN, "text", None))
+    assert wait(Request(), "Wait") == "waits for a request of MPI (one.Wait, a.py:3)"
+
+
+def test_nothing_is_told_of_a_program_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, mpi.MODULE, raising=False)
+    assert mpi.mpi_seen() == []
+    assert not mpi.mpi_wait(sys._getframe(), UNRESOLVED, "a.py:3")
+
+
+def test_the_source_says_what_it_lacks(seen: SimpleNamespace) -> None:
+    assert "THREAD_MULTIPLE" not in mpi.mpi_seen()[0].lack  # type: ignore[union-attr]
+    seen.level = SERIALIZED
+    assert "without THREAD_MULTIPLE" in mpi.mpi_seen()[0].lack  # type: ignore[union-attr]

@@ -1,0 +1,307 @@
+"""What each thread of a real program waits for, and which threads wait for each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_agent.evidence import descriptors, process, threads
+from dbg_agent.evidence.descriptors import waits_in
+from dbg_agent.evidence.process import SystemCall
+from dbg_agent.evidence.threads import threads_seen
+from dbg_agent.stop.frame_locals import WRITES_THROUGH
+from dbg_wire.records.evidence import MAX_WAIT_FRAMES, WaitKind
+from tests.support.time_unit import seconds
+from tests.unit.agent.evidence import waiting_threads
+from tests.unit.agent.evidence.waiting_threads import cases
+
+
+class Told(NamedTuple):
+    thread: str
+    kind: str
+    text: str
+    circle: int
+    is_main: bool
+    frames: list[tuple[str, int]]
+
+
+class Anything:
+    """Stands for the program, whose functions are not called here."""
+
+    def __getattr__(self, name: str) -> Any:
+        return None
+
+
+CASES = cases(Anything())
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Told]:
+    ran = subprocess.run(
+        [sys.executable, waiting_threads.__file__], capture_output=True, timeout=seconds(60), check=True, text=True
+    )
+    assert ran.stderr == ""
+    rows = [Told(*json.loads(line)) for line in ran.stdout.splitlines()]
+    return {row.thread: row for row in rows}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_thread_is_told_with_what_it_waits_for(told: dict[str, Told], name: str) -> None:
+    case, seen = CASES[name], told[name]
+    assert seen.kind == case.kind, seen.text
+    assert re.fullmatch(case.text, seen.text), seen.text
+
+
+def test_threads_that_wait_for_each_other_have_one_number_and_no_others_have(told: dict[str, Told]) -> None:
+    circles: dict[str, set[int]] = {}
+    for name, case in CASES.items():
+        circles.setdefault(case.circle, set()).add(told[name].circle)
+    assert circles.pop("") == {0}
+    numbers = [number for (number,) in circles.values()]
+    assert sorted(numbers) == list(range(1, len(circles) + 1))
+
+
+def test_the_main_thread_is_first(told: dict[str, Told]) -> None:
+    first = next(iter(told.values()))
+    assert first.is_main
+    assert first.text == "waits for the end of thread dbg-agent-look"
+    assert [row.thread for row in told.values() if row.is_main] == ["MainThread"]
+
+
+def test_threads_of_a_circle_have_their_frames(told: dict[str, Told]) -> None:
+    assert told["a_then_b"].frames[-1][0] == "a_then_b"
+    assert told["lock_then_condition"].frames[-2][0] == "lock_then_condition"
+
+
+def test_our_own_threads_are_left_out(told: dict[str, Told]) -> None:
+    of_processes = ("Thread-", "QueueFeeder")
+    others = {name for name in set(told) - set(CASES) if not name.startswith(of_processes)}
+    assert others == {"MainThread", "in_pool_0", "of_events_0", "task sleep"}
+    assert told["of_events_0"].text == "waits for the event to be set"
+    assert (told["in_pool_0"].kind, told["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")
+
+
+class _Thread:
+    """A thread that goes on as long as the test does."""
+
+    def __init__(self, work: Any) -> None:
+        self.begun, self.ended = threading.Event(), threading.Event()
+        self.is_over = False
+        self._thread = threading.Thread(target=work, args=(self,), name="worker", daemon=True)
+
+    def __enter__(self) -> _Thread:
+        self._thread.start()
+        assert self.begun.wait(seconds(10))
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.is_over = True
+        self.ended.set()
+        self._thread.join()
+
+    @property
+    def ident(self) -> int:
+        assert self._thread.ident is not None
+        return self._thread.ident
+
+    def told(self, halted: int | None = None) -> Any:
+        (found,) = [one for one in threads_seen(halted) if one.thread == "worker"]
+        return found
+
+
+def _spin(thread: _Thread) -> None:
+    number = 0
+    thread.begun.set()
+    # Without a call: a look may find the thread in one.
+    while not thread.is_over:
+        number += 1
+
+
+def _wait(thread: _Thread) -> None:
+    thread.begun.set()
+    thread.ended.wait()
+
+
+def _deep(thread: _Thread, left: int = MAX_WAIT_FRAMES + 10) -> None:
+    if left:
+        _deep(thread, left - 1)
+    else:
+        _wait(thread)
+
+
+def test_a_thread_that_computes_in_python_says_so() -> None:
+    with _Thread(_spin) as thread:
+        found = thread.told()
+    assert found.kind is WaitKind.PYTHON
+    assert re.fullmatch(r"runs Python code \(test_threads\.py:\d+\)", found.text)
+
+
+def test_a_forked_main_thread_is_told_by_its_own_kernel_thread() -> None:
+    program = """\
+import os, signal, threading
+if os.fork(): raise SystemExit(os.wait()[1])
+signal.alarm(60)
+from dbg_agent.evidence.threads import threads_seen
+
+def look():
+    while not (text := threads_seen(None)[0].text).startswith("reads"):
+        pass
+    print(text, flush=True)
+    os.write(ours, b"\\n")
+
+theirs, ours = os.pipe()
+os.dup2(theirs, 0)
+threading.Thread(target=look).start()
+input()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=seconds(60), check=True)
+    assert ran.stdout.decode() == "reads its standard input\n"
+
+
+def test_a_thread_that_stands_in_a_stop_says_so() -> None:
+    with _Thread(_wait) as thread:
+        found = thread.told(thread.ident)
+    assert (found.kind, found.text) == (WaitKind.DEBUGGER, "stands in a debugger")
+
+
+def test_a_deep_stack_is_told_by_its_innermost_frames() -> None:
+    with _Thread(_deep) as thread:
+        found = thread.told()
+    assert len(found.frames) == MAX_WAIT_FRAMES
+    assert "_deep" in [place.function for place in found.frames]
+
+
+def test_frames_that_one_answer_has_no_room_for_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = sum(len(place.file) + len(place.function) + 50 for place in threads_seen(None)[0].frames)
+    monkeypatch.setattr(threads, "MAX_FRAMES_TEXT", room + 1000)
+    with _Thread(_deep) as thread:
+        found = thread.told()
+        main = threads_seen(None)[0]
+    assert found.frames == ()
+    assert found.text.startswith("waits for the event")
+    assert main.frames
+
+
+def test_without_time_the_frames_alone_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_kernel(_thread: int) -> None:
+        raise AssertionError("the kernel was asked")
+
+    monkeypatch.setattr(threads, "MAX_SECONDS", -1.0)
+    monkeypatch.setattr(threads, "system_call", no_kernel)
+    with _Thread(_wait) as thread:
+        found = thread.told()
+        main = threads_seen(None)[0]
+    assert found.text == "waits for the event thread.ended to be set"
+    assert main.is_main
+
+
+def _trace(_frame: FrameType, event: str, _argument: object) -> Any:
+    return _trace if event == "call" else None
+
+
+def _wait_traced(thread: _Thread) -> None:
+    sys.settrace(_trace)
+    _wait(thread)
+
+
+@pytest.mark.skipif(WRITES_THROUGH, reason="from Python 3.13 on, variables of a traced thread are read like others")
+def test_of_a_thread_that_is_traced_no_variable_is_read() -> None:
+    with _Thread(_wait_traced) as thread:
+        found = thread.told()
+    assert (found.kind, found.text) == (WaitKind.LOCK, "waits in wait() of threading thread.ended")
+
+
+def test_a_descriptor_that_is_closed_meanwhile_hides_no_others() -> None:
+    first, (reading, writing) = os.pipe(), os.pipe()
+    for descriptor in first:
+        # The list of descriptors itself takes this number, and is closed before its link is read.
+        os.close(descriptor)
+    try:
+        told = waits_in(SystemCall("read", (reading, 0, 1, 0, 0, 0)))
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert told == (WaitKind.UNKNOWN, "reads a pipe of its own process")
+
+
+def test_the_other_end_of_a_pipe_is_found_behind_hundreds_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(300)]
+    reading, writing = os.pipe()
+    kept += [reading, writing]
+    try:
+        call = SystemCall("read", (reading, 0, 1, 0, 0, 0))
+        assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe of its own process")
+        # Where not all were looked at, nothing is said about the other end.
+        monkeypatch.setattr(descriptors, "MAX_OWN_DESCRIPTORS", 300)
+        assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe")
+    finally:
+        for descriptor in kept:
+            os.close(descriptor)
+
+
+def test_a_pipe_whose_other_end_nobody_has_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(writing)
+    try:
+        call = SystemCall("read", (reading, 0, 1, 0, 0, 0))
+        monkeypatch.setattr(descriptors, "children", list)
+        assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe whose other end is in no child process")
+        # A process that may not be looked at may have it.
+        monkeypatch.setattr(descriptors, "children", lambda: [2**22 + 1])
+        assert waits_in(call) == (WaitKind.UNKNOWN, "reads a pipe")
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "host"),
+    [
+        (socket.AF_INET6, "::1", "[::1]"),
+        (socket.AF_INET6, "::ffff:127.0.0.1", "127.0.0.1"),
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_the_addresses_of_a_socket_are_those_of_its_family(family: int, address: str, host: str) -> None:
+    with socket.socket(family) as server, socket.socket(family) as client:
+        server.bind((address, 0))
+        server.listen()
+        client.connect(server.getsockname())
+        here, there = client.getsockname()[1], server.getsockname()[1]
+        told = waits_in(SystemCall("recvfrom", (client.fileno(), 0, 0, 0, 0, 0)))
+    assert told == (WaitKind.SOCKET, f"reads the socket {host}:{here} → {host}:{there}")
+
+
+def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:
+    socket.setdefaulttimeout(5.0)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            descriptor = os.dup(server.fileno())
+        os.set_blocking(descriptor, True)
+        assert waits_in(SystemCall("accept4", (descriptor, 0, 0, 0, 0, 0))) is not None
+        assert os.get_blocking(descriptor)
+        os.close(descriptor)
+    finally:
+        socket.setdefaulttimeout(None)
+
+
+NUMBERS = st.integers(0, 2**64 - 1)
+
+
+@given(
+    st.sampled_from([*sorted(process._NAMES.values()), "number 999"]),
+    st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS),
+)
+def test_any_call_with_any_arguments_is_told(name: str, arguments: tuple[int, ...]) -> None:
+    told = waits_in(SystemCall(name, arguments))
+    assert told is None or told[1].isprintable()

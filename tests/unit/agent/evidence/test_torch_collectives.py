@@ -1,0 +1,191 @@
+"""What is told of torch's groups and collectives, from dumps in the form of its sources."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+
+from dbg_agent.evidence import torch_collectives
+from dbg_agent.evidence.flight_recorder import LastStatus, Recorder
+from dbg_agent.evidence.torch_collectives import torch_seen
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from tests.support.recorded import dump, raw
+from tests.unit.agent.evidence.fake_torch import FakeTorch
+
+
+@pytest.fixture(autouse=True)
+def _recorders(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in torch_collectives.BUFFER_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(torch_collectives, "_before", LastStatus())
+    record(monkeypatch)
+
+
+def record(monkeypatch: pytest.MonkeyPatch, **dumps: bytes) -> None:
+    """Let the recorders of these backends tell these dumps."""
+    recorders = [Recorder(name, lambda told=told: told, lambda told=told: told) for name, told in dumps.items()]  # type: ignore[misc]
+    monkeypatch.setattr(torch_collectives, "recorders_of", lambda native: recorders)
+
+
+def groups() -> dict[str, GroupSeen]:
+    """Return the groups that are told, by their titles."""
+    return {one.title: one for one in torch_seen(True) if isinstance(one, GroupSeen)}
+
+
+def collectives() -> list[CollectiveSeen]:
+    """Return the collectives that are told."""
+    return [one for one in torch_seen(True) if isinstance(one, CollectiveSeen)]
+
+
+def lack() -> str:
+    """Return what the source lacks."""
+    return next(one.lack for one in torch_seen(True) if isinstance(one, SourceSeen))
+
+
+def test_a_program_without_torch_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    assert torch_seen(True) == []
+
+
+def test_torch_without_groups_says_so(torch: FakeTorch) -> None:
+    assert torch_seen(True) == [
+        SourceSeen(library="torch", version="2.13.0", lack="torch.distributed is not initialised, or has no group left")
+    ]
+
+
+def test_nccl_is_told_with_peers_as_global_ranks(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.add("default_pg", 0, 1, 2, 3, sequence=7, config="cuda:nccl")
+    torch.add("pp", 1, 3, sequence=2, config="cuda:nccl")
+    monkeypatch.setattr(time, "time_ns", lambda: 3_000_000_000)
+    entries = [
+        raw(6, "nccl:all_reduce", state="completed", retired=True),
+        raw(7, "nccl:all_reduce", state="started", time_created_ns=1_000_000_000),
+        raw(0, "nccl:recv 1<-0", group="1", is_p2p=True, p2p_seq_id=4, state="started"),
+    ]
+    record(monkeypatch, nccl=dump(*entries, enqueued=7, completed=6))
+
+    completed, waits, receives = collectives()
+    assert (completed.name, completed.sequence, completed.state) == ("all_reduce", 6, CollectiveState.COMPLETED)
+    assert (waits.sequence, waits.state, waits.age, waits.timeout) == (7, CollectiveState.STARTED, 2.0, 600.0)
+    assert (waits.shapes, waits.types, waits.size) == ("[4]", "float32", 16)
+    assert (receives.name, receives.peer, receives.is_receive, receives.sequence) == ("recv", 1, True, 4)
+    world = groups()["default"]
+    assert (world.name, world.members, world.enqueued, world.started, world.completed) == ("0:nccl", "0-3", 7, 7, 6)
+    assert (groups()["pp"].enqueued, groups()["pp"].completed) == (2, None)
+    assert lack() == ""
+
+
+def test_each_backend_of_a_group_counts_apart(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.add("default_pg", 0, 1, sequence=9, config="cpu:gloo,cuda:nccl")
+    record(
+        monkeypatch,
+        gloo=dump(raw(2, "gloo:barrier", retired=True), enqueued=2, completed=2),
+        nccl=dump(raw(9, "nccl:all_reduce"), enqueued=9, completed=8),
+    )
+    told = [one for one in torch_seen(True) if isinstance(one, GroupSeen)]
+    assert [(one.name, one.enqueued, one.completed) for one in told] == [("0:gloo", 2, 2), ("0:nccl", 9, 8)]
+
+
+def test_a_receive_that_gloo_does_not_record_is_told_by_the_stack(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = torch.add("pair", 4, 6, sequence=3)
+    record(monkeypatch, gloo=dump(raw(2, "gloo:barrier", retired=True), enqueued=2, completed=2))
+    told: list[CollectiveSeen] = []
+    vars(torch.module)["look"] = lambda: told.extend(collectives())
+
+    torch.module.recv(None, group=pair, group_src=1)
+
+    receives = told[-1]
+    assert (receives.name, receives.peer, receives.group, receives.is_receive) == ("recv", 6, "0:gloo", True)
+    assert receives.sequence is None
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_the_root_of_a_call_is_told_by_the_stack_as_a_global_rank(
+    is_recorded: bool, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = torch.add("pair", 4, 6, sequence=3)
+    entries = [
+        *(raw(number, "gloo:broadcast") for number in (3, 2)),
+        raw(1, "gloo:broadcast", retired=True),
+        raw(4, "gloo:all_reduce"),
+    ]
+    if is_recorded:
+        record(monkeypatch, gloo=dump(*entries, enqueued=4, completed=1))
+    told: list[CollectiveSeen] = []
+    vars(torch.module)["look"] = lambda: told.extend(collectives())
+
+    torch.module.broadcast(None, group=pair, group_src=1)
+    torch.module.broadcast(None, group=pair, src=4)
+
+    assert [(one.sequence, one.root) for one in told if one.root is not None] == [(3, 6), (3, 4)]
+
+
+def test_without_a_recorder_the_stack_and_the_groups_number_tell(torch: FakeTorch) -> None:
+    torch.add("default_pg", 0, 1, sequence=12)
+    told: list[object] = []
+    vars(torch.module)["look"] = lambda: told.extend(torch_seen(True))
+
+    torch.module.all_reduce(None)
+    source, group, call = told
+    assert isinstance(source, SourceSeen)
+    assert isinstance(group, GroupSeen)
+    assert isinstance(call, CollectiveSeen)
+    assert source.lack == "torch 2.13.0 has no flight recorder for gloo: the stack tells what it waits in"
+    assert (group.enqueued, group.completed) == (12, None)
+    assert (call.name, call.sequence, call.state) == ("all_reduce", 12, CollectiveState.ENQUEUED)
+
+    told.clear()
+    torch.module.recv(None, 1)
+    # gloo counts the receive that goes on.
+    assert told[1].enqueued == 11  # type: ignore[attr-defined]
+
+
+def test_what_turns_the_recorder_on_is_said(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.add("default_pg", 0, 1, sequence=12)
+    record(monkeypatch, gloo=dump())
+    assert lack().startswith("torch 2.13.0 has recorded nothing; TORCH_FR_BUFFER_SIZE=2000 in a job's environment")
+    monkeypatch.setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0")
+    assert lack().startswith("TORCH_NCCL_TRACE_BUFFER_SIZE=0 switches torch's flight recorder off")
+    record(monkeypatch, gloo=b"{")
+    assert lack() == "torch's flight recorder can't be read (JSONDecodeError)"
+
+
+def test_entries_without_the_name_of_a_group_are_not_told(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.add("default_pg", 0, 1, sequence=3)
+    record(monkeypatch, gloo=dump(raw(3, "gloo:all_gather", group=""), enqueued=3, completed=2))
+    assert collectives() == []
+    assert lack().startswith("TORCH_DISTRIBUTED_DEBUG=DETAIL keeps the names of groups from torch's flight recorder")
+
+
+def test_a_job_that_has_called_nothing_lacks_nothing(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.add("default_pg", 0, 1, sequence=0)
+    record(monkeypatch, gloo=dump())
+    assert lack() == ""
+    assert collectives() == []
+
+
+def test_a_recorder_that_is_on_and_has_recorded_nothing_lacks_nothing(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=5)
+    record(monkeypatch, gloo=b'{"pg_config":{"":{"ranks":"[0, 1]"}},"pg_status":{},"version":"2.10"}')
+    assert lack() == ""
+    # The group's own count is that of sends and receives.
+    assert groups()["default"].enqueued == 0
+
+
+def test_the_only_group_has_its_numbers_though_its_entries_are_not_read(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=5000)
+    record(monkeypatch, gloo=dump(raw(5000, "gloo:all_reduce"), enqueued=5000, completed=4999))
+    seen = [one for one in torch_seen(False) if isinstance(one, GroupSeen)]
+    assert [(one.enqueued, one.completed) for one in seen] == [(5000, 4999)]
+    torch.add("pair", 0, 1)
+    seen = [one for one in torch_seen(False) if isinstance(one, GroupSeen)]
+    assert [(one.enqueued, one.completed) for one in seen] == [(None, None), (None, None)]

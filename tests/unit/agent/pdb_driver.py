@@ -1,0 +1,168 @@
+"""Broker and terminal of a rank at once, without a network, for tests of its line debugger."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from dbg_agent.rank.rank import Rank
+from dbg_agent.settings import Settings
+from dbg_wire.codec import Output, decode_data
+from dbg_wire.messages import Action, Ask, Audience, Interrupt, PromptInfo, Reply, Sender
+from dbg_wire.states import StopPhase
+from tests.unit.agent.fake_link import FakeNetwork
+
+SECONDS = 20.0
+
+
+class Driver:
+    """The broker and terminal of a rank, which answers the prompts and reads the log of the rank."""
+
+    def __init__(self, draw: Callable[[bytes], object] | None = None) -> None:
+        """Make the rank; ``draw`` takes its output in place of :attr:`log`."""
+        self.log = bytearray()
+        self.session = 0
+        self.messages: list[dict[str, object]] = []
+        self._changed = threading.Condition()
+        self._answered = 0
+        self.network = FakeNetwork(draw or self._read, self._hear, self.tell, self._later)
+        self.rank = Rank(Settings(engine="pdb"), make_link=self.network.link)
+
+    def _read(self, frame: bytes) -> None:
+        output = decode_data(frame, Sender.AGENT)
+        assert isinstance(output, Output)
+        with self._changed:
+            if output.session != self.session:
+                self.session, self.log = output.session, bytearray()
+            fresh = output.data[max(0, len(self.log) - output.offset) :]
+            if output.offset <= len(self.log):
+                self.log += fresh
+            self._changed.notify_all()
+
+    def _hear(self, text: str) -> None:
+        with self._changed:
+            self.messages.append(json.loads(text))
+            self._changed.notify_all()
+
+    def _later(self, seconds: float, call: Callable[[], None]) -> None:
+        timer = threading.Timer(seconds, call)
+        timer.daemon = True
+        timer.start()
+
+    def tell(self) -> None:
+        """Have :meth:`wait_for` look at its condition again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+        with self._changed:
+            if not self._changed.wait_for(condition, SECONDS):
+                pytest.fail(f"never saw {what}; the log:\n{self.text}\n{self.rank.rank_report()}")
+
+    @property
+    def text(self) -> str:
+        return self.log.decode()
+
+    def look(self) -> None:
+        self.rank.from_broker.on_message(Audience(viewers=1, generation=1, rows=30, columns=100, colors=256))
+
+    def prompt(self) -> PromptInfo:
+        """Wait for a prompt that has not been answered yet."""
+        prompts: list[PromptInfo] = []
+
+        def fresh() -> bool:
+            prompt = self.rank.debuggers.console.prompt
+            if prompt is None or prompt.number <= self._answered:
+                return False
+            prompts.append(prompt)
+            return True
+
+        self.wait_for(fresh, "a prompt")
+        return prompts[-1]
+
+    def pass_over_prompt(self) -> None:
+        """Leave the next prompt unanswered."""
+        self._answered = self.prompt().number
+
+    def say(self, text: str) -> PromptInfo:
+        """Answer the next prompt; return it."""
+        prompt = self.prompt()
+        self._answered = prompt.number
+        self.rank.from_broker.on_message(Reply(prompt=prompt.number, generation=1, text=text))
+        return prompt
+
+    def output_of(self, command: str) -> str:
+        """Run a command; return what it printed up to the next prompt."""
+        self.say(command)
+        prompt = self.prompt()
+        log = bytes(self.log[: prompt.offset]).decode()
+        return log.rpartition(f"{command}\n")[2]
+
+    def let_go(self) -> None:
+        """End the stop, trying again while the rank steps, since a step can't be ended."""
+        # A breakpoint would stop the thread again, with no script to end the stop.
+        self.rank.breakpoints.lines.clear()
+        deadline = time.monotonic() + SECONDS
+        while self.rank.stops.phase is not StopPhase.NONE and time.monotonic() < deadline:
+            self.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE))
+            with self._changed:
+                self._changed.wait_for(lambda: self.rank.stops.phase is StopPhase.NONE, 0.1)
+
+    def heard(self, kind: str) -> list[dict[str, object]]:
+        return [message for message in self.messages if message["type"] == kind]
+
+
+def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> Callable[[], None]:
+    """Have a thread run ``script`` once this one stops; return a call that waits for its end and raises what it raised.
+
+    A script that fails, or leaves the stop open, has the stop ended: a test's time-out ends no debugger that waits.
+    """
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            driver.wait_for(lambda: driver.rank.stops.phase is not StopPhase.NONE, "a stop")
+            if look:
+                driver.look()
+            script()
+            driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "the end of the stop")
+        except BaseException as error:
+            failures.append(error)
+            driver.let_go()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def finish() -> None:
+        thread.join(2 * SECONDS)
+        if failures:
+            raise failures[0]
+
+    return finish
+
+
+def train(rank: Rank) -> int:
+    total = 1
+    rank.stopping.stop(sys._getframe(), "breakpoint")
+    total += 1
+    total += 2
+    total += 3
+    return total
+
+
+def play(driver: Driver, script: Callable[[], None]) -> int:
+    """Have a thread drive the debugger by ``script`` while this one stops in ``train``; return its result."""
+    finish = drive(driver, script)
+    result = train(driver.rank)
+    finish()
+    return result
+
+
+def interrupt(driver: Driver) -> None:
+    """Press Ctrl-C."""
+    driver.rank.from_broker.on_message(Interrupt(generation=1))

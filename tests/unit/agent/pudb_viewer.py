@@ -1,0 +1,152 @@
+"""Broker and terminal of a rank's PuDB at once, for tests without a network."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+
+import pyte
+import pytest
+
+from dbg_agent.rank.rank import Rank
+from dbg_agent.settings import Settings
+from dbg_wire.codec import Input, Output, decode_data
+from dbg_wire.messages import Action, Ask, Audience, Sender
+from dbg_wire.states import StopPhase
+from tests.support.time_unit import seconds
+from tests.unit.agent.fake_link import FakeNetwork
+
+SECONDS = seconds(30)
+ROWS, COLUMNS = 30, 100
+
+
+class Viewer:
+    """The broker and terminal of a rank, which sees the screen of the rank and types."""
+
+    def __init__(self) -> None:
+        self.display = pyte.Screen(COLUMNS, ROWS)
+        self._stream = pyte.ByteStream(self.display)
+        self._changed = threading.Condition()
+        self._typed = 0
+        self.generation = 1
+        self.answers: list[str] = []
+        self.network = FakeNetwork(self._draw, self._hear, self._tell)
+        self.rank = Rank(Settings(), make_link=self.network.link)
+
+    def _draw(self, frame: bytes) -> None:
+        output = decode_data(frame, Sender.AGENT)
+        assert isinstance(output, Output)
+        with self._changed:
+            self._stream.feed(output.data)
+            self._changed.notify_all()
+
+    def _hear(self, text: str) -> None:
+        with self._changed:
+            self.answers.append(text)
+            self._changed.notify_all()
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        with self._changed:
+            if not self._changed.wait_for(condition, SECONDS):
+                pytest.fail(f"never saw {what}; the screen:\n" + "\n".join(self.display.display))
+
+    def sees(self, text: str) -> None:
+        self.wait_for(lambda: any(text in row for row in self.display.display), repr(text))
+
+    def sees_no(self, text: str) -> None:
+        self.wait_for(lambda: not any(text in row for row in self.display.display), f"no {text!r}")
+
+    def sees_current_line(self, text: str) -> None:
+        self.wait_for(
+            lambda: any(row.startswith(">") and text in row for row in self.display.display), f"> before {text!r}"
+        )
+
+    def look(self, rows: int = ROWS, columns: int = COLUMNS) -> None:
+        with self._changed:
+            self.display.resize(rows, columns)
+        self.rank.from_broker.on_message(
+            Audience(viewers=1, generation=self.generation, rows=rows, columns=columns, colors=256)
+        )
+
+    def waits_for_stop(self, number: int) -> None:
+        stops = self.rank.stops
+        self.wait_for(lambda: stops.number == number and stops.phase is not StopPhase.NONE, f"stop {number}")
+
+    def opens(self) -> None:
+        """Attach at the first stop, and wait until PuDB is there."""
+        self.waits_for_stop(1)
+        self.look()
+        self.sees("Variables:")
+        self.sees_current_line("rank.stopping.stop(")
+
+    def type(self, keys: bytes) -> None:
+        stop, session = self.rank.stops.current
+        self.rank.from_broker.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
+        self._typed += len(keys)
+
+
+def in_background(script: Callable[[], None]) -> Callable[[], None]:
+    """Run a viewer's script beside the stopped thread; the returned call waits for it and tells its failure."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            script()
+        except BaseException as error:  # the returned call raises it in the test's thread
+            failures.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+
+    def finish() -> None:
+        thread.join(SECONDS)
+        if failures:
+            raise failures[0]
+
+    return finish
+
+
+def train(rank: Rank) -> int:
+    total = 1
+    rank.stopping.stop(sys._getframe(), "breakpoint")
+    total += 1
+    total += 2
+    total += 3
+    return total
+
+
+def let_go(viewer: Viewer) -> None:
+    viewer.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE))
+
+
+def asks(viewer: Viewer, action: Action, request: int, text: str = "") -> None:
+    viewer.rank.from_broker.on_message(Ask(request=request, action=action, text=text, seconds=seconds(20)))
+
+
+def answer_of(viewer: Viewer, request: int) -> str:
+    viewer.wait_for(lambda: any(f'"request":{request},' in answer for answer in viewer.answers), f"answer {request}")
+    return next(answer for answer in viewer.answers if f'"request":{request},' in answer)
+
+
+def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
+    def safely() -> None:
+        try:
+            script()
+        except BaseException:
+            let_go(viewer)
+            raise
+
+    return in_background(safely)
+
+
+def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], int] = train) -> int:
+    """Run the program in this thread and the viewer's script beside it; return what the program returned."""
+    finish = drive(viewer, script)
+    result = program(viewer.rank)
+    finish()
+    return result

@@ -1,0 +1,117 @@
+"""What a rank does about messages of the broker that need no stop."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbg_agent.link.fork_safety import ForkSafety
+from dbg_agent.rank.from_broker import FromBroker
+from dbg_agent.rank.questions import NEEDED, Questions
+from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.messages import Action, Answer, Ask, Kind, Message
+from tests.unit.agent.rank.test_stop_limits import Rig
+
+
+@pytest.mark.parametrize(
+    ("action", "uses"),
+    [
+        (Action.EVAL, 1),
+        (Action.COMMAND, 1),
+        (Action.INSPECT, 1),
+        (Action.WHERE, 0),
+        (Action.SCREEN, 0),
+        (Action.BREAKPOINTS, 0),
+    ],
+)
+def test_a_question_about_the_stop_is_a_use_of_it_and_a_look_at_it_is_none(action: Action, uses: int) -> None:
+    seen: list[str] = []
+    rank: Any = SimpleNamespace(
+        limits=SimpleNamespace(lease=SimpleNamespace(use=lambda: seen.append("used"))),
+        questions=SimpleNamespace(on_ask=lambda ask: seen.append(ask.action)),
+    )
+    FromBroker(rank).on_message(Ask(request=1, action=action, seconds=1.0, text="x"))
+    assert seen == ["used"] * uses + [action]
+
+
+def test_a_link_that_is_lost_for_good_ends_the_stop_with_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    rank: Any = Rig()
+    owner = FromBroker(rank)
+    rank.stop()
+    owner.on_give_up(BrokerUnreachable("wss://h:6900", "no descriptor is left"))
+    assert rank.ended == [1]
+    assert "h:0 goes on: its link to the broker is lost for good (" in capfd.readouterr().err
+
+
+def test_a_question_that_fails_is_answered_and_leaves_the_link_alone() -> None:
+    def fails() -> None:
+        raise ModuleNotFoundError("No module named 'gone'")
+
+    sent: list[Message] = []
+    stops = SimpleNamespace(is_halted=False, state_word="running")
+    rank: Any = SimpleNamespace(
+        call_later=lambda *_: None,
+        send=sent.append,
+        stops=stops,
+        stopping=SimpleNamespace(position=SimpleNamespace(stack=fails)),
+    )
+    questions = Questions(rank)
+    questions.on_ask(Ask(request=1, action=Action.WHERE, seconds=1.0))
+    (answer,) = sent
+    assert isinstance(answer, Answer)
+    assert (answer.kind, answer.text) == (Kind.ERROR, "can't be answered (ModuleNotFoundError: No module named 'gone')")
+
+
+def test_all_that_answers_need_is_loaded_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NEEDED:
+        if name in sys.modules:
+            # Its package has it as an attribute, which an import of it replaces.
+            package, _, own = name.rpartition(".")
+            monkeypatch.setattr(sys.modules[package], own, sys.modules[name])
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    before = set(sys.modules)
+    rank: Any = SimpleNamespace(call_later=lambda *_: None)
+    forks = Forks()
+    Questions(rank).prepare(forks)
+    there = set(sys.modules)
+    for name in there - before:
+        # Modules that are loaded here have classes of their own, which no other test may meet.
+        del sys.modules[name]
+    assert set(NEEDED) <= there
+    # No module is imported while a fork may begin.
+    assert forks.loaded_between == []
+
+
+class Forks(ForkSafety):
+    """What keeps forks away, and the modules that were loaded while it did not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loaded_between: list[str] = []
+        self._before = set(sys.modules)
+
+    def before_fork(self) -> None:
+        super().before_fork()
+        self.loaded_between += sorted(set(sys.modules) - self._before)
+
+    def after_fork(self) -> None:
+        self._before = set(sys.modules)
+        super().after_fork()
+
+
+def test_a_collective_that_cannot_be_interrupted_is_told_with_what_comes_of_it() -> None:
+    sent: list[Message] = []
+    rank: Any = SimpleNamespace(
+        call_later=lambda *_: None, send=sent.append, interruptible=SimpleNamespace(runs=lambda _: True)
+    )
+    ask = Ask(request=1, action=Action.EVAL, seconds=2.0, text="x.full_tensor()")
+    Questions(rank)._work._note_stuck(ask, 7)
+    (answer,) = sent
+    assert isinstance(answer, Answer)
+    assert answer.text == (
+        "not done within 2 s: its thread is still in `x.full_tensor()` and can't be interrupted there; if that is a "
+        "collective, it waits for the other ranks, and gloo may abort the rank when it goes on"
+    )

@@ -1,0 +1,209 @@
+"""Breakpoints that are set by wishes in a stopped rank: the same that pdb knows and that a report tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish
+from dbg_wire.records.ranks import Breakpoint
+from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
+from tests.unit.agent.pdb_driver import Driver, drive
+
+PROGRAM = '''\
+import sys
+
+
+def train(rank, steps):
+    """Train."""
+    rank.stopping.stop(sys._getframe(), "breakpoint")
+    total = 0
+    for step in range(steps):
+        total += step  # adds
+
+        total += call(
+            step,
+        )
+    return total
+
+
+def call(number):
+    twice = 2 * number
+    return twice
+'''
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> ModuleType:
+    return loaded(tmp_path, PROGRAM)
+
+
+def brief(states: tuple[BreakpointState, ...]) -> list[tuple[int, int, bool, str]]:
+    return [(one.asked, one.line, one.is_set, one.problem) for one in states]
+
+
+def test_a_wish_in_a_stopped_rank_stops_it_where_pdb_lists_it(driver: Driver, program: ModuleType) -> None:
+    seen: list[object] = []
+    adds = line_of(program, "# adds")
+
+    def script() -> None:
+        driver.prompt()
+        (state,) = ask(driver, wish(program, "# adds", "step == 2"))
+        assert (state.asked, state.line, state.is_set, state.problem) == (adds, adds, True, "")
+        seen.append(driver.output_of("b"))
+        assert driver.rank.rank_report().user_breakpoints == (
+            Breakpoint(file=str(program.__file__), line=adds, condition="step == 2", text="total += step  # adds"),
+        )
+        driver.say("c")
+        seen.append(driver.output_of("p step"))
+        (state,) = ask(driver)
+        seen.append(state.hits_so_far)
+        driver.say("cl 1")
+        driver.prompt()
+        seen.append(ask(driver))
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(driver.rank, 4) == 18
+    finish()
+    assert f"program.py:{adds}" in str(seen[0])
+    assert "stop only if step == 2" in str(seen[0])
+    assert seen[1:] == ["2\n", 1, ()]
+
+
+def test_a_line_without_code_moves_to_the_next_and_the_head_of_a_function_into_it(
+    driver: Driver, program: ModuleType
+) -> None:
+    adds = line_of(program, "# adds")
+    missing = BreakpointWish(file="/no/such/file.py", line=3)
+
+    def script() -> None:
+        driver.prompt()
+        states = ask(
+            driver, wish(program, adds + 1), wish(program, "def call"), wish(program, 999), missing, wish(program, 1)
+        )
+        assert brief(states) == [
+            (adds + 1, adds + 2, True, ""),
+            (line_of(program, "def call"), line_of(program, "twice = "), True, ""),
+            (1, 1, True, ""),
+            (999, 999, False, "it has 19 lines"),
+            (3, 3, False, "the file can't be read where this rank runs"),
+        ]
+        states = ask(driver, clear=[wish(program, adds + 1), wish(program, "twice ="), wish(program, 1)])
+        assert states == ()
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(driver.rank, 2) == 3
+    finish()
+
+
+@pytest.mark.parametrize(
+    ("hits", "where"),
+    [("== 2", [1]), ("3", [2, 3]), (">= 3", [2, 3]), ("% 2 == 0", [1, 3]), ("< 2", [0]), ("% 4", [3])],
+)
+def test_a_breakpoint_stops_at_the_hits_that_it_is_to(
+    driver: Driver, program: ModuleType, hits: str, where: list[int]
+) -> None:
+    def script() -> None:
+        driver.prompt()
+        ask(driver, wish(program, "# adds", hits=hits))
+        for number in where:
+            driver.say("c")
+            assert driver.output_of("p step") == f"{number}\n"
+            assert stopped_at(driver) == line_of(program, "# adds")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(driver.rank, 4) == 18
+    finish()
+
+
+def test_a_log_point_prints_and_does_not_stop(
+    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def script() -> None:
+        driver.prompt()
+        (state,) = ask(driver, wish(program, "# adds", "step % 2", log="step {step} of {{{total:.1f}}} {nothing}"))
+        assert state.is_set
+        assert "log step {step}" in driver.output_of("b")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(driver.rank, 4) == 18
+    finish()
+    told = "<NameError: name 'nothing' is not defined>"
+    assert capsys.readouterr().out == f"step 1 of {{0.0}} {told}\nstep 3 of {{9.0}} {told}\n"
+
+
+def test_a_wish_stands_beside_a_breakpoint_of_pdb_and_is_cleared_alone(driver: Driver, program: ModuleType) -> None:
+    adds = line_of(program, "# adds")
+
+    def script() -> None:
+        driver.say(f"b {adds}, step == 1")
+        driver.prompt()
+        (state,) = ask(driver, wish(program, adds, "step == 3"))
+        assert state.condition == "step == 3"
+        driver.say("c")
+        assert driver.output_of("p step") == "1\n"
+        driver.say("c")
+        assert driver.output_of("p step") == "3\n"
+        (state,) = ask(driver, clear=[wish(program, adds)])
+        assert state.condition == "step == 1"
+        assert "stop only if step == 1" in driver.output_of("b")
+        assert ask(driver, clear=[wish(program, adds)]) == ()
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(driver.rank, 5) == 30
+    finish()
+
+
+def test_a_breakpoint_of_pdb_is_in_the_answer(driver: Driver, program: ModuleType) -> None:
+    adds = line_of(program, "# adds")
+
+    def script() -> None:
+        driver.say(f"b {adds}, step == 3")
+        driver.prompt()
+        (state,) = ask(driver)
+        assert (state.line, state.condition, state.is_set) == (adds, "step == 3", True)
+        driver.say("disable 1")
+        driver.prompt()
+        (state,) = ask(driver)
+        assert (state.is_set, state.problem) == (False, "it is disabled in this rank's debugger")
+        driver.say("enable 1")
+        driver.say("c")
+        assert driver.output_of("p step") == "3\n"
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(driver.rank, 5) == 30
+    finish()
+
+
+@pytest.mark.parametrize(
+    ("wished", "why"),
+    [
+        ({"condition": "1 +"}, "the condition `1 +` is no expression"),
+        ({"hits": "often"}, "`often` compares no number of hits"),
+        ({"hits": "% 0"}, "`% 0` compares no number of hits"),
+        ({"log": "a {b"}, "`a {b` holds no expression"),
+        ({"condition": "\u20ac" * 800, "log": "\u20ac" * 800, "hits": "\u20ac" * 800}, "its texts together"),
+        ({"log": "{}"}, "`{}` holds no expression"),
+    ],
+)
+def test_a_wish_that_makes_no_sense_is_answered_with_the_reason(
+    driver: Driver, program: ModuleType, wished: dict[str, str], why: str
+) -> None:
+    def script() -> None:
+        driver.prompt()
+        (state,) = ask(driver, wish(program, "# adds", **wished))
+        assert not state.is_set
+        assert state.problem.startswith(why)
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert program.train(driver.rank, 2) == 3
+    finish()

@@ -1,0 +1,453 @@
+""""""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, cast
+
+from dbg_agent.rank.position import FREE_SECONDS, Unmoved, Viewpoint
+from dbg_agent.rank.rank import Rank
+from dbg_agent.stop.stops import HELD, Crash
+from dbg_wire.messages import Action, Ask, Audience, Message
+from dbg_wire.states import StopPhase
+from tests.support.time_unit import seconds
+from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt
+from tests.unit.agent.pudb_viewer import Viewer, let_go
+from tests.unit.agent.pudb_viewer import drive as drive_viewer
+
+
+def beside(work: Callable[[], None], wait: Callable[[threading.Thread], None] = threading.Thread.join) -> None:
+    """Do some work in another thread while this one, the main one, is in ``wait``; raise what the work raises."""
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait(thread)
+    for error in raised:
+        raise error
+
+
+def until_known(unmoved: Unmoved) -> float:
+    """Look again and again until the main thread has come to its wait; return the age then."""
+    deadline = time.monotonic() + seconds(10)
+    while time.monotonic() < deadline:
+        age = unmoved.poll()
+        if age is not None:
+            return age
+    raise AssertionError("the thread never stood still")
+
+
+def test_a_thread_that_waits_has_been_there_since_the_first_look_that_found_it_there() -> None:
+    def work() -> None:
+        unmoved = Unmoved()
+        begun = time.monotonic()
+        first = until_known(unmoved)
+        second = unmoved.poll()
+        assert second is not None
+        assert first <= second <= time.monotonic() - begun
+
+    beside(work)
+
+
+def test_a_thread_that_came_back_to_the_same_instruction_has_moved() -> None:
+    rounds = 0
+
+    def loop(thread: threading.Thread) -> None:
+        nonlocal rounds
+        while thread.is_alive():
+            rounds += sum(range(100)) > 0
+
+    def work() -> None:
+        unmoved = Unmoved()
+        for _ in range(20):
+            assert unmoved.poll() is None
+            begun = rounds
+            while rounds < begun + 500:
+                time.sleep(0)
+
+    beside(work, loop)
+
+
+def test_processor_time_tells_a_wait_from_the_same_wait_a_round_later() -> None:
+    def work() -> None:
+        used = 0.0
+        unmoved = Unmoved(lambda: used)
+        until_known(unmoved)
+        used += 100 * FREE_SECONDS
+        assert unmoved.poll() is None
+        assert unmoved.poll() is not None
+
+    beside(work)
+
+
+ROWS, COLUMNS = 30, 100
+
+
+def train(stop: Callable[[], object]) -> int:
+    """Wait inside of a library, where ``stop`` stops the rank, as a break-in would."""
+    total = 40
+
+    def predicate() -> bool:
+        total_of_predicate = 0
+        stop()
+        return total_of_predicate == 0
+
+    threading.Condition().wait_for(predicate)
+    total += 1
+    total += 1
+    return total
+
+
+def stops_in_library(rank: Rank, reason: str) -> Callable[[], object]:
+    """Return a call that stops in the frame of ``Condition.wait_for``, two frames outwards."""
+    return lambda: rank.stopping.stop(sys._getframe(2), reason)
+
+
+class HeldStop:
+    """A stop in a library's frame."""
+
+    crash: Crash | None = None
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame: FrameType | None = frame
+
+    def looked_at(self) -> FrameType | None:
+        return None
+
+    def open_engine(self) -> None:
+        return None
+
+    def send(self, message: Message) -> None:
+        raise AssertionError(message)
+
+
+def test_a_held_rank_is_looked_at_in_the_users_frame() -> None:
+    opening: list[FrameType | None] = []
+
+    def stop() -> None:
+        view = Viewpoint(cast("Any", HeldStop(sys._getframe(2))))
+        view.begin(HELD)
+        opening.append(view.opening)
+
+    train(stop)
+    assert opening[0] is not None
+    assert opening[0].f_code.co_name == "train"
+
+
+def ask(request: int, action: Action, text: str = "", frame: str = "") -> Ask:
+    return Ask(request=request, action=action, text=text, frame=frame)
+
+
+def answer_of(driver: Driver, action: Action, text: str = "", frame: str = "") -> dict[str, object]:
+    """Ask the rank, and return its answer."""
+    request = 100 + len(driver.heard("answer"))
+    driver.rank.from_broker.on_message(ask(request, action, text, frame))
+
+    def answers() -> list[dict[str, object]]:
+        return [answer for answer in driver.heard("answer") if answer["request"] == request]
+
+    driver.wait_for(answers, f"an answer to {text!r}")
+    return answers()[0]
+
+
+def place(answer: dict[str, object]) -> str:
+    """Return the function and the file of an answer's frame."""
+    frame = answer["frame"]
+    assert isinstance(frame, dict)
+    return f"{frame['function']} {frame['file'].rpartition('/')[2]}"
+
+
+def test_pdb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(driver: Driver) -> None:
+    def script() -> None:
+        driver.prompt()
+        first, second, third = driver.text.splitlines()[:3]
+        assert first.startswith("*** in train test_position.py:")
+        assert ", inside wait_for threading.py:" in first
+        assert first.endswith("; `d` goes down to it")
+        assert "test_position.py(" in second
+        assert "train()" in second
+        assert third == "-> threading.Condition().wait_for(predicate)"
+        assert driver.output_of("p total") == "40\n"
+        assert "wait_for()" in driver.output_of("d")
+        assert driver.output_of("d") == "*** Newest frame\n"
+        assert "train()" in driver.output_of("u")
+        driver.say("n")
+        assert "total += 1" in driver.output_of("list .")
+        assert "*** in train" not in driver.text.partition("n\n")[2]
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(stops_in_library(driver.rank, "interrupt")) == 42
+    finish()
+
+
+def test_a_step_after_a_break_in_is_shown_where_it_ends(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("s")
+        driver.prompt()
+        assert "total" not in driver.output_of("p sorted(locals())")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(stops_in_library(driver.rank, "interrupt")) == 42
+    finish()
+
+
+def test_questions_are_answered_in_the_users_frame_which_the_answer_names(driver: Driver) -> None:
+    def script() -> None:
+        for action, text in ((Action.EVAL, "total"), (Action.COMMAND, "p total")):
+            answer = answer_of(driver, action, text)
+            assert (answer["kind"], answer["text"], place(answer)) == ("value", "40", "train test_position.py")
+            assert answer["frames"] == []
+        assert "wait_for" in str(answer_of(driver, Action.COMMAND, "w")["text"])
+        driver.let_go()
+
+    finish = drive(driver, script, look=False)
+    assert train(stops_in_library(driver.rank, "interrupt")) == 42
+    finish()
+
+
+def test_a_stop_that_the_user_has_made_stays_at_its_frame(driver: Driver) -> None:
+    def script() -> None:
+        answer = answer_of(driver, Action.EVAL, "self.__class__.__name__")
+        assert (answer["text"], place(answer)) == ("'Condition'", "wait_for threading.py")
+        driver.look()
+        driver.prompt()
+        assert not driver.text.startswith("***")
+        driver.say("c")
+
+    finish = drive(driver, script, look=False)
+    assert train(stops_in_library(driver.rank, "breakpoint")) == 42
+    finish()
+
+
+def test_a_frame_chosen_in_the_open_debugger_is_the_one_of_questions(driver: Driver) -> None:
+    def script() -> None:
+        driver.prompt()
+        driver.output_of("d")
+        answer = answer_of(driver, Action.EVAL, "self.__class__.__name__")
+        assert (answer["text"], place(answer)) == ("'Condition'", "wait_for threading.py")
+        assert answer["frames"] == [answer["frame"]], "the answer says that somebody has moved in the stack"
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(stops_in_library(driver.rank, "interrupt")) == 42
+    finish()
+
+
+def test_the_user_asks_in_another_frame(driver: Driver) -> None:
+    def script() -> None:
+        for frame in ("wait_for", "-1"):
+            answer = answer_of(driver, Action.EVAL, "self.__class__.__name__", frame)
+            assert (answer["text"], place(answer)) == ("'Condition'", "wait_for threading.py")
+            assert answer["frames"] == []
+        answer = answer_of(driver, Action.COMMAND, "whatis self", "wait_for")
+        assert (answer["text"], place(answer)) == ("<class 'threading.Condition'>", "wait_for threading.py")
+        answer = answer_of(driver, Action.EVAL, "total", "tarin")
+        assert answer["kind"] == "error"
+        assert str(answer["text"]).startswith("there is no frame of tarin; the stack has, innermost first, ")
+        assert answer["frame"] is None
+        assert answer_of(driver, Action.EVAL, "total")["text"] == "40", "the frame holds for one question"
+        answer = answer_of(driver, Action.COMMAND, "r", "wait_for")
+        assert "threading.py:" in str(answer["text"]), "the move is of the frame that was asked for"
+        driver.let_go()
+
+    finish = drive(driver, script, look=False)
+    assert train(stops_in_library(driver.rank, "interrupt")) == 42
+    finish()
+
+
+def test_a_terminal_asks_for_the_frame_to_see_first(driver: Driver) -> None:
+    audience = Audience(viewers=1, generation=1, rows=ROWS, columns=COLUMNS, colors=256, frame="wait_for")
+
+    def script() -> None:
+        driver.rank.from_broker.on_message(audience)
+        driver.prompt()
+        assert "wait_for()" in driver.text
+        assert "*** in" not in driver.text
+        driver.output_of("u")
+        driver.rank.from_broker.on_message(audience)
+        assert driver.output_of("p total") == "40\n", "the wish counts once"
+        assert answer_of(driver, Action.INTERRUPT, frame="wait_for")["text"] == "stopped already"
+        assert driver.output_of("whatis self") == "<class 'threading.Condition'>\n"
+        assert answer_of(driver, Action.INTERRUPT, frame="nowhere")["kind"] == "error"
+        driver.say("c")
+
+    finish = drive(driver, script, look=False)
+    assert train(stops_in_library(driver.rank, "interrupt")) == 42
+    finish()
+
+
+def test_a_terminal_that_asks_for_a_missing_frame_is_told_and_sees_the_usual_one(driver: Driver) -> None:
+    def script() -> None:
+        driver.rank.from_broker.on_message(
+            Audience(viewers=1, generation=1, rows=ROWS, columns=COLUMNS, colors=256, frame="nowhere")
+        )
+        driver.prompt()
+        assert driver.output_of("p total") == "40\n"
+        (notice,) = driver.heard("notice")
+        assert str(notice["text"]).startswith("there is no frame of nowhere; ")
+        driver.say("c")
+
+    finish = drive(driver, script, look=False)
+    assert train(stops_in_library(driver.rank, "interrupt")) == 42
+    finish()
+
+
+def crash(rank: Rank) -> None:
+    wrong = "{"
+    try:
+        json.loads(wrong)
+    except ValueError as error:
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        assert traceback is not None
+        rank.stopping.stop(traceback.tb_frame, "crash", crash=Crash(error))
+
+
+def test_after_a_crash_in_a_library_pdb_and_questions_are_in_the_users_frame(driver: Driver) -> None:
+    def script() -> None:
+        answer = answer_of(driver, Action.EVAL, "wrong")
+        assert (answer["text"], place(answer)) == ("'{'", "crash test_position.py")
+        driver.look()
+        driver.prompt()
+        assert driver.text.startswith("*** in crash test_position.py:")
+        assert ", inside raw_decode decoder.py:" in driver.text
+        assert "-> json.loads(wrong)" in driver.text
+        assert "raw_decode" in driver.output_of("w")
+        driver.let_go()
+
+    finish = drive(driver, script, look=False)
+    crash(driver.rank)
+    finish()
+
+
+def test_ctrl_c_in_a_session_whose_rank_runs_leads_to_the_users_frame(driver: Driver) -> None:
+    goes_on = threading.Event()
+
+    def work() -> int:
+        rounds = 0
+        driver.rank.stopping.stop(sys._getframe(), "breakpoint")
+        while not goes_on.is_set():
+            json.dumps({}, indent=1)
+            rounds += 1
+        return rounds
+
+    def script() -> None:
+        driver.say(f"b {answer_of.__code__.co_firstlineno + 2}")
+        driver.say("c")
+        driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "a rank that runs")
+        interrupt(driver)
+        try:
+            assert driver.output_of("p rounds >= 0") == "True\n"
+        finally:
+            goes_on.set()
+        driver.say("clear 1")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert work() >= 0
+    finish()
+
+
+def test_ctrl_c_during_a_step_over_a_wait_shows_none_of_our_frames(driver: Driver) -> None:
+    waits, condition = threading.Event(), threading.Condition()
+    done = False
+
+    def is_done() -> bool:
+        waits.set()
+        return done
+
+    def work() -> int:
+        total = 40
+        driver.rank.stopping.stop(sys._getframe(), "breakpoint", before_line=True)
+        with condition:
+            while not done:
+                condition.wait_for(is_done, 0.5)
+        return total + 2
+
+    def script() -> None:
+        nonlocal done
+        for _ in range(4):
+            driver.say("n")
+        try:
+            assert waits.wait(SECONDS)
+            interrupt(driver)
+            where = driver.output_of("w")
+            assert "wait_for" in where
+            assert "dbg_agent" not in where
+            assert driver.output_of("p total") == "40\n"
+        finally:
+            done = True
+        driver.say("c")
+
+    driver.rank.break_in.install()
+    try:
+        finish = drive(driver, script)
+        assert work() == 42
+        finish()
+    finally:
+        driver.rank.break_in.uninstall()
+
+
+def test_pudb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees_current_line("threading.Condition().wait_for(predicate)")
+        viewer.sees(">> train")
+        viewer.sees("in train test_position.py:")
+        viewer.type(b"d")
+        viewer.sees(">> wait_for")
+        viewer.type(b"u")
+        viewer.sees(">> train")
+        viewer.type(b"n")
+        viewer.sees_current_line("total += 1")
+        viewer.type(b"c")
+
+    finish = drive_viewer(viewer, script)
+    assert train(stops_in_library(viewer.rank, "interrupt")) == 42
+    finish()
+
+
+def test_an_open_pudb_shows_the_frame_that_is_asked_for_at_once(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees(">> train")
+        viewer.rank.from_broker.on_message(ask(7, Action.INTERRUPT, frame="wait_for"))
+        viewer.sees(">> wait_for")
+        viewer.sees_current_line("result = predicate()")
+        viewer.type(b"c")
+
+    finish = drive_viewer(viewer, script)
+    assert train(stops_in_library(viewer.rank, "interrupt")) == 42
+    finish()
+
+
+def test_pudb_opens_in_the_users_frame_after_a_crash(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.look()
+        viewer.sees("Uncaught Exception")
+        viewer.type(b"\r")
+        viewer.sees_current_line("json.loads(wrong)")
+        viewer.sees(">> crash")
+        let_go(viewer)
+
+    finish = drive_viewer(viewer, script)
+    crash(viewer.rank)
+    finish()
+    assert viewer.rank.stops.phase is StopPhase.NONE

@@ -1,0 +1,150 @@
+"""A question in the midst of a short step is answered at its end, one in a slow step as by a running rank."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from dbg_agent.rank import stop_work, stopping
+from dbg_agent.rank.rank import Rank
+from dbg_agent.rank.stop_work import MAX_KEPT, AwaitedHalts
+from dbg_wire.messages import Action, Ask, Kind
+from tests.unit.agent.pdb_driver import Driver, drive
+
+NEVER = 60.0
+"""Seconds after which nothing is called in these tests."""
+
+
+def ask(request: int, action: Action = Action.EVAL, text: str = "total") -> Ask:
+    return Ask(request=request, action=action, text=text, seconds=10.0)
+
+
+def passes(begun: threading.Event, gate: threading.Event) -> bool:
+    begun.set()
+    return gate.wait(20)
+
+
+def train(rank: Rank, begun: threading.Event, gate: threading.Event) -> int:
+    total = 1
+    rank.stopping.stop(sys._getframe(), "breakpoint")
+    total += 1
+    total += passes(begun, gate)
+    return total
+
+
+def count_as_slow_after(driver: Driver, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    for module in (stopping, stop_work):
+        monkeypatch.setattr(module, "SLOW_STEP_SECONDS", seconds)
+    in_time = driver.network.later
+    driver.network.later = lambda after, call: in_time(after, call) if after < NEVER else None
+
+
+def answer_to(driver: Driver, request: int) -> dict[str, object]:
+    def answers() -> list[dict[str, object]]:
+        return [answer for answer in driver.heard("answer") if answer["request"] == request]
+
+    driver.wait_for(answers, f"the answer to {request}")
+    return answers()[0]
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_rank_in_a_step(driver: Driver, monkeypatch: pytest.MonkeyPatch, *, is_slow: bool) -> None:
+    count_as_slow_after(driver, monkeypatch, 0.05 if is_slow else NEVER)
+    begun, gate = threading.Event(), threading.Event()
+
+    def script() -> None:
+        driver.say("n")
+        driver.say("n")
+        assert begun.wait(20)
+        driver.rank.from_broker.on_message(ask(1))
+        if is_slow:
+            assert answer_to(driver, 1)["kind"] == "running"
+            driver.rank.from_broker.on_message(ask(2))
+            assert answer_to(driver, 2)["kind"] == "running"
+        gate.set()
+        if not is_slow:
+            answer = answer_to(driver, 1)
+            assert (answer["kind"], answer["text"]) == ("value", "3")
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert train(driver.rank, begun, gate) == 3
+    finish()
+
+
+def test_a_rank_that_goes_on_at_the_end_of_a_step_does_so_when_it_was_asked_in_it(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count_as_slow_after(driver, monkeypatch, NEVER)
+    begun, gate = threading.Event(), threading.Event()
+
+    def script() -> None:
+        driver.say("n")
+        driver.say("n")
+        assert begun.wait(20)
+        driver.rank.from_broker.on_message(ask(1, Action.CONTINUE))
+        gate.set()
+        assert answer_to(driver, 1)["text"] == "continued"
+
+    finish = drive(driver, script)
+    assert train(driver.rank, begun, gate) == 3
+    finish()
+
+
+class Halts:
+    """What the questions of a rank see of it, and what becomes of them."""
+
+    def __init__(self) -> None:
+        self.later: list[tuple[float, Callable[[], None]]] = []
+        self.answers: list[tuple[int, Kind, str]] = []
+        self.asked_again: list[int] = []
+        self.awaited = AwaitedHalts(
+            lambda seconds, call: self.later.append((seconds, call)),
+            lambda ask, kind, text: self.answers.append((ask.request, kind, text)),
+            lambda ask: self.asked_again.append(ask.request),
+            lambda: "running, train.py:7",
+        )
+
+    def time_passes(self) -> None:
+        """Make all calls that are due at some time."""
+        later, self.later = self.later, []
+        for _, call in later:
+            call()
+
+
+def test_a_kept_question_is_asked_again_once() -> None:
+    halts = Halts()
+    halts.awaited.keep(ask(1))
+    halts.awaited.halts("train.py:8 step")
+    halts.awaited.halts("train.py:9 step")
+    assert [seconds for seconds, _ in halts.later[1:]] == [0.0, 0.0]
+    halts.time_passes()
+    assert halts.asked_again == [1]
+    assert halts.answers == []
+
+
+def test_no_more_than_so_many_questions_are_kept() -> None:
+    halts = Halts()
+    assert [halts.awaited.keep(ask(number)) for number in range(MAX_KEPT + 1)] == [True] * MAX_KEPT + [False]
+    halts.time_passes()
+    assert halts.asked_again == list(range(MAX_KEPT))
+    assert halts.awaited.keep(ask(0))
+
+
+def test_a_move_is_answered_at_its_end_or_before_its_time_is_over() -> None:
+    halts = Halts()
+    halts.awaited.move_begins(ask(1, Action.COMMAND), "printed\n")
+    halts.awaited.halts("train.py:8 step")
+    halts.awaited.move_begins(ask(2, Action.COMMAND), "")
+    halts.time_passes()
+    halts.awaited.move_begins(ask(3, Action.COMMAND), "")
+    halts.awaited.cant_move()
+    halts.time_passes()
+    assert halts.answers == [
+        (1, Kind.VALUE, "printed\ntrain.py:8 step"),
+        (2, Kind.RUNNING, "running, train.py:7"),
+        (3, Kind.ERROR, "no debugger can be opened in this rank"),
+    ]

@@ -1,0 +1,407 @@
+"""Stacks as they are told: without our own frames, and bounded."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+import dbg_agent
+from dbg_agent.stop import stacks as module
+from dbg_agent.stop.stacks import (
+    FrameAt,
+    NoSuchFrame,
+    all_frames,
+    bounded_stack,
+    bytes_of,
+    find_frame,
+    frames_of,
+    frames_of_traceback,
+    is_own,
+    is_users_file,
+    skip_runner,
+    stack_of,
+    thread_frame,
+    traceback_of,
+    users_frame,
+)
+from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES
+from dbg_wire.records.ranks import Place
+from tests.support.processes import Processes
+from tests.support.time_unit import seconds
+
+
+def deep(calls: int) -> FrameType:
+    return sys._getframe() if calls == 0 else deep(calls - 1)
+
+
+def raises() -> None:
+    raise ValueError
+
+
+def test_a_stack_ends_at_its_frame_and_has_the_callers_before_it() -> None:
+    stack = stack_of(deep(2))
+    assert [place.function for place in stack[-4:]] == [
+        "test_a_stack_ends_at_its_frame_and_has_the_callers_before_it",
+        "deep",
+        "deep",
+        "deep",
+    ]
+    assert stack[-1].file == __file__
+
+
+def test_the_middle_of_a_very_deep_stack_is_left_out_and_counted() -> None:
+    stack = stack_of(deep(600))
+    assert len(stack) == MAX_STACK_FRAMES
+    assert stack[-1].function == "deep"
+    (note,) = [place for place in stack if not place.file]
+    assert "frames left out" in note.function
+
+
+@pytest.mark.parametrize("module", ["dbg_agent.rank.rank", "dbg_dial.dial", "dbg_wire.codec"])
+def test_our_own_frames_are_not_told(module: str) -> None:
+    namespace = {"__name__": module, "sys": sys}
+    exec("def ours(call): return call()", namespace)  # noqa: S102 - a module that says it is ours
+    frame = namespace["ours"](sys._getframe)  # type: ignore[operator]
+    assert is_own(frame)
+    assert frame.f_code.co_name == "ours"
+    assert stack_of(frame)[-1].function == "test_our_own_frames_are_not_told"
+
+
+def frame_in(module: str, call: Callable[[], FrameType]) -> FrameType:
+    """Return the frame that ``call`` returns, called from a module of this name."""
+    namespace = {"__name__": module, "call": call}
+    exec("def caller(): return call()", namespace)  # noqa: S102 - a module of that name
+    frame: FrameType = namespace["caller"]()  # type: ignore[operator]
+    return frame
+
+
+def test_the_frames_that_run_the_program_are_those_before_its_first_one() -> None:
+    runner, ours, program = (frame_in(name, sys._getframe) for name in ("runpy", "dbg_agent.program.script", "m"))
+    assert skip_runner([runner, runner, ours, runner, program, runner]) == 4
+    assert skip_runner([program, runner]) == 0
+    assert skip_runner([runner, ours]) == 0, "a stack is never empty"
+
+
+PROBE = """\
+import sys
+from dbg_agent.stop.stacks import stack_of
+from tests.unit.agent.pdb_driver import Driver, play
+from tests.unit.agent.pudb_viewer import Viewer
+from tests.unit.agent.pudb_viewer import play as play_in_pudb
+
+print("where", stack_of(sys._getframe())[0].file)
+
+driver = Driver()
+
+def type_in_pdb():
+    print("pdb", driver.output_of("w").splitlines()[0])
+    driver.say("c")
+
+play(driver, type_in_pdb)
+viewer = Viewer()
+
+def type_in_pudb():
+    viewer.opens()
+    print("pudb", viewer.rank.debuggers.last.stack[0][0].f_code.co_filename)
+    viewer.type(b"c")
+
+play_in_pudb(viewer, type_in_pudb)
+"""
+
+
+def test_a_module_that_is_run_has_no_runner_below_it_in_where_pdb_and_pudb(tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text(PROBE)
+    root = Path(__file__).parents[4]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{root}", "HOME": str(tmp_path)}
+    run = [sys.executable, "-m", "probe"]
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True, timeout=seconds(60))
+    lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
+    assert {name: Path(where.partition("(")[0]).name for name, where in lines.items()} == dict.fromkeys(
+        ("where", "pdb", "pudb"), "probe.py"
+    )
+
+
+def test_a_traceback_is_told_to_where_it_was_raised() -> None:
+    try:
+        raises()
+    except ValueError as error:
+        places = traceback_of(error.__traceback__)
+    assert [place.function for place in places] == [
+        "test_a_traceback_is_told_to_where_it_was_raised",
+        "raises",
+    ]
+
+
+def test_another_thread_is_found_and_one_that_ended_is_not() -> None:
+    inside, leave = threading.Event(), threading.Event()
+
+    def wait_inside() -> None:
+        inside.set()
+        leave.wait()
+
+    thread = threading.Thread(target=wait_inside)
+    thread.start()
+    assert inside.wait(10)
+    assert "wait_inside" in [place.function for place in stack_of(thread_frame(thread.ident))]
+    leave.set()
+    thread.join()
+    assert thread_frame(thread.ident) is None
+
+
+def test_a_stack_with_long_paths_is_cut_in_the_middle_until_it_fits() -> None:
+    long = "\x01" * 4000
+    places = tuple(Place(file=f"/{n}{long}", line=n, function="f") for n in range(100))
+    stack = bounded_stack(places)
+    assert bytes_of(stack) <= MAX_STACK_BYTES
+    assert stack[-1] == places[-1]
+    (note,) = [place for place in stack if not place.file]
+    assert note.function == f"[{100 - (len(stack) - 1)} frames left out]"
+
+
+LOOKS_AND_COLLECTS = """\
+import gc, threading, time
+from dbg_agent.stop.stacks import all_frames
+
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        time.sleep(0.001)
+
+def start_threads():
+    while True:
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+
+for _ in range(3):
+    threading.Thread(target=start_threads, daemon=True).start()
+gc.set_threshold(1)
+for _ in range(300):
+    Cycle()
+    assert len(all_frames()) > 1
+print("collects", gc.isenabled())
+"""
+"""Each allocation begins a collection, each collection lets other threads run, and threads start and end all the time.
+Two looks by `sys._current_frames` alone are enough to stop Python 3.11.7 for ever."""
+
+
+def test_threads_that_start_and_end_while_garbage_is_collected_stop_nothing(processes: Processes) -> None:
+    program = processes.start("program", [sys.executable, "-c", LOOKS_AND_COLLECTS])
+    assert program.wait(seconds(30)) == 0
+    assert program.text() == "collects True\n"
+
+
+@pytest.mark.parametrize("may_lock_up", [True, False])
+def test_each_thread_has_its_innermost_frame(may_lock_up: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", may_lock_up)
+    is_up, may_end = threading.Event(), threading.Event()
+
+    def waits() -> None:
+        is_up.set()
+        may_end.wait()
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    is_up.wait()
+    frames = all_frames()
+    may_end.set()
+    thread.join()
+    assert frames[threading.get_ident()].f_code is all_frames.__code__
+    walk = frames[thread.ident or 0]
+    while walk.f_code is not waits.__code__:
+        assert walk.f_back is not None
+        walk = walk.f_back
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_collections_are_on_or_off_as_before(collects: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", True)
+    if not collects:
+        gc.disable()
+    try:
+        all_frames()
+        assert gc.isenabled() is collects
+    finally:
+        gc.enable()
+
+
+def test_collections_are_on_again_after_a_failed_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", True)
+    monkeypatch.setattr(sys, "_current_frames", fails)
+    with pytest.raises(MemoryError):
+        all_frames()
+    assert gc.isenabled()
+
+
+def test_all_looks_of_ours_are_made_so() -> None:
+    folder = Path(dbg_agent.__file__).parent
+    looking = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "_current_frames(" in path.read_text()]
+    assert looking == ["stop/stacks.py"]
+
+
+STDLIB = os.path.dirname(os.__file__)  # noqa: PTH120 - as the code under test
+
+
+@pytest.mark.parametrize(
+    ("path", "is_users"),
+    [
+        ("/home/me/train.py", True),
+        ("/home/me/site-packages.py", True),
+        ("train.py", True),
+        ("/opt/editable/torch_plugin/src/plugin.py", True),
+        ("/tmp/ipykernel_4711/123.py", True),
+        (f"{STDLIB}-of-mine/train.py", True),
+        (f"{STDLIB}/threading.py", False),
+        ("/home/me/.venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", False),
+        ("/usr/lib/python3/dist-packages/numpy/core/fromnumeric.py", False),
+        ("<frozen runpy>", False),
+        ("<string>", False),
+        ("<eval_with_key>.0", False),
+    ],
+)
+def test_a_file_is_the_users_unless_a_library_has_it(path: str, is_users: bool) -> None:
+    assert is_users_file(path) is is_users
+
+
+def called_in(path: str, depth: int = 1, name: str = "library") -> list[FrameAt]:
+    """Return the frames of a call into code of this file, which calls itself."""
+    namespace: dict[str, object] = {"__name__": "some_library", "getframe": sys._getframe}
+    source = f"def {name}(depth):\n    return getframe() if depth == 1 else {name}(depth - 1)\n"
+    exec(compile(source, path, "exec"), namespace)  # noqa: S102 - a library's code
+    frame = namespace[name](depth)  # type: ignore[operator]
+    return frames_of(frame)
+
+
+def test_the_innermost_frame_of_the_users_own_code_is_taken() -> None:
+    frames = called_in("/opt/venv/lib/site-packages/torch/distributed.py", 3)
+    assert [at[0].f_code.co_name for at in frames[-3:]] == ["library"] * 3
+    found = users_frame(frames)
+    assert found is not None
+    assert found[0].f_code.co_name == "called_in"
+    assert found[1] == found[0].f_lineno
+
+
+def test_a_frame_that_is_the_users_own_is_taken_itself() -> None:
+    found = users_frame(called_in("/home/me/project/model.py"))
+    assert found is not None
+    assert found[0].f_code.co_name == "library"
+
+
+@pytest.mark.parametrize("path", ["<string>", "<frozen importlib._bootstrap>"])
+def test_code_without_a_file_is_passed_over_where_the_user_has_a_file(path: str) -> None:
+    found = users_frame(called_in(path))
+    assert found is not None
+    assert found[0].f_code.co_name == "called_in"
+
+
+def only(*paths: str) -> list[FrameAt]:
+    """Return one frame of a function in each of these files, outermost first."""
+    return [called_in(path)[-1] for path in paths]
+
+
+def test_of_a_program_without_a_file_what_was_typed_is_taken() -> None:
+    frames = only("<string>", f"{STDLIB}/threading.py", "<frozen importlib._bootstrap>")
+    assert users_frame(frames) is frames[0]
+
+
+def test_of_libraries_alone_the_innermost_frame_is_taken() -> None:
+    frames = only(f"{STDLIB}/threading.py", f"{STDLIB}/socket.py")
+    assert users_frame(frames) is frames[1]
+    assert users_frame([]) is None
+
+
+class Model:
+    def step(self) -> FrameType:
+        return self.inner()
+
+    def inner(self) -> FrameType:
+        return sys._getframe()
+
+
+def test_a_frame_is_found_by_its_function_and_by_its_number() -> None:
+    frames = frames_of(Model().step())
+    assert find_frame(frames, "step") is frames[-2]
+    assert find_frame(frames, "-1") is frames[-1]
+    assert find_frame(frames, "-2") is frames[-2]
+    assert find_frame(frames, "0") is frames[0]
+    assert find_frame(frames, str(len(frames) - 1)) is frames[-1]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="code has no qualified name before")
+def test_a_frame_is_found_by_the_name_of_its_class_and_function() -> None:
+    frames = frames_of(Model().step())
+    assert find_frame(frames, "Model.step") is frames[-2]
+    with pytest.raises(NoSuchFrame):
+        find_frame(frames, "Other.step")
+
+
+def test_of_a_function_that_calls_itself_the_innermost_frame_is_found() -> None:
+    frames = called_in("/home/me/project/model.py", 3)
+    assert find_frame(frames, "library") is frames[-1]
+
+
+def test_a_missing_function_is_told_with_the_innermost_ones_that_there_are() -> None:
+    frames = called_in("/home/me/model.py", 1, "forward")
+    with pytest.raises(NoSuchFrame) as raised:
+        find_frame(frames, "forwards")
+    text = str(raised.value)
+    assert text.startswith("there is no frame of forwards; the stack has, innermost first, forward, called_in, ")
+    assert text.endswith(" more")
+
+
+@pytest.mark.parametrize("wanted", ["2", "-3", "999999999"])
+def test_a_number_beyond_the_stack_is_told_with_the_count(wanted: str) -> None:
+    with pytest.raises(NoSuchFrame) as raised:
+        find_frame(called_in("/home/me/model.py", 3)[-2:], wanted)
+    assert str(raised.value) == f"there is no frame {wanted}; the stack has 2 frames, innermost first library"
+
+
+def test_a_traceback_has_its_frames_at_the_lines_where_the_exception_left_them() -> None:
+    line = 0
+
+    def fails() -> None:
+        nonlocal line
+        try:
+            line = sys._getframe().f_lineno + 1
+            json.loads("{")
+        finally:
+            line = line * 1
+
+    try:
+        fails()
+    except ValueError as error:
+        frames = frames_of_traceback(error.__traceback__)
+    found = users_frame(frames)
+    assert found is not None
+    assert (found[0].f_code.co_name, found[1]) == ("fails", line)
+    assert Path(frames[-1][0].f_code.co_filename).parent.name == "json"
+
+
+def test_a_thread_of_the_standard_library_is_asked_in_the_users_function() -> None:
+    found: list[FrameAt | None] = []
+
+    def predicate() -> bool:
+        found.append(users_frame(frames_of(sys._getframe(1))))
+        return True
+
+    def waits() -> None:
+        threading.Condition().wait_for(predicate)
+
+    thread = threading.Thread(target=waits)
+    thread.start()
+    thread.join()
+    assert found[0] is not None
+    assert found[0][0].f_code.co_name == "waits"

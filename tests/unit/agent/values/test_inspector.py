@@ -1,0 +1,324 @@
+"""Values are opened into parts without running the program's code, and each part's expression yields the same text."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import enum
+import gc
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from types import FrameType, ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from dbg_agent.values.describe import describe
+from dbg_agent.values.inspector import Refused
+from dbg_agent.values.listing import NoSuchHandle
+from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope, Sight, Variable
+from tests.unit.agent.values.inspected import PLENTY, Sights, cut
+from tests.unit.agent.values.test_describe import VALUES
+
+Point = collections.namedtuple("Point", "x y")
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass
+class Config:
+    width: int
+    names: list[str]
+
+
+class Slotted:
+    __slots__ = ("__dict__", "__weakref__", "left")
+    shared = "shared"
+
+    def __init__(self) -> None:
+        self.left: object = 1
+        self.extra = {"a": 1}
+
+    @property
+    def computed(self) -> int:
+        return len(self.extra)
+
+
+class OddItems(dict[str, int]):
+    def __getitem__(self, key: str) -> int:
+        return -1
+
+
+class OwnList(list[int]):
+    pass
+
+
+def frame_with(value: object) -> FrameType:
+    return sys._getframe()
+
+
+def walk(sights: Sights, of: Variable, depth: int) -> Iterator[Variable]:
+    """Yield a variable and its parts, so many levels deep."""
+    yield of
+    if of.handle and depth:
+        for part in sights.parts(of).values():
+            yield from walk(sights, part, depth - 1)
+
+
+def check_each_part(value: object, depth: int = 1) -> list[Variable]:
+    """Check that the text of each part is that of its expression, and return the value and the parts."""
+    sights = Sights(frame_with(value))
+    found = list(walk(sights, sights.parts()["value"], depth))
+    for part in found:
+        if part.expression and not part.is_lazy:
+            assert cut(sights.value(part.expression).text) == part.text, part
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(VALUES)
+def test_the_expression_of_each_part_yields_its_text(value: object) -> None:
+    found = check_each_part(value, 12)
+    assert found[0].text == cut(describe(value, stats=False, seconds=PLENTY).text)
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        (Config(3, ["a"]), ["width", "names"]),
+        (Point(1, [2]), ["x", "y"]),
+        (Slotted(), ["extra", "left", "shared", "computed"]),
+        (Colour.RED, ["name", "value"]),
+        (OddItems(a=1), ["'a'"]),
+        (OwnList([5, 6]), ["0", "1"]),
+        (collections.deque([1, 2]), ["0", "1"]),
+        (collections.OrderedDict(a=1), ["'a'"]),
+        (collections.UserDict(a=1), ["data", "'a'"]),
+        (collections.UserList([1]), ["data", "0"]),
+        (frozenset([3]), ["0"]),
+        ({"a": 1}.items(), ["0"]),
+        (SimpleNamespace(a=1), ["a"]),
+        (range(3, 5), ["0", "1"]),
+        (range(10**30), []),
+        ("text", []),
+        (3.5, []),
+        (None, []),
+        ([], []),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_values_of_each_kind_have_their_parts(value: object, names: list[str]) -> None:
+    found = [part.name for part in check_each_part(value)[1:]]
+    assert [name for name in found if not name.startswith("_")] == names
+
+
+def test_an_error_shows_what_it_has_and_its_cause() -> None:
+    try:
+        try:
+            raise KeyError("inner")
+        except KeyError as inner:
+            raise ValueError("outer", 3) from inner
+    except ValueError as error:
+        value = error
+    sights = Sights(frame_with(value))
+    parts = sights.parts(sights.parts()["value"])
+    assert (parts["args"].text, parts["__cause__"].text) == ("('outer', 3)", "KeyError('inner')")
+
+
+def test_modules_and_classes_show_their_names_and_pythons_own_last() -> None:
+    module = ModuleType("made")
+    exec("first = 1\n__odd__ = 2\nsecond = [3]", vars(module))  # noqa: S102 - a module's body
+    names = [part.name for part in check_each_part(module)[1:]]
+    assert [name for name in names if not name.startswith("__")] == ["first", "second"]
+    assert names.index("second") < names.index("__odd__")
+    of_class = {part.name: part for part in check_each_part(Slotted)[1:]}
+    assert of_class["shared"].text == "'shared'"
+    assert of_class["computed"].expression == "value.__dict__['computed']"
+
+
+def test_pages_are_those_of_the_parts_in_order() -> None:
+    value = OwnList(range(1000))
+    value.note = "noted"  # type: ignore[attr-defined] # a subclass of list has attributes
+    sights = Sights(frame_with(value))
+    whole = sights.parts()["value"]
+    assert (whole.named, whole.indexed) == (1, 1000)
+    assert [*sights.parts(whole)] == ["note", *map(str, range(MAX_VARIABLES - 1))]
+    assert [*sights.parts(whole, begin=1, count=2)] == ["0", "1"]
+    assert [*sights.parts(whole, parts=Parts.NAMED)] == ["note"]
+    assert [*sights.parts(whole, parts=Parts.INDEXED, begin=998, count=5)] == ["998", "999"]
+    assert sights.parts(whole, begin=5000) == {}
+    large = dict.fromkeys(range(100_000))
+    sights = Sights(frame_with(large))
+    assert [*sights.parts(sights.parts()["value"], begin=99_999)] == ["99999"]
+
+
+class Hostile:
+    """An object all of whose own code is noted."""
+
+    ran: list[str] = []  # noqa: RUF012 - of the class on purpose
+
+    def __getattr__(self, name: str) -> Any:
+        self.ran.append(name)
+        raise AttributeError(name)
+
+    def __len__(self) -> int:
+        self.ran.append("len")
+        return 10
+
+    def __getitem__(self, index: int) -> int:
+        self.ran.append("getitem")
+        return index
+
+    def __eq__(self, other: object) -> bool:
+        self.ran.append("eq")
+        return True
+
+    def __hash__(self) -> int:
+        self.ran.append("hash")
+        return 0
+
+    def __bool__(self) -> bool:
+        self.ran.append("bool")
+        raise RuntimeError
+
+    def __dir__(self) -> list[str]:
+        self.ran.append("dir")
+        return []
+
+    @property  # type: ignore[misc] # lies on purpose
+    def __class__(self) -> Any:
+        self.ran.append("class")
+        return dict
+
+    @property
+    def computed(self) -> int:
+        self.ran.append("computed")
+        return 3
+
+    def __repr__(self) -> str:
+        return "hostile"
+
+
+class WrongDictionary:
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override] # lies on purpose
+        Hostile.ran.append("dict")
+        return {}
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Endless:
+    def __repr__(self) -> str:
+        while True:
+            time.sleep(0.001)
+
+
+def test_listing_runs_no_code_of_the_program_but_repr() -> None:
+    value = [Hostile(), WrongDictionary()]
+    Hostile.ran.clear()
+    sights = Sights(frame_with(value))
+    found = sights.parts(sights.parts()["value"])
+    parts = sights.parts(found["0"])
+    assert Hostile.ran == []
+    assert (found["0"].text, found["0"].type) == ("hostile", "Hostile")
+    assert parts["computed"].is_lazy
+    assert sights.parts(parts["computed"])["computed"].text == "3"
+    assert Hostile.ran == ["computed"]
+
+
+def test_a_repr_that_raises_or_never_ends_takes_no_other_variable_with_it() -> None:
+    def stopped() -> Any:
+        before, raises, endless, also, after = 1, Unprintable(), Endless(), [Endless()], [2]
+        return before and raises and endless and also and after and sys._getframe()
+
+    told = Sights(stopped(), 0.4, keeps_time=True).parts()
+    assert (told["before"].text, told["after"].text) == ("1", "[2]")
+    assert told["raises"].text == "<Unprintable: repr raised RuntimeError: no text>"
+    assert told["endless"].text.startswith("<interrupted after 0.")
+    assert told["also"].text.startswith("<interrupted after 0.")
+
+
+def test_recursive_and_huge_values_are_told_in_a_moment() -> None:
+    recursive: list[Any] = [1]
+    recursive.append(recursive)
+    sights = Sights(frame_with(recursive))
+    inner = sights.parts(sights.parts()["value"])["1"]
+    assert inner.text == "[1, [1, ...]]" or inner.text == sights.value("value[1]").text
+    for _ in range(20):
+        inner = sights.parts(inner)["1"]
+    assert inner.expression.count("[1]") == 21
+    huge = [list(range(10**6)), "x" * 10**7, dict.fromkeys(range(10**5)), [[["["] * 50] * 50] * 200]
+    sights = Sights(frame_with(huge))
+    assert all(len(part.text) <= 2000 for part in sights.parts(sights.parts()["value"]).values())
+
+
+def test_what_is_assigned_is_assigned_as_the_program_would() -> None:
+    value = {"list": [1, 2], "config": Config(1, []), "slotted": Slotted(), "tuple": (1, 2), "namespace": Point(1, 2)}
+    sights = Sights(frame_with(value))
+    top = sights.parts(sights.parts()["value"])
+    assert sights.assign("1", "len('abc')", top["'list'"]).text == "3"
+    assert sights.assign("width", "41 + 1", top["'config'"]).text == "42"
+    assert sights.assign("left", "'new'", top["'slotted'"]).text == "'new'"
+    assert sights.assign("shared", "'own'", top["'slotted'"]).text == "'own'"
+    assert sights.assign("'tuple'", "None", sights.parts()["value"]).text == "None"
+    assert value["list"] == [1, 3]
+    assert value["config"] == Config(42, [])
+    assert vars(value["slotted"])["shared"] == "own"
+    assert Slotted.shared == "shared"
+    with pytest.raises(Refused, match="`x` can't be assigned: its owner can't be changed"):
+        sights.assign("x", "3", top["'namespace'"])
+    with pytest.raises(Refused, match=r"`computed` can't be assigned: AttributeError: "):
+        sights.assign("computed", "3", top["'slotted'"])
+    with pytest.raises(Refused, match="there is no `9` to assign to"):
+        sights.assign("9", "3", top["'list'"])
+    with pytest.raises(Refused, match="NameError: name 'absent' is not defined"):
+        sights.assign("1", "absent", top["'list'"])
+
+
+def test_no_handle_is_known_and_no_value_kept_once_the_thread_goes_on() -> None:
+    ended_in: list[int] = []
+    sights = Sights(frame_with(None))
+    made = sights.value("[Slotted()]")
+    weakref.finalize(sights.inspector.handles.find(made.handle)[0][0], lambda: ended_in.append(threading.get_ident()))
+    assert sights.parts(made)["0"].handle
+    assert ended_in == []
+    sights.inspector.forget()
+    gc.collect()
+    assert ended_in == [threading.get_ident()]
+    with pytest.raises(NoSuchHandle, match="the rank has run on since this value was listed; list the variables again"):
+        sights.parts(made)
+    again = sights.value("[1]")
+    assert again.handle > made.handle
+
+
+def test_the_oldest_values_go_first() -> None:
+    value = [[n] for n in range(100)]
+    sights = Sights(frame_with(value))
+    sights.inspector.handles._most = 50
+    listed = sights.parts(sights.parts()["value"])
+    with pytest.raises(NoSuchHandle, match="more than 50 values have been listed at this stop"):
+        sights.parts(listed["0"])
+    assert sights.parts(listed["99"])["0"].text == "99"
+
+
+def test_globals_come_with_pythons_own_last_and_shadowed_ones_without_an_expression() -> None:
+    def stopped() -> Any:
+        Point = 3  # noqa: N806 - shadows the class
+        return sys._getframe() if Point else None
+
+    sights = Sights(stopped())
+    names = [one.name for one in sights.look(sight=Sight.PARTS, scope=Scope.GLOBALS).variables]
+    first_own = next(index for index, name in enumerate(names) if name.startswith("__"))
+    assert all(name.startswith("__") for name in names[first_own:])
+    told = sights.parts(scope=Scope.GLOBALS)
+    assert (told["Point"].expression, told["Colour"].expression) == ("", "Colour")

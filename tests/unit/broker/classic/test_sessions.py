@@ -1,0 +1,350 @@
+"""The classic port over real sockets: stock debuggers, the terminals on them, and strangers that call."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.classic import sessions
+from dbg_broker.classic.callers import MAX_CALLERS, MIN_DRAWN
+from dbg_broker.classic.sessions import StockSessions, short_name
+from dbg_broker.home.bearer import Role
+from dbg_broker.net.tcp import listen
+from dbg_wire.codec import Input, Output
+from dbg_wire.messages import (
+    Action,
+    Answers,
+    Applied,
+    Change,
+    Detach,
+    Dial,
+    Dialled,
+    Gone,
+    Kind,
+    Mode,
+    Question,
+    Refusal,
+    RefusalCode,
+    Report,
+    Seat,
+    Subscribe,
+)
+from dbg_wire.messages.declared import AnyInquiry
+from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.breakpoints import BreakpointsWish
+from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.ranks import RankInfo, RankState
+from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, running_broker
+
+SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H\x1b[1;1HPuDB here\x1b[K"
+HOST = short_name(socket.gethostname())
+PROMPT = b"> /x/train.py(4)f()\r\n-> y = 2\r\n(Pdb) "
+
+
+class Stock:
+    """The program's end of a classic connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def write(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    async def read(self, size: int) -> bytes:
+        return await asyncio.wait_for(self.reader.readexactly(size), SECONDS)
+
+    async def rest(self) -> bytes:
+        """Return the bytes that come until the broker closes the connection."""
+        try:
+            return await asyncio.wait_for(self.reader.read(-1), SECONDS)
+        except ConnectionResetError:
+            return b""
+
+    async def close(self) -> None:
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except OSError:
+            return
+
+
+class ClassicBroker:
+    """A broker with a classic port, and the stock debuggers that called it."""
+
+    def __init__(self, broker: Broker, classic: StockSessions, port: int) -> None:
+        self.broker = broker
+        self.classic = classic
+        self.port = port
+        self.stock: list[Stock] = []
+
+    async def call(self, first: bytes = b"") -> Stock:
+        stock = Stock(*await asyncio.open_connection("127.0.0.1", self.port))
+        self.stock.append(stock)
+        stock.write(first)
+        return stock
+
+    async def listed(self, terminal: Peer, address: str, state: RankState = RankState.STOPPED) -> RankInfo:
+        """Wait until a session is listed in a state, and return its entry."""
+
+        def fits(change: Change) -> bool:
+            return (change.rank.address, change.rank.state) == (address, state)
+
+        return (await terminal.expect(Change, fits)).rank
+
+
+@pytest.fixture
+async def port(tmp_path: Path) -> AsyncIterator[ClassicBroker]:
+    """Run a broker with a classic port."""
+    async with running_broker(tmp_path) as broker:
+        classic = StockSessions(broker.hub, asyncio.get_running_loop())
+        listener = listen("127.0.0.1", 0)
+        await classic.listen(listener)
+        called = ClassicBroker(broker, classic, listener.getsockname()[1])
+        yield called
+        await classic.stop()
+        await asyncio.gather(*(stock.close() for stock in called.stock))
+
+
+async def watching(port: ClassicBroker) -> Peer:
+    terminal = await port.broker.terminal("list@login1")
+    await terminal.say(Subscribe())
+    return terminal
+
+
+async def test_a_stock_debugger_is_listed_like_a_rank(port: ClassicBroker) -> None:
+    terminal = await watching(port)
+    first = await port.call(SCREEN)
+    rank = await port.listed(terminal, f"{HOST}:?1")
+    assert (rank.job, rank.pid, rank.reason, rank.engine, rank.where) == ("classic", 0, "breakpoint", "pudb", None)
+    await port.call(SCREEN)
+    await port.listed(terminal, f"{HOST}:?2")
+    await first.close()
+    gone = await port.listed(terminal, f"{HOST}:?1", RankState.EXITED)
+    assert gone.exit is None
+    await port.call(SCREEN)
+    again = await port.listed(terminal, f"{HOST}:?1")
+    assert again.key != rank.key
+
+
+async def test_terminals_come_and_go_and_the_debugger_never_notices(port: ClassicBroker) -> None:
+    terminal = await watching(port)
+    stock = await port.call(SCREEN)
+    rank = await port.listed(terminal, f"{HOST}:?1")
+    for generation in (1, 2):
+        driver = await port.broker.seated(rank.key)
+        output = await driver.expect_data()
+        assert isinstance(output, Output)
+        assert b"PuDB here" in output.data
+        await driver.send(Input(session=1, stop=0, generation=generation, offset=0, data=b"n"))
+        assert await stock.read(1) == b"n"
+        assert await driver.expect(Applied) == Applied(generation=generation, offset=1)
+        watcher = await port.broker.seated(rank.key, "you@login1", Mode.WATCH)
+        output = await watcher.expect_data()
+        assert isinstance(output, Output)
+        assert b"PuDB here" in output.data
+        await driver.cut()
+        await watcher.say(Detach())
+    assert port.broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
+
+
+async def test_questions_are_answered_with_what_to_do_instead(port: ClassicBroker) -> None:
+    terminal = await watching(port)
+    await port.call(SCREEN)
+    rank = await port.listed(terminal, f"{HOST}:?1")
+    for number, action in enumerate((Action.CONTINUE, Action.SCREEN, Action.KILL)):
+        await terminal.say(Question(request=number, keys=(rank.key,), action=action, seconds=5.0))
+        (answer,) = (await terminal.expect(Answers)).answers
+        assert (answer.kind, "attach" in answer.text) == (Kind.ERROR, True)
+
+
+@pytest.mark.parametrize(
+    ("action", "inquiry", "text"),
+    [
+        (Action.INSPECT, Inspection(sight=Sight.PARTS), "a stock debugger has no `inspect`"),
+        (Action.BREAKPOINTS, BreakpointsWish(), "a stock debugger has no `breakpoints`"),
+        (Action.EXEC, CommandLine(arguments=(b"true",)), "a stock debugger has no agent that could do that"),
+        (Action.NATIVE, None, "a stock debugger has no agent that could do that"),
+    ],
+)
+async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
+    port: ClassicBroker, action: Action, inquiry: AnyInquiry | None, text: str
+) -> None:
+    terminal = await watching(port)
+    await port.call(SCREEN)
+    rank = await port.listed(terminal, f"{HOST}:?1")
+    await terminal.say(Question(request=1, keys=(rank.key,), action=action, seconds=5.0, inquiry=inquiry))
+    (answer,) = (await terminal.expect(Answers)).answers
+    assert (answer.kind, answer.text) == (Kind.ERROR, text)
+
+
+async def test_a_few_ended_sessions_stay_listed(port: ClassicBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "MAX_ENDED", 2)
+    terminal = await watching(port)
+    keys: list[str] = []
+    for _ in range(3):
+        stock = await port.call(SCREEN)
+        keys.append((await port.listed(terminal, f"{HOST}:?1")).key)
+        await stock.close()
+        await port.listed(terminal, f"{HOST}:?1", RankState.EXITED)
+    assert (await terminal.expect(Gone)).key == keys[0]
+    assert port.broker.hub.ranks.registry.keys() == tuple(keys[1:])
+
+
+async def test_a_program_that_goes_on_is_running(port: ClassicBroker) -> None:
+    terminal = await watching(port)
+    stock = await port.call(SCREEN)
+    rank = await port.listed(terminal, f"{HOST}:?1")
+    driver = await port.broker.seated(rank.key)
+    stock.write(b"\x1b[?1049l\x1b[?25hepoch 1\n")
+    await driver.expect(Report, lambda report: report.report.stepping)
+    await port.listed(terminal, f"{HOST}:?1", RankState.RUNNING)
+
+
+# ---------------------------------------------------------------------------------------------------------- strangers
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        (b"GET /agent HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 400 "),
+        (b"\xff\xfb\x18\xff\xfb\x1f\xff\xfd\x03", b"dbg-broker: this port"),
+        (bytes(range(256)) * 100, b"dbg-broker: this port"),
+        (b"\x16\x03\x01\x02\x00", b"\x15\x03"),
+    ],
+    ids=["http", "telnet", "junk", "tls"],
+)
+async def test_whoever_is_no_debugger_is_refused_and_never_listed(
+    port: ClassicBroker, said: bytes, answer: bytes
+) -> None:
+    stranger = await port.call(said)
+    told = await stranger.rest()
+    # If the peer has written more than the broker read, the kernel resets the connection and may drop the refusal.
+    assert told.startswith(answer) or len(said) > 10_000
+    assert port.broker.hub.ranks.registry.keys() == ()
+
+
+async def test_a_tls_client_fails_at_once(port: ClassicBroker) -> None:
+    context = ssl.create_default_context()
+    with pytest.raises(ssl.SSLError):
+        await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port.port, ssl=context), SECONDS)
+
+
+async def test_text_without_a_screen_waits_and_is_not_listed(port: ClassicBroker) -> None:
+    terminal = await watching(port)
+    stock = await port.call(b"hello\n" * 100)
+    other = await port.call(SCREEN)
+    await port.listed(terminal, f"{HOST}:?1")
+    stock.write(SCREEN)
+    await port.listed(terminal, f"{HOST}:?2")
+    assert other is not stock
+
+
+async def test_a_thousand_connections_push_out_no_session(port: ClassicBroker) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    try:
+        terminal = await watching(port)
+        await port.call(SCREEN + b"\x1b[2;1H" + b"x" * MIN_DRAWN)
+        rank = await port.listed(terminal, f"{HOST}:?1")
+        silent = [await port.call() for _ in range(1000)]
+        pushed_out = await silent[0].rest()
+        assert f"holds {MAX_CALLERS}".encode() in pushed_out
+        await silent[1000 - MAX_CALLERS].rest()
+        driver = await port.broker.seated(rank.key)
+        await driver.expect_data()
+        await port.call(SCREEN)
+        await port.listed(terminal, f"{HOST}:?2")
+        assert len(port.classic) <= MAX_CALLERS
+        await asyncio.gather(*(stock.close() for stock in silent))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) -> None:
+    terminal = await watching(port)
+    flood = await port.call(SCREEN)
+    await port.listed(terminal, f"{HOST}:?1")
+    flood.write(b"\x1b[1;1Hxxxxxxxxxxxxxxxxxxxxxxx" * 500_000)
+    await port.call(SCREEN)
+    await port.listed(terminal, f"{HOST}:?2")
+
+
+# ------------------------------------------------------------------------------------------------------------ dialling
+
+
+async def serve_once(first: bytes) -> tuple[asyncio.Server, int, asyncio.Queue[Stock]]:
+    """Run a stock debugger that listens and writes ``first`` to each connection."""
+    came: asyncio.Queue[Stock] = asyncio.Queue()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(first)
+        came.put_nowait(Stock(reader, writer))
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1], came
+
+
+async def test_a_listening_pdb_is_dialled_once_for_whoever_asks(port: ClassicBroker) -> None:
+    server, number, came = await serve_once(PROMPT)
+    terminal = await watching(port)
+    await terminal.say(Dial(host="127.0.0.1", port=number))
+    key = (await terminal.expect(Dialled)).key
+    pdb = await came.get()
+    other = await port.broker.terminal("you@login1")
+    await other.say(Dial(host="localhost", port=number))
+    assert (await other.expect(Dialled)).key == key
+    assert came.empty()
+    await other.say(attach(key))
+    seat = await other.expect(Seat)
+    assert seat.rank.address == f"{HOST}:?1"
+    assert seat.rank.where is not None
+    assert seat.report.prompt is not None
+    assert seat.report.prompt.text == "(Pdb) "
+    await pdb.close()
+    await port.listed(terminal, f"{HOST}:?1", RankState.EXITED)
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "gpu013", ""])
+async def test_only_the_loopback_is_dialled(port: ClassicBroker, host: str) -> None:
+    terminal = await watching(port)
+    await terminal.say(Dial(host=host, port=4444))
+    refusal = await terminal.expect(Refusal)
+    assert (refusal.code, "loopback" in refusal.text) == (RefusalCode.CANT_DIAL, True)
+
+
+async def test_nobody_there_is_said_in_one_sentence(port: ClassicBroker) -> None:
+    terminal = await watching(port)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        await terminal.say(Dial(host="127.0.0.1", port=unused.getsockname()[1]))
+        refusal = await terminal.expect(Refusal)
+    assert refusal.code == RefusalCode.CANT_DIAL
+    assert "remote_pdb" in refusal.text
+    await terminal.say(Dial(host="127.0.0.1", port=0))
+    assert "no port" in (await terminal.expect(Refusal)).text
+
+
+async def test_what_answers_and_is_no_pdb_is_not_listed(port: ClassicBroker) -> None:
+    server, number, came = await serve_once(b"\0\0\xff\xfejunk")
+    terminal = await watching(port)
+    await terminal.say(Dial(host="127.0.0.1", port=number))
+    assert "no pdb" in (await terminal.expect(Refusal)).text
+    assert port.broker.hub.ranks.registry.keys() == ()
+    await (await came.get()).close()
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_watcher_may_not_dial(port: ClassicBroker) -> None:
+    terminal = await port.broker.terminal("you@login1", Role.WATCHER)
+    await terminal.say(Dial(host="127.0.0.1", port=4444))
+    assert (await terminal.expect(Refusal)).code == RefusalCode.ROLE

@@ -1,0 +1,54 @@
+"""Fixtures of the broker's tests."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.broker.peers import Broker, running_broker
+from tests.unit.broker.processes import Serve, Serving
+
+
+@pytest.fixture(params=["plain", "tls"])
+async def any_broker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Broker]:
+    """Run a broker, once without TLS and once with it."""
+    async with running_broker(tmp_path, tls=request.param == "tls") as running:
+        yield running
+
+
+@pytest.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    """Run a broker without TLS."""
+    async with running_broker(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Return a path for a home; the directory does not exist yet."""
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def made_home(home: Path) -> Path:
+    """Return a home whose directory exists."""
+    home.mkdir(mode=0o700)
+    return home
+
+
+@pytest.fixture
+def serve(home: Path) -> Iterator[Serve]:
+    """Start brokers that end with the test."""
+    started: list[Serving] = []
+
+    def start(*arguments: str, at: Path = home) -> Serving:
+        started.append(Serving(at, arguments or ("--listen", "127.0.0.1:0")))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        if serving.exit_status is None:
+            serving.end(signal.SIGKILL)

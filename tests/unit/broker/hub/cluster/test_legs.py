@@ -1,0 +1,427 @@
+"""Terminals at ranks of other brokers: three brokers in this process, real sockets, buses in memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub.cluster.messages import LogText, decode
+from dbg_broker.net.outbox import OUTBOX_BYTES
+from dbg_broker.net.websocket import CloseCode, pack_text
+from dbg_wire import limits
+from dbg_wire.codec import Input, Output
+from dbg_wire.messages import (
+    Action,
+    Answer,
+    Answers,
+    Applied,
+    Ask,
+    Audience,
+    Change,
+    Detach,
+    Discarded,
+    Goodbye,
+    Interrupt,
+    Kind,
+    Logged,
+    Mode,
+    Notice,
+    Progress,
+    Question,
+    Refusal,
+    RefusalCode,
+    Repaint,
+    Replay,
+    Replied,
+    Reply,
+    Report,
+    Resize,
+    Seat,
+    Snapshot,
+    Subscribe,
+    Take,
+)
+from dbg_wire.records.ranks import RankState
+from tests.unit.broker.hub.cluster.several import Several, key
+from tests.unit.broker.peers import RUNNING, STOPPED, Peer, attach
+
+
+def keys_for(generation: int, data: bytes = b"n", offset: int = 0) -> Input:
+    return Input(session=1, stop=1, generation=generation, offset=offset, data=data)
+
+
+async def seated(several: Several, at: int = 1, number: int = 0, **options: object) -> tuple[Peer, Peer, Seat]:
+    """Return a rank of the first broker, and a terminal of another one that sits there."""
+    rank = await several.brokers[0].rank(number)
+    await several.listed(number)
+    terminal = await several.brokers[at].terminal()
+    await terminal.say(attach(key(number)))
+    seat = await terminal.expect(Seat)
+    return rank, terminal, seat
+
+
+async def test_a_rank_is_listed_by_all_brokers_and_so_is_its_end(several: Several) -> None:
+    rank = await several.brokers[0].rank(0)
+    terminal = await several.brokers[2].terminal()
+    await terminal.say(Subscribe())
+    while not (page := await terminal.expect(Snapshot)).last:
+        pass
+    if not page.ranks:
+        listed = (await terminal.expect(Change)).rank
+    else:
+        (listed,) = page.ranks
+    assert (listed.key, listed.state, listed.address) == (key(0), RankState.STOPPED, "gpu013:0")
+    await rank.say(Report(report=RUNNING))
+    assert (await terminal.expect(Change)).rank.state is RankState.RUNNING
+    await rank.cut()
+    assert (await terminal.expect(Change, lambda change: change.rank.state is not RankState.RUNNING)).rank.state is (
+        RankState.LOST
+    )
+
+
+async def test_a_terminal_types_at_a_rank_of_another_broker(several: Several) -> None:
+    rank, terminal, seat = await seated(several)
+    assert seat.generation == 1
+    assert seat.rank.key == key(0)
+    audience = await rank.expect(Audience, lambda one: one.driven)
+    assert (audience.viewers, audience.rows, audience.columns, audience.generation) == (1, 40, 120, 1)
+    await terminal.send(keys_for(1))
+    assert await rank.expect_data() == keys_for(1)
+    await rank.send(Output(session=1, offset=0, data=b"drawn"))
+    assert await terminal.expect_data() == Output(session=1, offset=0, data=b"drawn")
+    await rank.say(Applied(generation=1, offset=1))
+    assert (await terminal.expect(Applied)).offset == 1
+    await terminal.say(Resize(rows=50, columns=100))
+    assert (await rank.expect(Audience)).rows == 50
+    await rank.say(Report(report=RUNNING))
+    assert (await terminal.expect(Report)).report.state is RankState.RUNNING
+
+
+async def test_a_seat_is_listed_by_all_brokers(several: Several) -> None:
+    _, _, _ = await seated(several, at=1)
+    hub = several.brokers[2].hub
+
+    def driver() -> str | None:
+        rank = hub.ranks.registry.find(key(0))
+        return None if rank is None else hub.terminals.listing.info(rank).driver
+
+    await several.until(lambda: driver() == "me@login1")
+
+
+async def test_the_keyboard_goes_from_a_terminal_of_one_broker_to_one_of_another(several: Several) -> None:
+    rank, first, _ = await seated(several, at=1)
+    second = await several.brokers[2].terminal("you@login2")
+    await second.say(attach(key(0)))
+    looks = await second.expect(Seat)
+    assert (looks.generation, looks.driver) == (None, "me@login1")
+    await second.say(Take())
+    assert (await second.expect(Seat)).generation == 2
+    lost = await first.expect(Seat)
+    assert (lost.generation, lost.driver) == (None, "you@login2")
+    await first.send(keys_for(1))
+    assert (await first.expect(Refusal)).code == RefusalCode.NOT_DRIVING
+    await second.send(keys_for(1))
+    assert (await second.expect(Discarded)).count == 1
+    await second.send(keys_for(2))
+    assert await rank.expect_data() == keys_for(2)
+
+
+async def test_lines_go_to_pdb_of_another_broker_and_its_log_comes_back(several: Several) -> None:
+    rank, terminal, _ = await seated(several)
+    await terminal.say(Reply(prompt=3, generation=1, text="p loss"))
+    assert (await rank.expect(Reply)).text == "p loss"
+    await rank.say(Replied(prompt=3, taken=True))
+    assert (await terminal.expect(Replied)).taken
+    await terminal.say(Replay(session=1, offset=10))
+    assert (await rank.expect(Replay)).offset == 10
+    await terminal.say(Interrupt(generation=1))
+    await rank.expect(Interrupt)
+
+
+async def test_a_terminal_goes_from_an_own_rank_to_one_of_another_broker_and_back(several: Several) -> None:
+    there, here = await several.brokers[0].rank(0), await several.brokers[1].rank(1)
+    await several.listed(0)
+    terminal = await several.brokers[1].seated(key(1))
+    await here.expect(Audience, lambda one: one.viewers == 1)
+    await terminal.say(attach(key(0)))
+    assert (await terminal.expect(Seat)).rank.key == key(0)
+    await here.expect(Audience, lambda one: one.viewers == 0)
+    await there.expect(Audience, lambda one: one.viewers == 1)
+    await terminal.say(attach(key(1)))
+    assert (await terminal.expect(Seat)).rank.key == key(1)
+    await there.expect(Audience, lambda one: one.viewers == 0)
+    await terminal.send(keys_for(2))
+    assert await here.expect_data() == keys_for(2)
+    await terminal.say(Detach())
+    await here.expect(Audience, lambda one: one.viewers == 0)
+
+
+async def test_a_seat_that_was_given_up_before_it_came_is_left(several: Several) -> None:
+    there, here = await several.brokers[0].rank(0), await several.brokers[1].rank(1)
+    await several.listed(0)
+    terminal = await several.brokers[1].terminal()
+    await terminal.say(attach(key(0)))
+    await terminal.say(attach(key(1)))
+    assert (await terminal.expect(Seat)).rank.key == key(1)
+    await there.expect(Audience, lambda one: one.viewers == 0)
+    await here.expect(Audience, lambda one: one.viewers == 1)
+    await terminal.send(keys_for(1))
+    assert await here.expect_data() == keys_for(1)
+
+
+async def test_a_watcher_of_another_broker_stays_one(several: Several) -> None:
+    rank = await several.brokers[0].rank(0)
+    await several.listed(0)
+    watcher = await several.brokers[1].terminal("eye@login1", Role.WATCHER)
+    await watcher.say(attach(key(0)))
+    assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
+    await watcher.say(attach(key(0), Mode.WATCH))
+    assert (await watcher.expect(Seat)).generation is None
+    await rank.expect(Audience, lambda one: one.viewers == 1 and not one.driven)
+    await watcher.say(Take())
+    assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
+
+
+async def test_a_terminal_that_ends_frees_its_seat_at_another_broker(several: Several) -> None:
+    rank, terminal, _ = await seated(several)
+    await rank.expect(Audience, lambda one: one.viewers == 1)
+    await terminal.cut()
+    await rank.expect(Audience, lambda one: one.viewers == 0)
+    await several.until(lambda: not several.clusters[0].hosted and not several.clusters[1].legs)
+    assert several.brokers[0].hub.terminals.connected == 0
+
+
+async def test_a_slow_terminal_of_another_broker_is_sent_the_whole_screen_later(several: Several) -> None:
+    rank, slow, _ = await seated(several)
+    other = await several.brokers[2].terminal("you@login2")
+    await other.say(attach(key(0), Mode.WATCH))
+    await other.expect(Seat)
+    slow.websocket.transport.pause_reading()
+    chunk = b"x" * (32 * limits.KIB)
+    hosted = several.brokers[0].hub
+    for number in range(200):
+        piece = Output(session=1, offset=number * len(chunk), data=chunk)
+        await rank.send(piece)
+        assert await other.expect_data() == piece
+    assert hosted.connections.meters.dropped_frames > 0
+    slow.websocket.transport.resume_reading()
+    await rank.expect(Repaint)
+    last = Output(session=1, offset=200 * len(chunk), data=b"the whole screen")
+    await rank.send(last)
+    while await slow.expect_data() != last:
+        pass
+
+
+async def test_a_rank_that_ends_is_told_to_a_terminal_of_another_broker(several: Several) -> None:
+    rank, terminal, _ = await seated(several)
+    await rank.cut()
+    assert (await terminal.expect(Change, lambda one: one.rank.state is RankState.LOST)).rank.key == key(0)
+    again = await several.brokers[0].rank(0)
+    assert (await terminal.expect(Seat)).generation == 1
+    await terminal.send(keys_for(1))
+    assert await again.expect_data() == keys_for(1)
+
+
+async def test_a_rank_that_comes_to_another_broker_has_its_terminals_come_anew(several: Several) -> None:
+    rank, terminal, _ = await seated(several, at=1)
+    await rank.cut()
+    await several.listed(0, RankState.LOST)
+    again = await several.brokers[2].rank(0, report=STOPPED.replace(generation=1))
+    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
+    await several.until(lambda: several.clusters[1].legs._ways == {})
+    second = await several.brokers[1].terminal()
+    await second.say(attach(key(0), resume=1))
+    assert (await second.expect(Seat)).generation == 1
+    await second.send(keys_for(1))
+    assert await again.expect_data() == keys_for(1)
+
+
+async def test_a_rank_that_comes_here_has_its_terminals_come_anew(several: Several) -> None:
+    rank, terminal, _ = await seated(several, at=1)
+    await rank.cut()
+    await several.listed(0, RankState.LOST)
+    await several.brokers[1].rank(0)
+    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
+
+
+async def test_a_terminal_at_an_orphan_comes_anew_when_the_rank_is_at_another_broker(several: Several) -> None:
+    _, terminal, _ = await seated(several, at=1)
+    several.kill(0)
+    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
+    orphan = several.brokers[1].hub.ranks.registry.find(key(0))
+    assert orphan is not None
+    assert (orphan.state, orphan.is_orphan, orphan.end.detail) == (RankState.LOST, True, "its broker is gone")
+    waiting = await several.brokers[1].seated(key(0))
+    again = await several.brokers[2].rank(0)
+    assert (await waiting.closed())[0] == CloseCode.SHUTDOWN
+    assert (await several.brokers[1].seated(key(0))).websocket
+    assert (await again.expect(Audience, lambda one: one.viewers == 1)).driven
+
+
+async def test_a_gap_between_brokers_has_terminals_come_anew_and_the_list_be_right(several: Several) -> None:
+    rank, terminal, _ = await seated(several, at=1)
+    bus = several.nats.buses["one"]
+    bus.loses = True
+    await rank.say(Report(report=RUNNING))
+    await several.until(lambda: bool(bus._gaps))
+    bus.loses = False
+    await rank.say(Report(report=STOPPED.replace(queued=1)))
+    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
+    await several.listed(0, RankState.STOPPED)
+    assert (await several.brokers[1].seated(key(0))).websocket
+
+
+async def test_while_nats_is_gone_ranks_of_others_are_unresponsive_and_own_ones_go_on(several: Several) -> None:
+    _, away, _ = await seated(several, at=1)
+    own = await several.brokers[1].rank(1)
+    here = await several.brokers[1].seated(key(1), "you@login1")
+    several.nats.go()
+    known = several.brokers[1].hub.ranks.registry.find(key(0))
+    assert known is not None
+    assert known.state is RankState.UNRESPONSIVE
+    await here.send(keys_for(1))
+    assert await own.expect_data() == keys_for(1)
+    await here.say(attach(key(0)))
+    assert "NATS has not answered" in (await here.expect(Refusal)).text
+    await here.say(Question(request=7, keys=(key(0),), action=Action.WHERE, seconds=5.0))
+    (answer,) = (await here.expect(Answers)).answers
+    assert (answer.kind, "NATS has not answered" in answer.text) == (Kind.LOST, True)
+    several.nats.come()
+    assert (await away.closed())[0] == CloseCode.SHUTDOWN
+    await several.listed(0, RankState.STOPPED)
+
+
+async def test_one_question_goes_to_the_ranks_of_three_brokers(several: Several) -> None:
+    ranks = [await several.brokers[number].rank(number) for number in range(3)]
+    for number in range(3):
+        await several.listed(number)
+    terminal = await several.brokers[1].terminal()
+    keys = tuple(key(number) for number in range(3))
+    await terminal.say(Question(request=7, keys=(*keys, "none/x"), action=Action.EVAL, seconds=30.0, text="loss"))
+    for number, rank in enumerate(ranks):
+        ask = await rank.expect(Ask)
+        assert (ask.text, ask.action) == ("loss", Action.EVAL)
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text=f"0.{number}"))
+    answers = (await terminal.expect(Answers)).answers
+    assert [(one.key, one.text) for one in answers[:3]] == [(key(number), f"0.{number}") for number in range(3)]
+    assert answers[3].kind is Kind.LOST
+
+
+async def test_a_question_to_a_silent_rank_of_another_broker_ends_as_to_an_own_one(several: Several) -> None:
+    await several.brokers[0].rank(0)
+    await several.brokers[1].rank(1)
+    await several.listed(0)
+    terminal = await several.brokers[1].terminal()
+    await terminal.say(Question(request=7, keys=(key(0), key(1)), action=Action.EVAL, seconds=1.5, text="loss"))
+    progress = await terminal.expect(Progress)
+    assert (progress.asked, progress.answered, set(progress.waiting)) == (2, 0, {key(0), key(1)})
+    answers = (await terminal.expect(Answers)).answers
+    assert [(one.kind, one.text) for one in answers] == [(Kind.SILENT, "no answer in 1.5 s")] * 2
+
+
+async def test_what_others_do_at_a_rank_is_told_to_terminals_of_all_brokers(several: Several) -> None:
+    rank, onlooker, _ = await seated(several, at=1)
+    other = await several.brokers[2].terminal("you@login2")
+    await other.say(Question(request=7, keys=(key(0),), action=Action.CONTINUE, seconds=5.0))
+    ask = await rank.expect(Ask)
+    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="goes on"))
+    assert "you@login2" in (await onlooker.expect(Notice)).text
+    await onlooker.say(Question(request=8, keys=(key(0),), action=Action.EVAL, seconds=5.0, text="x"))
+    ask = await rank.expect(Ask)
+    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="1"))
+    while not isinstance(message := await onlooker.next(), Answers):
+        assert not isinstance(message, Notice)
+
+
+async def test_texts_of_log_points_reach_the_clients_of_all_brokers(several: Several) -> None:
+    rank = await several.brokers[0].rank(0)
+    await several.listed(0)
+    listener = await several.brokers[1].terminal("ide@login1")
+    await listener.say(Subscribe(logs=True))
+    await several.until(lambda: several.clusters[0].members.listening() == ["two"])
+    await rank.say(Notice(text="loss=0.5", is_log=True))
+    logged = await listener.expect(Logged)
+    assert (logged.key, logged.text, logged.left_out) == (key(0), "loss=0.5", 0)
+    await listener.say(attach(key(0)))
+    await listener.expect(Seat)
+    await rank.say(Notice(text="once", is_log=True))
+    await rank.say(Report(report=RUNNING))
+    texts = []
+    while not isinstance(message := await listener.next(), Report):
+        texts += [message.text] if isinstance(message, (Notice, Logged)) else []
+    assert texts == ["once"]
+
+
+async def test_texts_of_log_points_are_asked_for_as_long_as_somebody_wants_them(several: Several) -> None:
+    rank = await several.brokers[0].rank(0)
+    members, sent = several.clusters[0].members, several.nats.buses["one"].sent
+    listener = await several.brokers[1].terminal("ide@login1")
+    for is_asked in (True, False, True):
+        await listener.say(Subscribe(logs=is_asked))
+        await several.until(lambda is_asked=is_asked: members.listening() == ["two"] * is_asked)  # type: ignore[misc]
+    await listener.cut()
+    await several.until(lambda: members.listening() == [])
+    await rank.say(Notice(text="to nobody", is_log=True))
+    await rank.say(Goodbye(exit=0))
+    await several.listed(0, RankState.EXITED)
+    assert not [payload for _, payload in sent if isinstance(decode(payload), LogText)]
+
+
+async def test_a_rank_that_comes_elsewhere_before_its_broker_counts_as_gone_has_its_terminals_come_anew(
+    several: Several,
+) -> None:
+    _, terminal, _ = await seated(several, at=1)
+    several.nats.buses["one"].leave()
+    await several.brokers[2].rank(0)
+    assert (await terminal.closed()) == (CloseCode.SHUTDOWN, "its rank is at another broker now")
+
+
+async def test_a_terminal_goes_from_the_rank_of_one_broker_to_that_of_another(several: Several) -> None:
+    first, last = await several.brokers[0].rank(0), await several.brokers[2].rank(2)
+    await several.listed(0)
+    await several.listed(2)
+    terminal = await several.brokers[1].seated(key(0))
+    await first.expect(Audience, lambda one: one.viewers == 1)
+    await terminal.say(attach(key(2)))
+    assert (await terminal.expect(Seat)).rank.key == key(2)
+    await first.expect(Audience, lambda one: one.viewers == 0)
+    await terminal.send(keys_for(1))
+    assert await last.expect_data() == keys_for(1)
+    await terminal.say(attach(key(0)))
+    await terminal.say(attach(key(2)))
+    await first.expect(Audience, lambda one: one.viewers == 1)
+    await first.expect(Audience, lambda one: one.viewers == 0)
+
+
+async def test_a_terminal_that_is_refused_a_seat_elsewhere_keeps_its_own(several: Several) -> None:
+    here = await several.brokers[1].rank(1)
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    terminal = await several.brokers[1].seated(key(1))
+    hub = several.brokers[0].hub
+    gone = hub.ranks.registry.find(key(0))
+    assert gone is not None
+    # The other broker knows already what this one will hear in a moment.
+    gone.state = RankState.EXITED
+    await terminal.say(attach(key(0)))
+    assert (await terminal.expect(Refusal)).code == RefusalCode.GONE
+    await terminal.send(keys_for(1))
+    assert await here.expect_data() == keys_for(1)
+
+
+async def test_output_that_the_terminals_own_broker_drops_is_drawn_anew(several: Several) -> None:
+    rank, slow, _ = await seated(several)
+    (link,) = several.brokers[1].hub.terminals.links.values()
+    slow.websocket.transport.pause_reading()
+    # Its own broker tells it so much else that there is no room for a screen.
+    frame = pack_text(b"x" * limits.MAX_TEXT)
+    connection = several.brokers[1].hub.connections.open[link.number]
+    while connection.is_ready or connection.waiting_bytes + 2 * len(frame) < OUTBOX_BYTES:
+        connection.send_control(frame)
+        await asyncio.sleep(0)
+    meters = several.brokers[1].hub.connections.meters
+    await rank.send(Output(session=1, offset=0, data=b"x" * 60_000))
+    await several.until(lambda: meters.dropped_frames == 1)
+    several.brokers[0].hub.connections.meters.repaints = 0
+    slow.websocket.transport.resume_reading()
+    await several.until(lambda: several.brokers[0].hub.connections.meters.repaints == 1)

@@ -1,0 +1,331 @@
+"""Questions to many ranks, over real sockets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub import asking, reception
+from dbg_broker.net import websocket
+from dbg_broker.net.websocket import CloseCode
+from dbg_broker.ranks import questions
+from dbg_wire import limits
+from dbg_wire.messages import (
+    Action,
+    Answer,
+    Answers,
+    Ask,
+    Change,
+    Goodbye,
+    Kind,
+    Progress,
+    Pulse,
+    Question,
+    RankAnswer,
+    Refusal,
+    RefusalCode,
+    Repaint,
+    Snapshot,
+    Subscribe,
+)
+from dbg_wire.records.inspection import ScreenSize
+from dbg_wire.records.ranks import RankState
+from tests.unit.broker.peers import RUNNING, WHERE, Broker, Peer, registration
+
+
+def key(number: int) -> str:
+    return registration(number).identity.key
+
+
+def question(*keys: str, **changes: Any) -> Question:
+    return Question(**{"request": 7, "keys": keys, "action": Action.CONTINUE, "seconds": 60.0, **changes})
+
+
+async def answers(terminal: Peer) -> dict[str, RankAnswer]:
+    found: dict[str, RankAnswer] = {}
+    while True:
+        page = await terminal.expect(Answers)
+        assert page.request == 7
+        found.update({answer.key: answer for answer in page.answers})
+        if page.last:
+            return found
+
+
+async def reply(rank: Peer, text: str = "continued") -> Ask:
+    ask = await rank.expect(Ask)
+    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text=text))
+    return ask
+
+
+async def test_all_answers_come_back_named(broker: Broker) -> None:
+    ranks = [await broker.rank(number) for number in range(3)]
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), key(1), key(2)))
+    asked = [await reply(rank, f"answer {number}") for number, rank in enumerate(ranks)]
+    assert {ask.action for ask in asked} == {Action.CONTINUE}
+    found = await answers(terminal)
+    assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
+
+
+async def test_an_answer_is_decoded_once_and_encoded_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = [await broker.rank(number) for number in range(3)]
+    terminal = await broker.terminal()
+    await terminal.say(question(*map(key, range(3))))
+    asks = [await rank.expect(Ask) for rank in ranks]
+    calls: Counter[str] = Counter()
+    for where, name in (
+        (reception, "decode"),
+        (questions, "encode"),
+        (questions, "encode_record"),
+        (websocket, "encode"),
+    ):
+        monkeypatch.setattr(where, name, counted(calls, getattr(where, name)))
+    for rank, ask in zip(ranks, asks, strict=True):
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="continued"))
+    assert len(await answers(terminal)) == 3
+    assert calls == {"decode": 3, "encode": 3}
+
+
+def counted(calls: Counter[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    def count(*arguments: Any) -> Any:
+        calls[function.__name__] += 1
+        return function(*arguments)
+
+    return count
+
+
+async def test_no_probe_follows_a_question_that_was_answered(broker: Broker) -> None:
+    rank = await broker.rank()
+    terminal = await broker.terminal()
+    for _ in range(3):
+        await terminal.say(question(key(0)))
+        await reply(rank)
+        await answers(terminal)
+    later = broker.hub.timers.clock() + limits.PROBE_ATTENDED_SECONDS
+    broker.hub.connections.sweep(0.0)
+    assert broker.hub.ranks.liveness.probes.due(later).probe == []
+    broker.hub.ranks.send(key(0), Repaint())
+    # Nothing else has come.
+    assert await rank.next() == Repaint()
+
+
+async def test_the_frame_goes_to_the_rank_and_its_place_comes_back(broker: Broker) -> None:
+    rank = await broker.rank(0)
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), action=Action.EVAL, text="loss", frame="step"))
+    ask = await rank.expect(Ask)
+    assert ask.frame == "step"
+    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="0.5", frame=WHERE))
+    assert (await answers(terminal))[key(0)].frame == WHERE
+
+
+async def test_who_does_not_answer_is_named_at_the_deadline(broker: Broker) -> None:
+    ranks = [await broker.rank(number) for number in range(2)]
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), key(1), seconds=0.2))
+    await reply(ranks[0])
+    found = await answers(terminal)
+    assert found[key(0)].kind is Kind.VALUE
+    assert (found[key(1)].kind, found[key(1)].text) == (Kind.SILENT, "no answer in 0.2 s")
+
+
+async def test_who_asked_is_told_again_and_again_how_far_it_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "PROGRESS_SECONDS", 0.01)
+    ranks = [await broker.rank(number) for number in range(3)]
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), key(1), key(2)))
+    nobody = await terminal.expect(Progress)
+    assert (nobody.request, nobody.asked, nobody.answered) == (7, 3, 0)
+    assert nobody.waiting == (key(0), key(1), key(2))
+    await reply(ranks[1])
+    await terminal.expect(Progress, lambda progress: progress.waiting == (key(0), key(2)) and progress.answered == 1)
+    for rank in (ranks[0], ranks[2]):
+        await reply(rank)
+    await answers(terminal)
+    assert not len(broker.hub.ranks.questions)
+
+
+async def test_a_question_that_is_answered_at_once_has_no_progress(broker: Broker) -> None:
+    rank = await broker.rank()
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0)))
+    await reply(rank)
+    assert isinstance(await terminal.next(), Answers)
+
+
+async def test_what_the_broker_knows_itself_is_said_at_once(broker: Broker) -> None:
+    gone = await broker.rank(0)
+    await gone.say(Goodbye(exit=1))
+    running = await broker.rank(1, report=RUNNING)
+    await running.say(Pulse(where=WHERE))
+    lost = await broker.rank(2)
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe())
+    await terminal.expect(Snapshot)
+    await lost.cut()
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.LOST)
+    await terminal.say(question(key(0), key(1), key(2), "nobody", seconds=60.0))
+    found = await answers(terminal)
+    assert (found[key(0)].kind, found[key(0)].text) == (Kind.LOST, "exited with status 1")
+    assert (found[key(1)].kind, found[key(1)].text) == (Kind.RUNNING, "running, /home/me/train.py:41")
+    assert (found[key(2)].kind, found[key(2)].text) == (Kind.LOST, "its connection is lost")
+    assert (found["nobody"].kind, found["nobody"].text) == (Kind.LOST, "no rank has this key")
+
+
+async def test_running_rank_can_be_killed(broker: Broker) -> None:
+    rank = await broker.rank(report=RUNNING)
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), action=Action.KILL))
+    ask = await reply(rank, "killed")
+    assert ask.action is Action.KILL
+    assert (await answers(terminal))[key(0)].text == "killed"
+
+
+async def test_rank_that_ends_while_it_is_asked_ends_the_question(broker: Broker) -> None:
+    ranks = [await broker.rank(number) for number in range(3)]
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), key(1), key(2), seconds=60.0))
+    for rank in ranks:
+        await rank.expect(Ask)
+    await ranks[0].say(Goodbye(exit=0))
+    await ranks[1].cut()
+    await broker.rank(2)
+    found = await answers(terminal)
+    assert {answer.kind for answer in found.values()} == {Kind.LOST}
+    assert found[key(0)].text == "the process has ended"
+    assert found[key(1)].text == "its connection ended"
+
+
+async def test_question_to_nobody_ends_too(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    await terminal.say(question())
+    assert await answers(terminal) == {}
+
+
+async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:
+    rank = await broker.rank()
+    watcher = await broker.terminal(role=Role.WATCHER)
+    for action in (Action.CONTINUE, Action.KILL):
+        await watcher.say(question(key(0), action=action))
+        assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
+    size = ScreenSize(rows=12, columns=1000)
+    await watcher.say(question(key(0), action=Action.SCREEN, inquiry=size))
+    ask = await rank.expect(Ask)
+    assert (ask.action, ask.inquiry) == (Action.SCREEN, size)
+    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", rows=("PuDB", "")))
+    assert (await answers(watcher))[key(0)].rows == ("PuDB", "")
+
+
+async def test_large_answers_of_many_ranks_come_in_pages(broker: Broker) -> None:
+    ranks = [await broker.rank(number) for number in range(8)]
+    terminal = await broker.terminal()
+    await terminal.say(question(*(key(number) for number in range(8)), action=Action.SCREEN))
+    rows = tuple("é" * 400 for _ in range(400))
+    for rank in ranks:
+        ask = await rank.expect(Ask)
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", rows=rows))
+    found = await answers(terminal)
+    assert len(found) == 8
+    assert all(answer.rows == rows for answer in found.values())
+
+
+async def test_answer_in_the_brokers_own_words_is_a_breach(broker: Broker) -> None:
+    rank = await broker.rank()
+    await rank.say_instead(Answer(request=1, kind=Kind.VALUE, text=""), kind="lost")
+    assert (await rank.closed())[0] == 1002
+
+
+async def test_rank_that_answers_garbage_is_lost_at_once_and_the_others_are_heard(broker: Broker) -> None:
+    ranks = [await broker.rank(number) for number in range(3)]
+    terminal = await broker.terminal()
+    await terminal.say(question(*(key(number) for number in range(3)), seconds=600.0))
+    await ranks[0].expect(Ask)
+    await ranks[0].websocket.send('{"type":"answer","request":"first","kind":"value","text":7}')
+    await ranks[1].expect(Ask)
+    await ranks[1].websocket.send("\x00 no json")
+    await reply(ranks[2])
+    found = await answers(terminal)
+    assert [found[key(number)].kind for number in range(3)] == [Kind.LOST, Kind.LOST, Kind.VALUE]
+
+
+async def test_break_in_of_an_unresponsive_rank_is_answered_at_once_and_passed_on(broker: Broker) -> None:
+    rank = await broker.rank()
+    found = broker.hub.ranks.registry.find(key(0))
+    assert found is not None
+    broker.hub.ranks.registry.fell_silent(found)
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), action=Action.INTERRUPT, seconds=600.0))
+    said = (await answers(terminal))[key(0)]
+    assert said.kind is Kind.RUNNING
+    assert said.text.startswith("in C code")
+    assert said.text.endswith("stops on return")
+    assert (await rank.expect(Ask)).action is Action.INTERRUPT
+
+
+async def test_answer_that_nobody_asked_for_is_ignored(broker: Broker) -> None:
+    rank = await broker.rank()
+    await rank.say(Answer(request=99, kind=Kind.VALUE, text="?"))
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0)))
+    await reply(rank)
+    assert (await answers(terminal))[key(0)].text == "continued"
+
+
+async def test_open_questions_of_a_terminal_are_bounded(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "MAX_QUESTIONS", 1)
+    rank = await broker.rank()
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0)))
+    await terminal.say(question(key(0), request=8))
+    assert (await terminal.expect(Refusal)).code == RefusalCode.FULL
+    await reply(rank)
+    assert await answers(terminal)
+
+
+async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -> None:
+    rank = await broker.rank()
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), seconds=60.0))
+    await rank.expect(Ask)
+    await terminal.cut()
+    other = await broker.terminal()
+    await other.say(question(key(0)))
+    await reply(rank)
+    assert (await answers(other))[key(0)].kind is Kind.VALUE
+    assert not broker.hub.ranks.questions.is_asked(key(0))
+
+
+async def test_answers_that_come_late_to_one_that_is_closed_for_them_count_no_more(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.hub.ranks.questions.budget.most = 8_000
+    first, second = [await broker.rank(number) for number in range(2)]
+    greedy, reader = [await broker.terminal(name) for name in ("greedy@h", "reader@h")]
+    await greedy.say(question(key(0), key(1), seconds=60.0))
+    to_greedy = await second.expect(Ask)
+    greedy.websocket.transport.pause_reading()
+    await reply(first, "x" * 8_000)
+    await reader.say(question(key(0), key(1), seconds=60.0))
+    await reply(first, "x" * 4_000)
+    # The rank has two questions now, and answers the greedy terminal's first.
+    to_reader = await second.expect(Ask)
+    await second.say(Answer(request=to_greedy.request, kind=Kind.VALUE, text="x" * 3_500))
+    await second.say(Answer(request=to_reader.request, kind=Kind.VALUE, text="short"))
+    assert [len(answer.text) for answer in (await answers(reader)).values()] == [4_000, 5]
+
+
+async def test_a_question_that_is_too_much_itself_ends_with_who_asked_it(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await broker.rank()
+    terminal = await broker.terminal()
+    broker.hub.ranks.questions.budget.most = 0
+    await terminal.say(question(key(0)))
+    assert await terminal.closed() == (CloseCode.SLOW, "its answers take too much memory; ask fewer ranks")
+    assert broker.hub.ranks.questions.budget.size == 0
+    assert not broker.hub.ranks.questions.is_asked(key(0))
+    assert not any(record.exc_info for record in caplog.records)

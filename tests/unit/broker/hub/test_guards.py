@@ -1,0 +1,275 @@
+"""Messages of the ranks' guards, over real sockets."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pytest
+
+from dbg_wire import messages
+from dbg_wire.codec import encode
+from dbg_wire.messages import (
+    Action,
+    Answer,
+    Answers,
+    Ask,
+    Change,
+    Finding,
+    Goodbye,
+    Kind,
+    Message,
+    Probe,
+    Pulse,
+    Question,
+    Refusal,
+    RefusalCode,
+    Sender,
+    Subscribe,
+    Welcome,
+)
+from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState, describe_exit, fatal_error
+from tests.unit.broker.peers import Broker, Peer, registration
+
+KEY = registration(0).identity.key
+FRAMES = (Place(file="/home/me/train.py", line=41, function="step"),)
+PLACES = [{"file": "/home/me/train.py", "line": 41, "function": "step"}]
+OTHER_FRAMES = (Place(file="/home/me/data.py", line=61, function="load"),)
+
+
+def found(kind: Finding = Finding.STUCK, **changes: Any) -> messages.Testimony:
+    # If this module imported the name Testimony, pytest would take the class for a test class.
+    return messages.Testimony(**{"minor": 0, "key": KEY, "kind": kind, "frames": FRAMES, "age": 10.0, **changes})
+
+
+async def guard(broker: Broker, first: Message) -> Peer:
+    """Connect as a guard and say one thing."""
+    peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await peer.say(first)
+    return peer
+
+
+async def terminal(broker: Broker) -> Peer:
+    peer = await broker.terminal()
+    await peer.say(Subscribe())
+    return peer
+
+
+async def listed(peer: Peer, state: RankState, exit_status: int | None = None) -> RankInfo:
+    change = await peer.expect(Change, lambda said: (said.rank.state, said.rank.exit) == (state, exit_status))
+    return change.rank
+
+
+async def ask_where(peer: Peer, request: int = 7) -> None:
+    await peer.say(Question(request=request, keys=(KEY,), action=Action.WHERE, seconds=5.0))
+
+
+async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    witness = await guard(broker, found())
+    assert (await witness.expect(Welcome)).address == "gpu013:0"
+    await listed(watcher, RankState.UNRESPONSIVE)
+    assert [known.key for known in broker.hub.ranks.registry.ranks()] == [KEY]
+    await ask_where(watcher)
+    ask = await witness.expect(Ask)
+    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=OTHER_FRAMES))
+    (answer,) = (await watcher.expect(Answers)).answers
+    assert (answer.kind, answer.text, answer.frames) == (Kind.VALUE, "stuck", OTHER_FRAMES)
+
+    await ask_where(watcher, 8)
+    await witness.expect(Ask)
+    await witness.cut()
+    # Without its guard the broker probes the rank again, and passes the open question to the rank itself.
+    await rank.expect(Probe)
+    again = await rank.expect(Ask)
+    await rank.say(Answer(request=again.request, kind=Kind.VALUE, text="running"))
+    assert (await watcher.expect(Answers)).answers[0].text == "running"
+    assert [known.state for known in broker.hub.ranks.registry.ranks()] == [RankState.STOPPED]
+
+
+async def test_a_guard_answers_what_its_rank_was_asked_before_the_guard_came(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    await watcher.say(Question(request=6, keys=(KEY,), action=Action.EVAL, seconds=5.0, text="loss"))
+    await ask_where(watcher)
+    await rank.expect(Ask, lambda ask: ask.action is Action.WHERE)
+    witness = await guard(broker, found())
+    ask = await witness.expect(Ask)
+    assert (ask.action, 0 < ask.seconds <= 5) == (Action.WHERE, True)
+    # What the guard finds later on is no reason to ask it again.
+    await witness.say(found(Finding.SUSPENDED))
+    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=OTHER_FRAMES))
+    answers = await watcher.expect(Answers)
+    assert answers.request == 7
+    assert [(said.kind, said.text, said.frames) for said in answers.answers] == [(Kind.VALUE, "stuck", OTHER_FRAMES)]
+    await ask_where(watcher, 8)
+    assert (await witness.expect(Ask)).request != ask.request
+
+
+async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Broker) -> None:
+    await broker.rank()
+    watcher = await terminal(broker)
+    witness = await guard(broker, found(Finding.SUSPENDED))
+    await listed(watcher, RankState.UNRESPONSIVE)
+    await witness.cut()
+    await broker.left(lambda hub: not hub.ranks.guards)
+    await ask_where(watcher)
+    (answer,) = (await watcher.expect(Answers)).answers
+    assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
+    assert answer.age is not None
+
+
+async def test_a_guard_without_a_fresh_stack_leaves_the_last_one(broker: Broker) -> None:
+    await broker.rank()
+    watcher = await terminal(broker)
+    witness = await guard(broker, found())
+    await listed(watcher, RankState.UNRESPONSIVE)
+    await ask_where(watcher)
+    ask = await witness.expect(Ask)
+    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="suspended (SIGSTOP)"))
+    assert (await watcher.expect(Answers)).answers[0].frames == FRAMES
+
+
+@pytest.mark.parametrize("fatal_first", [True, False])
+async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_first: bool) -> None:
+    await broker.rank()
+    watcher = await terminal(broker)
+    core = "/home/me/core.8812"
+    first = Finding.FATAL if fatal_first else Finding.ENDED
+    witness = await guard(broker, found(first, signal=signal.SIGSEGV, core=core))
+    if fatal_first:
+        await witness.expect(Welcome)
+        assert [known.state for known in broker.hub.ranks.registry.ranks()] == [RankState.STOPPED]
+        await witness.say(found(Finding.ENDED, signal=signal.SIGSEGV, core=core))
+    # The rank is on another host, so the broker can't see by itself that the process is gone.
+    info = await listed(watcher, RankState.EXITED, -signal.SIGSEGV)
+    assert info.detail == f"SIGSEGV; core likely at {core}"
+    assert (await witness.closed())[0] == 1000
+    await ask_where(watcher)
+    (answer,) = (await watcher.expect(Answers)).answers
+    assert (answer.kind, answer.frames) == (Kind.LOST, FRAMES)
+
+
+async def test_a_rank_that_ended_by_itself_is_exited_with_its_status(broker: Broker) -> None:
+    await broker.rank()
+    watcher = await terminal(broker)
+    await guard(broker, found(Finding.ENDED, exit=4))
+    info = await listed(watcher, RankState.EXITED, 4)
+    assert (info.reason, info.detail) == (DIED, WITHOUT_TRACEBACK)
+    await ask_where(watcher)
+    (answer,) = (await watcher.expect(Answers)).answers
+    assert (answer.text, answer.frames) == ("exited with status 4 without a traceback (as by os._exit)", FRAMES)
+    assert (describe_exit(info), fatal_error(info)) == (answer.text, "")
+
+
+async def test_a_guard_does_not_replace_the_status_of_a_goodbye(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    await rank.say(Goodbye(exit=3))
+    await listed(watcher, RankState.EXITED, 3)
+    witness = await guard(broker, found(Finding.ENDED, exit=4))
+    assert (await witness.closed())[0] == 1000
+    (known,) = broker.hub.ranks.registry.ranks()
+    assert (known.end.exit, known.end.detail) == (3, "")
+
+
+async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    await rank.say(Goodbye(exit=0))
+    await listed(watcher, RankState.EXITED, 0)
+    await rank.cut()
+    await guard(broker, found(Finding.ENDED, signal=signal.SIGABRT, core="|/usr/lib/systemd/systemd-coredump"))
+    info = await listed(watcher, RankState.EXITED, -signal.SIGABRT)
+    assert info.detail == "SIGABRT; core handed to /usr/lib/systemd/systemd-coredump"
+
+
+async def test_a_program_that_survives_its_fault_is_not_held_to_have_died_of_it(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    witness = await guard(broker, found(Finding.FATAL, signal=signal.SIGSEGV))
+    await witness.expect(Welcome)
+    await rank.say(Pulse(where=None))
+    await rank.say(Goodbye(exit=3))
+    assert (await listed(watcher, RankState.EXITED, 3)).detail == ""
+
+
+async def test_a_guard_of_an_unknown_rank_is_sent_away(broker: Broker) -> None:
+    witness = await guard(broker, found())
+    assert (await witness.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
+    assert (await witness.closed())[0] == 1000
+    assert broker.hub.ranks.guards == {}
+
+
+@pytest.mark.parametrize(
+    ("then", "fields"),
+    [
+        (registration(0), {}),
+        (Pulse(where=None), {}),
+        (found(key="another/0"), {}),
+        (found(), {"signal": 99}),
+        (found(), {"age": -1.0}),
+        (found(), {"frames": PLACES * 300}),
+        (Answer(request=1, kind=Kind.RUNNING, text=""), {}),
+        (Answer(request=1, kind=Kind.VALUE, text=""), {"frames": PLACES * 300}),
+    ],
+    ids=[
+        "a registration",
+        "a pulse",
+        "another rank",
+        "a signal that is none",
+        "an age below zero",
+        "too many frames",
+        "an answer",
+        "an answer with too many frames",
+    ],
+)
+async def test_a_guard_that_breaks_the_protocol_is_closed(
+    broker: Broker, then: Message, fields: dict[str, object]
+) -> None:
+    await broker.rank()
+    witness = await guard(broker, found())
+    await witness.expect(Welcome)
+    await witness.say_instead(then, **fields)
+    assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+    assert (await witness.closed())[0] == 1002
+
+
+async def test_a_rank_is_not_its_own_guard(broker: Broker) -> None:
+    rank = await broker.rank()
+    await rank.say(found())
+    assert (await rank.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+
+
+async def test_a_rank_that_never_came_to_register_is_listed_by_its_guard(broker: Broker) -> None:
+    peer = await terminal(broker)
+    witness = await guard(broker, found(registration=registration(0)))
+    assert (await witness.expect(Welcome)).address == "gpu013:0"
+    assert (await listed(peer, RankState.UNRESPONSIVE)).key == KEY
+    await ask_where(peer)
+    ask = await witness.expect(Ask)
+    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=FRAMES))
+    assert (await peer.expect(Answers)).answers[0].frames == FRAMES
+    await witness.say(found(Finding.ENDED, signal=signal.SIGKILL, registration=registration(0)))
+    await listed(peer, RankState.EXITED, -signal.SIGKILL)
+
+
+async def test_a_rank_that_only_its_guard_has_told_of_is_lost_with_it_or_comes_itself(broker: Broker) -> None:
+    peer = await terminal(broker)
+    witness = await guard(broker, found(registration=registration(0)))
+    await listed(peer, RankState.UNRESPONSIVE)
+    await witness.cut()
+    await listed(peer, RankState.LOST)
+    witness = await guard(broker, found(registration=registration(0)))
+    await witness.expect(Welcome)
+    rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await rank.say(registration(0))
+    await listed(peer, RankState.STOPPED)
+    await witness.cut()
+    await rank.say(Goodbye(exit=0))
+    await listed(peer, RankState.EXITED, 0)
+
+
+async def test_a_guard_registers_nobody_but_its_own_rank(broker: Broker) -> None:
+    said = json.loads(encode(found(registration=registration(0))))
+    said["registration"]["identity"]["key"] = registration(1).identity.key
+    witness = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await witness.websocket.send(json.dumps(said))
+    assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE

@@ -1,0 +1,120 @@
+"""What terminals do is noted with who, from where and at which rank; keys are not, unless that is wished."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub import journal
+from dbg_wire.codec import Input
+from dbg_wire.messages import Action, Answers, Detach, Interrupt, Mode, Question, Seat, Take
+from dbg_wire.records.audit import Entry, What
+from dbg_wire.records.inspection import Inspection, Sight
+from tests.unit.broker.peers import Broker, registration
+
+KEY = registration().identity.key
+
+
+@pytest.fixture
+def noted(broker: Broker) -> list[Entry]:
+    entries: list[Entry] = []
+    broker.hub.journal.audit = entries.append
+    return entries
+
+
+async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list[Entry]) -> None:
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    watcher = await broker.terminal("alice@h", Role.WATCHER)
+    await driver.say(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=0.1, text="why"))
+    await driver.expect(Answers)
+    await driver.say(Interrupt(generation=1))
+    await rank.expect(Interrupt)
+    await driver.say(Take())
+    await driver.expect(Seat)
+    await driver.send(Input(session=1, stop=1, generation=2, offset=0, data=b"secret"))
+    await driver.say(Detach())
+    await watcher.cut()
+    await broker.left(lambda hub: len(hub.terminals.links) == 1)
+    seen = [(entry.what, entry.action, entry.role, entry.terminal, entry.job, entry.ranks) for entry in noted]
+    me = ("driver", "me@login1")
+    there = ("4711.0", "gpu013:0")
+    assert seen == [
+        (What.CONNECT, "", *me, "", ""),
+        (What.ATTACH, "drive", *me, *there),
+        (What.CONNECT, "", "watcher", "alice@h", "", ""),
+        (What.QUESTION, "where", *me, *there),
+        (What.INTERRUPT, "", *me, *there),
+        (What.TAKE, "", *me, *there),
+        (What.DETACH, "", *me, *there),
+        (What.LEAVE, "", "watcher", "alice@h", "", ""),
+    ]
+    assert all(entry.address.startswith("127.0.0.1:") for entry in noted)
+    assert "secret" not in repr(noted)
+    assert noted[3].text == "why"
+
+
+async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: list[Entry]) -> None:
+    broker.hub.journal.audits_input = True
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"p x\xff"))
+    await rank.expect_data()
+    assert [entry.text for entry in noted if entry.what is What.INPUT] == ["p x\\xff"]
+
+
+async def test_what_an_ide_asks_is_noted_in_words_and_not_while_it_is_typed(broker: Broker, noted: list[Entry]) -> None:
+    await broker.rank()
+    driver = await broker.terminal()
+    for request, sight in enumerate((Sight.COMPLETIONS, Sight.VALUE)):
+        asked = Inspection(sight=sight, text="loss", begin=4)
+        await driver.say(Question(request=request, keys=(KEY,), action=Action.INSPECT, seconds=0.1, inquiry=asked))
+        await driver.expect(Answers)
+    assert [(entry.action, entry.text) for entry in noted if entry.what is What.QUESTION] == [("inspect", "loss")]
+
+
+async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker, noted: list[Entry]) -> None:
+    keys = []
+    for number in range(3):
+        await broker.rank(number)
+        keys.append(registration(number).identity.key)
+    await broker.rank(7, job="other", key="other/7")
+    driver = await broker.terminal()
+    await driver.say(Question(request=1, keys=(*keys, "other/7", "gone"), action=Action.KILL, seconds=0.1))
+    await driver.expect(Answers)
+    asked = [(entry.job, entry.ranks) for entry in noted if entry.what is What.QUESTION]
+    assert asked == [("4711.0", "0-2"), ("other", "gpu013:7")]
+
+
+async def test_refused_tokens_of_one_address_are_counted_together(
+    broker: Broker, noted: list[Entry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def knock() -> None:
+        with contextlib.suppress(InvalidStatus):
+            await broker.dial("/client", "nobody's-token-is-this")
+
+    for _ in range(5):
+        await knock()
+    monkeypatch.setattr(broker.hub.timers, "clock", lambda: 10**9)
+    await knock()
+    assert [(entry.what, entry.count) for entry in noted] == [(What.REFUSE, 1), (What.REFUSE, 5)]
+    assert "does not know the token" in noted[0].text
+
+
+async def test_refusals_of_many_addresses_are_bounded(broker: Broker, noted: list[Entry]) -> None:
+    for number in range(2 * journal.MAX_ADDRESSES):
+        broker.hub.journal.note_refusal(f"h{number}:1", "no")
+    assert len(noted) == 2 * journal.MAX_ADDRESSES
+    broker.hub.journal.note_refusal(f"h{2 * journal.MAX_ADDRESSES - 1}:2", "no")
+    assert len(noted) == 2 * journal.MAX_ADDRESSES
+    broker.hub.journal.note_refusal("h0:1", "no")
+    assert len(noted) == 2 * journal.MAX_ADDRESSES + 1
+
+
+async def test_without_a_log_nothing_is_noted(broker: Broker) -> None:
+    await broker.rank()
+    await broker.seated(KEY, mode=Mode.WATCH)
+    assert broker.hub.journal.audit is None

@@ -1,0 +1,196 @@
+"""A token for one job: ranks and guards of others are turned away, and a terminal neither hears of others nor asks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.issued import IssuedToken, IssuedTokens, save_issued
+from dbg_broker.home.tokens import digest_of
+from dbg_broker.hub import departures
+from dbg_broker.net.websocket import CloseCode
+from dbg_wire.limits import ENDED_RANK_SECONDS
+from dbg_wire.messages import (
+    Action,
+    Answers,
+    Change,
+    Dial,
+    Finding,
+    Gone,
+    Goodbye,
+    Greet,
+    Kind,
+    Logged,
+    Message,
+    Mode,
+    Notice,
+    Question,
+    Refusal,
+    RefusalCode,
+    Sender,
+    Snapshot,
+    Subscribe,
+    Welcome,
+)
+from dbg_wire.messages import Testimony as GuardsWord
+from dbg_wire.records.ranks import RankState
+from tests.unit.broker.peers import RUNNING, Broker, Peer, attach, registration, running_broker
+
+OURS, THEIRS = registration(0), registration(1, job="other", key="other/1")
+
+TOKENS = {Role.DRIVER: "for-drivers-of-job-4711.0", Role.WATCHER: "for-watchers-of-job-4711.0"}
+
+
+@pytest_asyncio.fixture
+async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    """Run a broker that has issued a driver's and a watcher's token for job 4711.0."""
+    save_issued(
+        tmp_path,
+        IssuedTokens(
+            tuple(
+                IssuedToken(name=role.value, role=role, digest=digest_of(token), made=0.0, job=OURS.identity.job)
+                for role, token in TOKENS.items()
+            )
+        ),
+    )
+    async with running_broker(tmp_path) as running:
+        yield running
+
+
+async def terminal(broker: Broker, role: Role = Role.DRIVER) -> Peer:
+    peer = Peer(await broker.dial("/client", TOKENS[role]), Sender.CLIENT)
+    await peer.say(Greet(minor=0, release="0.1.0", name="alice@h"))
+    await peer.expect(Welcome)
+    return peer
+
+
+async def turned_away(peer: Peer, says: str) -> None:
+    refusal = await peer.expect(Refusal)
+    assert refusal.code == RefusalCode.ROLE
+    assert says in refusal.text
+    assert await peer.closed() == (CloseCode.DONE, "its token is for another job")
+
+
+async def test_ranks_of_the_job_come_in_and_no_others(broker: Broker) -> None:
+    token = broker.tokens.for_job(OURS.identity.job)
+    rank = Peer(await broker.dial("/agent", token), Sender.AGENT)
+    await rank.say(OURS)
+    await rank.expect(Welcome)
+    other = Peer(await broker.dial("/agent", token), Sender.AGENT)
+    await other.say(THEIRS)
+    await turned_away(other, "the token is for ranks of job 4711.0, and this one is of job other")
+
+
+async def test_nobody_takes_the_place_of_a_rank_of_another_job(broker: Broker) -> None:
+    await broker.rank(1, job="other", key=THEIRS.identity.key)
+    impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
+    await impostor.say(registration(0, key=THEIRS.identity.key))
+    await turned_away(impostor, "this one is of job other")
+
+
+async def test_nobody_takes_a_key_before_the_rank_of_another_job_does(broker: Broker) -> None:
+    token = broker.tokens.for_job(OURS.identity.job)
+    said = registration(0, key=THEIRS.identity.key)
+    for message in (said, GuardsWord(minor=0, key=said.identity.key, kind=Finding.SUSPENDED, registration=said)):
+        squatter = Peer(await broker.dial("/agent", token), Sender.AGENT)
+        await squatter.say(message)
+        await turned_away(squatter, "this one is of job other")
+    await broker.rank(1, job="other", key=THEIRS.identity.key)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        registration(0, key=THEIRS.identity.key),
+        registration(0, key=f"{OURS.identity.job}x/0"),
+        GuardsWord(
+            minor=0,
+            key=THEIRS.identity.key,
+            kind=Finding.SUSPENDED,
+            registration=registration(0, key=THEIRS.identity.key),
+        ),
+    ],
+)
+async def test_a_key_begins_with_the_job_whatever_the_token(broker: Broker, message: Message) -> None:
+    peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await peer.say(message)
+    assert (await peer.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+    assert not broker.hub.ranks.registry.keys()
+
+
+async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(broker: Broker) -> None:
+    lost = await broker.rank(1, job="other", key=THEIRS.identity.key, secret="a" * 32)
+    await lost.cut()
+    driver = await broker.terminal()
+    await driver.say(Subscribe())
+    await driver.expect(Snapshot, lambda page: page.ranks[0].state is RankState.LOST)
+    impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
+    await impostor.say(registration(0, pid=THEIRS.process.pid, kernel=THEIRS.kernel))
+    await impostor.expect(Welcome)
+    assert set(broker.hub.ranks.registry.keys()) == {OURS.identity.key, THEIRS.identity.key}
+
+
+async def test_a_guard_says_nothing_of_another_job(broker: Broker) -> None:
+    await broker.rank(1, job="other", key=THEIRS.identity.key)
+    guard = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
+    await guard.say(GuardsWord(minor=0, key=THEIRS.identity.key, kind=Finding.ENDED, signal=9))
+    await turned_away(guard, "this one is of job other")
+
+
+async def test_a_terminal_hears_of_its_job_alone(broker: Broker) -> None:
+    rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.identity.key)
+    alice = await terminal(broker, Role.WATCHER)
+    await alice.say(Subscribe())
+    snapshot = await alice.expect(Snapshot)
+    assert [info.key for info in snapshot.ranks] == [OURS.identity.key]
+    await other.say(Goodbye(exit=0))
+    await broker.rank(2, job="other", key="other/2")
+    await rank.say(Goodbye(exit=0))
+    heard = await alice.next()
+    assert isinstance(heard, Change)
+    assert heard.rank.key == OURS.identity.key
+
+
+async def test_a_client_gets_texts_of_log_points_of_its_job_alone(broker: Broker) -> None:
+    rank, other = await broker.rank(), await broker.rank(1, job="other", key=THEIRS.identity.key)
+    alice, everybody = await terminal(broker), await broker.terminal()
+    for client in (alice, everybody):
+        await client.say(Subscribe(logs=True))
+        await client.expect(Snapshot)
+    await other.say(Notice(text="theirs", is_log=True))
+    assert (await everybody.expect(Logged)).text == "theirs"
+    await rank.say(Notice(text="ours", is_log=True))
+    assert [(await client.expect(Logged)).text for client in (alice, everybody)] == ["ours", "ours"]
+
+
+async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Broker) -> None:
+    for key, job in ((THEIRS.identity.key, "other"), (OURS.identity.key, OURS.identity.job)):
+        rank = await broker.rank(key=key, job=job)
+        await rank.say(Goodbye(exit=0))
+        await rank.cut()
+    alice = await terminal(broker)
+    await alice.say(Subscribe())
+    await alice.expect(Snapshot, lambda page: page.ranks[0].state is RankState.EXITED)
+    for key in broker.hub.ranks.registry.expire(broker.hub.timers.clock() + 2 * ENDED_RANK_SECONDS):
+        departures.forget(broker.hub, key)
+    gone = await alice.next()
+    assert isinstance(gone, Gone)
+    assert gone.key == OURS.identity.key
+
+
+async def test_a_terminal_asks_attaches_and_dials_within_its_job(broker: Broker) -> None:
+    await broker.rank(report=RUNNING)
+    await broker.rank(1, job="other", key=THEIRS.identity.key)
+    alice = await terminal(broker)
+    await alice.say(attach(THEIRS.identity.key, Mode.TAKE))
+    assert (await alice.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
+    await alice.say(Question(request=1, keys=(THEIRS.identity.key,), action=Action.KILL, seconds=5.0))
+    (answer,) = (await alice.expect(Answers)).answers
+    assert (answer.kind, answer.text) == (Kind.LOST, "no rank has this key")
+    broker.hub.dial = lambda *_: pytest.fail("it was dialled")
+    await alice.say(Dial(host="127.0.0.1", port=4444))
+    assert (await alice.expect(Refusal)).text == "this token is for job 4711.0 alone"

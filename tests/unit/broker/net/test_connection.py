@@ -1,0 +1,421 @@
+"""Handshakes that the broker refuses, and the end of peers that break the protocol, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import time
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.frames import Frame, Opcode
+from websockets.protocol import State
+from websockets.server import ServerProtocol
+from websockets.typing import Subprotocol
+
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub.admission import FIGURES_SECONDS
+from dbg_broker.net import places, websocket
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.http import Request
+from dbg_wire import limits
+from dbg_wire.codec import Input, Output, encode
+from dbg_wire.messages import (
+    Audience,
+    Discarded,
+    Greet,
+    Refusal,
+    RefusalCode,
+    Repaint,
+    Sender,
+    Subscribe,
+    Take,
+)
+from dbg_wire.records.record import plain
+from tests.support.time_unit import seconds
+from tests.unit.broker.peers import SECONDS, Broker, Peer, registration
+
+KEY = registration().identity.key
+CHUNK = bytes(16 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("path", "whose", "status"),
+    [
+        ("/agent", None, 401),
+        ("/client", None, 401),
+        ("/agent", "x" * 43, 401),
+        ("/agent", Role.DRIVER, 403),
+        ("/agent", Role.WATCHER, 403),
+        ("/client", Role.RANK, 403),
+        ("/admin", Role.DRIVER, 404),
+        ("/", Role.DRIVER, 404),
+    ],
+)
+async def test_only_the_right_token_opens_a_path(
+    any_broker: Broker, path: str, whose: Role | str | None, status: int
+) -> None:
+    token = any_broker.tokens.of(whose) if isinstance(whose, Role) else whose
+    with pytest.raises(InvalidStatus) as refused:
+        await any_broker.dial(path, token)
+    assert refused.value.response.status_code == status
+    assert refused.value.response.body
+    assert any_broker.hub.connections.meters.refusals[status] == 1
+
+
+async def test_web_pages_are_refused_whatever_they_know(broker: Broker) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        await broker.dial("/client", broker.tokens.driver, origin="http://127.0.0.1")
+    assert refused.value.response.status_code == 403
+
+
+async def test_another_major_is_refused_naming_both(broker: Broker) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        await broker.dial("/client", broker.tokens.driver, subprotocols=[Subprotocol("dbg.v7")])
+    body = (refused.value.response.body or b"").decode()
+    assert refused.value.response.status_code == 426
+    assert "version 1" in body
+    assert "version 7" in body
+
+
+async def test_a_full_broker_says_so(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_CLIENTS", 1)
+    await broker.terminal()
+    with pytest.raises(InvalidStatus) as refused:
+        await broker.dial("/client", broker.tokens.driver)
+    assert refused.value.response.status_code == 503
+    assert await broker.rank()
+
+
+async def http(broker: Broker, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
+    writer.write(request)
+    answer = await asyncio.wait_for(reader.read(), SECONDS)
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "begins", "ends"),
+    [
+        (b"GET /healthz HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"\r\n\r\nok\n"),
+        (b"HEAD /healthz HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"\r\n\r\n"),
+        (b"GET /healthz?x=1 HTTP/1.1\r\nHost: h\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"ok\n"),
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: 9\r\n\r\n", b"HTTP/1.1 405 ", b"\n"),
+        (b"GET /nothing HTTP/1.1\r\n\r\n", b"HTTP/1.1 404 Not Found\r\n", b"\n"),
+        (b"GET /client HTTP/1.1\r\n\r\n", b"HTTP/1.1 401 Unauthorized\r\n", b"\n"),
+    ],
+)
+async def test_plain_requests_are_answered(broker: Broker, request_bytes: bytes, begins: bytes, ends: bytes) -> None:
+    answer = await http(broker, request_bytes)
+    assert answer.startswith(begins)
+    assert answer.endswith(ends)
+
+
+async def test_requests_by_other_methods_count_as_failed_attempts(broker: Broker) -> None:
+    for method in ("POST", "DELETE"):
+        assert (await http(broker, f"{method} /client HTTP/1.1\r\n\r\n".encode())).startswith(b"HTTP/1.1 405 ")
+    assert broker.hub.connections.meters.refusals == {405: 2}
+    attempts = 0
+    while not broker.hub.connections.reputation.is_slow("127.0.0.1", broker.hub.timers.clock()):
+        await http(broker, b"PUT / HTTP/1.1\r\n\r\n")
+        attempts += 1
+    assert attempts < 30
+
+
+def upgrade(broker: Broker) -> bytes:
+    """Return a whole request to become a terminal's WebSocket."""
+    return (
+        "GET /client HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+        f"Sec-WebSocket-Protocol: dbg.v1\r\nAuthorization: Bearer {broker.tokens.driver}\r\n\r\n"
+    ).encode()
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100_000])
+async def test_request_and_frames_may_come_in_any_pieces(broker: Broker, piece: int) -> None:
+    greeting = encode(Greet(minor=0, release="0.1.0", name="me@h")).encode()
+    sent = upgrade(broker) + Frame(Opcode.TEXT, greeting).serialize(mask=True)
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
+    for begin in range(0, len(sent), piece):
+        writer.write(sent[begin : begin + piece])
+        await asyncio.sleep(0)
+    answer = await asyncio.wait_for(reader.readuntil(b'"type":"welcome"'), SECONDS)
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    writer.transport.abort()
+
+
+async def test_a_connection_has_no_object_of_the_library_and_keeps_no_request(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[ServerProtocol] = []
+
+    def make(**options: Any) -> ServerProtocol:
+        made.append(ServerProtocol(**options))
+        return made[-1]
+
+    monkeypatch.setattr(websocket, "ServerProtocol", make)
+    rank = await broker.rank()
+    await (await rank.websocket.ping(b"there?"))
+    assert made == []
+    gc.collect()
+    # Its type is compared: isinstance() asks each object of the process for its class, and some of torch's warn then.
+    kept = [thing for thing in gc.get_objects() if type(thing) is Request]
+    assert kept == []
+    await rank.websocket.close()
+    assert [one.state for one in made] == [State.CLOSED]
+
+
+async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
+    rank = await broker.rank()
+    broker.hub.ranks.send(KEY, Repaint())
+    assert await rank.next() == Repaint()
+
+
+async def test_a_token_without_a_websocket_is_told_to_upgrade(broker: Broker) -> None:
+    request = f"GET /client HTTP/1.1\r\nAuthorization: Bearer {broker.tokens.driver}\r\n"
+    answer = await http(broker, f"{request}Sec-WebSocket-Protocol: dbg.v1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 426 ")
+
+
+async def test_metrics_count_and_tell_no_secret(broker: Broker) -> None:
+    await broker.rank()
+    await broker.seated(KEY)
+    page = (await http(broker, b"GET /metrics HTTP/1.1\r\n\r\n")).decode()
+    assert 'dbg_broker_ranks{state="stopped"} 1\n' in page
+    assert "dbg_broker_drivers 1\n" in page
+    assert "dbg_broker_handshakes_total 2\n" in page
+    assert not any(token in page for token in broker.tokens.by_name().values())
+
+
+async def figures(broker: Broker, token: str | None = None) -> str:
+    authorization = f"Authorization: Bearer {token}\r\n" if token else ""
+    return (await http(broker, f"GET /metrics HTTP/1.1\r\n{authorization}\r\n".encode())).decode()
+
+
+async def test_strangers_can_not_see_from_the_figures_when_a_key_is_typed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    before = await figures(broker)
+    assert "dbg_broker_input_bytes_total 0\n" in await figures(broker, broker.tokens.watcher)
+    await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"x"))
+    await rank.expect_data()
+    assert "dbg_broker_input_bytes_total 1\n" in await figures(broker, broker.tokens.watcher)
+    assert await figures(broker) == before
+    now = broker.hub.timers.clock
+    monkeypatch.setattr(broker.hub.timers, "clock", lambda: now() + FIGURES_SECONDS)
+    assert "dbg_broker_input_bytes_total 1\n" in await figures(broker)
+
+
+async def test_a_wrong_token_is_no_better_off_at_the_figures_than_elsewhere(broker: Broker) -> None:
+    assert (await figures(broker, "x" * 43)).startswith("HTTP/1.1 401 ")
+    assert broker.hub.connections.meters.refusals[401] == 1
+    for token in (broker.tokens.rank, broker.tokens.for_job("j")):
+        assert (await figures(broker, token)).startswith("HTTP/1.1 403 ")
+
+
+async def test_first_message_must_be_the_first(broker: Broker) -> None:
+    rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await rank.send(Output(session=1, offset=0, data=b"x"))
+    assert (await rank.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+    assert (await rank.closed())[0] == 1002
+    terminal = Peer(await broker.dial("/client", broker.tokens.driver), Sender.CLIENT)
+    await terminal.say(Subscribe())
+    assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+    assert (await terminal.closed())[0] == 1002
+
+
+async def test_unknown_message_is_refused_by_name_and_the_connection_goes_on(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    await terminal.websocket.send('{"type":"dance\\u001b[31m","how":"well"}')
+    refusal = await terminal.expect(Refusal)
+    assert refusal.code == RefusalCode.UNKNOWN_TYPE
+    assert "dance" in refusal.text
+    assert "\x1b" not in refusal.text
+    await terminal.say(Take())
+    assert (await terminal.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
+
+
+@pytest.mark.parametrize(
+    "junk",
+    [
+        "not json",
+        "[]",
+        '{"type":"attach","key":7}',
+        '{"type":"welcome"}',
+        '{"type":"attach","key":"k","mode":"drive","rows":1,"columns":1,"colors":1,"engine":"\\u001b"}',
+        b"",
+        b"\x01\x00",
+        b"\x02" + bytes(19),
+        b"\x07" + bytes(40),
+        b"\x02" + bytes(20 + limits.MAX_DATA_BYTES + 1),
+    ],
+)
+async def test_junk_ends_its_connection_alone(broker: Broker, junk: str | bytes) -> None:
+    bystander = await broker.terminal("bystander@h")
+    terminal = await broker.terminal()
+    await terminal.websocket.send(junk)
+    assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+    assert (await terminal.closed())[0] == 1002
+    await bystander.say(Take())
+    assert await bystander.expect(Refusal)
+
+
+@pytest.mark.parametrize(
+    "junk", [b"", b"\x02" + bytes(40), b"\x01" + bytes(12 + limits.MAX_DATA_BYTES + 1), '{"type":"goodbye"}']
+)
+async def test_junk_of_a_rank_ends_its_connection(broker: Broker, junk: str | bytes) -> None:
+    rank = await broker.rank()
+    await rank.websocket.send(junk)
+    assert (await rank.closed())[0] == 1002
+
+
+@pytest.mark.parametrize("field", ["job", "run", "host"])
+async def test_names_with_control_characters_are_refused_escaped(broker: Broker, field: str) -> None:
+    rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    register = plain(registration(0))
+    register["identity"][field] = "gpu\x1b[31m"
+    await rank.websocket.send(json.dumps(register))
+    refusal = await rank.expect(Refusal)
+    assert refusal.code == RefusalCode.BAD_MESSAGE
+    assert f"register.identity.{field}" in refusal.text
+    assert "\x1b" not in refusal.text
+    assert broker.hub.ranks.registry.keys() == ()
+
+
+async def test_too_long_a_message_is_not_even_read(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    await terminal.websocket.send("x" * (limits.MAX_FRAME_BYTES + 1))
+    assert (await terminal.closed())[0] == 1009
+
+
+async def test_an_error_of_the_broker_costs_one_connection(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bystander = await broker.terminal("bystander@h")
+    terminal = await broker.terminal()
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(broker.hub.ranks.registry, "keys", broken)
+    await terminal.say(Subscribe())
+    assert (await terminal.closed())[0] == 1006
+    assert "a bug" in caplog.text
+    await bystander.say(Take())
+    assert await bystander.expect(Refusal)
+
+
+async def test_thousand_strangers_leave_the_broker_as_it_was(
+    any_broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    noise = [
+        b"",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"SSH-2.0-scan\r\n",
+        b"GET / HTTP/1.1\r\n",
+        b"GET /client HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+        b"\x00" * 100,
+        b"GET " + b"/" * 20000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nSec-WebSocket-Key: \xff\xfe\r\nNo colon\r\n\r\n",
+    ]
+
+    async def stranger(number: int) -> None:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
+            writer.write(noise[number % len(noise)])
+            await writer.drain()
+            writer.transport.abort()
+
+    began = time.monotonic()
+    for first in range(0, 1000, 100):
+        await asyncio.gather(*(stranger(first + number) for number in range(100)))
+    await any_broker.terminal()
+    assert time.monotonic() - began < seconds(20)
+    await any_broker.left(lambda hub: hub.connected == 1)
+    assert any_broker.hub.connections.meters.failures > 0
+    assert not any(record.exc_info or record.levelno > logging.INFO for record in caplog.records)
+    assert not any("\n" in record.getMessage() for record in caplog.records)
+
+
+async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = await any_broker.dial("/client", any_broker.tokens.driver)
+    # The bound is set after the dial, whose handshake would have to fit into it too.
+    monkeypatch.setattr(limits, "HANDSHAKE_SECONDS", 0.05)
+    reader, writer = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
+    writer.write(b"GET /agent HTTP/1.1\r\n")
+    with contextlib.suppress(ConnectionError):
+        assert await asyncio.wait_for(reader.read(), SECONDS) == b""
+    writer.close()
+    await asyncio.wait_for(silent.wait_closed(), SECONDS)
+    assert any_broker.hub.connected == 0
+
+
+async def test_waiting_strangers_are_bounded_and_the_oldest_goes(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "MAX_PENDING", 2)
+    first, *others = [await asyncio.open_connection("127.0.0.1", broker.endpoint.port) for _ in range(3)]
+    with contextlib.suppress(ConnectionError):
+        assert await asyncio.wait_for(first[0].read(), SECONDS) == b""
+    assert await broker.terminal()
+    for _, writer in (first, *others):
+        writer.transport.abort()
+
+
+async def test_flood_of_input_is_slowed_down_and_kept_whole(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_INPUT_PER_SECOND", 512 * limits.KIB)
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    pieces = 96
+    sent = [Input(session=1, stop=1, generation=1, offset=n * len(CHUNK), data=CHUNK) for n in range(pieces)]
+    began = time.monotonic()
+
+    async def flood() -> None:
+        for piece in sent:
+            await driver.send(piece)
+
+    flooding = asyncio.create_task(flood())
+    arrived = [await rank.expect_data() for _ in sent]
+    await flooding
+    assert arrived == sent
+    # The input of one second is free, and the bytes of one read pass both before and after a pause.
+    paced = pieces * len(CHUNK) - limits.MAX_INPUT_PER_SECOND - 2 * 256 * limits.KIB
+    assert time.monotonic() - began >= paced / limits.MAX_INPUT_PER_SECOND
+
+
+async def test_rank_that_does_not_read_has_input_discarded_by_name(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = Peer(await broker.dial("/agent", broker.tokens.rank, max_queue=1), Sender.AGENT)
+    await rank.say(registration())
+    # At the real bound on input, the rank's queue would take long to fill.
+    monkeypatch.setattr(limits, "MAX_INPUT_PER_SECOND", 1024 * limits.MIB)
+    driver = await broker.seated(KEY)
+    rank.websocket.transport.pause_reading()
+    offset = 0
+    discarded = asyncio.create_task(driver.expect(Discarded))
+    while not discarded.done():
+        await driver.send(Input(session=1, stop=1, generation=1, offset=offset, data=CHUNK))
+        offset += len(CHUNK)
+        await asyncio.sleep(0)
+    assert "does not read" in discarded.result().reason
+    assert waiting(broker, KEY) <= limits.MAX_AGENT_BACKLOG
+    await driver.cut()
+    rank.websocket.transport.resume_reading()
+    await rank.expect(Audience, lambda audience: audience.viewers == 0)
+
+
+def waiting(broker: Broker, key: str) -> int:
+    connection = broker.hub.ranks.links[key].connection
+    assert isinstance(connection, PeerConnection)
+    return connection.waiting_bytes

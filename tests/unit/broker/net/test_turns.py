@@ -1,0 +1,207 @@
+"""A flood on one connection delays the keys of no other."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+
+import pytest
+from websockets.frames import Frame, Opcode
+
+from dbg_broker.net.outbox import FRAME_COST, Outbox
+from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Account, Turns
+from dbg_broker.timers import Timers
+from dbg_wire import limits
+from dbg_wire.codec import Input
+from dbg_wire.messages import Goodbye, Refusal, Sender
+from dbg_wire.records.ranks import RankState
+from tests.support.time_unit import seconds
+from tests.unit.broker.peers import RUNNING, Broker, Peer, narrow, registration
+
+COST = SLICE_SECONDS / 4
+"""Seconds that it takes to read a piece, in the simulated time of these tests."""
+
+SHORT = Frame(Opcode.TEXT, b'{"type":"x"}').serialize(mask=True)
+"""The shortest message of a type that no broker knows."""
+
+
+class Loop:
+    """An event loop with simulated time; a scheduled call runs in the next turn."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.done: list[str] = []
+        self._next: list[Callable[[], None]] = []
+        self.turns = Turns(Timers(lambda: self.now, lambda _, call: self._next.append(call), spent=lambda: self.now))
+
+    @property
+    def is_called(self) -> bool:
+        return bool(self._next)
+
+    def turn(self) -> float:
+        """Run the calls that are due, and return how many seconds they took."""
+        began = self.now
+        due, self._next = self._next, []
+        for call in due:
+            call()
+        return self.now - began
+
+
+def share(connection: object) -> Account:
+    return Account("job", "10.0.0.1", connection)
+
+
+class Flood:
+    """A sender with some pieces to read."""
+
+    def __init__(self, loop: Loop, name: str, pieces: int) -> None:
+        self.loop, self.name, self.pieces = loop, name, pieces
+
+    def work(self, is_over: Callable[[], bool]) -> bool:
+        while self.pieces:
+            self.pieces -= 1
+            self.loop.done.append(self.name)
+            self.loop.now += COST
+            if is_over():
+                break
+        return self.pieces > 0
+
+
+def test_what_comes_while_nobody_waits_is_taken_at_once() -> None:
+    loop = Loop()
+    assert not loop.turns.submit(Flood(loop, "a", 3).work, share("a"), types=False)
+    assert loop.done == ["a"] * 3
+
+
+def test_short_messages_have_the_loop_turn_no_more_often() -> None:
+    loop = Loop()
+    loops = 0
+    for _ in range(int(10 * TURN_SECONDS / COST)):
+        loop.turns.submit(Flood(loop, "a", 1).work, share("a"), types=False)
+        assert not len(loop.turns)
+        loops += loop.is_called
+        loop.turn()
+    assert loops <= 20
+
+
+def test_a_flood_has_its_slice_of_each_turn_and_the_next_one_has_its_own() -> None:
+    loop = Loop()
+    assert loop.turns.submit(Flood(loop, "flood", 1000).work, share("flood"), types=False)
+    assert loop.now < 2 * SLICE_SECONDS
+    assert loop.turns.submit(Flood(loop, "other", 1).work, share("other"), types=False)
+    loop.turn()
+    assert "other" in loop.done
+    assert loop.done.count("flood") < 1000
+
+
+def test_a_key_waits_for_no_line_of_floods() -> None:
+    loop = Loop()
+    for number in range(200):
+        loop.turns.submit(Flood(loop, f"flood {number}", 1000).work, share(number), types=False)
+    for _ in range(5):
+        assert loop.turn() < 2 * TURN_SECONDS
+        before = loop.now
+        loop.turns.submit(Flood(loop, "key", 1).work, share("key"), types=True)
+        assert loop.done[-1] == "key"
+        assert loop.now - before < SLICE_SECONDS
+    assert len(loop.turns) == 200
+
+
+def test_all_have_their_turn_and_all_is_read() -> None:
+    loop = Loop()
+    senders = [Flood(loop, str(number), 20) for number in range(50)]
+    for sender in senders:
+        loop.turns.submit(sender.work, share(sender.name), types=False)
+    while len(loop.turns):
+        loop.turn()
+    assert not any(sender.pieces for sender in senders)
+    assert len(set(loop.done[: len(loop.done) // 2])) == 50
+
+
+def test_what_is_due_waits_for_one_slice_of_those_before_it_and_for_no_flood() -> None:
+    loop = Loop()
+    loop.turns.call_after_current_queue(lambda: loop.done.append("at once"))
+    assert loop.done == ["at once"]
+    loop.turns.submit(Flood(loop, "flood", 1_000_000).work, share("flood"), types=False)
+    loop.turns.submit(Flood(loop, "answer", 1).work, share("answer"), types=False)
+    loop.turns.call_after_current_queue(lambda: loop.done.append("due"))
+    assert "due" not in loop.done
+    loop.turn()
+    assert loop.done.index("answer") < loop.done.index("due")
+
+
+def test_a_full_queue_is_left_alone_by_what_has_no_room() -> None:
+    outbox = Outbox(0.0, 5_000 * (10 + FRAME_COST))
+    outbox.is_paused = True
+    while outbox.send_control(bytes(10)):
+        pass
+    began = time.thread_time()
+    for _ in range(3_000):
+        assert not outbox.send_control(bytes(10))
+    # A walk through the queue for each message would cost a hundred times as much.
+    assert time.thread_time() - began < seconds(0.5)
+
+
+async def flood(peer: Peer, count: int) -> None:
+    """Send messages that no broker knows, and read none of the refusals."""
+    peer.websocket.transport.pause_reading()
+    transport = peer.websocket.transport
+    for _ in range(count // 1000):
+        if transport.is_closing():
+            return
+        transport.write(SHORT * 1000)
+        await asyncio.sleep(0)
+
+
+async def test_a_rank_that_reads_no_refusals_is_closed_and_keys_go_on(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # At the real bound on a rank's bytes, it would take half a minute until too many refusals wait.
+    monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 1024 * limits.MIB)
+    # With its usual buffer the kernel takes megabytes of refusals, and the broker would write them for seconds.
+    broker.server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * limits.KIB)
+    websocket = await broker.dial("/agent", broker.tokens.rank, max_queue=1, sock=narrow(broker))
+    flooding = Peer(websocket, Sender.AGENT)
+    rank = await broker.rank()
+    driver = await broker.seated(registration().identity.key)
+    attacked = asyncio.create_task(flood(flooding, 100_000))
+    left = asyncio.create_task(broker.left(lambda hub: len(hub.links) == 2))
+    offset = 0
+    while not left.done():
+        key = Input(session=1, stop=1, generation=1, offset=offset, data=b"n")
+        await driver.send(key)
+        assert await rank.expect_data() == key
+        offset += 1
+    await left
+    attacked.cancel()
+    flooding.websocket.transport.resume_reading()
+    assert offset > 10
+
+
+async def test_a_rank_that_floods_is_read_as_slowly_as_it_may_send(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 256 * limits.KIB)
+    flooding = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    began = asyncio.get_running_loop().time()
+    flooding.websocket.transport.write(SHORT * 1000)
+    # Each message counts 2 KiB. The messages of the first second are free, and one piece is read before each pause.
+    for _ in range(1000):
+        await flooding.expect(Refusal)
+        if asyncio.get_running_loop().time() - began > 1:
+            break
+    else:
+        pytest.fail("all was read at once")
+
+
+async def test_a_message_that_came_before_the_end_is_read(broker: Broker) -> None:
+    rank = await broker.rank(report=RUNNING)
+    said = [Frame(Opcode.PING, b"").serialize(mask=True)] * (limits.MAX_REPORTED_PER_SECOND // 2048 + 10)
+    rank.websocket.transport.write(b"".join(said))
+    await rank.say(Goodbye(exit=3))
+    rank.websocket.transport.close()
+    await broker.left(lambda hub: not hub.ranks.links)
+    (listed,) = broker.hub.ranks.registry.ranks()
+    assert (listed.state, listed.end.exit) == (RankState.EXITED, 3)

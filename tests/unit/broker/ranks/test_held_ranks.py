@@ -1,0 +1,199 @@
+"""Messages to held ranks about the chosen ranks, and to the ranks of a run about its crashed ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dbg_broker.ranks import held_ranks
+from dbg_broker.ranks.failures import CrashedRanks
+from dbg_broker.ranks.held_ranks import HeldRanks
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
+from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, RankReport, Waiting
+from dbg_wire.records.ranks import RankState
+from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
+
+SITE = "/home/me/train.py:41"
+
+HELD = RankReport(
+    state=RankState.HELD,
+    stop=STOP.replace(reason="hold"),
+    waits=Waiting(site=SITE, count=1, ranks=(0,)),
+)
+
+CRASHED = STOPPED.replace(stop=STOP.replace(reason="crash"))
+
+
+def at_site(arrived: int, completed: int, report: RankReport = STOPPED) -> RankReport:
+    return report.replace(arrivals=(Arrival(site=SITE, arrived=arrived, completed=completed),))
+
+
+class Job:
+    """Ranks that register and report, and the messages that they get."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+        self.holds = HeldRanks(self.registry)
+        self.crashes = CrashedRanks()
+        self.now = 0.0
+
+    def enter(self, number: int, report: RankReport, **changes: Any) -> RankRecord:
+        self.now += 1
+        return self.registry.register(registration(number, report=report, **changes), self.now).rank
+
+    def report(self, rank: RankRecord, report: RankReport) -> dict[str, Chosen]:
+        self.now += 1
+        self.registry.report(rank, report, self.now)
+        return self.told(rank)
+
+    def told(self, rank: RankRecord) -> dict[str, Chosen]:
+        self.holds.changed(rank)
+        return self.hold_tellings()
+
+    def hold_tellings(self) -> dict[str, Chosen]:
+        return {key: telling.message for telling in self.holds.news() for key in telling.keys}  # type: ignore[misc]
+
+    def kept(self, rank: RankRecord) -> dict[str, Kept]:
+        self.crashes.changed(rank)
+        return self.crash_tellings()
+
+    def crash_tellings(self) -> dict[str, Kept]:
+        return {key: telling.message for telling in self.crashes.news() for key in telling.keys}  # type: ignore[misc]
+
+
+def chosen(arrived: int, completed: int, state: RankState | None) -> Chosen:
+    return Chosen(site=SITE, ranks=(ChosenRank(rank=0, arrived=arrived, completed=completed, state=state),))
+
+
+def test_a_held_rank_hears_at_once_and_after_every_change_of_whom_it_waits_for() -> None:
+    job = Job()
+    first = job.enter(0, RUNNING)
+    assert job.told(first) == {}
+    held = job.enter(1, HELD)
+    assert job.told(held) == {held.key: chosen(0, 0, RankState.RUNNING)}
+    assert job.report(first, at_site(1, 0)) == {held.key: chosen(1, 0, RankState.STOPPED)}
+    assert job.report(first, at_site(1, 0)) == {}
+    assert job.report(first, at_site(1, 1, RUNNING)) == {held.key: chosen(1, 1, RankState.RUNNING)}
+
+
+def test_a_rank_that_goes_on_hears_no_more() -> None:
+    job = Job()
+    first, held = job.enter(0, RUNNING), job.enter(1, HELD)
+    job.told(first), job.told(held)
+    job.report(held, RUNNING)
+    assert job.report(first, at_site(1, 1)) == {}
+
+
+def test_a_rank_of_another_run_is_another_rank() -> None:
+    job = Job()
+    other = job.enter(0, RUNNING, run="1.0", key="another")
+    held = job.enter(1, HELD)
+    assert job.told(held) == {held.key: chosen(0, 0, None)}
+    assert job.report(other, at_site(1, 1)) == {}
+    assert job.told(other) == {}
+
+
+def test_one_that_ended_before_the_waiting_rank_came_was_of_an_earlier_launch() -> None:
+    job = Job()
+    former = job.enter(0, at_site(1, 1))
+    job.told(former)
+    job.now += 1
+    job.registry.goodbye(former, 1, job.now)
+    job.told(former)
+    held = job.enter(1, HELD)
+    assert job.told(held) == {held.key: chosen(0, 0, None)}
+    relaunched = job.enter(0, at_site(1, 0), key="relaunched", pid=9999)
+    assert job.told(relaunched) == {held.key: chosen(1, 0, RankState.STOPPED)}
+    assert job.told(former) == {}
+
+
+def test_one_that_ends_meanwhile_is_told_as_exited() -> None:
+    job = Job()
+    first, held = job.enter(0, at_site(1, 0)), job.enter(1, HELD)
+    job.told(first), job.told(held)
+    job.now += 1
+    job.registry.goodbye(first, 1, job.now)
+    assert job.told(first) == {held.key: chosen(1, 0, RankState.EXITED)}
+
+
+def test_whoever_comes_back_is_told_again() -> None:
+    job = Job()
+    first, held = job.enter(0, at_site(1, 0)), job.enter(1, HELD)
+    job.told(first), job.told(held)
+    assert job.told(held) == {}
+    job.holds.came_back(held.key)
+    assert job.told(held) == {held.key: chosen(1, 0, RankState.STOPPED)}
+
+
+def test_a_forgotten_rank_leaves_nothing_behind() -> None:
+    job = Job()
+    ranks = [job.enter(0, RUNNING), job.enter(1, HELD)]
+    for rank in ranks:
+        job.told(rank)
+    for rank in ranks:
+        job.holds.forget(rank.key)
+    left = [vars(job.holds)[name] for name in ("_keys", "_places", "_groups", "_concerned", "_waiting", "_due")]
+    assert not any(left)
+
+
+def test_too_many_that_are_waited_for_are_taken_from_the_rank_that_shares_them_with_fewest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(held_ranks, "MAX_WAITED_FOR", 40)
+    job = Job()
+
+    def held(number: int, site: str, ranks: range) -> RankRecord:
+        rank = job.enter(number, HELD.replace(waits=Waiting(site=site, count=1, ranks=tuple(ranks))))
+        job.told(rank)
+        return rank
+
+    many = [held(number, "a", range(100, 130)) for number in range(4)]
+    alone = held(4, "b", range(100, 110))
+    assert (job.holds.size, job.holds.heaviest()) == (40, None)
+    other = held(5, "c", range(100, 101))
+    assert job.holds.heaviest() == alone.key
+    job.holds.came_back(alone.key)
+    assert (job.holds.size, job.holds.heaviest()) == (31, None)
+    for rank in (*many, other):
+        job.holds.forget(rank.key)
+    assert job.holds.size == 0
+
+
+def test_all_ranks_of_a_run_hear_which_are_kept_and_newcomers_too() -> None:
+    job = Job()
+    ranks = [job.enter(number, RUNNING) for number in range(2)]
+    assert [job.kept(rank) for rank in ranks] == [{}, {}]
+    job.registry.report(ranks[1], CRASHED, 50.0)
+    assert job.kept(ranks[1]) == {rank.key: Kept(ranks=(1,)) for rank in ranks}
+    late = job.enter(2, RUNNING)
+    assert job.kept(late) == {late.key: Kept(ranks=(1,))}
+    other = job.enter(0, RUNNING, run="1.0", key="another")
+    assert job.kept(other) == {}
+
+
+def test_a_crash_is_kept_until_its_rank_has_exited() -> None:
+    job = Job()
+    ranks = [job.enter(0, RUNNING), job.enter(1, CRASHED)]
+    for rank in ranks:
+        job.kept(rank)
+    job.registry.disconnected(ranks[1], 60.0)
+    assert job.kept(ranks[1]) == {}
+    job.registry.found_dead(ranks[1], 61.0)
+    assert job.kept(ranks[1]) == {ranks[0].key: Kept(ranks=())}
+
+
+def test_a_crashed_rank_that_is_forgotten_keeps_nobody_waiting() -> None:
+    job = Job()
+    crashed, other = job.enter(0, CRASHED), job.enter(1, RUNNING)
+    for rank in (crashed, other):
+        job.kept(rank)
+    job.registry.disconnected(crashed, job.now)
+    assert crashed.state is RankState.LOST
+    assert job.kept(crashed) == {}
+    assert job.crashes.forget(crashed.key)
+    assert job.crash_tellings() == {other.key: Kept(ranks=())}
+    assert not job.crashes.forget(crashed.key)
+    assert not job.crashes.forget(other.key)
+    assert len(job.crashes) == 0

@@ -1,0 +1,375 @@
+"""Ranks, their states, addresses and children."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
+from dbg_wire import limits
+from dbg_wire.errors import PeerError
+from dbg_wire.records.ranks import DIED, LIVE_STATES, Breakpoint, RankInfo, RankState
+from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
+
+
+def enter(registry: Registry, number: int = 0, now: float = 0.0, **changes: Any) -> RankRecord:
+    return registry.register(registration(number, **changes), now).rank
+
+
+def info(registry: Registry, rank: RankRecord, epoch: float = 1000.0) -> RankInfo:
+    return rank.info(epoch=epoch)
+
+
+def test_address_names_host_and_global_rank() -> None:
+    assert enter(Registry(), 5).address == "gpu013:5"
+
+
+def test_the_list_tells_the_versions_that_a_rank_registered_with() -> None:
+    registry = Registry()
+    listed = info(registry, enter(registry, release="0.3.0", python="3.12.1"))
+    assert (listed.release, listed.python) == ("0.3.0", "3.12.1")
+
+
+def test_since_counts_from_the_begin_of_the_stop_as_the_rank_counts_it() -> None:
+    registry = Registry()
+    rank = enter(registry, now=100.0, report=STOPPED.replace(stop=STOP.replace(age=40.0)))
+    assert info(registry, rank).since == 1060.0
+
+
+def test_since_stays_while_nothing_begins() -> None:
+    registry = Registry()
+    rank = enter(registry, now=100.0, report=RUNNING)
+    registry.report(rank, RUNNING.replace(applied=7), 200.0)
+    assert info(registry, rank).since == 1100.0
+    registry.report(rank, STOPPED, 300.0)
+    registry.report(rank, STOPPED.replace(stop=STOP.replace(age=99.0)), 350.0)
+    assert info(registry, rank).since == pytest.approx(1299.75)
+
+
+def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
+    registry = Registry()
+    rank = enter(registry, report=STOPPED.replace(stop=STOP.replace(number=4)))
+    assert (info(registry, rank).stop, info(registry, rank, epoch=2000.0).occasion) == (4, 4)
+    registry.report(rank, RUNNING, 1.0)
+    assert info(registry, rank).stop is None
+
+
+def test_stops_that_can_not_be_told_from_one_another_are_listed_without_a_number() -> None:
+    registry = Registry()
+    rank = enter(registry, report=STOPPED.replace(stop=STOP.replace(number=0)))
+    assert info(registry, rank).stop is None
+
+
+def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
+    registry = Registry()
+    limited = STOP.replace(detail="it rings in 3 min", limit="it rings in 3 min", limit_seconds=180.0)
+    rank = enter(registry, report=STOPPED.replace(stop=limited))
+    assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("it rings in 3 min", 180.0)
+    registry.report(rank, RUNNING, 1.0)
+    assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("", None)
+
+
+def test_silence_dates_from_the_last_word_and_ends_with_the_next() -> None:
+    registry = Registry()
+    rank = enter(registry, now=100.0, report=RUNNING)
+    registry.heard(rank, 130.0)
+    registry.fell_silent(rank)
+    assert (info(registry, rank).state, info(registry, rank).since) == (RankState.UNRESPONSIVE, 1130.0)
+    assert registry.heard(rank, 150.0)
+    assert (info(registry, rank).state, info(registry, rank).since) == (RankState.RUNNING, 1100.0)
+
+
+def test_where_and_reason_are_told_of_stops_alone() -> None:
+    registry = Registry()
+    rank = enter(registry)
+    assert (info(registry, rank).where, info(registry, rank).reason) == (STOP.where, "breakpoint")
+    registry.report(rank, RUNNING.replace(stop=STOP, stepping=True), 1.0)
+    assert (info(registry, rank).where, info(registry, rank).reason) == (None, None)
+
+
+def test_report_that_changes_nothing_listed_is_no_news() -> None:
+    registry = Registry()
+    rank = enter(registry)
+    assert not registry.report(rank, STOPPED.replace(applied=9, generation=2), 1.0)
+    told = (Breakpoint(file="/home/me/train.py", line=44),)
+    assert not registry.report(rank, STOPPED.replace(breakpoints=1, user_breakpoints=told), 1.0)
+    assert not registry.report(rank, STOPPED.replace(stop=STOP.replace(age=9.0, lease_seconds=90.0)), 1.5)
+    limited = STOPPED.replace(stop=STOP.replace(limit="unless somebody types, it goes on in 8 min"))
+    assert registry.report(rank, limited, 1.6)
+    assert registry.report(rank, STOPPED, 1.7)
+    assert registry.report(rank, STOPPED.replace(queued=1), 2.0)
+    assert registry.report(rank, STOPPED.replace(queued=1, session=None), 3.0)
+
+
+def test_lost_rank_comes_back_as_what_it_reports() -> None:
+    registry = Registry()
+    rank = enter(registry)
+    registry.disconnected(rank, 1.0)
+    assert info(registry, rank).state is RankState.LOST
+    again = enter(registry, now=2.0, report=RUNNING)
+    assert again is rank
+    assert info(registry, rank).state is RankState.RUNNING
+    assert registry.expire(1e9) == []
+
+
+def test_exited_key_that_registers_again_is_a_new_rank() -> None:
+    registry = Registry()
+    rank = enter(registry)
+    registry.goodbye(rank, 1, 1.0)
+    registry.disconnected(rank, 1.1)
+    assert (rank.state, rank.end.exit) == (RankState.EXITED, 1)
+    again = enter(registry, now=2.0)
+    assert again is not rank
+    assert (again.state, again.end.exit) == (RankState.STOPPED, None)
+    assert registry.keys() == (again.key,)
+
+
+def test_a_rank_found_dead_has_died_and_one_that_said_goodbye_has_not() -> None:
+    registry = Registry()
+    dead, gone = enter(registry, 0), enter(registry, 1)
+    registry.disconnected(dead, 1.0)
+    registry.found_dead(dead, 2.0)
+    registry.goodbye(gone, None, 2.0)
+    assert [info(registry, rank).state for rank in (dead, gone)] == [RankState.EXITED] * 2
+    assert info(registry, dead).reason == DIED
+    assert info(registry, gone).reason != DIED
+
+
+def test_after_its_goodbye_a_rank_has_nothing_to_report() -> None:
+    registry = Registry()
+    rank = enter(registry)
+    registry.goodbye(rank, None, 1.0)
+    with pytest.raises(PeerError, match="after the goodbye"):
+        registry.report(rank, RUNNING, 2.0)
+    with pytest.raises(PeerError, match="second goodbye"):
+        registry.goodbye(rank, None, 2.0)
+
+
+def test_ended_ranks_are_kept_for_an_hour() -> None:
+    registry = Registry()
+    first, second = enter(registry, 0), enter(registry, 1)
+    registry.goodbye(first, 0, 10.0)
+    registry.disconnected(second, 20.0)
+    assert registry.expire(10.0 + limits.ENDED_RANK_SECONDS - 1) == []
+    assert registry.expire(10.0 + limits.ENDED_RANK_SECONDS) == [first.key]
+    assert registry.expire(20.0 + limits.ENDED_RANK_SECONDS) == [second.key]
+    assert registry.keys() == ()
+
+
+def test_ended_ranks_are_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 2)
+    registry = Registry()
+    ranks = [enter(registry, number) for number in range(4)]
+    for when, rank in enumerate(reversed(ranks)):
+        registry.disconnected(rank, float(when))
+    assert registry.expire(5.0) == [ranks[3].key, ranks[2].key]
+
+
+# -------------------------------------------------------------------------------------------------------- children
+
+
+def test_process_below_a_rank_is_its_child() -> None:
+    registry = Registry()
+    enter(registry)
+    child = enter(registry, key="c1", pid=9001, ancestors=(8800, 8790))
+    second = enter(registry, key="c2", pid=9002, ancestors=(9001, 8800))
+    assert (child.address, second.address) == ("gpu013:0.1", "gpu013:0.2")
+
+
+def test_child_that_came_first_becomes_one_when_its_parent_registers() -> None:
+    registry = Registry()
+    child = enter(registry, key="c1", pid=9001, ancestors=(8800, 8790))
+    assert child.address == "gpu013:0"
+    registered = registry.register(registration(), 0.0)
+    assert registered.rank.address == "gpu013:0"
+    assert registered.renamed == (child,)
+    assert child.address == "gpu013:0.1"
+
+
+def test_restated_number_is_kept_if_it_is_free() -> None:
+    registry = Registry()
+    child = enter(registry, key="c7", child=7, pid=9007, ancestors=(8800,))
+    assert child.child == 7
+    other = enter(registry, key="x", child=7, pid=9008, ancestors=(8800,))
+    assert other.child == 8
+    registry.goodbye(child, 0, 1.0)
+    assert enter(registry, key="y", child=7, pid=9009, ancestors=(8800,)).child == 7
+
+
+def test_child_keeps_its_number_when_it_comes_back() -> None:
+    registry = Registry()
+    enter(registry)
+    child = enter(registry, key="c1", pid=9001, ancestors=(8800,))
+    registry.disconnected(child, 1.0)
+    enter(registry, key="c2", pid=9002, ancestors=(8800,))
+    assert enter(registry, key="c1", pid=9001, ancestors=(8800,)).child == 1
+
+
+def test_numbers_are_not_given_twice() -> None:
+    registry = Registry()
+    enter(registry)
+    first = enter(registry, key="c1", pid=9001, ancestors=(8800,))
+    registry.goodbye(first, 0, 1.0)
+    assert enter(registry, key="c2", pid=9002, ancestors=(8800,)).child == 2
+
+
+@pytest.mark.parametrize("other", [{"job": "other"}, {"run": "1"}, {"host": "gpu014"}, {"rank": 1}])
+def test_only_processes_of_one_rank_are_related(other: dict[str, Any]) -> None:
+    registry = Registry()
+    enter(registry)
+    assert enter(registry, key="c1", pid=9001, ancestors=(8800,), **other).child is None
+
+
+def test_process_that_ended_is_nobodys_parent() -> None:
+    registry = Registry()
+    registry.goodbye(enter(registry), 0, 1.0)
+    assert enter(registry, key="c1", pid=9001, ancestors=(8800,)).child is None
+
+
+def test_rank_that_learns_its_number_moves_to_its_address() -> None:
+    registry = Registry()
+    rank = enter(registry, 0)
+    assert enter(registry, 0, rank=6).address == "gpu013:6"
+    assert registry.keys() == (rank.key,)
+
+
+# ------------------------------------------------------------------------------------------------------------ costs
+
+
+def test_a_lost_process_that_comes_back_as_another_rank_is_listed_once() -> None:
+    registry = Registry()
+    first, other = enter(registry, 0, key="a", job="train-1", pid=7), enter(registry, 1, pid=8)
+    registry.disconnected(first, 1.0)
+    registry.disconnected(other, 1.0)
+    registered = registry.register(registration(0, key="b", job="h-29500", pid=7), 2.0)
+    assert registered.gone == first.key
+    assert sorted(registry.keys()) == sorted([other.key, registered.rank.key])
+    # A rank that is connected, or has exited, is no earlier registration of this process.
+    assert registry.register(registration(2, key="c", job="elsewhere", pid=7), 3.0).gone is None
+    registry.goodbye(registered.rank, 0, 4.0)
+    assert registry.register(registration(3, key="d", pid=7), 5.0).gone is None
+    assert registry.counts == Counter(rank.state for rank in registry.ranks())
+
+
+def test_a_process_of_the_same_kernel_and_pid_without_the_secret_does_not_become_a_lost_rank() -> None:
+    registry = Registry()
+    lost = enter(registry, 0, key="a", pid=7, secret="a" * 32)
+    registry.disconnected(lost, 1.0)
+    for number, secret in enumerate(("", "b" * 32)):
+        impostor = registration(1, key=f"other/{number}", job="other", pid=7, secret=secret)
+        assert registry.register(impostor, 2.0).gone is None
+    assert registry.find("a") is lost
+    assert registry.register(registration(2, key="b", pid=7, secret="a" * 32), 3.0).gone == "a"
+
+
+def test_message_costs_the_same_among_twenty_thousand_ranks() -> None:
+    def seconds_per_report(count: int) -> float:
+        registry = Registry()
+        ranks = [enter(registry, number) for number in range(count)]
+        began = time.process_time()
+        for turn in range(2000):
+            registry.report(ranks[turn % count], RUNNING if turn % 2 else STOPPED, float(turn))
+        return (time.process_time() - began) / 2000
+
+    few = min(seconds_per_report(10) for _ in range(3))
+    many = min(seconds_per_report(20_000) for _ in range(2))
+    assert many < few * 8
+
+
+def test_children_of_one_rank_cost_the_same_each() -> None:
+    registry = Registry()
+    enter(registry)
+    began = time.process_time()
+    for number in range(5000):
+        enter(registry, key=f"c{number}", pid=10_000 + number, ancestors=(8800,))
+    assert time.process_time() - began < 5
+
+
+# ------------------------------------------------------------------------------------------------------- properties
+
+
+class RegistryMachine(RuleBasedStateMachine):
+    """Ranks that come and go in any order; the registry's table knows every move, and its indexes agree."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = Registry()
+        self.now = 0.0
+
+    def some(self, number: int, *states: RankState) -> RankRecord | None:
+        rank = self.registry.find(registration(number).identity.key)
+        return rank if rank is not None and rank.state in states else None
+
+    @rule(number=st.integers(0, 4), stopped=st.booleans(), child=st.none() | st.integers(1, 3), below=st.integers(0, 4))
+    def register(self, number: int, stopped: bool, child: int | None, below: int) -> None:
+        self.now += 1
+        report = STOPPED if stopped else RUNNING
+        said = registration(
+            number, rank=0, child=child, ancestors=(8800 + below,) if below != number else (), report=report
+        )
+        rank = self.registry.register(said, self.now).rank
+        assert rank.state is report.state
+
+    @rule(number=st.integers(0, 4), stopped=st.booleans())
+    def report(self, number: int, stopped: bool) -> None:
+        if rank := self.some(number, *LIVE_STATES):
+            self.now += 1
+            self.registry.heard(rank, self.now)
+            self.registry.report(rank, STOPPED if stopped else RUNNING, self.now)
+
+    @rule(number=st.integers(0, 4))
+    def goodbye(self, number: int) -> None:
+        if rank := self.some(number, *LIVE_STATES):
+            self.registry.goodbye(rank, 0, self.now)
+
+    @rule(number=st.integers(0, 4))
+    def silent(self, number: int) -> None:
+        if rank := self.some(number, *(LIVE_STATES - {RankState.UNRESPONSIVE})):
+            self.registry.fell_silent(rank)
+
+    @rule(number=st.integers(0, 4))
+    def disconnect(self, number: int) -> None:
+        if rank := self.some(number, *LIVE_STATES, RankState.EXITED):
+            self.now += 1
+            self.registry.disconnected(rank, self.now)
+
+    @rule(number=st.integers(0, 4))
+    def die(self, number: int) -> None:
+        if rank := self.some(number, RankState.LOST):
+            self.now += 1
+            self.registry.found_dead(rank, self.now)
+
+    @precondition(lambda self: self.now > 10)
+    @rule()
+    def expire(self) -> None:
+        self.now += limits.ENDED_RANK_SECONDS / 2
+        gone = self.registry.expire(self.now)
+        assert all(self.registry.find(key) is None for key in gone)
+
+    @invariant()
+    def counts_agree(self) -> None:
+        assert +self.registry.counts == Counter(rank.state for rank in self.registry.ranks())
+
+    @invariant()
+    def live_addresses_of_children_are_unique(self) -> None:
+        children = [rank.address for rank in self.registry.ranks() if rank.child and rank.state is not RankState.EXITED]
+        assert len(children) == len(set(children))
+
+    def teardown(self) -> None:
+        for rank in list(self.registry.ranks()):
+            if rank.is_live:
+                self.registry.disconnected(rank, self.now)
+        self.registry.expire(self.now + 2 * limits.ENDED_RANK_SECONDS)
+        assert self.registry.keys() == ()
+        assert len(self.registry.children) == 0
+
+
+TestRegistryMachine = RegistryMachine.TestCase
+TestRegistryMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

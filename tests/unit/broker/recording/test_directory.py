@@ -1,0 +1,134 @@
+"""Files of recordings: names that are safe, of our user alone, and a bound for all of them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.recording.writer import MAX_SAME, RecordingDirectory, file_stem, open_directory, safe_name
+from dbg_wire.errors import BadInput
+from tests.unit.broker.home.test_private_files import OTHER, needs_root
+from tests.unit.broker.recording.events import ABOUT
+
+
+class TestNames:
+    def test_a_name_says_host_rank_stop_and_time(self) -> None:
+        assert file_stem(ABOUT) == "gpu013-5-stop3-20251009T085320Z"
+        assert file_stem(replace(ABOUT, address="gpu013:5.1")).startswith("gpu013-5.1-stop3-")
+        assert file_stem(replace(ABOUT, address="login1:?2")).startswith("login1-2-stop3-")
+
+    @given(st.text())
+    def test_no_name_leads_elsewhere(self, text: str) -> None:
+        name = safe_name(text)
+        assert name
+        assert name[0] not in ".-"
+        assert not {*name} - {*"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"}
+        assert len(name) <= 80
+
+
+class TestOpening:
+    def test_it_is_made_for_our_user_alone(self, tmp_path: Path) -> None:
+        path = open_directory(str(tmp_path / "a" / "casts"))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        assert list(path.iterdir()) == []
+
+    def test_others_may_not_write_to_it(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o777)
+        with pytest.raises(BadInput, match=r"others may write to it; .*chmod go-w"):
+            open_directory(str(tmp_path))
+
+    def test_nothing_is_written_through_a_link_before_it_is_looked_at(self, tmp_path: Path) -> None:
+        (tmp_path / "casts").mkdir(mode=0o700)
+        (tmp_path / "casts").chmod(0o777)
+        (tmp_path / "casts" / f".{os.getpid()}").symlink_to(tmp_path / "victim")
+        with pytest.raises(BadInput, match="others may write to it"):
+            open_directory(str(tmp_path / "casts"))
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["casts"]
+        assert [file.name for file in (tmp_path / "casts").iterdir()] == [f".{os.getpid()}"]
+
+    def test_a_link_there_already_is_neither_followed_nor_removed(self, tmp_path: Path) -> None:
+        (tmp_path / "casts").mkdir(mode=0o700)
+        link = tmp_path / "casts" / f".{os.getpid()}"
+        link.symlink_to(tmp_path / "victim")
+        open_directory(str(tmp_path / "casts"))
+        assert link.is_symlink()
+        assert not (tmp_path / "victim").exists()
+
+    @needs_root
+    @pytest.mark.parametrize("name", ["casts", "link"])
+    def test_what_lies_below_another_users_directory_is_refused(self, tmp_path: Path, name: str) -> None:
+        theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+        theirs.mkdir()
+        mine.mkdir()
+        (mine / "link").symlink_to(theirs / "casts")
+        os.chown(theirs, OTHER, -1)
+        with pytest.raises(BadInput, match=f"--record .* lies below {theirs}, which belongs to user {OTHER}, .*; name"):
+            open_directory(str((theirs if name == "casts" else mine) / name))
+        assert list(theirs.iterdir()) == []
+
+    def test_what_is_no_directory_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(BadInput, match="can't be written"):
+            open_directory(str(tmp_path / "file"))
+
+
+def made(directory: RecordingDirectory, size: int, job: str = "job") -> Path:
+    path, descriptor = directory.create(replace(ABOUT, job=job))
+    os.write(descriptor, b"x" * size)
+    os.close(descriptor)
+    directory.grew(size)
+    directory.ended(path, size)
+    return path
+
+
+class TestFiles:
+    def test_they_are_of_our_user_alone_and_none_replaces_another(self, tmp_path: Path) -> None:
+        directory = RecordingDirectory(tmp_path, 10**6)
+        first, second = made(directory, 1), made(directory, 1)
+        assert first.name == "gpu013-5-stop3-20251009T085320Z.cast"
+        assert second.name == "gpu013-5-stop3-20251009T085320Z-2.cast"
+        assert stat.S_IMODE(first.stat().st_mode) == 0o600
+        assert stat.S_IMODE(first.parent.stat().st_mode) == 0o700
+
+    def test_a_name_is_not_tried_for_ever(self, tmp_path: Path) -> None:
+        directory = RecordingDirectory(tmp_path, 10**6)
+        for _ in range(MAX_SAME):
+            made(directory, 0)
+        with pytest.raises(FileExistsError):
+            directory.create(replace(ABOUT, job="job"))
+
+    def test_no_link_is_followed(self, tmp_path: Path) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (tmp_path / "casts").mkdir()
+        (tmp_path / "casts" / "job").symlink_to(elsewhere)
+        with pytest.raises(OSError, match=r"Not a directory|symbolic"):
+            RecordingDirectory(tmp_path / "casts", 10**6).create(replace(ABOUT, job="job"))
+        assert list(elsewhere.iterdir()) == []
+
+    def test_the_oldest_are_removed_and_none_that_is_still_written(self, tmp_path: Path) -> None:
+        directory = RecordingDirectory(tmp_path, 100)
+        open_one, descriptor = directory.create(replace(ABOUT, job="open"))
+        os.close(descriptor)
+        directory.grew(60)
+        first, second = made(directory, 30, "first"), made(directory, 30, "second")
+        assert not first.exists()
+        assert not first.parent.exists()
+        assert second.exists()
+        assert open_one.exists()
+        assert directory.removed == 1
+
+    def test_those_of_an_earlier_broker_count_the_oldest_first(self, tmp_path: Path) -> None:
+        before = RecordingDirectory(tmp_path, 10**6)
+        old, new = made(before, 40, "b"), made(before, 40, "a")
+        os.utime(old, (1, 1))
+        other = tmp_path / "notes.txt"
+        other.write_text("mine")
+        latest = made(RecordingDirectory(tmp_path, 100), 40, "c")
+        assert [path.exists() for path in (old, new, latest, other)] == [False, True, True, True]

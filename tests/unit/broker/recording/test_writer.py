@@ -1,0 +1,169 @@
+"""The writing thread: a slow or full disk loses output, says how much, and leaves whole lines."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.recording import writer as module
+from dbg_broker.recording.stop_cast import Happening, StopCast
+from dbg_broker.recording.writer import Entry, Recording, RecordingDirectory, RecordingWriter, new_recording
+from tests.support.time_unit import seconds
+from tests.unit.broker.recording.events import ABOUT, events, marks, output, seen, shown
+
+
+class Disk:
+    """A disk that is full, takes a part, or holds a write back until :attr:`gate` is set."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.arrived = threading.Semaphore(0)
+        self.takes: int | None = None
+        """Bytes that each write takes; None for all, -1 for an error."""
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        self.arrived.release()
+        assert self.gate.wait(seconds(30))
+        if self.takes is None:
+            return os.write(descriptor, data)
+        if self.takes < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return os.write(descriptor, data[: self.takes])
+
+
+class Writing:
+    """A writer on a scripted disk; what is put is written when :meth:`put` returns."""
+
+    def __init__(self, folder: Path) -> None:
+        self.disk = Disk()
+        self.writer = RecordingWriter(RecordingDirectory(folder, 10**9), self.disk.write)
+
+    def put(self, recording: Recording, *happenings: Happening | None) -> None:
+        entries = [Entry(recording, happening, 1) for happening in happenings]
+        flushed = threading.Event()
+        last = new_recording(ABOUT)
+        self.writer.put(entries)
+        # The thread comes to the next batch when this one is done.
+        self.writer.put([Entry(last, _Flag(flushed), 0)])  # type: ignore[arg-type]
+        assert flushed.wait(seconds(30))
+
+
+class _Flag:
+    """Stands in for a happening, and says that the thread has come to it."""
+
+    at = 0.0
+
+    def __init__(self, flag: threading.Event) -> None:
+        self._flag = flag
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@pytest.fixture
+def writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Writing]:
+    lines_of = StopCast.lines_of
+
+    def noting(cast: StopCast, happening: Happening) -> bytes:
+        if isinstance(happening, _Flag):
+            happening._flag.set()
+            return b""
+        return lines_of(cast, happening)
+
+    monkeypatch.setattr(StopCast, "lines_of", noting)
+    made = Writing(tmp_path)
+    yield made
+    made.disk.gate.set()
+    made.writer.close()
+
+
+def body(recording: Recording) -> bytes:
+    assert recording.path is not None
+    return recording.path.read_bytes().partition(b"\n")[2]
+
+
+def test_lines_follow_a_header_and_costs_are_paid(writing: Writing) -> None:
+    recording = new_recording(ABOUT)
+    writing.put(recording, seen(5.0), shown(5.0, b"a"), shown(5.5, b"b", 1))
+    writing.put(recording, shown(6.0, b"c", 2), None)
+    assert [event[:2] for event in events(body(recording))] == [(0, "o"), (0.5, "o"), (1, "o")]
+    assert output(body(recording)) == "abc"
+    assert recording.done == writing.writer.done == 5
+    assert writing.writer.begun == 1
+    assert recording.path is not None
+    assert writing.writer.written == recording.size == recording.path.stat().st_size
+
+
+def test_nothing_shown_is_no_file(writing: Writing, tmp_path: Path) -> None:
+    writing.put(new_recording(ABOUT), seen(0.0), None)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("takes", [-1, 0, 1, 12])
+def test_a_full_disk_leaves_whole_lines_and_the_loss_is_named(
+    writing: Writing, takes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "dbg_broker")
+    recording = new_recording(ABOUT)
+    writing.put(recording, seen(0.0), shown(0.0, b"before"))
+    size = recording.size
+    writing.disk.takes = takes
+    writing.put(recording, shown(1.0, b"lost", 6))
+    writing.put(recording, shown(2.0, b"lost too", 10))
+    assert recording.path is not None
+    assert recording.path.stat().st_size == size
+    assert not recording.wants_repaint
+    writing.disk.takes = None
+    writing.put(recording, shown(3.0, b"after", 18))
+    assert output(body(recording)) == "beforeafter"
+    assert marks(body(recording)) == ["12 bytes of output are missing here"]
+    assert events(body(recording))[-1][0] == 3.0
+    assert recording.wants_repaint
+    assert writing.writer.lost == 12
+    assert len(caplog.records) == 1
+
+
+def test_a_disk_that_is_full_from_the_beginning_is_written_to_later(writing: Writing) -> None:
+    recording = new_recording(ABOUT)
+    writing.disk.takes = -1
+    writing.put(recording, seen(1000.0), shown(1000.0, b"lost"))
+    writing.disk.takes = None
+    writing.put(recording, shown(2000.0, b"after", 4))
+    first, _, rest = (recording.path or Path()).read_bytes().partition(b"\n")
+    assert b'"version": 2' in first
+    assert [event[:2] for event in events(rest)] == [(1000, "m"), (1000, "o")]
+
+
+def test_a_file_is_bounded_and_says_so(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_FILE", 2**20)
+    recording = new_recording(ABOUT)
+    writing.put(recording, seen(0.0), *(shown(0.0, b"x" * 2**16, number * 2**16) for number in range(17)))
+    writing.put(recording, shown(1.0, b"more", 2**21))
+    assert marks(body(recording)) == ["the recording ends here: a file takes 1 MiB"]
+    assert "more" not in output(body(recording))
+
+
+def test_more_recordings_than_open_files_go_on(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_OPEN", 3)
+    recordings = [new_recording(replace(ABOUT, address=f"h:{number}")) for number in range(9)]
+    for step in range(3):
+        for recording in recordings:
+            writing.put(recording, seen(0.0), shown(0.0, b"%d" % step, step))
+    assert {output(body(recording)) for recording in recordings} == {"012"}
+    assert len(writing.writer._descriptors) == 3
+
+
+def test_a_bug_in_one_recording_ends_no_other(writing: Writing, caplog: pytest.LogCaptureFixture) -> None:
+    broken, whole = new_recording(ABOUT), new_recording(ABOUT)
+    writing.put(broken, "no happening")  # type: ignore[arg-type]
+    writing.put(whole, seen(0.0), shown(0.0, b"a"))
+    assert output(body(whole)) == "a"
+    assert "a bug in the recording" in caplog.text

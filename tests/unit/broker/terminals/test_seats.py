@@ -1,0 +1,332 @@
+"""Drivers, watchers, generations and sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from dbg_broker.terminals.seats import MAX_GENERATION, Decision, InputVerdict, Seats
+from dbg_wire import limits
+from dbg_wire.messages import Mode
+from tests.unit.broker.peers import attach
+
+K = "key"
+
+
+def sit(seats: Seats, number: int, mode: Mode = Mode.DRIVE, known: int = 0, **changes: Any) -> Decision:
+    return seats.attach(number, f"viewer-{number}", attach(K, mode, **changes), known)
+
+
+def test_first_driver_gets_the_number_after_the_ranks() -> None:
+    seats = Seats()
+    assert sit(seats, 1, known=6) == Decision((1,), (K,))
+    assert seats.generation_of(1) == 7
+    assert seats.audience(K, 6).generation == 7
+
+
+def test_drive_where_somebody_types_gives_a_watchers_seat() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2)
+    assert (seats.generation_of(1), seats.generation_of(2)) == (1, None)
+    assert (seats.driver(K), seats.watchers(K)) == ("viewer-1", 1)
+
+
+def test_take_hands_the_keyboard_over_and_tells_everyone() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2, Mode.WATCH)
+    sit(seats, 3)
+    decision = seats.take(3, 0)
+    assert decision.seats[0] == 3
+    assert set(decision.seats) == {1, 2, 3}
+    assert (seats.generation_of(3), seats.generation_of(1)) == (2, None)
+
+
+def test_take_by_the_driver_changes_nothing() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    assert seats.take(1, 0) == Decision((1,))
+    assert seats.generation_of(1) == 1
+
+
+def test_attaching_by_take_is_attaching_and_taking() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2, Mode.TAKE)
+    assert (seats.generation_of(1), seats.generation_of(2)) == (None, 2)
+
+
+def test_keyboard_of_a_driver_that_left_is_free() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2)
+    assert seats.leave(1) == Decision((2,), (K,))
+    assert seats.driver(K) is None
+    sit(seats, 3)
+    assert seats.generation_of(3) == 2
+
+
+def test_the_frame_that_a_terminal_wants_is_told_while_it_drives() -> None:
+    seats = Seats()
+    sit(seats, 1, frame="step")
+    sit(seats, 2, Mode.WATCH, frame="main")
+    assert seats.audience(K, 0).frame == "step"
+    seats.take(2, 0)
+    assert seats.audience(K, 0).frame == ""
+    seats.take(1, 0)
+    assert seats.audience(K, 0).frame == ""
+
+
+def test_resume_keeps_the_generation() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    seats.leave(1)
+    sit(seats, 2, resume=1)
+    assert seats.generation_of(2) == 1
+
+
+def test_resume_at_a_broker_that_was_restarted_goes_by_the_ranks_number() -> None:
+    seats = Seats()
+    sit(seats, 1, known=4, resume=4)
+    assert seats.generation_of(1) == 4
+
+
+def test_resume_takes_the_seat_of_ones_own_dead_connection() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2, resume=1)
+    assert (seats.generation_of(1), seats.generation_of(2)) == (None, 1)
+
+
+def test_resume_with_a_number_of_the_past_gives_no_keyboard() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    seats.leave(1)
+    sit(seats, 2)
+    sit(seats, 3, resume=1)
+    assert (seats.generation_of(2), seats.generation_of(3)) == (2, None)
+
+
+def test_number_that_the_rank_never_heard_of_does_not_come_back_with_another_meaning() -> None:
+    seats = Seats()
+    sit(seats, 1, known=3, resume=4)
+    assert seats.generation_of(1) == 5
+
+
+@pytest.mark.parametrize("resume", [MAX_GENERATION, 0])
+def test_mad_resume_does_not_use_up_the_numbers(resume: int) -> None:
+    seats = Seats()
+    sit(seats, 1, resume=resume)
+    assert seats.generation_of(1) == 1
+
+
+def test_watching_with_a_current_number_is_watching() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2, Mode.WATCH, resume=1)
+    assert (seats.generation_of(1), seats.generation_of(2)) == (1, None)
+
+
+def test_rank_with_a_higher_number_gives_its_driver_a_new_one() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    assert seats.rank_came(K, 1) == Decision((1,), (K,))
+    assert seats.generation_of(1) == 1
+    seats.rank_came(K, 9)
+    assert seats.generation_of(1) == 10
+
+
+def test_a_rank_at_which_nobody_has_sat_is_told_no_audience() -> None:
+    seats = Seats()
+    assert seats.rank_came(K, 0) == Decision()
+    assert seats.rank_came(K, 1) == Decision((), (K,))
+    sit(seats, 1, Mode.WATCH)
+    seats.leave(1)
+    assert seats.rank_came(K, 0) == Decision((), (K,))
+
+
+def test_size_is_the_drivers() -> None:
+    seats = Seats()
+    sit(seats, 1, rows=40, columns=100)
+    sit(seats, 2, Mode.WATCH, rows=20, columns=60)
+    assert seats.resize(2, 99, 99) == Decision()
+    assert seats.resize(1, 50, 110) == Decision((), (K,))
+    audience = seats.audience(K, 0)
+    assert (audience.viewers, audience.rows, audience.columns) == (2, 50, 110)
+
+
+def test_size_stays_when_the_driver_leaves() -> None:
+    seats = Seats()
+    sit(seats, 1, rows=40, columns=100)
+    sit(seats, 2, Mode.WATCH, rows=20, columns=60)
+    seats.leave(1)
+    seats.resize(2, 99, 99)
+    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (40, 100)
+
+
+def test_size_is_the_first_watchers_if_nobody_ever_drove() -> None:
+    seats = Seats()
+    sit(seats, 1, Mode.WATCH, rows=30, columns=90)
+    sit(seats, 2, Mode.WATCH, rows=20, columns=60)
+    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (30, 90)
+    seats.resize(1, 31, 91)
+    seats.resize(2, 21, 61)
+    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (31, 91)
+
+
+@pytest.mark.parametrize(
+    ("offered", "drawn"), [((0, 0), (limits.MIN_ROWS, limits.MIN_COLUMNS)), ((9999, -3), (500, limits.MIN_COLUMNS))]
+)
+def test_sizes_are_brought_to_what_can_be_drawn(offered: tuple[int, int], drawn: tuple[int, int]) -> None:
+    seats = Seats()
+    sit(seats, 1, rows=offered[0], columns=offered[1])
+    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == drawn
+
+
+def test_engine_is_the_drivers_wish() -> None:
+    seats = Seats()
+    sit(seats, 1, engine="pdb", fallback_engine="pudb")
+    sit(seats, 2, Mode.WATCH, engine="pudb", fallback_engine="pdb")
+    audience = seats.audience(K, 0)
+    assert (audience.engine, audience.fallback_engine) == ("pdb", "pudb")
+
+
+def test_a_watchers_wish_for_an_engine_is_nobodys() -> None:
+    seats = Seats()
+    sit(seats, 1, Mode.WATCH, engine="pudb", fallback_engine="pdb")
+    audience = seats.audience(K, 0)
+    assert (audience.engine, audience.fallback_engine) == (None, None)
+
+
+def test_input_is_judged_by_seat_and_generation() -> None:
+    seats = Seats()
+    assert seats.judge_input(1, 1) is InputVerdict.NOT_ATTACHED
+    sit(seats, 1)
+    sit(seats, 2)
+    assert seats.judge_input(1, 1) is InputVerdict.ACCEPTED
+    assert seats.judge_input(1, 0) is InputVerdict.STALE
+    assert seats.judge_input(2, 1) is InputVerdict.NOT_DRIVING
+
+
+def test_seats_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 2)
+    seats = Seats()
+    sit(seats, 1)
+    assert not seats.is_full(K, 2)
+    sit(seats, 2)
+    assert seats.is_full(K, 3)
+    assert not seats.is_full(K, 2)
+    assert not seats.is_full("another", 3)
+
+
+def test_the_drivers_seat_is_kept_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 3)
+    seats = Seats()
+    for number in (1, 2):
+        sit(seats, number, Mode.WATCH)
+    assert seats.is_full(K, 3)
+    assert list(seats.last_to_look(K)) == [2, 1]
+    sit(seats, 3)
+    assert seats.viewers(K) == [3, 1, 2]
+
+
+def test_rank_that_is_forgotten_takes_its_seats_along() -> None:
+    seats = Seats()
+    sit(seats, 1)
+    sit(seats, 2)
+    assert seats.rank_gone(K) == [1, 2]
+    assert seats.viewer(1) is None
+    assert seats.counts() == (0, 0, 0)
+    assert seats.rank_gone(K) == []
+
+
+VIEWERS = st.integers(1, 5)
+KEYS = st.sampled_from(["a", "b"])
+
+
+class SessionsMachine(RuleBasedStateMachine):
+    """Terminals that attach, take, leave and resize in any order, while ranks come and the broker restarts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seats = Seats()
+        self.rank_knows = {"a": 0, "b": 0}
+        self.highest = {"a": 0, "b": 0}
+        self.held: dict[int, int] = {}
+
+    def note(self, decision: Decision) -> None:
+        """Tell the ranks their audiences, as the broker does."""
+        for number in decision.seats:
+            generation = self.seats.generation_of(number)
+            if generation is not None:
+                self.held[number] = generation
+        for key in decision.audiences:
+            self.rank_knows[key] = self.seats.audience(key, self.rank_knows[key]).generation
+
+    @rule(number=VIEWERS, key=KEYS, mode=st.sampled_from(list(Mode)), resumes=st.booleans())
+    def attach(self, number: int, key: str, mode: Mode, resumes: bool) -> None:
+        wish = attach(key, mode, resume=self.held.get(number) if resumes else None)
+        decision = self.seats.attach(number, f"v{number}", wish, self.rank_knows[key])
+        assert decision.seats[0] == number
+        self.note(decision)
+
+    @rule(number=VIEWERS)
+    def take(self, number: int) -> None:
+        viewer = self.seats.viewer(number)
+        if viewer is not None:
+            self.note(self.seats.take(number, self.rank_knows[viewer.key]))
+            assert self.seats.generation_of(number) is not None
+
+    @rule(number=VIEWERS)
+    def leave(self, number: int) -> None:
+        self.note(self.seats.leave(number))
+        assert self.seats.viewer(number) is None
+
+    @rule(number=VIEWERS, rows=st.integers(-5, 3000), columns=st.integers(-5, 3000))
+    def resize(self, number: int, rows: int, columns: int) -> None:
+        if self.seats.viewer(number) is not None:
+            self.note(self.seats.resize(number, rows, columns))
+
+    @rule(key=KEYS, elsewhere=st.integers(0, 3))
+    def rank_comes(self, key: str, elsewhere: int) -> None:
+        self.rank_knows[key] += elsewhere
+        self.note(self.seats.rank_came(key, self.rank_knows[key]))
+
+    @rule()
+    def broker_restarts(self) -> None:
+        self.seats = Seats()
+
+    @invariant()
+    def one_driver_whose_input_alone_passes(self) -> None:
+        for key in ("a", "b"):
+            seated = self.seats.viewers(key)
+            drivers = [number for number in seated if self.seats.generation_of(number) is not None]
+            assert len(drivers) <= 1
+            assert len(seated) == self.seats.watchers(key) + len(drivers)
+            assert (self.seats.driver(key) is None) == (not drivers)
+            for number in seated:
+                verdict = self.seats.judge_input(number, self.rank_knows[key])
+                assert (verdict is InputVerdict.ACCEPTED) == (number in drivers)
+
+    @invariant()
+    def generations_only_grow(self) -> None:
+        for key in ("a", "b"):
+            generation = self.seats.audience(key, self.rank_knows[key]).generation
+            assert generation == self.rank_knows[key] >= self.highest[key]
+            self.highest[key] = generation
+
+    @invariant()
+    def sizes_can_be_drawn(self) -> None:
+        for key in ("a", "b"):
+            audience = self.seats.audience(key, 0)
+            assert limits.MIN_ROWS <= audience.rows <= limits.MAX_ROWS
+            assert limits.MIN_COLUMNS <= audience.columns <= limits.MAX_COLUMNS
+
+
+TestSessionsMachine = SessionsMachine.TestCase
+TestSessionsMachine.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)

@@ -1,0 +1,219 @@
+"""The driver's token that no file holds: terminals of the broker's host get one, or the user types it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_dial.memory import ask_memory, socket_name
+from dbg_wire.finding.rendezvous import parse_rendezvous
+from tests.support import forked
+from tests.support.ranks import attach_command
+from tests.support.terminal import Terminal
+from tests.support.time_unit import seconds
+from tests.unit.broker.processes import Serve, environment, run
+
+MEMORY = ("--listen", "127.0.0.1:0", "--driver-token", "memory")
+
+
+@pytest.fixture
+def this_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """Give the variables of a process on the broker's host; the path of a socket has to be short."""
+    runtime = tempfile.mkdtemp(prefix="dbg-run-")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+    yield {"XDG_RUNTIME_DIR": runtime}
+    shutil.rmtree(runtime, ignore_errors=True)
+
+
+@pytest.fixture
+def other_host() -> Iterator[dict[str, str]]:
+    """Give the variables of a process on a host that shares the home, and no other directory."""
+    runtime = tempfile.mkdtemp(prefix="dbg-run-")
+    yield {"XDG_RUNTIME_DIR": runtime}
+    shutil.rmtree(runtime, ignore_errors=True)
+
+
+def attach(home: Path, *arguments: str, changes: dict[str, str]) -> tuple[int, str]:
+    done = forked.run(attach_command(*arguments), environment(home, changes), seconds(60))
+    return done.returncode, done.stdout + done.stderr
+
+
+def texts_of(home: Path) -> str:
+    """Return all that a process which shares the home can read there."""
+    return "".join(path.read_text(errors="replace") for path in home.rglob("*") if path.is_file())
+
+
+def test_only_terminals_of_the_brokers_host_find_a_token_and_nothing_in_the_home_drives(
+    home: Path, serve: Serve, this_host: dict[str, str], other_host: dict[str, str]
+) -> None:
+    home.mkdir(mode=0o700)
+    (home / "tokens").mkdir(mode=0o700)
+    old = "a-token-of-an-earlier-broker"
+    for role in ("driver", "watcher"):
+        (home / "tokens" / role).write_text(f"{old}-{role}")
+        (home / "tokens" / role).chmod(0o600)
+    serving = serve(*MEMORY)
+    assert attach(home, "list", changes=this_host)[0] == 0
+    assert run(home, "status", changes=this_host).returncode == 0
+    assert "from the broker's memory" in run(home, "check", changes=this_host).stdout
+
+    assert sorted(path.name for path in (home / "tokens").iterdir()) == ["rank"]
+    for text in set(re.findall(r"[A-Za-z0-9_.-]{16,}", texts_of(home))) | {f"{old}-driver", f"{old}-watcher"}:
+        status, said = attach(home, "list", changes={**other_host, "DBG_TOKEN": text})
+        assert status == 5, (text, said)
+
+    status, said = attach(home, "list", changes=other_host)
+    assert (status, said.count("\n")) == (2, 1)
+    host = socket.gethostname()
+    assert f"this broker keeps the driver's token in its memory on {host}; run `dbg-attach` there, or give what" in said
+    printed = run(home, "token", "--role", "driver", "--for", "1h", changes=this_host)
+    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": printed.stdout.strip()})[0] == 0
+    assert run(home, "token", "--role", "driver", changes=other_host).returncode == 2
+    named = run(home, "token", "--role", "watcher", "--name", "alice", changes=this_host)
+    assert named.returncode == 2
+    assert "keeps the tokens of terminals out of files" in named.stderr
+
+    log = run(home, "log", changes=this_host).stdout
+    assert re.search(r"token-handed by a driver from pid \d+ of this host: opens connections for 60 s", log)
+    assert re.search(r"token-handed by a driver from pid \d+ of this host: opens connections for 3600 s", log)
+    serving.end()
+    assert not list(Path(this_host["XDG_RUNTIME_DIR"]).rglob("*.sock"))
+
+
+def test_a_token_from_memory_opens_connections_for_its_time_and_no_broker_after_this_one(
+    home: Path, serve: Serve, this_host: dict[str, str], other_host: dict[str, str]
+) -> None:
+    serving = serve(*MEMORY)
+    short = run(home, "token", "--role", "driver", "--for", "1", changes=this_host).stdout.strip()
+    long = run(home, "token", "--role", "driver", changes=this_host).stdout.strip()
+    refused = other_host | {"DBG_TOKEN": short}
+    while attach(home, "list", changes=refused)[0] == 0:
+        pass
+    assert "the token has expired" in attach(home, "list", changes=refused)[1]
+    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 0
+    assert run(home, "token", "--rotate", changes=this_host).returncode == 0
+    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
+    assert attach(home, "list", changes=this_host)[0] == 0
+    serving.end()
+    serve(*MEMORY)
+    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
+    assert attach(home, "list", changes=this_host)[0] == 0
+
+
+def test_what_files_of_the_home_say_does_not_lead_a_terminal_of_the_brokers_host_astray(
+    home: Path, serve: Serve, this_host: dict[str, str]
+) -> None:
+    serving = serve(*MEMORY)
+    text = (home / "broker.json").read_text()
+    (home / "broker.json").write_text(text.replace(str(serving.port), "1").replace("memory", "file"))
+    status, said = attach(home, "list", changes=this_host)
+    assert status == 0
+    assert serving.url in said
+
+
+def test_a_directory_that_others_can_enter_is_used_by_neither_side(
+    home: Path, serve: Serve, this_host: dict[str, str]
+) -> None:
+    serve(*MEMORY)
+    (directory,) = Path(this_host["XDG_RUNTIME_DIR"]).iterdir()
+    directory.chmod(0o755)
+    assert attach(home, "list", changes=this_host)[0] == 2
+    directory.chmod(0o700)
+    assert attach(home, "list", changes=this_host)[0] == 0
+
+
+def test_a_socket_of_another_user_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = tempfile.mkdtemp(prefix="dbg-run-")
+    try:
+        directory = Path(runtime) / "dbg-broker"
+        directory.mkdir(mode=0o700)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(directory / socket_name(str(tmp_path))))
+            listener.listen()
+            listener.setblocking(False)
+            monkeypatch.setattr("dbg_dial.memory.peer_of", lambda connected: (1, os.getuid() + 1))
+            assert ask_memory(str(tmp_path), {"XDG_RUNTIME_DIR": runtime}) is None
+            accepted, _ = listener.accept()
+            with accepted:
+                assert accepted.recv(100) == b""
+    finally:
+        shutil.rmtree(runtime)
+
+
+@pytest.mark.usefixtures("this_host")
+def test_nonsense_at_the_socket_gets_no_answer_and_harms_nobody(home: Path, serve: Serve) -> None:
+    serving = serve(*MEMORY)
+    (path,) = Path(os.environ["XDG_RUNTIME_DIR"]).rglob("*.sock")
+    assert path.stat().st_mode & 0o077 == 0 or path.parent.stat().st_mode & 0o077 == 0
+    for request in (b"", b"\n", b"rubbish\n", b"9" * 1000, b"1e9\n", b"\xff\n"):
+        with socket.socket(socket.AF_UNIX) as asking:
+            asking.settimeout(seconds(30))
+            asking.connect(str(path))
+            asking.sendall(request)
+            asking.shutdown(socket.SHUT_WR)
+            assert asking.recv(100) == b"", request
+    said = ask_memory(str(home), os.environ, 1e12)
+    assert said is not None
+    token = parse_rendezvous(said, "x").token("driver")
+    assert token is not None
+    assert re.fullmatch(r"dial\.driver\.\d{10}\..*", token[0])
+    status, _, errors = serving.end()
+    assert (status, errors) == (0, "")
+
+
+def broker_that_asks(home: Path, typed: str) -> Terminal:
+    command = [sys.executable, "-m", "dbg_broker", "serve", "--listen", "127.0.0.1:0", "--driver-token", "ask"]
+    terminal = Terminal(command, 40, 160, environment(home))
+    terminal.wait_for("Driver's token for this broker (empty: make one):")
+    terminal.send(f"{typed}\r")
+    terminal.wait_for("ready at")
+    return terminal
+
+
+def list_by_typing(home: Path, token: str, *, variable: bool = False) -> tuple[int, str]:
+    command = attach_command("list", *([] if variable else ["--ask-token"]))
+    with Terminal(command, 24, 160, environment(home, {"DBG_ASK_TOKEN": "1"} if variable else {})) as terminal:
+        terminal.wait_for("Token of the broker:")
+        terminal.send(f"{token}\r")
+        status = terminal.exit_status()
+        return status, "\n".join(terminal.screen)
+
+
+def test_a_token_that_is_typed_at_both_ends_is_nowhere_else(home: Path) -> None:
+    token = "correct-horse-battery-staple"  # noqa: S105 - nobody's
+    with broker_that_asks(home, token):
+        status, shown = list_by_typing(home, token)
+        assert status == 0
+        assert token not in shown
+        assert list_by_typing(home, token, variable=True)[0] == 0
+        status, shown = list_by_typing(home, "another-token-of-some-length")
+        assert status == 5
+        assert "does not know the token" in shown
+        assert token not in texts_of(home)
+        status, said = attach(home, "list", changes={})
+        assert status == 2
+        assert "as its user gave it on" in said
+        assert "type it with --ask-token" in said
+        assert "and there is none; set DBG_TOKEN_FILE" in attach_without_terminal(home)
+
+
+def attach_without_terminal(home: Path) -> str:
+    # A new session has no controlling terminal.
+    program = "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", program, *attach_command("list", "--ask-token")]
+    return forked.run(command, environment(home), seconds(60)).stderr
+
+
+def test_a_token_that_is_made_is_shown_once_on_the_terminal(home: Path) -> None:
+    with broker_that_asks(home, "") as terminal:
+        (made,) = re.findall(r"shown this once: +(\S{43})", "\n".join(terminal.screen))
+        assert list_by_typing(home, made)[0] == 0
+        assert made not in texts_of(home)

@@ -1,0 +1,114 @@
+"""What a program asks of ranks, at a broker that answers as a test has prepared it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+import dbg_client
+from dbg_client.api.ranks import split_by_stop
+from dbg_client.core.errors import RankEnded
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import parse_target
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+
+def running(number: int) -> RankInfo:
+    return make_rank(number, state=RankState.RUNNING, reason=None, where=None)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> pytest.MonkeyPatch:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+def visit(monkeypatch: pytest.MonkeyPatch, broker: FakeBroker) -> dbg_client.Broker:
+    for name, value in broker.environment.items():
+        monkeypatch.setenv(name, value)
+    return dbg_client.connect()
+
+
+def test_a_wait_for_each_rank_names_those_that_run(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(0), running(1), running(2), running(3)) as fake, visit(environment, fake) as broker:
+        job = broker.job()
+        with pytest.raises(dbg_client.TimedOut, match=r"^1-3 of 4 ranks did not stop within 0 s$"):
+            job.wait_for_each(0.0)
+        with pytest.raises(dbg_client.TimedOut, match=r"^2 did not stop within 0 s$"):
+            job[2].wait_for_each(0.0)
+        assert [rank.rank for rank in job[0].wait_for_each(0.0)] == [0]
+        with pytest.raises(dbg_client.TimedOut, match=r"^7 did not stop within 0 s$"):
+            job[7].wait_for_each(0.0)
+
+
+def test_a_wait_for_ranks_that_have_exited_says_so(environment: pytest.MonkeyPatch) -> None:
+    ended = make_rank(0, state=RankState.EXITED, exit=1, where=None)
+    with FakeBroker(ended) as fake, visit(environment, fake) as broker, pytest.raises(RankEnded):
+        broker.job("4711.0").wait_for_each(0.0)
+
+
+def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(environment: pytest.MonkeyPatch) -> None:
+    fake = FakeBroker(make_rank(0), make_rank(1))
+    stock = RankAnswer(key="", kind=Kind.ERROR, text="a stock debugger has no `breakpoints`")
+    fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="")
+    with fake, visit(environment, fake) as broker:
+        fake.said[make_rank(1).key] = stock
+        answer = broker.job().breakpoints()
+        assert [(group.kind, group.ranks) for group in answer.groups] == [("value", "0"), ("error", "1")]
+        assert answer.by_rank == {"gpu013:0": ()}
+        assert answer.errors == {"gpu013:1": stock.text}
+
+
+def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(environment: pytest.MonkeyPatch) -> None:
+    ranks = (make_rank(0), make_rank(1, job="train-2"))
+    with FakeBroker(*ranks) as fake, visit(environment, fake) as broker:
+        with pytest.raises(dbg_client.DbgError, match=r"^there is no job 'train-3'; 4711\.0, train-2 live$"):
+            broker.job("train-3")
+        with pytest.raises(dbg_client.DbgError, match=r"^no job is named; 4711\.0, train-2 live$"):
+            broker.job()
+        assert broker.job("train-2").list() == (ranks[1],)
+    with (
+        FakeBroker() as fake,
+        visit(environment, fake) as broker,
+        pytest.raises(dbg_client.DbgError, match=r"^no job is named; none lives: wait until its ranks have come$"),
+    ):
+        broker.job()
+
+
+def test_a_notebook_shows_that_there_is_no_such_rank(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(0)) as fake, visit(environment, fake) as broker:
+        assert "0 ranks" in broker.job()["7"]._repr_html_()
+        assert "gpu013:0" in broker.job()._repr_html_()
+
+
+def test_ranks_are_parted_without_comparing_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = [make_rank(number) if number % 2 else running(number) for number in range(50)]
+
+    def compare(*_: object) -> bool:
+        raise AssertionError("two records are compared")
+
+    monkeypatch.setattr(RankInfo, "__eq__", compare)
+    stopped, others = split_by_stop(parse_target("all"), ranks, ranks)
+    assert [rank.rank for rank in stopped] == list(range(1, 50, 2))
+    assert [rank.rank for rank in others] == list(range(0, 50, 2))
+
+
+def test_a_connection_that_is_dropped_gives_back_its_thread_and_descriptors(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(5)) as fake, visit(environment, fake):
+        before = set(threading.enumerate())
+        dropped = dbg_client.connect()
+        ranks, loop = dropped.job()["5"], dropped._thread._loop
+        (thread,) = [one for one in set(threading.enumerate()) - before if one.name == "dbg-client"]
+        del dropped
+        # What came of it works as long as the program has it.
+        assert len(ranks.list()) == 1
+        del ranks
+        gc.collect()
+        thread.join(seconds(20))
+        assert not thread.is_alive()
+        assert loop.is_closed()

@@ -1,0 +1,852 @@
+from __future__ import annotations
+
+from dbg_client.attachment.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
+from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
+from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
+from dbg_client.attachment.output import REPAINT_SECONDS
+from dbg_client.core.errors import Declined, RankEnded, RankStayedAway, RankVanished
+from dbg_client.words.config import Wish
+from dbg_wire.codec import Input, Output
+from dbg_wire.limits import MAX_INPUT_PENDING
+from dbg_wire.messages import (
+    Applied,
+    Attach,
+    Change,
+    Detach,
+    Discarded,
+    Interrupt,
+    Mode,
+    Notice,
+    Pulse,
+    RankReport,
+    Refusal,
+    RefusalCode,
+    Repaint,
+    Replay,
+    Report,
+    Resize,
+    Seat,
+    Take,
+)
+from dbg_wire.records.ranks import Breakpoint, RankState
+from tests.unit.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
+
+RUNNING_ON = RankReport(state=RankState.RUNNING, breakpoints=1)
+GONE_ON = RankReport(state=RankState.RUNNING)
+
+
+def new(mode: Mode = Mode.DRIVE) -> Attachment:
+    attachment = Attachment(make_rank(), mode, (23, 80), colors=256, prefix="Ctrl-]")
+    attachment.attach()
+    return attachment
+
+
+def seat(generation: int | None = 1, driver: str | None = "me@here", report: RankReport | None = None) -> Seat:
+    return Seat(rank=make_rank(), report=report or make_report(), generation=generation, driver=driver, watchers=0)
+
+
+def seated(generation: int | None = 1, mode: Mode = Mode.DRIVE, report: RankReport | None = None) -> Attachment:
+    attachment = new(mode)
+    attachment.message(seat(generation, report=report), 0.0)
+    return attachment
+
+
+def sent(effects: Effects) -> list[object]:
+    return [effect.item for effect in effects if isinstance(effect, Send)]
+
+
+def typed(effects: Effects) -> list[tuple[int, bytes]]:
+    return [(item.offset, item.data) for item in sent(effects) if isinstance(item, Input)]
+
+
+def finished(effects: Effects) -> Finish:
+    (finish,) = [effect for effect in effects if isinstance(effect, Finish)]
+    return finish
+
+
+def blanked(effects: Effects) -> list[str]:
+    return [effect.text for effect in effects if isinstance(effect, Blank)]
+
+
+# ---------------------------------------------------------------------------------------------------------- the seat
+
+
+def test_attaching_offers_size_and_colours() -> None:
+    (attach,) = sent(Attachment(make_rank(), Mode.TAKE, (23, 80), colors=256).attach())
+
+    assert attach == Attach(key=make_rank().key, mode=Mode.TAKE, rows=23, columns=80, colors=256)
+
+
+def test_the_first_seat_opens_the_session_and_no_other_does() -> None:
+    attachment = new()
+
+    assert Open() in attachment.message(seat(), 0.0)
+    assert Open() not in attachment.message(seat(), 0.0)
+
+
+def test_a_watchers_token_watches() -> None:
+    attachment = new()
+
+    (attach,) = sent(attachment.message(Refusal(code=RefusalCode.ROLE, text="a watcher may not drive"), 0.0))
+
+    assert isinstance(attach, Attach)
+    assert attach.mode is Mode.WATCH
+
+
+def test_a_watchers_token_can_not_take() -> None:
+    finish = finished(new(Mode.TAKE).message(Refusal(code=RefusalCode.ROLE, text="a watcher may not take"), 0.0))
+
+    assert isinstance(finish.error, Declined)
+    assert finish.error.exit_status == 5
+
+
+def test_a_rank_that_vanished_meanwhile_is_no_such_rank() -> None:
+    finish = finished(new().message(Refusal(code=RefusalCode.NO_SUCH_RANK, text="no rank"), 0.0))
+
+    assert isinstance(finish.error, RankVanished)
+    assert finish.error.exit_status == 3
+
+
+def test_a_refusal_of_something_else_does_not_end_the_attach() -> None:
+    attachment = new()
+
+    assert attachment.message(Refusal(code=RefusalCode.NOT_ATTACHED, text="not attached"), 0.0) == []
+    assert attachment.message(Refusal(code=RefusalCode.NOT_DRIVING, text="not driving"), 0.0) == [Bell()]
+    assert attachment.notice(0.0) == "not driving"
+    assert Open() in attachment.message(seat(), 0.0)
+
+
+def test_a_seat_at_another_rank_is_not_ours() -> None:
+    attachment = Attachment(make_rank(6), Mode.DRIVE, (23, 80), colors=256)
+    attachment.attach()
+
+    assert attachment.message(seat(), 0.0) == []
+    assert attachment.output(Output(1, 0, b"of rank 5"), 0.0) == []
+
+
+def test_someone_who_types_is_named_to_a_driver_who_came_late() -> None:
+    attachment = new()
+    attachment.message(seat(None, driver="bob@x"), 0.0)
+
+    assert attachment.notice(0.0) == "bob@x types; Ctrl-] w takes the keyboard"
+    assert attachment.notice(NOTICE_SECONDS) is None
+
+
+def test_a_driver_is_told_who_took_the_keyboard() -> None:
+    attachment = seated()
+    attachment.message(seat(None, driver="bob\x1b@x"), 1.0)
+
+    assert attachment.notice(1.0) == "bob\\x1b@x took the keyboard"
+    assert not attachment.driving
+
+
+def test_taking_the_keyboard() -> None:
+    attachment = seated(None)
+    assert sent(attachment.take(0.0)) == [Take()]
+
+    attachment.message(seat(4), 0.0)
+
+    assert attachment.driving
+    assert attachment.notice(0.0) == "you have the keyboard"
+    assert attachment.take(0.0) == []
+
+
+def test_keys_typed_right_after_a_take_wait_for_the_keyboard() -> None:
+    attachment = seated(None)
+    attachment.take(0.0)
+
+    assert attachment.keys(b"n", 0.0) == []
+    assert attachment.take(0.0) == []
+    # Another terminal's change is told before the answer.
+    assert attachment.message(seat(None, driver="eve@x"), 0.0) == []
+    assert sent(attachment.message(seat(4), 0.0)) == [Input(1, 1, 4, 0, b"n")]
+    assert sent(attachment.keys(b"\r", 0.0)) == [Input(1, 1, 4, 1, b"\r")]
+
+
+def test_keys_that_waited_for_a_keyboard_that_is_refused_are_told() -> None:
+    attachment = seated(None)
+    attachment.take(0.0)
+    attachment.keys(b"n\r", 0.0)
+    attachment.message(Refusal(code=RefusalCode.NOT_DRIVING, text="keys of before"), 0.0)
+    assert attachment.may_type
+
+    assert attachment.message(Refusal(code=RefusalCode.ROLE, text="this token may only watch"), 0.0) == [Bell()]
+
+    assert attachment.notice(0.0) == "discarded: 'n\\r' (you did not get the keyboard); this token may only watch"
+    assert not attachment.may_type
+    assert attachment.keys(b"n", 0.0) == [Bell()]
+
+
+def cut_after_take() -> Attachment:
+    """Return a watcher whose link broke after a take, and is back; the attach that follows is to take the keyboard."""
+    attachment = seated(None)
+    attachment.take(0.0)
+    attachment.keys(b"n", 0.0)
+    attachment.link_down("cut", 1.0)
+    attachment.link_up(2.0)
+    (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
+    assert isinstance(attach, Attach)
+    assert attach.mode is Mode.TAKE
+    return attachment
+
+
+def test_a_take_whose_answer_was_lost_is_asked_again() -> None:
+    attachment = cut_after_take()
+
+    assert sent(attachment.message(seat(4), 2.0)) == [Input(1, 1, 4, 0, b"n")]
+
+
+def test_a_take_that_is_refused_after_a_broken_link_leaves_a_watcher() -> None:
+    attachment = cut_after_take()
+
+    effects = attachment.message(Refusal(code=RefusalCode.ROLE, text="this token may only watch"), 2.0)
+
+    (attach,) = sent(effects)
+    assert isinstance(attach, Attach)
+    assert attach.mode is Mode.WATCH
+    assert attachment.notice(2.0) == "discarded: 'n' (you did not get the keyboard); this token may only watch"
+
+
+def test_a_driver_that_leaves_is_told_to_watchers() -> None:
+    attachment = new()
+    attachment.message(seat(None, driver="bob@x"), 0.0)
+    attachment.message(seat(None, driver=None), 1.0)
+
+    assert attachment.notice(1.0) == "nobody types now; Ctrl-] w takes the keyboard"
+
+
+def test_leaving_says_so_only_where_there_is_a_seat() -> None:
+    assert sent(seated().leave()) == [Detach()]
+    assert Attachment(make_rank(), Mode.DRIVE, (23, 80), colors=256).leave() == []
+
+
+# -------------------------------------------------------------------------------------------------------------- keys
+
+
+def test_keys_go_out_at_once_with_their_tags() -> None:
+    attachment = seated(generation=4)
+
+    (first,) = sent(attachment.keys(b"n", 0.0))
+    (second,) = sent(attachment.keys(b"\x03", 0.0))
+
+    assert first == Input(1, 1, 4, 0, b"n")
+    assert second == Input(1, 1, 4, 1, b"\x03")
+
+
+def test_ctrl_c_breaks_in_where_nothing_is_stopped_and_other_keys_say_so() -> None:
+    running = RankReport(state=RankState.RUNNING, generation=4, breakpoints=1)
+    attachment = seated(generation=4, report=running)
+
+    assert sent(attachment.keys(b"\x03", 0.0)) == [Interrupt(generation=4)]
+    assert sent(attachment.keys(b"n", 1.0)) == []
+
+
+def test_a_resumed_generation_counts_on_from_what_the_rank_applied() -> None:
+    attachment = seated(generation=4, report=make_report(generation=4, applied=17))
+
+    assert typed(attachment.keys(b"n", 0.0)) == [(17, b"n")]
+
+
+def test_a_watcher_can_not_type() -> None:
+    attachment = seated(None)
+
+    assert attachment.keys(b"n", 0.0) == [Bell()]
+    assert attachment.notice(0.0) == "you only watch; Ctrl-] w takes the keyboard"
+
+
+def test_keys_for_a_rank_that_runs_are_not_kept() -> None:
+    attachment = seated()
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+
+    assert attachment.keys(b"n", 0.0) == [Bell()]
+
+
+def test_keys_typed_during_a_step_go_on_to_the_rank() -> None:
+    attachment = seated()
+    stepping = make_report(state=RankState.RUNNING, stepping=True)
+    attachment.message(Report(report=stepping), 0.0)
+
+    assert typed(attachment.keys(b"n", 0.0)) == [(0, b"n")]
+
+
+def test_keys_wait_until_the_debugger_is_open() -> None:
+    attachment = seated(report=make_report(session=None))
+    assert attachment.keys(b"n", 0.0) == []
+
+    assert typed(attachment.message(Report(report=make_report()), 0.0)) == [(0, b"n")]
+
+
+def test_keys_that_never_met_a_debugger_are_reported() -> None:
+    attachment = seated(report=make_report(session=None))
+    attachment.keys(b"nn", 0.0)
+
+    attachment.message(Report(report=make_report(2)), 0.0)
+
+    assert attachment.notice(0.0) == "discarded: 'nn' (the stop ended)"
+
+
+def test_keys_typed_before_the_seat_wait_for_it() -> None:
+    attachment = new()
+    assert attachment.keys(b"n", 0.0) == []
+    assert attachment.keys(b"n", 0.0) == []
+
+    assert typed(attachment.message(seat(), 0.0)) == [(0, b"nn")]
+    assert typed(attachment.message(seat(), 0.0)) == [(0, b"nn")]
+
+
+def test_a_discard_is_reported_with_the_keys() -> None:
+    attachment = seated()
+    attachment.keys(b"n\x1b[A", 0.0)
+
+    effects = attachment.message(Discarded(generation=1, offset=4, count=3, reason="the stop ended"), 0.0)
+
+    assert effects == [Bell()]
+    assert attachment.notice(0.0) == "discarded: '\\x1b[A' (the stop ended)"
+
+
+def test_too_much_typed_ahead_is_refused_and_reported() -> None:
+    attachment = seated()
+    attachment.keys(b"x" * MAX_INPUT_PENDING, 0.0)
+
+    assert attachment.keys(b"y", 0.0) == [Bell()]
+    assert "discarded: 'y'" in (attachment.notice(0.0) or "")
+    attachment.message(Applied(generation=1, offset=10), 0.0)
+    assert typed(attachment.keys(b"z", 0.0)) == [(MAX_INPUT_PENDING, b"z")]
+
+
+# ---------------------------------------------------------------------------------------------- the connection breaks
+
+
+def back(attachment: Attachment, report: RankReport, generation: int | None = 1) -> Effects:
+    attachment.link_up(5.0)
+    (attach,) = sent(attachment.rank_listed(make_rank(), 5.0))
+    assert isinstance(attach, Attach)
+    return attachment.message(seat(generation, report=report), 5.0)
+
+
+def test_a_driver_comes_back_for_the_keyboard_it_had() -> None:
+    attachment = seated(generation=3, mode=Mode.TAKE)
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
+
+    (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
+
+    assert isinstance(attach, Attach)
+    assert (attach.mode, attach.resume) == (Mode.DRIVE, 3)
+
+
+def test_a_terminal_that_comes_back_does_not_ask_for_its_frame_again() -> None:
+    attachment = Attachment(make_rank(), Mode.DRIVE, (23, 80), colors=256, frame="step")
+    (attach,) = sent(attachment.attach())
+    assert isinstance(attach, Attach)
+    assert attach.frame == "step"
+    attachment.message(seat(), 0.0)
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
+
+    (again,) = sent(attachment.rank_listed(make_rank(), 2.0))
+
+    assert isinstance(again, Attach)
+    assert again.frame == ""
+
+
+def test_a_watcher_comes_back_as_one() -> None:
+    attachment = seated(None)
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
+
+    (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
+
+    assert isinstance(attach, Attach)
+    assert (attach.mode, attach.resume) == (Mode.WATCH, None)
+
+
+def test_keys_typed_meanwhile_are_sent_when_the_same_stop_is_back() -> None:
+    attachment = seated()
+    attachment.keys(b"a", 0.0)
+    attachment.link_down("it shut down", 1.0)
+    assert attachment.keys(b"b", 2.0) == []
+
+    effects = back(attachment, make_report(generation=1, applied=1))
+
+    assert typed(effects) == [(1, b"b")]
+
+
+def test_keys_typed_before_and_after_the_debugger_opened_stay_in_order() -> None:
+    attachment = seated(report=make_report(session=None))
+    attachment.keys(b"a", 0.0)
+    attachment.link_down("it shut down", 1.0)
+    attachment.keys(b"b", 2.0)
+
+    assert typed(back(attachment, make_report(generation=1))) == [(0, b"a"), (1, b"b")]
+
+
+def test_keys_for_a_stop_that_ended_meanwhile_are_reported() -> None:
+    attachment = seated()
+    attachment.keys(b"nn", 0.0)
+    attachment.link_down("it shut down", 1.0)
+
+    effects = back(attachment, make_report(2, generation=1))
+
+    assert typed(effects) == []
+    assert attachment.notice(5.0) == "discarded: 'nn' (the stop ended)"
+
+
+def test_keys_are_reported_when_someone_else_typed_meanwhile() -> None:
+    attachment = seated()
+    attachment.keys(b"nn", 0.0)
+    attachment.link_down("it shut down", 1.0)
+
+    effects = back(attachment, make_report(generation=2, applied=5), generation=3)
+
+    assert typed(effects) == []
+    assert "discarded: 'nn'" in (attachment.notice(5.0) or "")
+    assert typed(attachment.keys(b"s", 6.0)) == [(0, b"s")]
+
+
+def test_a_rank_that_came_back_to_the_same_broker_gets_the_keys_again() -> None:
+    attachment = seated()
+    attachment.keys(b"n", 0.0)
+
+    assert typed(attachment.message(seat(), 1.0)) == [(0, b"n")]
+
+
+def test_the_terminal_waits_until_the_rank_is_back_at_the_broker() -> None:
+    attachment = seated()
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
+
+    assert attachment.rank_listed(None, 2.0) == []
+    assert attachment.tick(1000.0) == []
+    assert len(sent(attachment.rank_listed(make_rank(), 1001.0))) == 1
+    assert attachment.rank_listed(make_rank(), 1001.0) == []
+
+
+def test_a_seat_that_was_refused_on_return_is_asked_for_again() -> None:
+    attachment = seated()
+    attachment.link_down("it shut down", 1.0)
+    attachment.link_up(2.0)
+    attachment.rank_listed(make_rank(), 2.0)
+
+    attachment.message(Refusal(code=RefusalCode.FULL, text="64 terminals are there"), 2.0)
+
+    assert len(sent(attachment.tick(3.0))) == 1
+
+
+def test_output_and_reports_of_a_seat_not_yet_ours_are_not_shown() -> None:
+    attachment = seated()
+    attachment.link_down("it shut down", 1.0)
+
+    assert attachment.output(Output(1, 0, b"x"), 1.0) == []
+    assert attachment.message(Report(report=GONE_ON), 1.0) == []
+
+
+# ------------------------------------------------------------------------------------------------------------ output
+
+
+def test_output_is_shown_and_a_hole_in_it_is_repainted() -> None:
+    attachment = seated()
+    assert attachment.output(Output(1, 100, b"ab"), 0.0)[-1] == Show(b"ab")
+    assert attachment.output(Output(1, 102, b"c"), 0.0) == [Show(b"c")]
+
+    effects = attachment.output(Output(1, 110, b"d"), 0.0)
+
+    assert sent(effects) == [Repaint()]
+    assert effects[0] == Blank()
+    assert effects[-1] == Show(b"d")
+    assert attachment.output(Output(1, 111, b"e"), 0.0) == [Show(b"e")]
+
+
+def test_what_was_drawn_behind_the_clients_text_is_drawn_anew_when_the_rank_has_stopped_again() -> None:
+    """PuDB draws differences: a row of the output that was not shown would stay as it is."""
+    attachment = seated()
+    attachment.output(Output(1, 0, b"> line 3"), 0.0)
+    attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 0.0)
+    assert attachment.output(Output(1, 8, b"  line 3, > line 4"), 0.0) == []
+
+    assert attachment.message(Report(report=make_report()), 0.0) == [Blank(), Send(Repaint())]
+    assert attachment.message(Report(report=make_report()), 0.0) == []
+    assert attachment.output(Output(1, 26, b"  line 4, > line 5"), 0.0) == [Show(b"  line 4, > line 5")]
+
+
+def test_many_holes_ask_for_few_repaints() -> None:
+    attachment = seated()
+    offsets = range(0, 1000, 10)
+    asked = sum(len(sent(attachment.output(Output(1, offset, b"x"), 0.0))) for offset in offsets)
+
+    assert asked == 1
+    assert sent(attachment.tick(REPAINT_SECONDS)) == [Repaint()]
+    assert attachment.tick(2 * REPAINT_SECONDS) == []
+
+
+def test_the_next_debugger_begins_on_an_empty_screen() -> None:
+    attachment = seated()
+    attachment.output(Output(1, 0, b"old"), 0.0)
+
+    assert attachment.output(Output(2, 0, b"new"), 0.0) == [Blank(), Show(b"new")]
+    assert attachment.output(Output(1, 3, b"late"), 0.0) == []
+
+
+# ------------------------------------------------------------------------------------------------- the rank goes on
+
+
+def test_a_resume_with_nothing_left_ends_the_session() -> None:
+    attachment = seated()
+
+    assert attachment.message(Report(report=GONE_ON), 0.0) == [Wake(NEXT_STOP_SECONDS)]
+    assert attachment.message(Report(report=GONE_ON), 0.1) == []
+    assert finished(attachment.tick(NEXT_STOP_SECONDS)) == Finish(None)
+
+
+def kept() -> Attachment:
+    """Return an attachment at a kept crash that has just been let go."""
+    report = make_report()
+    assert report.stop is not None
+    stop = report.stop.replace(reason="crash", detail="ValueError: bad batch; got SIGTERM")
+    attachment = seated(report=report.replace(stop=stop))
+    assert Wake(LET_GO_SECONDS) in attachment.message(Report(report=GONE_ON), 0.0)
+    return attachment
+
+
+def test_a_kept_crash_that_is_let_go_has_time_to_end() -> None:
+    attachment = kept()
+    assert attachment.notice(0.0) == "let go after ValueError: bad batch; waiting for its end"
+    assert not any(isinstance(effect, Finish) for effect in attachment.tick(LET_GO_SECONDS - 0.1))
+    ended = make_rank(state=RankState.EXITED, exit=1, detail="ValueError: bad batch")
+    finish = finished(attachment.rank_listed(ended, LET_GO_SECONDS - 0.1))
+    assert str(finish.error) == "gpu013:5 ended with ValueError: bad batch (status 1)"
+
+
+def test_a_crash_that_the_program_has_caught_goes_on() -> None:
+    attachment = kept()
+    assert attachment.ending.let_go == "ValueError: bad batch"
+    assert finished(attachment.tick(LET_GO_SECONDS)) == Finish(None)
+
+    attachment = kept()
+    attachment.message(Report(report=make_report(2)), 0.1)
+    assert attachment.ending.let_go == ""
+    attachment.message(Report(report=GONE_ON), 1.0)
+    assert finished(attachment.tick(1.0 + NEXT_STOP_SECONDS)) == Finish(None)
+
+
+def test_the_next_stop_of_a_loop_goes_on_in_the_same_session() -> None:
+    attachment = seated()
+    attachment.message(Report(report=GONE_ON), 0.0)
+
+    assert blanked(attachment.message(Report(report=make_report(2)), 0.1)) == [""]
+    assert not any(isinstance(effect, Finish) for effect in attachment.tick(NEXT_STOP_SECONDS))
+
+
+def test_a_program_that_ends_right_after_its_last_stop_has_gone_on() -> None:
+    attachment = seated()
+    attachment.message(Report(report=GONE_ON), 0.0)
+
+    assert finished(attachment.rank_listed(make_rank(state=RankState.EXITED, exit=0), 0.1)) == Finish(None)
+
+
+def test_a_stop_that_was_over_before_the_seat_ends_the_session_at_once() -> None:
+    assert finished(new().message(seat(report=GONE_ON), 0.0)) == Finish(None)
+
+
+def test_a_resume_with_breakpoints_left_keeps_the_terminal() -> None:
+    attachment = seated()
+
+    (text,) = blanked(attachment.message(Report(report=RUNNING_ON), 0.0))
+
+    assert "gpu013:5 is running, 1 breakpoint left" in text
+    assert blanked(attachment.message(Report(report=make_report(2)), 1.0)) == [""]
+    assert attachment.blank_text == ""
+
+
+def test_a_stop_whose_debugger_is_still_to_open_says_so_until_it_draws() -> None:
+    attachment = seated(report=make_report(session=None))
+
+    assert attachment.blank_text == "gpu013:5 is stopped.\nIts debugger opens."
+    attachment.message(Report(report=make_report()), 5.0)
+    assert attachment.blank_text == ""
+    assert attachment.output(Output(1, 0, b"new"), 5.0) == [Blank(), Show(b"new")]
+
+
+def test_what_a_debugger_says_after_its_stop_is_not_shown() -> None:
+    attachment = seated()
+    attachment.output(Output(1, 0, b"old"), 0.0)
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+
+    assert attachment.output(Output(1, 3, b"leaving"), 0.0) == []
+    assert Show(b"new") in attachment.output(Output(2, 0, b"new"), 0.0)
+
+
+def test_what_a_line_debugger_says_after_its_stop_is_shown() -> None:
+    attachment = seated(report=make_pdb_report(make_prompt(1)))
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+
+    assert attachment.output(Output(1, 0, b"Deleted breakpoint 4\n"), 0.0) == [LogText(b"Deleted breakpoint 4\n")]
+
+
+def test_a_debugger_that_drew_before_its_stop_was_told_is_drawn_again() -> None:
+    attachment = seated()
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+    attachment.output(Output(2, 0, b"new"), 0.0)
+
+    assert sent(attachment.message(Report(report=make_report(2)), 0.0)) == [Repaint()]
+
+
+def test_a_resume_with_threads_queued_keeps_the_terminal() -> None:
+    attachment = seated()
+
+    (text,) = blanked(attachment.message(Report(report=RankReport(state=RankState.RUNNING, queued=2)), 0.0))
+
+    assert "2 more threads stopped" in text
+
+
+def test_a_last_breakpoint_removed_elsewhere_ends_the_session() -> None:
+    attachment = seated()
+    attachment.message(Report(report=RUNNING_ON), 0.0)
+    attachment.message(Report(report=GONE_ON), 1.0)
+
+    assert finished(attachment.tick(1.0 + NEXT_STOP_SECONDS)) == Finish(None)
+
+
+def test_a_step_keeps_the_screen() -> None:
+    attachment = seated()
+
+    assert attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 0.0) == []
+
+
+def test_time_runs_while_the_rank_does() -> None:
+    attachment = seated()
+    stepping = Report(report=make_report(state=RankState.RUNNING, stepping=True))
+    attachment.message(stepping, 3.0)
+    attachment.message(stepping, 5.0)
+    assert attachment.motion.since == 3.0
+
+    attachment.message(Pulse(where=HERE), 6.0)
+    assert (attachment.motion.pulse, attachment.motion.heard) == (HERE, 6.0)
+    attachment.message(Report(report=make_report()), 7.0)
+    assert attachment.motion.pulse is None
+    attachment.message(stepping, 9.0)
+    assert attachment.motion.since == 9.0
+
+
+# ------------------------------------------------------------------------------------------------------ the rank ends
+
+
+def test_an_exit_ends_the_session_and_says_how() -> None:
+    finish = finished(seated().rank_listed(make_rank(state=RankState.EXITED, exit=-9), 0.0))
+
+    assert isinstance(finish.error, RankEnded)
+    assert str(finish.error) == "gpu013:5 was killed by SIGKILL"
+    assert finish.error.exit_status == 8
+
+
+def test_a_lost_rank_has_ten_seconds() -> None:
+    attachment = seated()
+    lost = make_rank(state=RankState.LOST)
+
+    assert attachment.rank_listed(lost, 100.0) == []
+    assert attachment.rank_listed(lost, 105.0) == []
+    assert attachment.tick(100.0 + LOST_SECONDS) == []
+    finish = finished(attachment.tick(100.1 + LOST_SECONDS))
+
+    assert isinstance(finish.error, RankStayedAway)
+    assert finish.error.exit_status == 8
+    assert "process or its network" in str(finish.error)
+    assert "dbg-attach wait gpu013:5" in str(finish.error)
+
+
+def test_a_lost_rank_that_comes_back_goes_on() -> None:
+    attachment = seated()
+    attachment.rank_listed(make_rank(state=RankState.LOST), 100.0)
+
+    attachment.rank_listed(make_rank(), 105.0)
+    attachment.message(seat(), 105.0)
+
+    assert attachment.tick(200.0) == []
+
+
+def test_a_silent_rank_keeps_its_terminal() -> None:
+    attachment = seated()
+    attachment.message(Change(rank=make_rank(state=RankState.UNRESPONSIVE)), 100.0)
+    assert attachment.motion.heard == 0.0  # the broker spoke, not the rank
+
+    assert attachment.rank_listed(make_rank(state=RankState.UNRESPONSIVE), 100.0) == []
+    assert attachment.tick(10_000.0) == []
+
+
+def test_breakpoints_are_those_told_last_and_outlive_the_line_and_the_rank() -> None:
+    told = (Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9"),)
+    attachment = seated()
+    attachment.message(Report(report=make_report(user_breakpoints=told)), 0.0)
+    attachment.link_down("it shut down", 1.0)
+    assert attachment.breakpoints == told
+    attachment.link_up(2.0)
+    attachment.rank_listed(make_rank(state=RankState.EXITED, exit=-9), 2.0)
+    assert attachment.breakpoints == told
+
+
+def test_breakpoints_that_were_cleared_are_gone() -> None:
+    attachment = seated(report=make_report(user_breakpoints=(Breakpoint(file="/home/me/train.py", line=44),)))
+    attachment.message(Report(report=make_report()), 0.0)
+
+    assert attachment.breakpoints == ()
+
+
+# --------------------------------------------------------------------------------------------------------------- size
+
+
+def test_a_resize_is_told_at_once_also_before_the_seat() -> None:
+    for attachment in (new(), seated()):
+        assert Resize(rows=39, columns=120) in sent(attachment.resize(39, 120, 0.0))
+
+
+def test_a_watchers_new_size_needs_a_repaint() -> None:
+    assert Repaint() in sent(seated(None).resize(39, 120, 0.0))
+    assert Repaint() not in sent(seated().resize(39, 120, 0.0))
+
+
+def test_a_window_that_is_as_large_again_as_the_ranks_screen_needs_a_repaint() -> None:
+    """The broker passes on the latest size alone, so the rank may never hear that the window was smaller."""
+    attachment = seated()
+    assert sent(attachment.resize(20, 80, 0.0)) == [Resize(rows=20, columns=80)]
+
+    assert sent(attachment.resize(23, 80, 0.0)) == [Resize(rows=23, columns=80), Repaint()]
+
+
+def test_the_new_size_is_offered_on_return() -> None:
+    attachment = seated()
+    attachment.link_down("it shut down", 1.0)
+    assert attachment.resize(39, 120, 2.0) == []
+    attachment.link_up(3.0)
+
+    (attach,) = sent(attachment.rank_listed(make_rank(), 3.0))
+
+    assert isinstance(attach, Attach)
+    assert (attach.rows, attach.columns) == (39, 120)
+
+
+# ------------------------------------------------------------------------------------------------------ line debuggers
+
+
+def wishing(asked: str | None = None, default: str | None = None, *, engine: str | None = None) -> Attachment:
+    wish = Wish(asked, default)
+    return Attachment(make_rank(engine=engine), Mode.DRIVE, (23, 80), colors=256, prefix="Ctrl-]", wish=wish)
+
+
+def engines_sent(attachment: Attachment) -> tuple[str | None, str | None]:
+    (attach,) = sent(attachment.attach())
+    assert isinstance(attach, Attach)
+    return attach.engine, attach.fallback_engine
+
+
+def test_the_engine_asked_for_and_the_one_for_want_of_another_are_sent_apart() -> None:
+    assert engines_sent(wishing("pdb", "pudb", engine="pudb")) == ("pdb", "pudb")
+    assert engines_sent(wishing(default="pdb")) == (None, "pdb")
+
+
+def test_who_asks_for_another_engine_than_the_drivers_is_told_how() -> None:
+    attachment = wishing("pdb")
+    attachment.attach()
+    attachment.message(seat(None, driver="bob@x"), 0.0)
+
+    assert attachment.notice(0.0) == "bob@x types in pudb; attach with --take to change to pdb"
+
+
+def test_the_output_of_a_line_debugger_is_a_log_and_never_repainted() -> None:
+    attachment = seated(report=make_pdb_report(make_prompt()))
+
+    assert attachment.output(Output(1, 0, b"one\n"), 0.0) == [LogText(b"one\n")]
+    assert sent(attachment.output(Output(1, 9, b"two\n"), 0.0)) == [Replay(session=1, offset=4)]
+    assert attachment.ask_repaint(0.0) == []
+    assert not any(isinstance(item, Repaint) for item in sent(attachment.resize(10, 40, 0.0)))
+
+
+def test_keys_that_waited_for_a_screen_are_left_to_the_line_debugger_that_opens() -> None:
+    attachment = seated(report=make_report(session=None))
+    attachment.keys(b"p x\r", 0.0)
+
+    assert typed(attachment.message(Report(report=make_pdb_report(make_prompt(), generation=1)), 0.0)) == []
+    assert attachment.take_unsent() == b"p x\r"
+
+
+def test_a_notice_is_shown_where_there_is_no_log_for_it() -> None:
+    attachment = seated()
+    attachment.message(Notice(text="the program printed: epoch 3"), 0.0)
+
+    assert attachment.notice(0.0) == "the program printed: epoch 3"
+
+
+# ------------------------------------------------------------------------------------------------ what others do
+
+
+LET_GO = '"bob@login1 (VS Code)" let it go on'
+
+
+def test_who_let_the_rank_go_on_is_known_at_the_end() -> None:
+    attachment = seated(report=make_pdb_report(make_prompt()))
+    effects = attachment.message(Notice(text=LET_GO, ends_stop=True), 1.0)
+    assert Note(LET_GO) in effects
+    attachment.message(Report(report=GONE_ON), 2.0)
+    assert finished(attachment.tick(2.0 + NEXT_STOP_SECONDS)) == Finish(None)
+    assert attachment.ending.by == LET_GO
+
+
+def test_who_killed_the_rank_is_known_at_the_end() -> None:
+    attachment = seated()
+    attachment.message(Notice(text='"bob@login1" killed it', ends_stop=True), 1.0)
+    assert attachment.notice(1.0) == '"bob@login1" killed it'
+    assert finished(attachment.rank_listed(make_rank(state=RankState.EXITED), 2.0)).error is not None
+    assert attachment.ending.by == '"bob@login1" killed it'
+
+
+def test_a_stop_that_ends_later_or_after_another_deed_has_another_reason() -> None:
+    for notice, at in (
+        (Notice(text=LET_GO, ends_stop=True), END_SECONDS),
+        (Notice(text='"bob@login1" ran `n`'), 0.0),
+    ):
+        attachment = seated()
+        attachment.message(notice, 0.0)
+        attachment.message(Report(report=GONE_ON), at)
+        assert attachment.ending.by == ""
+
+
+def test_a_stop_that_follows_has_an_end_of_its_own() -> None:
+    attachment = seated()
+    attachment.message(Notice(text=LET_GO, ends_stop=True), 0.0)
+    attachment.message(Report(report=GONE_ON), 0.1)
+    attachment.message(Report(report=make_report(2)), 0.2)
+    attachment.message(Report(report=GONE_ON), 0.3)
+    assert attachment.ending.by == ""
+
+
+def test_what_another_does_hides_no_loss_of_keys() -> None:
+    attachment = seated()
+    attachment.keys(b"nnn", 0.0)
+    attachment.message(Discarded(generation=1, offset=3, count=3, reason="the rank does not read"), 0.0)
+    loss = attachment.unread_loss(0.0)
+    for text in ('"bob@login1" ran `n`', LET_GO):
+        attachment.message(Notice(text=text), 1.0)
+        assert attachment.notice(1.0) == f"{loss}; {text}"
+    assert attachment.unread_loss(1.0) == loss
+    attachment.message(Notice(text=LET_GO), 1.0 + NOTICE_SECONDS)
+    assert attachment.notice(1.0 + NOTICE_SECONDS) == LET_GO
+
+
+def test_keys_before_the_seat_are_kept_up_to_a_bound() -> None:
+    attachment = new()
+    assert attachment.keys(b"x" * MAX_INPUT_PENDING, 0.0) == []
+    assert attachment.keys(b"y", 1.0) == [Bell()]
+    assert attachment.notice(1.0) == "discarded: 'y' (too much is waiting already)"
+
+
+def test_no_keyboard_is_taken_while_the_link_is_down() -> None:
+    attachment = seated(None, Mode.WATCH)
+    attachment.link_down("broken", 1.0)
+    assert attachment.take(2.0) == [Bell()]
+    assert attachment.notice(2.0) == "the keyboard can be taken when the rank is back"
+
+
+def test_a_seat_at_a_rank_that_has_exited_meanwhile_ends_the_session() -> None:
+    ended = Seat(
+        rank=make_rank(state=RankState.EXITED), report=make_report(), generation=1, driver="me@here", watchers=0
+    )
+    assert isinstance(finished(new().message(ended, 0.0)).error, RankEnded)

@@ -1,0 +1,357 @@
+from __future__ import annotations
+
+from collections import deque
+
+from dbg_client.attachment.conversation import Conversation
+from dbg_client.attachment.effects import Completed, Effects, LogText, Look, Note, Send, Wake
+from dbg_client.attachment.output import ON_ITS_WAY_SECONDS
+from dbg_wire.codec import Output
+from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
+from dbg_wire.messages import (
+    Complete,
+    Completions,
+    Interrupt,
+    PromptInfo,
+    PromptState,
+    RankReport,
+    Replay,
+    Replied,
+    Reply,
+    Source,
+)
+from dbg_wire.records.ranks import RankState
+from tests.unit.client.fake_broker import HERE, make_pdb_report, make_prompt
+
+WENT_ON = RankReport(state=RankState.RUNNING, breakpoints=1)
+SOURCE = Source(where=HERE, first=41, lines=("x = 1",), breakpoints=())
+
+
+def at(prompt: PromptInfo | None = None, *, generation: int | None = 1, startup: tuple[str, ...] = ()) -> Conversation:
+    """Return a conversation at a prompt with an empty log before it."""
+    conversation = Conversation(deque(startup))
+    conversation.report(make_pdb_report(prompt or make_prompt()), generation, 0.0, anew=True)
+    return conversation
+
+
+def busy() -> Conversation:
+    """Return a conversation whose command runs."""
+    conversation = at()
+    conversation.enter("long()", conversation.prompt)
+    told(conversation, None)
+    return conversation
+
+
+def told(
+    conversation: Conversation,
+    prompt: PromptInfo | None,
+    *,
+    generation: int | None = 1,
+    of_rank: int = 0,
+    **changes: object,
+) -> Effects:
+    """Report ``prompt`` to the holder of ``generation``; the rank knows the driver of generation ``of_rank``."""
+    report = make_pdb_report(prompt, generation=of_rank, **changes)  # type: ignore[arg-type]
+    return conversation.report(report, generation, 0.0, anew=False)
+
+
+def seated(conversation: Conversation, prompt: PromptInfo | None, *, generation: int | None = 1) -> Effects:
+    return conversation.report(make_pdb_report(prompt), generation, 0.0, anew=True)
+
+
+def replies(effects: Effects) -> list[tuple[int, str]]:
+    items = [effect.item for effect in effects if isinstance(effect, Send)]
+    return [(item.prompt, item.text) for item in items if isinstance(item, Reply)]
+
+
+def notes(effects: Effects) -> list[str]:
+    return [effect.text for effect in effects if isinstance(effect, Note)]
+
+
+# ---------------------------------------------------------------------------------------------------------- replying
+
+
+def test_a_line_answers_the_prompt_and_closes_it() -> None:
+    conversation = at(make_prompt(7))
+
+    assert replies(conversation.enter("p x", conversation.prompt)) == [(7, "p x")]
+    assert conversation.prompt is None
+
+
+def test_a_watcher_answers_nothing() -> None:
+    conversation = at(generation=None)
+
+    assert replies(conversation.enter("c", conversation.prompt)) == []
+    assert replies(conversation.end_of_input()) == []
+    assert not any(isinstance(effect, Send) for effect in conversation.interrupt())
+
+
+def test_a_reply_that_was_not_settled_is_sent_again_after_a_broken_line() -> None:
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+
+    assert replies(seated(conversation, make_prompt(7))) == [(7, "p x")]
+    assert conversation.prompt is None
+
+
+def test_a_settled_reply_is_not_sent_again() -> None:
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+    conversation.message(Replied(prompt=7, taken=True))
+
+    assert replies(seated(conversation, make_prompt(7))) == []
+
+
+def test_a_reply_whose_prompt_has_gone_was_taken() -> None:
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+    effects = seated(conversation, make_prompt(8))
+
+    assert (replies(effects), notes(effects)) == ([], [])
+    assert conversation.prompt == make_prompt(8)
+
+
+def test_a_reply_is_discarded_when_another_driver_came() -> None:
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+    effects = told(conversation, make_prompt(7), generation=None, of_rank=2)
+
+    assert replies(effects) == []
+    assert notes(effects) == ["discarded: 'p x' (the keyboard changed hands)"]
+    assert conversation.prompt == make_prompt(7)
+
+
+def test_a_reply_that_the_rank_may_still_get_is_not_told_as_discarded() -> None:
+    """The broker hands the keyboard over while the reply is under way: the rank takes it, and may say so late."""
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+    effects = conversation.report(make_pdb_report(make_prompt(7), generation=1), None, 0.0, anew=True)
+    assert (replies(effects), notes(effects), conversation.prompt) == ([], [], None)
+
+    conversation.message(Replied(prompt=7, taken=True))
+    assert notes(told(conversation, None, generation=None, of_rank=2)) == []
+
+
+def test_a_reply_may_have_been_discarded_when_another_driver_answered() -> None:
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+
+    assert notes(told(conversation, make_prompt(9), generation=3, of_rank=3)) == [
+        "discarded: 'p x' (perhaps: the keyboard changed hands)"
+    ]
+
+
+def test_a_refused_reply_is_told_and_the_prompt_is_open_again() -> None:
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+
+    effects = conversation.message(Replied(prompt=7, taken=False, reason="too \x1blate"))
+
+    assert notes(effects) == ["discarded: 'p x' (too \\x1blate)"]
+    assert conversation.prompt == make_prompt(7)
+
+
+def test_somebody_elses_settlement_changes_nothing() -> None:
+    conversation = at(make_prompt(7))
+
+    assert conversation.message(Replied(prompt=7, taken=True)) == []
+    assert conversation.prompt == make_prompt(7)
+
+
+def test_a_line_that_no_message_can_carry_is_refused() -> None:
+    conversation = at()
+
+    assert replies(conversation.enter("x" * (MAX_TEXT + 1), conversation.prompt)) == []
+    assert conversation.prompt is not None
+    assert replies(conversation.enter("\udcff", conversation.prompt)) == [(1, "?")]
+
+
+def test_ctrl_d_is_end_of_input() -> None:
+    assert replies(at().end_of_input()) == [(1, "EOF")]
+
+
+def test_the_echo_of_what_was_typed_is_not_shown_and_of_what_was_not_is() -> None:
+    conversation = at(make_prompt(1))
+    conversation.enter("p x", conversation.prompt)
+    (shown,) = conversation.output(Output(1, 0, b"(Pdb) p x\n5\n"), 0.0)
+    assert shown == LogText(b"5\n")
+
+    told(conversation, None)
+    conversation.enter("p y", None)
+    told(conversation, make_prompt(2, 12))
+    (shown,) = conversation.output(Output(1, 12, b"(Pdb) p y\n"), 0.0)
+    assert shown == LogText(b"(Pdb) p y\n")
+
+
+# ----------------------------------------------------------------------------------------------------- typed ahead
+
+
+def test_lines_entered_while_a_command_runs_answer_the_next_prompts_one_by_one() -> None:
+    conversation = busy()
+    conversation.enter("n", None)
+    conversation.enter("p x", None)
+    assert conversation.held == 2
+
+    assert replies(told(conversation, make_prompt(2))) == [(2, "n")]
+    assert replies(told(conversation, None, stepping=True)) == []
+    assert replies(told(conversation, make_prompt(3))) == [(3, "p x")]
+
+
+def test_a_line_entered_right_after_a_take_waits_for_the_keyboard() -> None:
+    conversation = at(generation=None)
+    conversation.keyboard_comes = True
+
+    assert replies(conversation.enter("n", conversation.prompt)) == []
+    assert replies(told(conversation, make_prompt(), generation=None)) == []
+    assert replies(told(conversation, make_prompt(), generation=2)) == [(make_prompt().number, "n")]
+    assert not conversation.keyboard_comes
+
+
+def test_a_line_that_waited_for_a_keyboard_that_does_not_come_is_told() -> None:
+    conversation = at(generation=None)
+    conversation.keyboard_comes = True
+    conversation.enter("n", conversation.prompt)
+
+    assert notes(conversation.keyboard_refused()) == ["discarded: 'n' (you did not get the keyboard)"]
+    conversation.keyboard_comes = True
+    conversation.enter("n", conversation.prompt)
+    assert notes(conversation.interrupt()) == ["discarded: 'n' (interrupted)"]
+
+
+def test_lines_typed_ahead_answer_no_question() -> None:
+    conversation = busy()
+    conversation.enter("c", None)
+    question = make_prompt(2, text="continue, kill or stay? ", state=PromptState.CONFIRM)
+
+    assert replies(told(conversation, question)) == []
+    assert conversation.prompt == question
+    assert replies(conversation.enter("s", question)) == [(2, "s")]
+    assert replies(told(conversation, make_prompt(3))) == [(3, "c")]
+
+
+def test_a_line_for_a_prompt_that_has_gone_meanwhile_waits() -> None:
+    conversation = busy()
+    told(conversation, make_prompt(2, text="kill? ", state=PromptState.CONFIRM))
+
+    assert replies(conversation.enter("y", make_prompt(1))) == []
+
+
+def test_lines_typed_ahead_are_discarded_with_their_stop() -> None:
+    conversation = busy()
+    conversation.enter("n", None)
+    conversation.enter("p \x1b", None)
+
+    assert notes(conversation.report(WENT_ON, 1, 0.0, anew=False)) == ["discarded: 'n; p \\x1b' (the stop ended)"]
+    assert notes(conversation.enter("n", None)) == ["discarded: 'n' (the rank is not stopped)"]
+
+
+def test_lines_typed_ahead_are_bounded() -> None:
+    conversation = busy()
+    line = "x" * MAX_TEXT
+    for _ in range(MAX_INPUT_PENDING // MAX_TEXT):
+        assert notes(conversation.enter(line, None)) == []
+
+    assert "too much is waiting" in notes(conversation.enter(line, None))[0]
+
+
+def test_an_interrupt_drops_what_was_typed_ahead() -> None:
+    conversation = busy()
+    conversation.enter("n", None)
+    effects = conversation.interrupt()
+
+    assert notes(effects) == ["discarded: 'n' (interrupted)"]
+    assert Send(Interrupt(generation=1)) in effects
+
+
+def test_there_is_nothing_to_interrupt_at_the_debuggers_own_prompt() -> None:
+    assert at().interrupt() == []
+    assert at(make_prompt(state=PromptState.INPUT)).interrupt() == [Send(Interrupt(generation=1))]
+
+
+# ---------------------------------------------------------------------------------------------------------- startup
+
+
+def test_startup_lines_answer_the_first_prompts() -> None:
+    conversation = Conversation(deque(["alias nl n;;l", "b 3"]))
+
+    assert replies(seated(conversation, make_prompt(1))) == [(1, "alias nl n;;l")]
+    assert replies(told(conversation, make_prompt(2, state=PromptState.INPUT))) == []
+    assert replies(told(conversation, make_prompt(3))) == [(3, "b 3")]
+    assert conversation.prompt is None
+    assert replies(told(conversation, make_prompt(4))) == []
+
+
+def test_a_watcher_tells_no_startup_lines_and_a_later_driver_does() -> None:
+    conversation = at(generation=None, startup=("b 3",))
+
+    assert conversation.prompt is not None
+    assert replies(seated(conversation, make_prompt(1), generation=2)) == [(1, "b 3")]
+
+
+# ----------------------------------------------------------------------------------------- log, source, completion
+
+
+def test_the_log_is_resumed_after_a_broken_line() -> None:
+    conversation = busy()
+    conversation.output(Output(1, 0, b"12345"), 0.0)
+    effects = conversation.report(make_pdb_report(None), 1, 9.0, anew=True)
+
+    assert Send(Replay(session=1, offset=5)) in effects
+
+
+def test_another_session_has_another_log() -> None:
+    conversation = at()
+    conversation.output(Output(1, 0, b"old"), 0.0)
+    told(conversation, make_prompt(5, 0), stop=2)
+
+    assert conversation.output(Output(1, 3, b"end of the first"), 0.0) == [LogText(b"end of the first")]
+    assert conversation.output(Output(2, 0, b"new"), 0.0) == [LogText(b"new")]
+
+
+def test_who_was_there_when_a_session_began_asks_for_nothing() -> None:
+    conversation = at()
+    effects = told(conversation, make_prompt(5, 3), stop=2)
+
+    assert effects == [Wake(ON_ITS_WAY_SECONDS)]
+    assert conversation.output(Output(2, 0, b"new"), 0.0) == [LogText(b"new")]
+    assert conversation.prompt == make_prompt(5, 3)
+
+
+def test_whoever_comes_back_into_another_session_asks_for_its_end() -> None:
+    conversation = at()
+    effects = conversation.report(make_pdb_report(make_prompt(5, 3), 2), 1, 0.0, anew=True)
+
+    assert effects == [Send(Replay(session=2, offset=0))]
+
+
+def test_the_source_waits_for_the_output_that_led_there() -> None:
+    conversation = at(make_prompt(1, offset=4))
+
+    assert conversation.message(SOURCE) == []
+    assert conversation.output(Output(1, 0, b"abc\n"), 0.0) == [LogText(b"abc\n"), Look(SOURCE)]
+    assert conversation.message(SOURCE) == [Look(SOURCE)]
+
+
+def test_a_prompt_waits_for_the_output_that_led_there() -> None:
+    conversation = at(make_prompt(1, offset=4))
+    conversation.enter("n", None)
+
+    assert conversation.prompt is None
+    assert replies(conversation.output(Output(1, 0, b"abc\n"), 0.0)) == [(1, "n")]
+
+
+def test_completion_asks_at_the_prompt_alone() -> None:
+    conversation = at(make_prompt(7))
+    number, effects = conversation.complete("p lo", 2, 4)
+
+    assert effects == [Send(Complete(request=number, prompt=7, generation=1, line="p lo", begin=2, end=4))]
+    assert conversation.message(Completions(request=number, matches=("loss",))) == [Completed(number, ("loss",))]
+    assert conversation.complete("p lo", 2, 4)[0] != number
+    assert busy().complete("p lo", 2, 4)[1] == []
+
+
+def test_a_new_prompt_of_the_same_number_is_the_same_prompt() -> None:
+    conversation = at(make_prompt(7))
+    conversation.enter("p x", conversation.prompt)
+    told(conversation, make_prompt(7).replace(offset=3))
+
+    assert conversation.prompt is None

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dbg_client.core import remembered_groups
+from dbg_client.core.remembered_groups import (
+    MAX_AGE_SECONDS,
+    MAX_TERMINALS,
+    RememberedGroups,
+    UnknownGroup,
+    find_remembered_groups,
+)
+from dbg_wire.errors import BadTarget
+from dbg_wire.targets.selection import Target, parse_target, select
+from tests.unit.client.fake_broker import make_rank
+
+RANKS = [make_rank(number) for number in range(8)]
+
+
+def read_target(text: str, environ: dict[str, str]) -> Target:
+    return remembered_groups.read_target(text, environ, lambda path: None)
+
+
+def keys(*numbers: int) -> list[str]:
+    return [RANKS[number].key for number in numbers]
+
+
+def remember(home: Path, **groups: list[str]) -> RememberedGroups:
+    remembered = find_remembered_groups({"DBG_HOME": str(home)})
+    assert remembered is not None
+    remembered.save({f"@{name.strip('_')}": found for name, found in groups.items()})
+    return remembered
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("@2", [1, 2]), ("@err", [5]), ("@2,@err", [1, 2, 5]), ("@2,7", [1, 2, 7]), ("all,!@2,!@err", [0, 3, 4, 6, 7])],
+)
+def test_a_group_is_a_target_afterwards(text: str, numbers: list[int], tmp_path: Path) -> None:
+    remember(tmp_path, _2=keys(1, 2), err=keys(5))
+
+    target = read_target(text, {"DBG_HOME": str(tmp_path)})
+
+    assert [rank.rank for rank in select(target, RANKS).ranks] == numbers
+
+
+def test_the_last_answer_alone_counts(tmp_path: Path) -> None:
+    remember(tmp_path, _1=keys(1), err=keys(2))
+    remember(tmp_path, _1=keys(3))
+
+    assert select(read_target("@1", {"DBG_HOME": str(tmp_path)}), RANKS).ranks == (RANKS[3],)
+    with pytest.raises(UnknownGroup, match="it had @1") as caught:
+        read_target("1,@err", {"DBG_HOME": str(tmp_path)})
+    assert caught.value.exit_status == 3
+
+
+@pytest.mark.parametrize("environ", [{}, {"DBG_HOME": "/nowhere/at/all"}])
+def test_without_an_answer_there_is_no_group(environ: dict[str, str]) -> None:
+    with pytest.raises(UnknownGroup, match="no group @2 is remembered"):
+        read_target("@2", environ)
+    with pytest.raises(UnknownGroup, match="no rank was missing from a collective"):
+        read_target("@missing", environ)
+    assert read_target("2", environ) == parse_target("2")
+    with pytest.raises(BadTarget):
+        read_target("@@", environ)
+
+
+def test_files_are_private_whole_and_few(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    for number in range(MAX_TERMINALS + 5):
+        RememberedGroups(home / "groups", f"terminal {number}").save({"@1": ["key"]})
+    files = list((home / "groups").iterdir())
+
+    assert len(files) == MAX_TERMINALS
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+    assert (home / "groups").stat().st_mode & 0o777 == 0o700
+    assert {path.suffix for path in files} == {".json"}
+
+
+def test_terminals_do_not_see_each_other(tmp_path: Path) -> None:
+    RememberedGroups(tmp_path, "one").save({"@1": ["a"]})
+    RememberedGroups(tmp_path, "two").save({"@1": ["b"]})
+
+    assert RememberedGroups(tmp_path, "one").load() == {"@1": frozenset({"a"})}
+    assert RememberedGroups(tmp_path, "three").load() == {}
+
+
+def only_file(directory: Path) -> Path:
+    (path,) = directory.iterdir()
+    return path
+
+
+def test_what_is_old_is_forgotten(tmp_path: Path) -> None:
+    remembered = RememberedGroups(tmp_path, "one")
+    remembered.save({"@1": ["a"]})
+    long_ago = time.time() - MAX_AGE_SECONDS - 60
+    os.utime(only_file(tmp_path), (long_ago, long_ago))
+
+    assert remembered.load() == {}
+    RememberedGroups(tmp_path, "two").save({})
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema":2,"groups":{"@1":["a"]}}', '{"schema":1,"groups":[]}'])
+def test_a_broken_file_holds_no_groups(text: str, tmp_path: Path) -> None:
+    remembered = RememberedGroups(tmp_path, "one")
+    remembered.save({"@1": ["a"]})
+    only_file(tmp_path).write_text(text)
+
+    assert remembered.load() == {}
+
+
+def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
+    remembered = RememberedGroups(tmp_path, "one")
+    remembered.save({"@1": ["a"]})
+    only_file(tmp_path).chmod(0o666)
+
+    assert remembered.load() == {}
+
+
+def terminal(*prefix: str) -> str:
+    script = (
+        "import os\n"
+        "from dbg_client.core.remembered_groups import find_remembered_groups\n"
+        "print(find_remembered_groups(os.environ).terminal)\n"
+    )
+    done = subprocess.run(
+        [*prefix, sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_terminal_is_a_session_whether_or_not_there_is_a_tty() -> None:
+    in_another_session = ("setsid", "-w", "sh", "-c", '"$@"; true', "sh")
+
+    assert terminal() == terminal() == terminal("setsid", "-w")
+    assert terminal(*in_another_session) != terminal()
+
+
+@pytest.mark.parametrize(("name", "told"), [("@x", True), ("@7", False), ("@err", False)])
+def test_a_group_that_a_shell_may_have_made_of_a_pattern_is_told_to_be_quoted(name: str, told: bool) -> None:
+    assert ("'@?'" in str(UnknownGroup(name, ["@1", "@?"]))) is told

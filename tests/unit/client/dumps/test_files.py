@@ -1,0 +1,194 @@
+"""What is read of files and directories that anybody may have filled, and what is told of the rest."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from dbg_client.dumps import files
+from dbg_client.dumps.files import find_in, rank_in
+from dbg_client.dumps.report_file import case_lines
+from dbg_client.hang.explain import Case
+from tests.support.recorded import DUMPS, dump, pickled, raw
+from tests.unit.client.dumps.test_report_file import written
+from tests.unit.client.hang.test_case import LOOK
+
+DUMP = pickled(raw(1, "nccl:all_reduce"))
+
+
+class Runs:
+    """An object whose pickle makes a file when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("/tmp/nccl_trace_rank_0", 0),
+        ("comm_lib_trace_rank_12", 12),
+        ("rank3.pkl", 3),
+        ("rank-4.json", 4),
+        ("trace.5", 5),
+        ("node7_rank_1", 1),
+        ("rank_2_of_8", 2),
+        ("dump_7.pickle", 7),
+        ("trace", None),
+        ("rank_999999999", None),
+        ("rank_12345678901234567890", None),
+    ],
+)
+def test_the_rank_is_in_the_name(name: str, rank: int | None) -> None:
+    assert rank_in(name) == rank
+
+
+def test_a_directory_is_read_with_those_below(tmp_path: Path) -> None:
+    (tmp_path / "node1").mkdir()
+    (tmp_path / "node1" / "trace_rank_1").write_bytes(DUMP)
+    (tmp_path / "trace_rank_0.json").write_bytes(dump(raw(1, "gloo:all_reduce")))
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "settings.json").write_text('{"lr": 1}')
+
+    found = find_in([str(tmp_path)])
+
+    assert sorted(found.dumps) == [0, 1]
+    assert (found.problems, found.others) == ([], 2)
+
+
+def test_dumps_of_torch_itself_are_read(tmp_path: Path) -> None:
+    shutil.copy(DUMPS / "gloo_2_14.pickle", tmp_path / "trace_rank_0")
+    shutil.copy(DUMPS / "gloo_2_13.json", tmp_path / "trace_rank_1.json")
+    found = find_in([str(tmp_path)])
+    assert sorted(found.dumps) == [0, 1]
+    assert not found.problems
+
+
+def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:
+    for name, moment in (("a_rank_0", 200), ("b_rank_0", 100)):
+        (tmp_path / name).write_bytes(DUMP)
+        os.utime(tmp_path / name, (moment, moment))
+    found = find_in([str(tmp_path)])
+    assert found.dumps[0][0].written == 200
+    assert "b_rank_0 is left out" in found.notes[0]
+
+
+def told(path: Path | str) -> str:
+    """Return the only sentence on a file that is named."""
+    found = find_in([str(path)])
+    assert not found.dumps
+    (problem,) = found.problems
+    assert problem.isprintable()
+    return problem
+
+
+def test_a_pickle_that_would_run_code_runs_none(tmp_path: Path) -> None:
+    path = tmp_path / "trace_rank_0"
+    path.write_bytes(pickle.dumps({"entries": [Runs(tmp_path / "ran")]}))
+    assert "would run code" in told(path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("size", [0, 1, 40, len(DUMP) - 1])
+def test_a_dump_that_was_cut_is_told(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "trace_rank_0"
+    path.write_bytes(DUMP[:size])
+    assert "is empty" in told(path) or "ends in the middle of a pickle" in told(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"\x80\x02]q\x00.", "is no dump of torch's flight recorder"),
+        (b"{" * 100_000, "is no dump of torch's flight recorder"),
+        (b'{"entries": 5}', "is no dump of torch's flight recorder"),
+        (b'{"entries": [' + b"[" * 100_000, "is no dump of torch's flight recorder"),
+        (pickle.dumps({"entries": [{}]}), "is no dump of torch's flight recorder"),
+        (b"\x80\x02" + b"]" * 200, "ends in the middle of a pickle"),
+        (b"text", "is neither a dump of torch's flight recorder nor a report of dbg-attach"),
+        (b"dbg-attach report, 2026\n", "is a report without evidence that can be read again"),
+    ],
+)
+def test_what_is_no_dump_is_told(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "trace_rank_0"
+    path.write_bytes(content)
+    assert told(path).endswith(sentence)
+
+
+def test_a_name_without_a_rank_is_told(tmp_path: Path) -> None:
+    (tmp_path / "trace").write_bytes(DUMP)
+    assert "has no rank's number in its name" in told(tmp_path / "trace")
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe_rank_0")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket_rank_1"))
+    (tmp_path / "round").symlink_to("round")
+    (tmp_path / "gone").symlink_to("nowhere")
+    assert "is a named pipe" in told(tmp_path / "pipe_rank_0")
+    assert "is a socket" in told(tmp_path / "socket_rank_1")
+    assert "is a device" in told("/dev/zero")
+    assert "can't be read" in told(tmp_path / "round")
+    assert "can't be read" in told(tmp_path / "gone")
+    assert "is no name of a file" in told("x\0y/z")
+    found = find_in([str(tmp_path)])
+    assert (found.dumps, found.others) == ({}, 2)
+
+
+def test_a_link_to_a_dump_is_read_and_one_to_a_directory_is_not_entered(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "kept").write_bytes(DUMP)
+    (inner / "trace_rank_0").symlink_to("kept")
+    (inner / "up").symlink_to(tmp_path)
+    found = find_in([str(tmp_path)])
+    assert sorted(found.dumps) == [0]
+
+
+def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_FILE", 1024)
+    path = tmp_path / "trace_rank_0"
+    with path.open("wb") as file:
+        file.write(b"\x80\x02")
+        file.truncate(10**12)
+    assert "is larger than" in told(path)
+
+
+def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "train-7.out"
+    with path.open("wb") as file:
+        file.truncate(10**12)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nstep 3\ndbg-broker: no rank of train-7 has moved for 5 min\ntrain-7: rank 2 has not come\n")
+    found = find_in([str(tmp_path)])
+    assert found.outputs["train-7"].lines == ("train-7: rank 2 has not come",)
+    assert not found.problems
+
+
+def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_path: Path) -> None:
+    for name, now in (("a.txt", 200.0), ("b.txt", 300.0), ("c.txt", 100.0)):
+        lines, _ = case_lines(Case(looks=[LOOK], now=now), 10**9)
+        (tmp_path / name).write_bytes(written(lines))
+    found = find_in([str(tmp_path)])
+    assert [path.rpartition("/")[2] for _, path in found.reports] == ["b.txt"]
+    assert len(found.notes) == 2
+    named = find_in([str(tmp_path / name) for name in ("a.txt", "b.txt")])
+    assert len(named.reports) == 2
+
+
+def test_a_directory_of_many_files_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_FILES", 20)
+    for number in range(30):
+        (tmp_path / f"file{number}.txt").touch()
+    found = find_in([str(tmp_path)])
+    assert found.others == 20
+    assert "more than 20 files" in found.notes[0]

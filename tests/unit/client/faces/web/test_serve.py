@@ -1,0 +1,272 @@
+"""Tests of the server: what it answers to whom, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
+
+from dbg_client.faces.requests import listen
+from dbg_client.faces.web.access import NONCE
+from dbg_client.faces.web.serve import announcement, has_display, page_text, shown_in_browser, static_files
+from dbg_wire.errors import BadInput
+from tests.support.pages import Socket, browser_at, opened, run, served, stranger
+from tests.support.processes import USUAL_WAIT
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+
+def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with served(broker.environment) as (base, access, _), stranger(base) as nobody:
+            token = access.new_token()
+            for path in ("/", "/static/main.js", "/live", "/terminal?key=x", "/nothing"):
+                assert await nobody.status(path) == 403, path
+            assert "needs the link" in await nobody.text("/")
+            assert await nobody.status("/?token=wrong") == 403
+            async with browser_at(base, token) as browser:
+                assert await browser.status("/") == 200
+                assert "used before" in await nobody.text(f"/?token={token}")
+                assert await browser.status("/nothing") == 404
+                # Whoever is in stays in, by an old link, too, and uses up no new one.
+                later = access.new_token()
+                for old in (token, later):
+                    assert await browser.status(f"/?token={old}") == 303
+                assert await nobody.status(f"/?token={later}") == 303
+
+    run(work)
+
+
+def test_a_page_hears_that_the_server_is_there(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_client.faces.web.serve.BEAT_SECONDS", 0.01)
+
+    async def work() -> None:
+        async with (
+            opened(broker.environment) as browser,
+            browser.live() as live,
+            browser.terminal(make_rank(5).key) as terminal,
+        ):
+            for _ in range(2):
+                await live.until("beat")
+                await terminal.until("beat")
+
+    run(work)
+
+
+def test_the_cookie_is_for_this_port_and_for_no_script(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with (
+            served(broker.environment) as (base, access, _),
+            served(broker.environment) as (other, elsewhere, _),
+            ClientSession(cookie_jar=DummyCookieJar()) as session,
+        ):
+            async with session.get(f"{base}/?token={access.new_token()}", allow_redirects=False) as answer:
+                assert (answer.status, answer.headers["Location"]) == (303, "/")
+                cookie = answer.headers["Set-Cookie"]
+            assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+            value = cookie.partition(";")[0]
+            assert value.partition("=")[0].endswith(base.rpartition(":")[2])
+            for where, status in ((base, 200), (other, 403)):
+                async with session.get(f"{where}/", headers={"Cookie": value}) as answer:
+                    assert answer.status == status
+            # The same value under the name of the other port is not that server's either.
+            renamed = value.replace(access.cookie, elsewhere.cookie)
+            async with session.get(f"{other}/", headers={"Cookie": renamed}) as answer:
+                assert answer.status == 403
+
+    run(work)
+
+
+def test_other_pages_and_names_get_nothing_even_with_the_cookie(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with opened(broker.environment) as browser:
+            port = browser.base.rpartition(":")[2]
+            assert await browser.status("/", Host=f"evil.example:{port}") == 421
+            assert await browser.status("/", Origin="http://evil.example") == 403
+            assert await browser.status("/static/x.js", **{"Sec-Fetch-Site": "cross-site"}) == 403
+            assert await browser.status("/", Host=f"localhost:{port}") == 200
+            for path in ("/live", "/terminal"):
+                for origin in ("http://evil.example", f"http://localhost:{port}", "null", None):
+                    with pytest.raises(WSServerHandshakeError) as refused:
+                        await browser.session.ws_connect(browser.base + path, origin=origin)
+                    assert refused.value.status == 403
+
+    run(work)
+
+
+def test_a_link_in_another_page_leads_here_by_a_detour(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with served(broker.environment) as (base, _, _), stranger(base) as nobody:
+            # A browser sends no strict cookie there, and does when the page itself asks for the page.
+            async with nobody.session.get(base, headers={"Sec-Fetch-Site": "cross-site"}) as answer:
+                text = await answer.text()
+                assert answer.status == 200
+            assert 'http-equiv="refresh" content="0;url=/"' in text
+
+    run(work)
+
+
+def test_each_answer_says_what_may_be_done_with_it(broker: FakeBroker) -> None:
+    async def headers(session: ClientSession, url: str) -> Mapping[str, str]:
+        async with session.get(url, allow_redirects=False) as answer:
+            return {name.lower(): value for name, value in answer.headers.items()}
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser:
+            page = await headers(browser.session, browser.base)
+            nonce = page["content-security-policy"].partition("'nonce-")[2].partition("'")[0]
+            assert nonce
+            assert nonce not in await browser.text("/")  # another one each time
+            assert "unsafe" not in page["content-security-policy"]
+            for path in ("/", "/nothing", "/?token=wrong", "/static/nothing.js"):
+                found = await headers(browser.session, browser.base + path)
+                assert found["x-content-type-options"] == "nosniff", path
+                assert found["referrer-policy"] == "no-referrer"
+                assert found["cross-origin-resource-policy"] == "same-origin"
+                assert found["cache-control"] == "no-store"
+                assert "default-src 'none'" in found["content-security-policy"]
+                assert "aiohttp" not in found["server"]
+                assert "access-control-allow-origin" not in found
+
+    run(work)
+
+
+def test_files_are_served_by_their_names_in_the_table_alone(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with (
+            served(broker.environment) as (base, access, server),
+            browser_at(base, access.new_token()) as browser,
+        ):
+            assert "index.html" not in server.files
+            for path in ("../serve.py", "%2e%2e/serve.py", "..%2fserve.py", "index.html", "/etc/passwd", "x%00.js"):
+                assert await browser.status(f"/static/{path}") == 404, path
+            for name, file in server.files.items():
+                async with browser.session.get(f"{base}/static/{name}") as answer:
+                    assert await answer.read() == file.data
+                    tag = answer.headers["ETag"]
+                    assert answer.headers["Cache-Control"] == "no-cache"
+                assert await browser.status(f"/static/{name}", **{"If-None-Match": tag}) == 304
+
+    run(work)
+
+
+def test_only_reading_is_asked_for(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with opened(broker.environment) as browser:
+            for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+                async with browser.session.request(method, browser.base) as answer:
+                    assert answer.status == 405, method
+
+    run(work)
+
+
+def test_sockets_are_closed_when_the_server_ends(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+            async with served(broker.environment) as (base, access, _):
+                await session.get(f"{base}/?token={access.new_token()}")
+                live = await session.ws_connect(f"{base}/live", origin=base)
+                waiting = asyncio.create_task(Socket(live).until_end())
+            assert await waiting == 1001
+
+    run(work)
+
+
+def test_a_fault_of_ours_is_told_and_the_server_goes_on(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with opened(broker.environment) as browser:
+            with monkeypatch.context() as patched:
+                patched.setattr("dbg_client.faces.web.serve.content_policy", lambda nonce: 1 / 0)
+                assert await browser.text("/") == "a bug of dbg-attach: ZeroDivisionError: division by zero\n"
+            assert await browser.status("/") == 200
+
+    run(work)
+
+
+def test_there_is_a_bound_on_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_client.faces.web.serve.MAX_SOCKETS", 1)
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            await live.rows()
+            with pytest.raises(WSServerHandshakeError) as refused:
+                await browser.session.ws_connect(f"{browser.base}/live", origin=browser.base)
+            assert refused.value.status == 503
+
+    run(work)
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    taken = listen(0)
+    port = taken.getsockname()[1]
+    with pytest.raises(BadInput, match=f"port {port} can't be served"):
+        listen(port)
+    taken.close()
+
+
+def test_over_ssh_the_line_for_the_tunnel_is_told() -> None:
+    lines = announcement("http://127.0.0.1:41234/?token=T", 41234, "this page only looks", "Ctrl-C ends it", {})
+    assert lines == [
+        "The page is at http://127.0.0.1:41234/?token=T",
+        "This page only looks.",
+        "The link works once; Ctrl-C ends it.",
+    ]
+    ssh = {"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}
+    assert announcement("http://x", 41234, "", "", ssh)[1].startswith(
+        "On your own machine first: ssh -L 41234:127.0.0.1:41234 "
+    )
+
+
+@pytest.mark.parametrize(
+    ("environ", "platform", "shown"),
+    [
+        ({}, "linux", False),
+        ({"DISPLAY": ":0"}, "linux", True),
+        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
+        ({"DISPLAY": "localhost:10.0", "SSH_CONNECTION": "a 1 b 22"}, "linux", False),
+        ({}, "darwin", True),
+        ({"SSH_CONNECTION": "a 1 b 22"}, "darwin", False),
+    ],
+)
+def test_a_browser_is_opened_where_there_is_a_display(environ: dict[str, str], platform: str, shown: bool) -> None:
+    assert has_display(environ, platform) is shown
+
+
+def test_the_link_stands_on_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_with = Queue[str]()
+    monkeypatch.setattr("webbrowser.open", opened_with.put)
+    with shown_in_browser("http://127.0.0.1:41234/?token=T", {"DISPLAY": ":0"}):
+        given = opened_with.get(timeout=seconds(USUAL_WAIT))
+        path = Path(given.removeprefix("file://"))
+        assert "token" not in given
+        assert path.stat().st_mode & 0o077 == 0
+        assert "url=http://127.0.0.1:41234/?token=T" in path.read_text()
+    assert not path.exists()
+    with shown_in_browser("http://127.0.0.1:41234/?token=T", {}):
+        assert opened_with.empty()
+
+
+def test_the_table_has_what_a_page_loads_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "grid").mkdir()
+    for name in ("main.js", "grid/cells.js", "page.css", "index.html", "notes.md", ".hidden"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "odd.js").mkdir()
+    found = static_files(tmp_path)
+    assert list(found) == ["grid/cells.js", "main.js", "page.css"]
+    assert found["main.js"].type == "text/javascript"
+    assert found["main.js"].tag == found["page.css"].tag
+
+
+def test_a_file_of_other_contents_has_another_tag(tmp_path: Path) -> None:
+    (tmp_path / "main.js").write_text("1")
+    before = static_files(tmp_path)["main.js"].tag
+    (tmp_path / "main.js").write_text("2")
+    assert static_files(tmp_path)["main.js"].tag != before
+
+
+def test_the_page_has_a_place_for_its_nonce() -> None:
+    assert NONCE in page_text()

@@ -1,0 +1,290 @@
+"""The watch for a hang, with a scripted broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_client.actions import report
+from dbg_client.dumps.report_file import read_report
+from dbg_client.hang.explain import Case, Explanation, JobLook
+from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.questions import standstill
+from dbg_client.run import hang_report, hang_watch
+from dbg_client.run.hang_watch import HangWatch, append
+from dbg_client.run.job_output import GrowingFile
+from dbg_client.words.settings import BrokerOptions
+from dbg_dial.waiting import within
+from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
+from dbg_wire.messages.run_terminal import Task
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.records.ranks import Place, RankState
+from tests.support.processes import USUAL_WAIT
+from tests.support.rank_evidence import elsewhere, waiting
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+LIMIT = 0.3
+
+UNKNOWN = Verdict(kind=VerdictKind.UNKNOWN, job="", sentence="it can't be told")
+MISSING = Verdict(kind=VerdictKind.MISSING, job="", sentence="rank 1 has not come", ranks=(1,))
+
+RUNNING = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]
+ROWS = (CollectiveSeen(group="0", name="all_reduce", state=CollectiveState.STARTED, sequence=7),)
+
+OTHER = make_rank(7, key="other/0/gpu013:7/1", job="other", run="0")
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeBroker]:
+    monkeypatch.setattr(hang_watch, "SHORTEST_SECONDS", LIMIT / 3)
+    monkeypatch.setattr(hang_watch, "SLACK_SECONDS", 0.0)
+    # The verdict looks for some seconds, and has tests of its own.
+    answer_why(monkeypatch, [UNKNOWN] * 10)
+    with FakeBroker(*RUNNING, OTHER) as serving:
+        for name, value in {**serving.environment, "DBG_HOME": str(tmp_path / "home")}.items():
+            monkeypatch.setenv(name, value)
+        stand_at(serving, 1)
+        yield serving
+
+
+def answer_why(monkeypatch: pytest.MonkeyPatch, verdicts: list[Verdict]) -> None:
+    """Have these verdicts, one after the other, for those of real looks."""
+
+    async def judge(*_: object, **__: object) -> tuple[Case, Explanation]:
+        verdict = verdicts.pop(0)
+        found = Explanation(verdicts=(verdict,), asked=2, answered=2, missing=(), is_settled=True)
+        return Case(looks=[JobLook(at=0.0, everybody=[waiting(0), elsewhere(1)])], now=1.0), found
+
+    monkeypatch.setattr(hang_watch, "judge", judge)
+
+
+def watch(output: Path, job: str = "4711.0", **task: object) -> HangWatch:
+    """Return the watch of a job."""
+    values: dict[str, object] = {"job": job, "output": str(output), "hang_after": LIMIT, **task}
+    return HangWatch(BrokerOptions(), Task(**values))  # type: ignore[arg-type]
+
+
+def stand_at(broker: FakeBroker, line: int, call: CollectiveSeen = ROWS[0]) -> None:
+    frames = (Place(file="/home/me/train.py", line=line, function="step"),)
+    broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="running", frames=frames, rows=(call,))
+
+
+async def until_lines(path: Path, count: int) -> None:
+    """Wait until a file tells of so many hangs."""
+    read, enough = bytearray(), asyncio.Event()
+
+    def take(data: bytes) -> None:
+        read.extend(data)
+        if read.count(b"dbg-broker: ") >= count:
+            enough.set()
+
+    file = GrowingFile(str(path), take)
+    file.start()
+    try:
+        await within(seconds(USUAL_WAIT), enough.wait())
+    finally:
+        file.close()
+
+
+async def test_a_job_that_stands_still_is_told_once_and_again_after_a_move(broker: FakeBroker, tmp_path: Path) -> None:
+    output = tmp_path / "job.out"
+    output.write_text("epoch 3\n 50%|####")
+    watching = asyncio.ensure_future(watch(output).go())
+    await until_lines(output, 1)
+    assert output.read_text().startswith("epoch 3\n 50%|####\ndbg-broker: no rank of 4711.0 has moved for 0 s\n")
+    assert "step train.py:1" in output.read_text()
+    # Several looks later nothing has been added.
+    await broker.heard(Question, count=len(broker.received) + 6)
+    assert output.read_text().count("dbg-broker: ") == 1
+    stand_at(broker, 2)
+    await until_lines(output, 2)
+    assert "step train.py:2" in output.read_text()
+    question = broker.wait_for(Question, lambda it: it.look is Look.COLLECTIVES)
+    assert set(question.keys) == {rank.key for rank in RUNNING}
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_a_job_that_moves_after_all_is_not_told(
+    broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "job.out"
+    output.touch()
+    verdicts = [Verdict(kind=VerdictKind.BUSY, job="", sentence="everybody is busy"), MISSING]
+    answer_why(monkeypatch, verdicts)
+    watching = asyncio.ensure_future(watch(output).go())
+    await until_lines(output, 1)
+    assert output.read_text() == "dbg-broker: no rank of 4711.0 has moved for 0 s\nrank 1 has not come\n"
+    assert verdicts == []
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+async def test_a_job_with_a_stopped_rank_is_not_asked(broker: FakeBroker, tmp_path: Path) -> None:
+    stopped, running = tmp_path / "stopped.out", tmp_path / "running.out"
+    for path in (stopped, running):
+        path.touch()
+    watches = [asyncio.ensure_future(watch(path, job).go()) for job, path in (("other", stopped), ("4711.0", running))]
+    # The job beside it goes through two hangs meanwhile.
+    await until_lines(running, 1)
+    stand_at(broker, 2)
+    await until_lines(running, 2)
+    assert not any(isinstance(item, Question) and OTHER.key in item.keys for item in broker.received)
+    broker.tell(Change(rank=make_rank(7, key=OTHER.key, job="other", run="0", state=RankState.RUNNING, where=None)))
+    await until_lines(stopped, 1)
+    for watching in watches:
+        watching.cancel()
+    await asyncio.gather(*watches, return_exceptions=True)
+
+
+async def test_a_broker_that_can_not_be_reached_is_told(
+    broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broker.stop()
+    await watch(tmp_path / "job.out").go()
+    assert "hangs are not told" in capsys.readouterr().err
+
+
+async def test_an_output_that_can_not_be_written_is_told_on_stderr(
+    broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    watching = asyncio.ensure_future(watch(tmp_path / "gone.out").go())
+    said = ""
+    while "has moved" not in said:
+        await broker.heard(Question, count=len(broker.received) + 1)
+        said += capsys.readouterr().err
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+
+
+async def watched(watching: HangWatch, output: Path, until: str, then: asyncio.Event | None = None) -> str:
+    """Return what stands in the output once it holds this, and what is to happen then has happened."""
+    going = asyncio.ensure_future(watching.go())
+    read, enough = bytearray(), asyncio.Event()
+
+    def take(data: bytes) -> None:
+        read.extend(data)
+        if until.encode() in read:
+            enough.set()
+
+    file = GrowingFile(str(output), take)
+    file.start()
+    try:
+        await within(seconds(USUAL_WAIT), enough.wait())
+        if then is not None:
+            await within(seconds(USUAL_WAIT), then.wait())
+    finally:
+        file.close()
+        going.cancel()
+        await asyncio.gather(going, return_exceptions=True)
+    return read.decode()
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """Return the output of a job that has printed a line."""
+    path = tmp_path / "train-1.out"
+    path.write_text("epoch 3 loss 0.25\n")
+    return path
+
+
+async def test_a_report_is_written_beside_the_output(broker: FakeBroker, output: Path) -> None:
+    told = await watched(watch(output, on_hang="report"), output, "reads it again")
+
+    path = output.with_name("train-1.hang.txt")
+    assert f"dbg-broker: the report is in {path}; dbg-attach why reads it again\n" in told
+    text = path.read_text()
+    assert "epoch 3 loss 0.25" in text
+    assert "step train.py:1" in text
+    assert "to all_reduce #5 of dp_0" in read_report(text.encode()).case.explanation().verdicts[0].sentence
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_report_that_is_there_stays(broker: FakeBroker, output: Path) -> None:
+    before = output.with_name("train-1.hang.txt")
+    before.write_text("yesterday's")
+    told = await watched(watch(output, on_hang="report"), output, "reads it again")
+    assert "train-1.hang-2.txt" in told
+    assert before.read_text() == "yesterday's"
+
+
+async def test_a_full_disk_costs_the_report_alone(
+    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: str, _: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(report, "_write_new", full)
+    told = await watched(watch(output, on_hang="report"), output, "all there is")
+    where = output.with_name("train-1.hang.txt")
+    assert f"dbg-broker: no report: {where} can't be written (No space left on device)" in told
+    assert "it can't be told" in told
+
+
+async def test_a_job_that_hangs_is_ended_if_that_is_asked_for(broker: FakeBroker, output: Path) -> None:
+    ended = asyncio.Event()
+    task = Task(job="4711.0", output=str(output), hang_after=LIMIT, on_hang="end")
+    told = await watched(HangWatch(BrokerOptions(), task, ended.set), output, "is ended", ended)
+    assert "the report is in" in told
+    assert "dbg-broker: 4711.0 is ended, as --on-hang end asks for\n" in told
+
+
+async def test_a_job_that_moves_while_the_report_is_written_is_not_ended(
+    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = []
+    writing = hang_report.write_hang_report
+
+    def write(path: str, text: str) -> str:
+        stand_at(broker, 2)
+        return writing(path, text)
+
+    monkeypatch.setattr(hang_watch, "write_hang_report", write)
+    task = Task(job="4711.0", output=str(output), hang_after=LIMIT, on_hang="end")
+    told = await watched(HangWatch(BrokerOptions(), task, lambda: ended.append(True)), output, "is not ended")
+    assert "dbg-broker: 4711.0 goes on by itself now, and is not ended\n" in told
+    assert ended == []
+
+
+async def test_a_time_limit_is_not_waited_for(broker: FakeBroker, output: Path) -> None:
+    call = ROWS[0].replace(age=590.0, timeout=600.0)
+    stand_at(broker, 1, call)
+    told = await watched(watch(output, hang_after=3600.0, on_hang="report"), output, "reads it again")
+    assert "dbg-broker: all_reduce of 4711.0 times out in 10 s\n" in told
+
+
+async def test_the_end_by_the_scheduler_is_not_waited_for(
+    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standstill, "ENOUGH_SECONDS", LIMIT)
+    watching = watch(output, hang_after=3600.0, on_hang="report", ends_at=time.time() + 50)
+    told = await watched(watching, output, "ends it in")
+    assert "dbg-broker: no rank of 4711.0 moves, and the scheduler ends it in " in told
+
+
+async def test_a_broker_that_does_not_answer_is_told_once(
+    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hang_watch, "SILENT_SECONDS", LIMIT)
+    watching = watch(output)
+
+    async def silent(*_: object) -> list[RankAnswer]:
+        raise BrokerUnreachable("login1:6900", "no answer")
+
+    monkeypatch.setattr(hang_watch, "ask_where", silent)
+    told = await watched(watching, output, "nobody knows")
+    assert told.count("nobody knows whether 4711.0 hangs") == 1
+
+
+@pytest.mark.parametrize(("before", "after"), [("", "why\n"), ("a\n", "a\nwhy\n"), ("a", "a\nwhy\n")])
+def test_a_text_is_appended_on_a_line_of_its_own(tmp_path: Path, before: str, after: str) -> None:
+    path = tmp_path / "job.out"
+    path.write_text(before)
+    append(str(path), "why\n")
+    assert path.read_text() == after

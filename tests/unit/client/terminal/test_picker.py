@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from dbg_client.actions.in_session import Answering
+from dbg_client.core.directory import Directory
+from dbg_client.core.link import BrokerLink
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.terminal.picker import PickActions, Picker
+from dbg_wire.messages import Change, Snapshot
+from dbg_wire.records.ranks import RankState
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import make_rank
+from tests.unit.client.scripted_link import ScriptedLink
+
+
+class Screen(DummyOutput):
+    def get_size(self) -> Size:
+        return Size(rows=24, columns=80)
+
+
+def directory(count: int = 3) -> Directory:
+    known = Directory()
+    known.receive(Snapshot(ranks=tuple(map(make_rank, range(count))), last=True))
+    return known
+
+
+def _without_broker(known: Directory) -> Switchboard:
+    switchboard = Switchboard(lambda: cast("BrokerLink", ScriptedLink(up=False)), 1.0)
+    switchboard.directory = known
+    return switchboard
+
+
+async def pick(keys: str, known: Directory, typed_ahead: bytes = b"") -> tuple[int | None, bytes, bool]:
+    """Return the rank picked by ``keys``, the keys for the session, and whether Ctrl-C ended the picker."""
+    with create_pipe_input() as source:
+        source.send_text(keys)
+        actions = PickActions(Answering(_without_broker(known)), color=False)
+        picker = Picker(known, "ws://x", actions, prefix=b"\x1d", source=source, screen=Screen())
+        choice, unused = await asyncio.wait_for(picker.run(typed_ahead), seconds(10))
+        return choice.rank.rank if choice else None, unused, picker.interrupted
+
+
+@pytest.mark.parametrize(
+    ("keys", "picked"),
+    [
+        ("\r", 0),
+        ("j\r", 1),
+        ("jjk\r", 1),
+        ("\x1b[B\x1b[B\r", 2),
+        ("\x1b[F\r", 2),
+        ("\x1b[F\x1b[H\r", 0),
+        ("/:2\r", 2),
+        ("/jq\x7f\x7f:1\r", 1),
+        ("/nothing\r\x1b:q", None),
+        ("q", None),
+        ("  \x1b\x1b\x1b", None),
+        ("/:1\t\x7f\x7f\r", 1),
+        ("?q\x1dd", None),
+    ],
+)
+async def test_keys_pick(keys: str, picked: int | None) -> None:
+    assert (await pick(keys, directory()))[0] == picked
+
+
+async def test_ctrl_c_is_told_apart() -> None:
+    assert await pick("\x03", directory()) == (None, b"", True)
+
+
+async def test_a_rank_that_is_not_stopped_is_not_picked() -> None:
+    known = directory(1)
+    known.receive(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
+
+    assert (await pick("\rqq", known))[0] is None
+
+
+async def test_a_running_rank_is_offered_to_be_broken_into_and_no_is_the_usual_answer() -> None:
+    known = directory(1)
+    known.receive(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
+
+    assert (await pick("\r\rq", known))[0] is None
+
+
+async def test_the_prefix_is_handed_to_the_session_with_what_follows() -> None:
+    assert await pick("j\x1ddx", directory()) == (None, b"\x1ddx", False)
+    assert await pick("/a\x1d:w", directory()) == (None, b"\x1d:w", False)
+
+
+async def test_a_host_is_unfolded_where_there_are_more_ranks_than_rows() -> None:
+    assert (await pick("\rj\x1b[Bj\r", directory(50)))[0] == 2
+    assert (await pick("\x1b[Cjj\x1b[D\x1b[Cj\r", directory(50)))[0] == 0
+    assert (await pick("/:49\r", directory(50)))[0] == 49
+
+
+async def test_what_was_typed_ahead_comes_first_and_what_is_left_is_given_back() -> None:
+    picked, unused, _ = await pick("", directory(), "j\rnn\x1b[Aé".encode())
+
+    assert (picked, unused) == (1, "nn\x1b[Aé".encode())
+
+
+async def test_the_list_no_longer_listens_afterwards() -> None:
+    known = directory()
+    await pick("q", known)
+
+    assert known.on_change is None

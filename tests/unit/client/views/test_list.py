@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dbg_client.views.answers import show_answers
+from dbg_client.views.list import list_document, show_plain, show_table
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
+from dbg_wire.targets.selection import parse_target, select
+from tests.support.rank_infos import block, changed
+from tests.unit.client.fake_broker import make_rank
+
+RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
+NOW = 1760000000.0
+
+
+def test_the_table_is_aligned_and_says_where_and_who() -> None:
+    driven = make_rank(5, driver="me@login1", watchers=2, queued=1)
+
+    header, first, second = show_table([driven, RUNNING], NOW + 150, color=False).splitlines()
+
+    assert header.split() == ["RANK", "STATE", "PLACE", "SINCE", "WHO"]
+    assert first.index("stopped") == second.index("running") == header.index("STATE")
+    assert "train.py:41 in step" in first
+    assert "2 min" in first
+    assert first.endswith("me@login1, 2 watching  1 queued")
+
+
+def test_the_job_is_a_column_only_where_there_are_several() -> None:
+    other = make_rank(5, job="4712.0", key="other")
+
+    assert "4711.0" not in show_table([make_rank(5)], NOW, color=False)
+    assert "4712.0  gpu013:5" in show_table([make_rank(5), other], NOW, color=False)
+
+
+@pytest.mark.parametrize(
+    ("rank", "text"),
+    [
+        (make_rank(reason="crash"), "stopped (crash)"),
+        (make_rank(state=RankState.EXITED, exit=0), "exited with status 0"),
+        (make_rank(state=RankState.EXITED, exit=-15), "killed by SIGTERM"),
+        (make_rank(state=RankState.EXITED, exit=-99), "killed by signal 99"),
+        (make_rank(state=RankState.EXITED), "exited"),
+        (make_rank(state=RankState.UNRESPONSIVE), "unresponsive"),
+    ],
+)
+def test_the_table_says_what_people_ask_next(rank: RankInfo, text: str) -> None:
+    assert f" {text} " in show_table([rank], NOW, color=False)
+
+
+def test_the_table_shows_a_crash_and_a_hold() -> None:
+    crashed = make_rank(5, reason="crash", detail="ValueError: bad \x1b[2J")
+    held = make_rank(6, state=RankState.HELD, reason=None)
+
+    header, first, second = show_table([crashed, held], NOW, color=False).splitlines()
+
+    assert "stopped (crash)" in first
+    assert first.endswith("  ValueError: bad \\x1b[2J")
+    assert second.split()[1] == "held"
+    assert "None" not in second
+    assert json.loads(json.dumps(list_document([crashed])))["ranks"][0]["detail"] == crashed.detail
+    assert header.split()[-1] == "SINCE"
+
+
+def test_a_signal_is_told_once_and_the_core_it_left_all_the_same() -> None:
+    killed = make_rank(5, state=RankState.EXITED, exit=-9, reason=DIED, detail="SIGKILL")
+    dumped = make_rank(6, state=RankState.EXITED, exit=-11, reason=DIED, detail="SIGSEGV; core in /tmp/core")
+
+    _, first, second = show_table([killed, dumped], NOW, color=False).splitlines()
+
+    assert first.count("SIGKILL") == 1
+    assert second.endswith("SIGSEGV; core in /tmp/core")
+
+
+def test_colour_surrounds_the_state_alone() -> None:
+    plain, painted = (show_table([make_rank()], NOW, color=color) for color in (False, True))
+
+    assert "\x1b[1;33mstopped\x1b[0m" in painted
+    assert painted.replace("\x1b[1;33m", "").replace("\x1b[0m", "") == plain
+
+
+def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
+    evil = "\x1b]2;owned\x07\x9b31m\n\t"
+    rank = make_rank(
+        address=evil, job=evil, driver=evil, reason=evil, where=Place(file=f"/{evil}.py", line=1, function=evil)
+    )
+    texts = [show_table([rank], NOW, color=False), show_plain([rank], [rank]), json.dumps(list_document([rank]))]
+    texts.append(show_answers([RankAnswer(key=rank.key, kind=Kind.VALUE, text=evil)], {rank.key: rank}))
+
+    for text in texts:
+        assert all(c.isprintable() or c in "\n\t" for c in text), text
+    assert len(texts[0].splitlines()) == 2
+    assert len(texts[1].splitlines()) == 1
+    assert texts[1].count("\t") == 9
+
+
+def test_column_1_of_plain_is_a_target_that_names_the_rank_alone() -> None:
+    known = [make_rank(5), make_rank(6), make_rank(5, job="4712.0", key="4712")]
+
+    targets = [line.split("\t")[0] for line in show_plain(known, known).splitlines()]
+
+    assert len(set(targets)) == 3
+    for target, rank in zip(targets, known, strict=True):
+        assert select(parse_target(target), known).ranks == (rank,)
+
+
+def test_json_has_the_agreed_keys_in_order() -> None:
+    document = json.loads(json.dumps(list_document([make_rank(5), RUNNING])))
+
+    assert list(document) == ["schema", "ranks", "missing"]
+    assert document["schema"] == 1
+    assert ",".join(document["ranks"][0]) == (
+        "address,job,run,host,rank,local_rank,world_size,child,pid,state,reason,where,engine,queued,since,driver,"
+        "watchers,exit,detail,driver_silent,passed"
+    )
+    assert document["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
+    assert (document["ranks"][1]["where"], document["ranks"][1]["state"]) == (None, "running")
+
+
+@pytest.mark.parametrize("state", [RankState.RUNNING, RankState.HELD, RankState.EXITED])
+def test_a_stop_that_was_passed_is_told_in_each_state(state: RankState) -> None:
+    passed = "a.py:5 without stopping, because no broker answered (h:1)"
+    rank = changed(make_rank(5), state=state, passed=passed, detail="RuntimeError: x", exit=None)
+    assert f"RuntimeError: x; passed {passed}" in show_table([rank], NOW, color=False)
+    assert json.loads(json.dumps(list_document([rank])))["ranks"][0]["passed"] == passed
+
+
+def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
+    hosts = [f"gpu{number:03}" for number in range(128)]
+    ranks = [changed(one, since=NOW - one.rank / 100, where=make_rank().where) for one in block("A", hosts, 8)]
+    odd = changed(ranks[700], state=RankState.RUNNING, where=None)
+    typed_at = changed(ranks[13], driver="me@login1")
+    ranks = [typed_at if one is ranks[13] else odd if one is ranks[700] else one for one in ranks]
+
+    folded = show_table(ranks, NOW, color=False, fold=True).splitlines()
+    plain = show_table(ranks, NOW, color=False)
+
+    assert [line.split()[:3] for line in folded[1:]] == [
+        ["gpu[000-127]:0-12,14-699,701-1023", "1022", "stopped"],
+        ["gpu001:13", "stopped", "train.py:41"],
+        ["gpu087:700", "running", "7"],
+    ]
+    assert "0 s to 10 s" in folded[1]
+    assert len(plain.splitlines()) == 1025
+    assert show_table(ranks[:40], NOW, color=False, fold=True) == show_table(ranks[:40], NOW, color=False)
+
+
+def test_rows_of_several_jobs_are_folded_apart() -> None:
+    ranks = [*block("A", ["h"], 30), *block("B", ["h"], 30)]
+    folded = show_table(ranks, NOW, color=False, fold=True).splitlines()
+    assert [line.split()[:4] for line in folded[1:]] == [["A", "h:*", "30", "stopped"], ["B", "h:*", "30", "stopped"]]

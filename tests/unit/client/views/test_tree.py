@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbg_client.views.groups import RankAndAnswer
+from dbg_client.views.naming import Naming
+from dbg_client.views.stacks import group_stacks, stacks_document
+from dbg_client.views.tree import MAX_JOINED, fold, show_tree
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.ranks import Place, RankState
+from tests.support.rank_infos import block
+from tests.unit.client.fake_broker import make_rank
+
+unhurried = settings(deadline=None)
+
+TORCH = "/venv/lib/python3.11/site-packages/torch/distributed/c10d.py"
+
+
+def place(text: str) -> Place:
+    """Return ``function file:line`` as a place."""
+    function, _, where = text.partition(" ")
+    file, _, line = where.rpartition(":")
+    return Place(file=file, line=int(line), function=function)
+
+
+def stack(*texts: str) -> tuple[Place, ...]:
+    return tuple(map(place, texts))
+
+
+MAIN = ("<module> <frozen runpy>:198", "main /home/me/train.py:300", "step /home/me/train.py:188")
+REDUCING = stack(*MAIN, f"wrapper {TORCH}:81", f"all_reduce {TORCH}:2810")
+LOADING = stack(*MAIN, "next_batch /home/me/data.py:61")
+
+
+def said(
+    *stacks: tuple[Place, ...], kind: Kind = Kind.VALUE, text: str = "running", first: int = 0
+) -> list[RankAndAnswer]:
+    ranks = [make_rank(number) for number in range(first, first + len(stacks))]
+    return [
+        (rank, RankAnswer(key=rank.key, kind=kind, text=text, frames=frames))
+        for rank, frames in zip(ranks, stacks, strict=True)
+    ]
+
+
+def tree(answers: list[RankAndAnswer], *, color: bool = False) -> list[str]:
+    stacks, others = group_stacks(answers)
+    naming = Naming([rank for rank, _ in answers])
+    return show_tree(stacks, others, naming, color=color).splitlines()
+
+
+def test_one_rank_elsewhere_than_all_others_is_the_news() -> None:
+    assert tree(said(*[REDUCING] * 511, LOADING)) == [
+        "where: 512 of 512 ranks answered, 2 different stacks",
+        "512 [0-511] main train.py:300 > step train.py:188",
+        "├─ 511 [0-510] wrapper … all_reduce c10d.py:2810 [2 library frames] (@1 running)",
+        "└─ 1 [511] next_batch data.py:61 (@2 running)  <- odd one out",
+    ]
+
+
+def test_branches_are_told_apart_level_by_level() -> None:
+    deeper = (*LOADING, place("read /home/me/shard.py:20"))
+
+    assert tree(said(*[REDUCING] * 3, LOADING, LOADING, deeper)) == [
+        "where: 6 of 6 ranks answered, 3 different stacks",
+        "6 [0-5] main train.py:300 > step train.py:188",
+        "├─ 3 [0-2] wrapper … all_reduce c10d.py:2810 [2 library frames] (@1 running)",
+        "└─ 3 [3-5] next_batch data.py:61",
+        "   ├─ 2 [3-4] (no deeper) (@2 running)",
+        "   └─ 1 [5] read shard.py:20 (@3 running)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "odd"),
+    [((6, 5), []), ((10, 9, 1), [1]), ((6, 5, 4), []), ((8, 3, 1), [3, 1]), ((7, 3, 2), []), ((1, 1), []), ((1,), [])],
+)
+def test_few_among_many_are_odd_and_halves_are_not(counts: tuple[int, ...], odd: list[int]) -> None:
+    answers = said(*(stack("main t.py:1", f"f t.py:{line}") for line, count in enumerate(counts) for _ in range(count)))
+
+    marked = [line for line in tree(answers) if "<- odd" in line]
+
+    assert [int(line.split()[1]) for line in marked] == odd
+
+
+def test_library_frames_are_folded_and_what_leads_to_the_program_is_left_out() -> None:
+    frames = stack(
+        "_run <frozen runpy>:88",
+        "run /usr/lib/python3.11/threading.py:9",
+        "main /me/t.py:1",
+        "call /v/site-packages/torch/nn.py:1",
+        "inner /v/site-packages/torch/nn.py:2",
+        "forward /me/model.py:7",
+        "get /usr/lib/python3.11/queue.py:171",
+    )
+
+    assert [step.text for step in fold(frames)] == [
+        "main t.py:1",
+        "[2 library frames]",
+        "forward model.py:7",
+        "get queue.py:171",
+    ]
+    assert [step.text for step in fold(frames[:2])] == ["_run … run threading.py:9 [2 library frames]"]
+
+
+def test_a_line_of_very_many_places_keeps_its_ends() -> None:
+    (line,) = tree(said(stack(*(f"f t.py:{number}" for number in range(900)))))[1:]
+
+    assert "f t.py:0 > f t.py:1 > f t.py:2 > [890 frames] > f t.py:893" in line
+    assert line.count(">") == MAX_JOINED
+
+
+def test_frames_that_a_rank_has_left_out_are_counted() -> None:
+    note = Place(file="", line=0, function="[19745 frames left out]")
+    outer, inner = (stack(*(f"f t.py:{number}" for number in some)) for some in (range(64), range(64, 255)))
+    (line,) = tree(said((*outer, note, *inner)))[1:]
+
+    assert "f t.py:2 > [19990 frames] > " in line
+
+
+def test_ranks_that_recurse_to_different_depths_make_a_deep_tree() -> None:
+    (here,) = stack("f t.py:1")
+    answers = said(*((here,) * depth for depth in range(1, 1100)))
+
+    assert len(tree(answers)) > 1099
+
+
+def test_states_are_told_where_they_differ() -> None:
+    answers = [*said(REDUCING, REDUCING), *said(REDUCING, text="in C code for 12 s", first=2)]
+
+    assert tree(answers)[1].endswith("(@1 running; 2: in C code for 12 s)")
+
+
+def test_ages_are_told_and_the_oldest_of_a_group_is_in_the_json() -> None:
+    answers = said(LOADING, LOADING)
+    aged = [
+        (rank, answer.replace(age=age, at_least=True)) for (rank, answer), age in zip(answers, (8.2, 20.0), strict=True)
+    ]
+    stacks, others = group_stacks(aged)
+    document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in aged]))))
+
+    assert tree(aged)[1].endswith("(@1 running, the longest for at least 20 s)")
+    assert document["groups"][0]["age"] == 20.0
+
+
+def test_running_ranks_in_a_collective_wait_for_those_that_stand_in_the_whole_job() -> None:
+    reducing = (*LOADING, place("all_reduce /v/torch/distributed/distributed_c10d.py:9"))
+    answers = [(rank.replace(state=RankState.RUNNING), answer) for rank, answer in said(reducing, reducing)]
+    naming = Naming([rank for rank, _ in answers])
+    known = [*(rank for rank, _ in answers), make_rank(7)]
+
+    stacks, others = group_stacks(answers, known)
+
+    (line,) = show_tree(stacks, others, naming, color=False).splitlines()[1:]
+    assert line.endswith("(@1 waits in all_reduce for 1 stopped rank)")
+    assert "(@1 running)" in tree(answers)[1]
+    # A rank that stopped inside of it waits for nobody.
+    assert tree(said(reducing, text="stopped"))[1].endswith("(@1 stopped)")
+
+
+def test_many_states_are_cut() -> None:
+    answers = [one for number in range(9) for one in said(REDUCING, text=f"in C code for {number} s", first=number)]
+
+    assert tree(answers)[1].endswith("2: in C code for 2 s; 3: in C code for 3 s; and 5 more states)")
+
+
+def test_who_has_no_stack_is_named_below_and_last_stacks_are_in_the_tree() -> None:
+    answers = [
+        *said(REDUCING, REDUCING),
+        *said(LOADING, kind=Kind.LOST, text="killed by SIGSEGV", first=2),
+        *said((), kind=Kind.SILENT, text="no answer in 10 s", first=3),
+    ]
+
+    lines = tree(answers)
+
+    assert lines[0] == "where: 2 of 4 ranks answered, 1 stack"
+    assert lines[3] == "└─ 1 [2] next_batch data.py:61 (@2 killed by SIGSEGV)  <- odd one out"
+    assert lines[4] == "@?  1 rank  3  no answer in 10 s"
+
+
+def test_json_is_the_agreed_one() -> None:
+    answers = [*said(*[stack("main /t.py:1")] * 7), *said((), kind=Kind.SILENT, text="no answer in 10 s", first=7)]
+    stacks, others = group_stacks(answers)
+
+    assert stacks_document(stacks, others, Naming([rank for rank, _ in answers])) == {
+        "schema": 1,
+        "asked": 8,
+        "answered": 7,
+        "groups": [
+            {
+                "id": "@1",
+                "kind": "stack",
+                "ranks": "0-6",
+                "count": 7,
+                "age": None,
+                "collective": None,
+                "frames": [{"file": "/t.py", "line": 1, "function": "main"}],
+            },
+            {
+                "id": "@?",
+                "kind": "silent",
+                "ranks": "7",
+                "count": 1,
+                "text": "no answer in 10 s",
+                "age": None,
+                "collective": None,
+            },
+        ],
+        "missing": [],
+    }
+
+
+def test_json_says_how_far_a_stack_can_be_believed() -> None:
+    answers = [
+        *said(LOADING, text="unresponsive, last seen 40 s ago"),
+        *said(LOADING, kind=Kind.LOST, text="exited", first=1),
+    ]
+    stacks, others = group_stacks(answers)
+    document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in answers]))))
+
+    assert [(group["kind"], group["text"]) for group in document["groups"]] == [
+        ("stack", "unresponsive, last seen 40 s ago"),
+        ("lost", "exited"),
+    ]
+    assert all(group["frames"][-1]["function"] == "next_batch" for group in document["groups"])
+    assert (document["asked"], document["answered"]) == (2, 1)
+
+
+def test_json_names_the_ranks_whose_state_is_not_the_usual_one() -> None:
+    answers = [*said(LOADING, LOADING, text="stopped"), *said(LOADING, text="unresponsive, last seen 8 s ago", first=2)]
+    stacks, others = group_stacks(answers)
+    document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in answers]))))
+
+    assert [group["text"] for group in document["groups"]] == ["stopped; 2: unresponsive, last seen 8 s ago"]
+
+
+def test_a_branch_that_is_one_host_says_so() -> None:
+    ranks = block("A", ["g1", "g2", "g3"], 2)
+    answers = [
+        (
+            rank,
+            RankAnswer(key=rank.key, kind=Kind.VALUE, text="running", frames=LOADING if "2" in rank.host else REDUCING),
+        )
+        for rank in ranks
+    ]
+
+    assert any("2 [2-3 = host g2] next_batch" in line for line in tree(answers))
+
+
+@pytest.mark.parametrize("color", [False, True])
+def test_what_a_rank_says_can_not_act_on_the_terminal(color: bool) -> None:
+    evil = "\x1b[2J\x9b31m\n\t"
+    frames = (Place(file=f"/{evil}.py", line=1, function=evil),)
+    lines = tree([*said(REDUCING, frames, text=evil), *said((), kind=Kind.LOST, text=evil, first=2)], color=color)
+    text = "".join(lines).replace("\x1b[36m", "").replace("\x1b[1;33m", "").replace("\x1b[0m", "")
+
+    assert text.isprintable()
+
+
+frames = st.lists(
+    st.sampled_from(["a t.py:1", "b t.py:2", "c /v/site-packages/x.py:3", "d <frozen x>:4"]), max_size=6
+).map(lambda texts: stack(*texts))
+
+
+@unhurried
+@given(st.lists(st.tuples(frames, st.sampled_from(list(Kind))), min_size=1, max_size=30))
+def test_every_rank_is_counted_once(items: list[tuple[tuple[Place, ...], Kind]]) -> None:
+    answers = [one for number, (frames, kind) in enumerate(items) for one in said(frames, kind=kind, first=number)]
+
+    stacks, others = group_stacks(answers)
+    document = stacks_document(stacks, others, Naming([rank for rank, _ in answers]))
+    lines = tree(answers)
+
+    assert sorted(rank.key for group in [*stacks, *others] for rank in group.ranks) == sorted(
+        rank.key for rank, _ in answers
+    )
+    assert document["asked"] == len(answers)
+    assert len({group.id for group in [*stacks, *others]}) == len(stacks) + len(others)
+    if stacks:
+        assert int(lines[1].split()[0]) == sum(group.count for group in stacks)
+    ends = [line for line in lines[1:] if "(@" in line]
+    assert sum(int(line.lstrip("│├└─ ").split()[0]) for line in ends) == sum(group.count for group in stacks)

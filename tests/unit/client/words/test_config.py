@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dbg_client.words.config import (
+    NO_CONFIG,
+    PREFERENCES,
+    Config,
+    Origin,
+    Setting,
+    config_path,
+    read_values,
+    settle_one,
+)
+from dbg_client.words.settings import Attach, ListRanks
+from dbg_wire.errors import BadInput
+from tests.unit.client.words.typed import settled
+
+PATH = "/home/ada/.config/dbg-broker/config.toml"
+
+
+def session(words: str, environ: dict[str, str], **file: object) -> Attach:
+    return settled(words, Attach, environ, config=read_values(file, PATH))
+
+
+def listing(environ: dict[str, str], **file: object) -> ListRanks:
+    return settled("list", ListRanks, environ, config=read_values(file, PATH))
+
+
+@pytest.mark.parametrize(
+    ("environ", "path"),
+    [
+        ({"XDG_CONFIG_HOME": "/c", "HOME": "/h"}, "/c/dbg-broker/config.toml"),
+        ({"XDG_CONFIG_HOME": "c", "HOME": "/h"}, "/h/.config/dbg-broker/config.toml"),
+        ({"HOME": "/h"}, "/h/.config/dbg-broker/config.toml"),
+        ({}, None),
+    ],
+)
+def test_the_file_is_where_other_programs_have_theirs(environ: dict[str, str], path: str | None) -> None:
+    assert config_path(environ) == path
+
+
+def test_the_file_makes_defaults() -> None:
+    settings = session("5", {}, escape="^^", engine="pdb", editing="vi", colors="never", timeout=3, pager="cat")
+
+    assert (settings.attach.prefix, settings.attach.wish.default, settings.attach.vi) == (b"\x1e", "pdb", True)
+    assert (settings.color, settings.broker.timeout) == (False, 3.0)
+    assert listing({}, pager="cat").output.pager == "cat"
+
+
+def test_variables_go_before_the_file_and_options_before_variables() -> None:
+    file = {"escape": "^^", "engine": "pdb", "timeout": 3, "editing": "vi", "pager": "cat"}
+    environ = {
+        "DBG_ESCAPE": "^_",
+        "DBG_ENGINE": "pudb",
+        "DBG_TIMEOUT": "4",
+        "DBG_EDITING": "emacs",
+        "DBG_PAGER": "most",
+    }
+
+    by_variable = session("5", environ, **file)
+    assert listing(environ, **file).output.pager == "most"
+    by_option = session("5 --escape none --engine pdb --timeout 5 --vi", environ, **file)
+
+    assert (by_variable.attach.prefix, by_variable.attach.wish.default, by_variable.broker.timeout) == (
+        b"\x1f",
+        "pudb",
+        4.0,
+    )
+    assert by_variable.attach.vi is False
+    attach = by_option.attach
+    assert (attach.prefix, attach.wish.asked, by_option.broker.timeout, attach.vi) == (None, "pdb", 5.0, True)
+
+
+def test_an_empty_variable_is_none() -> None:
+    assert session("5", {"DBG_ENGINE": "", "DBG_TIMEOUT": ""}, engine="pdb", timeout=3).attach.wish.default == "pdb"
+
+
+def test_the_pager_of_all_programs_goes_behind_the_file() -> None:
+    assert listing({"PAGER": "most"}).output.pager == "most"
+    assert listing({"PAGER": "most"}, pager="").output.pager == ""
+    assert listing({"PAGER": "more", "DBG_PAGER": ""}).output.pager == ""
+    assert listing({}).output.pager == "less"
+
+
+@pytest.mark.parametrize(
+    ("environ", "value", "color"),
+    [
+        ({}, "always", True),
+        ({"TERM": "dumb"}, "always", True),
+        ({"NO_COLOR": "1"}, "always", False),
+        ({}, "never", False),
+    ],
+)
+def test_colours_of_the_file(environ: dict[str, str], value: str, color: bool) -> None:
+    assert listing(environ, colors=value).output.color is color
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("escape", "x", f"{PATH}, `escape`: escape key 'x' is not a control key; write it as"),
+        ("escape", 3, f"{PATH} has no good value for `escape`; give it a control key"),
+        ("engine", "gdb\x1b", f'{PATH}, `engine`: \'gdb\\\\x1b\' can\'t be used; give it "pudb" or "pdb"'),
+        ("engine", True, "no good value for `engine`"),
+        ("editing", "nano", 'give it "emacs" or "vi"'),
+        ("colors", "red", 'give it "auto", "never" or "always"'),
+        ("timeout", -1, "`timeout`: '-1' can't be used; give it a number of seconds"),
+        ("timeout", "soon", "give it a number of seconds"),
+        ("timeout", float("nan"), "give it a number of seconds"),
+        ("timeout", True, "no good value for `timeout`"),
+        ("pager", ["less"], "no good value for `pager`"),
+        ("colours", "never", "has an unknown key `colours`; did you mean `colors`?"),
+        ("zebra", 1, "has an unknown key `zebra`; take escape, engine"),
+        ("engine", {"name": "pdb"}, "no good value for `engine`"),
+    ],
+)
+def test_what_is_wrong_with_a_key_is_one_sentence(key: str, value: object, says: str) -> None:
+    config = read_values(
+        {key: value, "timeout" if key != "timeout" else "engine": "5" if key != "timeout" else "pdb"}, PATH
+    )
+
+    assert says in str(config.problems[key])
+    assert str(config.problems[key]).isprintable()
+    assert len(config.problems) == len(config.values) == 1
+
+
+@pytest.mark.parametrize("file", [{"escape": "x"}, {"engine": "gdb"}, {"editing": "nano"}])
+def test_a_bad_value_stops_a_session_and_no_list(file: dict[str, object]) -> None:
+    assert listing({}, **file).broker.timeout == 10
+    assert session("--run 3", {}, **file).attach.prefix == b"\x1d"
+    with pytest.raises(BadInput, match=r"config\.toml"):
+        session("5", {}, **file)
+
+
+def test_a_bad_value_that_an_option_goes_before_stops_nothing() -> None:
+    assert session("5 --escape ^^", {}, escape="x").attach.prefix == b"\x1e"
+    assert session("5", {"DBG_ENGINE": "pdb"}, engine="gdb").attach.wish.default == "pdb"
+
+
+def test_a_bad_timeout_is_left_out() -> None:
+    assert session("5", {}, timeout="soon").broker.timeout == 10
+
+
+def test_a_bad_file_stops_a_session_and_no_list() -> None:
+    bad = Config(PATH, problems={"": BadInput("no TOML", "mend it")})
+
+    assert settled("list", ListRanks, config=bad).broker.timeout == 10
+    with pytest.raises(BadInput, match="no TOML"):
+        settled("5", Attach, config=bad)
+
+
+def test_each_value_says_where_it_comes_from() -> None:
+    file = read_values({"engine": "pdb"}, PATH)
+
+    assert settle_one("engine", "pudb", {}, file) == Setting("pudb", Origin.OPTION, "--engine")
+    assert settle_one("engine", None, {"DBG_ENGINE": "pudb"}, file) == Setting("pudb", Origin.VARIABLE, "DBG_ENGINE")
+    assert settle_one("engine", None, {}, file) == Setting("pdb", Origin.FILE, PATH)
+    assert settle_one("engine", None, {}, NO_CONFIG) == Setting("pudb", Origin.DEFAULT)
+    assert settle_one("colors", None, {"NO_COLOR": "1"}, NO_CONFIG) == Setting("never", Origin.VARIABLE, "NO_COLOR")
+
+
+def test_each_default_could_stand_in_the_file() -> None:
+    defaults = {key: row.default for key, row in PREFERENCES.items()}
+
+    assert read_values(defaults, PATH).values == defaults
+
+
+def test_the_page_of_the_file_has_each_key() -> None:
+    page = (Path(__file__).parents[4] / "docs/reference/config.md").read_text()
+
+    for row in PREFERENCES.values():
+        assert f"| `{row.key}` | `{row.default}` | {row.takes} | {row.help} |\n" in page

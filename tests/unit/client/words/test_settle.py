@@ -1,0 +1,254 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from dbg_client.words.config import Wish
+from dbg_client.words.settings import (
+    Adopt,
+    Attach,
+    Dap,
+    Eval,
+    Exec,
+    Format,
+    Interrupt,
+    ListRanks,
+    PdbCommand,
+    RankSettings,
+    Report,
+    Screen,
+    ShowCompletion,
+    Tmux,
+    VerbSettings,
+    Where,
+)
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Mode
+from tests.unit.client.words.typed import settled
+
+
+def test_attach_is_what_happens_without_a_verb() -> None:
+    settings = settled("gpu013:5", Attach)
+
+    assert (settings.name, settings.attach.mode, settings.target) == ("attach", Mode.DRIVE, "gpu013:5")
+    assert settled("attach gpu013:5", Attach) == settings
+
+
+def test_a_frame_is_for_what_looks_at_a_stop() -> None:
+    assert settled("eval x --frame ' Model.step '", Eval).frame == "Model.step"
+    assert settled("command all n --frame ' Model.step '", PdbCommand).frame == "Model.step"
+    assert settled("5 --frame ' Model.step '", Attach).attach.frame == "Model.step"
+    assert settled("interrupt 5 --frame ' Model.step '", Interrupt).attach.frame == "Model.step"
+    assert settled("tmux 5 --frame ' Model.step '", Tmux).attach.frame == "Model.step"
+
+
+def test_what_ranks_are_asked_is_a_text() -> None:
+    assert settled("eval 'a + b'", Eval).question == "a + b"
+    assert settled("command all p a", PdbCommand).question == "p a"
+    assert settled("exec 0 --per-host -- ps -f", Exec).program == ("ps", "-f")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5 --watch --take",
+        "5 --watch --frame f",
+        "list --json --plain",
+        "where --native --threads",
+        "eval ''",
+        "eval ' '",
+        "command all ''",
+        f"eval {'x' * 16385}",
+        "eval x --tol 1 --stats",
+        "eval x --tol 1 --exact",
+        "eval x --every 1 --save f",
+        "eval x --every 1 --fail-if-differ",
+        "eval x --frame ' '",
+        f"eval x --frame {'f' * 301}",
+        "where --for 60s",
+        "wait 5 --for soon",
+        "where --wait --for -1s",
+        "adopt",
+        "adopt 1 --mine",
+        "adopt x",
+        "adopt 0",
+        f"adopt {' '.join(map(str, range(1, 1002)))}",
+        "completion",
+        "completion csh",
+        "exec 0 -- ''",
+        f"exec 0 -- {'x' * 16385}",
+        "dap --no-secret",
+        "dap all --port 70000",
+        "dap all --port 0-7",
+        "dap all --port 0 --vscode",
+    ],
+)
+def test_contradictions_and_values_that_can_not_be_are_refused(line: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        settled(line, VerbSettings)
+
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "target", "wait"),
+    [
+        ("where --wait", Where, None, math.inf),
+        ("where --wait --for 5m", Where, None, 300.0),
+        ("screen 5 --wait", Screen, "5", math.inf),
+        ("eval x --wait", Eval, "stopped", math.inf),
+        ("command n --wait --for 2", PdbCommand, "stopped", 2.0),
+        ("report", Report, None, None),
+    ],
+)
+def test_a_verb_may_wait_for_a_stop_first(
+    line: str, kind: type[RankSettings], target: str | None, wait: float | None
+) -> None:
+    settings = settled(line, kind)
+
+    assert (settings.target, settings.wait) == (target, wait)
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "wait"),
+    [("wait", "stopped", math.inf), ("wait 5", "5", math.inf), ("wait 5 --for 60s", "5", 60.0), ("5", "5", None)],
+)
+def test_wait_attaches_to_what_stops(line: str, target: str, wait: float | None) -> None:
+    settings = settled(line, Attach)
+
+    assert (settings.target, settings.wait) == (target, wait)
+
+
+@pytest.mark.parametrize("text", ["little", "-1", "nan", "inf"])
+def test_a_tolerance_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(BadInput, match="--tol"):
+        settled(f"eval x --tol={text}", Eval)
+    assert settled("eval x --tol 1e-6", Eval).tolerance == 1e-6
+
+
+@pytest.mark.parametrize("text", ["0.05", "0", "soon"])
+def test_every_is_not_more_often_than_anybody_reads(text: str) -> None:
+    with pytest.raises(BadInput, match="--every"):
+        settled(f"where --every {text}", Where)
+    assert settled("where --every 0.5", Where).every == 0.5
+
+
+def test_what_is_for_attaching_is_for_breaking_in_too() -> None:
+    settings = settled("interrupt 5 --engine pdb --take", Interrupt, {"DBG_ESCAPE": "^^"})
+
+    assert (settings.attach.wish.asked, settings.attach.mode, settings.attach.prefix) == ("pdb", Mode.TAKE, b"\x1e")
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "0", "nan", "inf", "1e99"])
+def test_seconds_that_are_none_are_refused_by_name(text: str) -> None:
+    with pytest.raises(BadInput, match="--for"):
+        settled(f"wait 5 --for={text}", Attach)
+    with pytest.raises(BadInput, match="--timeout"):
+        settled(f"5 --timeout={text}", Attach)
+    with pytest.raises(BadInput, match="DBG_TIMEOUT"):
+        settled("5", Attach, {"DBG_TIMEOUT": text})
+
+
+def test_an_argument_goes_before_its_variable() -> None:
+    environ = {"DBG_TIMEOUT": "7", "DBG_ESCAPE": "^^"}
+    by_variable, by_option = settled("5", Attach, environ), settled("5 --timeout 3 --escape none", Attach, environ)
+
+    assert (by_variable.broker.timeout, by_variable.attach.prefix) == (7.0, b"\x1e")
+    assert (by_option.broker.timeout, by_option.attach.prefix) == (3.0, None)
+
+
+@pytest.mark.parametrize("environ", [{"DBG_ESCAPE": "rubbish"}, {"DBG_ENGINE": "gdb"}])
+def test_a_variable_for_sessions_does_not_stand_in_the_way_of_a_list(environ: dict[str, str]) -> None:
+    settled("list", ListRanks, environ)
+    with pytest.raises(BadInput):
+        settled("5", Attach, environ)
+
+
+@pytest.mark.parametrize(
+    ("environ", "tty", "color"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(environ: dict[str, str], tty: bool, color: bool) -> None:
+    settings = settled("list", ListRanks, environ, tty=tty)
+
+    assert settings.output.color is color
+    assert settled("5", Attach, environ, tty=tty).color is color
+    assert settings.with_color(not color).output.color is not color
+
+
+def test_formats() -> None:
+    assert settled("list --json", ListRanks).output.format is Format.JSON
+    assert settled("list --plain", ListRanks).output.format is Format.PLAIN
+    assert settled("list", ListRanks).output.format is Format.TABLE
+
+
+@pytest.mark.parametrize(
+    ("environ", "asked"), [({}, False), ({"DBG_ASK_TOKEN": "0"}, False), ({"DBG_ASK_TOKEN": "1"}, True)]
+)
+def test_the_token_is_asked_for_by_option_or_variable(environ: dict[str, str], asked: bool) -> None:
+    assert settled("list", ListRanks, environ).broker.ask_token is asked
+    assert settled("list --ask-token", ListRanks, environ).broker.ask_token
+
+
+# --------------------------------------------------------------------------------------------------- other verbs
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "port"),
+    [
+        ("dap", None, None),
+        ("dap train/all", "train/all", None),
+        ("dap train/all --port 0", "train/all", 0),
+        ("dap --port 5678", None, 5678),
+    ],
+)
+def test_an_ide_is_served_on_a_port_or_on_stdin(line: str, target: str | None, port: int | None) -> None:
+    settings = settled(line, Dap)
+
+    assert (settings.target, settings.port) == (target, port)
+
+
+def test_processes_are_named_or_found() -> None:
+    assert settled("adopt 12 13", Adopt).pids == (12, 13)
+    assert settled("adopt --mine", Adopt).mine
+
+
+def test_a_shell_to_complete_for_is_one_of_three() -> None:
+    assert settled("completion fish", ShowCompletion).shell == "fish"
+
+
+# ------------------------------------------------------------------------------------------------------ line debuggers
+
+
+def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
+    wish = settled("5 --engine pudb", Attach, {"DBG_ENGINE": "pdb"}).attach.wish
+
+    assert (wish.asked, wish.default) == ("pudb", "pdb")
+    assert settled("5", Attach, {"DBG_ENGINE": "pdb"}).attach.wish == Wish(None, "pdb")
+    assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.wish == Wish()
+
+
+def test_an_engine_that_we_do_not_have_is_refused() -> None:
+    with pytest.raises(BadInput, match="pudb or pdb") as caught:
+        settled("5", Attach, {"DBG_ENGINE": "gdb\x1b"})
+
+    assert "\x1b" not in str(caught.value)
+
+
+def test_vi_keys_by_option_or_variable() -> None:
+    assert settled("5 --vi", Attach).attach.vi
+    assert settled("5", Attach, {"DBG_EDITING": "vi"}).attach.vi
+    assert not settled("5", Attach, {"DBG_EDITING": "emacs"}).attach.vi
+
+
+def test_the_users_own_commands_come_along_unless_left_out() -> None:
+    assert settled("5", Attach).attach.rc
+    assert not settled("5 --no-rc", Attach).attach.rc
+    assert settled("5 -x cmds", Attach).attach.commands == "cmds"

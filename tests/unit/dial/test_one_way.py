@@ -1,0 +1,136 @@
+"""There is one way to a broker: pinned, or without TLS with a token that opens nothing later.
+
+All ways that the packages offer are tried with a broker that must not be dialled;
+``tests/unit/project/test_one_way.py`` reads in the sources that there is no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+import dbg_agent.link.dialling
+import dbg_broker.verbs.broker_client
+import dbg_client.core.connection
+import dbg_dial.blocking
+import dbg_dial.dial
+import dbg_dial.tcp
+from dbg_agent.link.lookup import Lookups
+from dbg_dial.dial import AddressInfos, Timing, Wording
+from dbg_wire.errors import BadEndpoint
+from dbg_wire.finding.endpoint import Endpoint, Reach
+from tests.support.impostor import Impostor, Kind
+from tests.support.reach import PIN, THROW_AWAY, TOKENS
+from tests.support.time_unit import seconds
+
+TOKEN = TOKENS["driver"]
+TIMING = Timing(opening=seconds(10), ping=10.0, pong=10.0)
+WORDING = Wording(wrong_certificate="wrong", no_tls="{why}", no_broker="{why}")
+
+Way = Callable[[Reach], Awaitable[object]]
+
+
+async def ask_nobody(find: Callable[[], AddressInfos]) -> AddressInfos:
+    raise AssertionError("a name server was asked")
+
+
+async def addresses(reach: Reach) -> object:
+    return await dbg_dial.dial.addresses(reach, ask_nobody)
+
+
+async def open_websocket(reach: Reach) -> object:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(reach.endpoint.host, reach.endpoint.port)
+    sock = await dbg_dial.tcp.connected((found[0][0], found[0][4]))
+    return await dbg_dial.dial.open_websocket(reach, "/client", sock, TIMING, WORDING)
+
+
+async def of_a_rank(reach: Reach) -> object:
+    return await dbg_agent.link.dialling.dial(reach, "/agent", Lookups())
+
+
+async def of_a_terminal(reach: Reach) -> object:
+    return await dbg_client.core.connection.dial(reach, "me@here", seconds(10))
+
+
+def step_by_step(line: dbg_dial.blocking.BlockingDial, token: str) -> None:
+    with line:
+        line.look_up()
+        line.connect()
+        line.present(token)
+
+
+def page(line: dbg_dial.blocking.BlockingDial, token: str) -> None:
+    with line:
+        line.look_up()
+        line.connect()
+        line.page("/", token)
+
+
+async def blocking(reach: Reach) -> object:
+    line = dbg_dial.blocking.BlockingDial(reach.endpoint, seconds(10))
+    return await asyncio.to_thread(step_by_step, line, reach.token)
+
+
+async def blocking_page(reach: Reach) -> object:
+    line = dbg_dial.blocking.BlockingDial(reach.endpoint, seconds(10))
+    return await asyncio.to_thread(page, line, reach.token)
+
+
+async def of_the_brokers_verbs(reach: Reach) -> object:
+    line = dbg_broker.verbs.broker_client.BrokerProbe(reach.endpoint)
+    return await asyncio.to_thread(step_by_step, line, reach.token)
+
+
+async def of_a_completion(reach: Reach) -> object:
+    return await asyncio.to_thread(
+        dbg_dial.blocking.glance, reach, "me@here", connect_seconds=seconds(10), seconds=seconds(10)
+    )
+
+
+WAYS: dict[str, Way] = {
+    "dbg_dial.dial.addresses": addresses,
+    "dbg_dial.dial.open_websocket": open_websocket,
+    "dbg_dial.blocking.BlockingDial": blocking,
+    "dbg_dial.blocking.BlockingDial.page": blocking_page,
+    "dbg_dial.blocking.glance": of_a_completion,
+    "dbg_agent.link.dialling.dial": of_a_rank,
+    "dbg_client.core.connection.dial": of_a_terminal,
+    "dbg_broker.verbs.broker_client.BrokerProbe": of_the_brokers_verbs,
+}
+"""All calls that can bring a token to a broker."""
+
+MUST_NOT_BE_DIALLED: dict[str, Callable[[int], Reach]] = {
+    "TLS without a pin": lambda port: reach(port, secure=True),
+    "TLS without a pin, with a token of --insecure": lambda port: reach(port, secure=True, token=THROW_AWAY["driver"]),
+    "no TLS, with a lasting token": lambda port: reach(port, secure=False),
+    "no TLS, with a pin that nobody looks at": lambda port: reach(
+        port, secure=False, fingerprint=PIN, token=THROW_AWAY["driver"]
+    ),
+}
+
+
+def reach(port: int, *, secure: bool, fingerprint: str | None = None, token: str = TOKEN) -> Reach:
+    endpoint = Endpoint(host="127.0.0.1", port=port, secure=secure, fingerprint=fingerprint)
+    return Reach(endpoint=endpoint, token=token, sources={})
+
+
+@pytest.mark.parametrize("kind", ["http", "tls"])
+@pytest.mark.parametrize("what", MUST_NOT_BE_DIALLED)
+@pytest.mark.parametrize("way", WAYS)
+async def test_no_way_leads_to_a_broker_that_is_not_known(way: str, what: str, kind: Kind) -> None:
+    with Impostor(0, kind) as impostor:
+        with pytest.raises(BadEndpoint):
+            await WAYS[way](MUST_NOT_BE_DIALLED[what](impostor.port))
+        await asyncio.to_thread(impostor.wait_for_all)
+    assert b"".join(impostor.heard()) == b""
+
+
+async def test_answers_says_no_for_tls_without_a_pin() -> None:
+    with Impostor(0, "tls") as impostor:
+        endpoint = reach(impostor.port, secure=True).endpoint
+        assert not await asyncio.to_thread(dbg_broker.verbs.broker_client.answers, endpoint, TOKEN, seconds(10))
+        await asyncio.to_thread(impostor.wait_for_all)
+    assert impostor.heard() == []

@@ -1,0 +1,95 @@
+"""Commands that a page shows without what they print are run as they stand, or another test runs what they show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.console import Step
+from tests.docs.pages import ROOT, blocks, pages
+from tests.docs.scenes import SCENES, Stage
+from tests.support.processes import Processes
+
+IN_A_HANG = {
+    "dbg-attach where all": "4 of 4 ranks answered",
+    "dbg-attach list": "gpu013:2  running",
+    "dbg-attach where 2 --native": "where: ",
+    "dbg-attach exec 2 -- sh -c 'py-spy dump --pid $DBG_PID'": "wait_for_shard",
+    "dbg-attach exec 0-3 -- sh -c 'ls -l /proc/$DBG_PID/fd | wc -l'": "4 of 4 ranks answered",
+    "dbg-broker status --json": '"schema": 1',
+    "dbg-broker token --role watcher": "",
+    "dbg-broker token --role watcher --job train-4711 --for 2h --name alice": "alice: a watcher of job train-4711",
+    "dbg-broker token --list": "alice  a watcher of job train-4711, until",
+    "dbg-broker log --since 2h --job train-4711": "token-made at train-4711",
+    "dbg-broker token --revoke alice": "alice is revoked, and the broker that serves has been told",
+    "dbg-broker token --rotate": "the home has new tokens, and the broker that serves has been told",
+    "dbg-broker certificate --rotate": "the next certificate is ready, and the broker that serves has been told",
+    "dbg-broker certificate --switch": "the next certificate is the present one now",
+}
+"""Commands in an order in which they can be run, and a part of what each prints."""
+
+ELSEWHERE = {
+    r"dbg-broker serve .*": "tests/unit/broker/cli/test_main.py, tests/e2e/test_classic.py",
+    r"dbg-broker run .*": "tests/e2e/test_run.py, test_hang_after.py, test_hangs.py",
+    r"dbg-attach why ~/.*": "tests/full/torch/test_hang_after.py",
+    r"systemd-run .*": "tests/full/torch/test_hangs.py, where a limit of memory can be set",
+    r".*\b(?:srun|sbatch)\b.*": "tests/full/launchers/test_recipes.py, test_deploy.py",
+    r"env DBG_HOME=\S+ dbg-attach .*": "tests/full/launchers/test_deploy.py",
+    r"\(umask 077; .*": "needs a login node",
+    r"ssh .*": "needs a login node",
+    r"(?:for host in|nats-server|install|systemctl|cd|export DBG_CLUSTER_CREDENTIALS=).*": "needs three hosts; what it "
+    "starts: tests/full/deploy/test_several_brokers.py",
+    r"kubectl .*": "needs a cluster of Kubernetes; tests/full/deploy/test_pods.py runs what they start",
+    r"dbg-attach 0 --follow": "tests/full/deploy/test_pods.py",
+    r"export DBG_(?:HOME=/var/lib|TOKEN_FILE=~/).*": "tests/full/deploy/test_systemd.py, test_pods.py",
+    r"docker .*": "needs Docker; tests/full/deploy/test_container.py",
+    r"dbg-attach adopt .*": "tests/e2e/test_adopt.py",
+    r"dbg-attach exec all --per-host -- nvidia-smi -L.*": "tests/e2e/test_exec.py, with another command",
+    r"dbg-attach exec \d -- sh -c 'timeout 5 strace .*": "needs strace, and five seconds",
+    r"dbg-attach (?:wait )?\d": "tests/e2e/test_attached.py, test_moving_between_ranks.py",
+    r"dbg-attach --(?:watch|take) \d": "tests/e2e/test_attached.py",
+    r"dbg-attach tmux .*": "tests/full/launchers/test_tmux.py",
+    r"dbg-attach tcp://.*": "tests/e2e/test_classic.py",
+    r"\s*(?:\w+=\S+ )*python -m dbg_agent .*": "the scenes of tests/docs, tests/full/torch/test_collectives.py",
+    r"PYTHONBREAKPOINT=\S+ torchrun .*": "tests/full/launchers/test_launchers.py",
+}
+"""Forms of commands that another test runs, or that need what a test machine lacks."""
+
+
+def commands() -> Iterator[tuple[Path, str]]:
+    """Yield the lines of all blocks for a shell that have a command of ours, continued ones joined."""
+    for page in pages():
+        for block in blocks(page.read_text(encoding="utf-8")):
+            if block.language == "sh":
+                for line in re.sub(r"\\\n\s*", "", block.text).splitlines():
+                    if re.search(r"dbg-attach|dbg-broker|dbg_agent", line):
+                        yield page, line
+
+
+def test_each_command_is_run_here_or_elsewhere() -> None:
+    left = {(str(page.relative_to(ROOT)), line) for page, line in commands() if line not in IN_A_HANG}
+    assert {one for one in left if not any(re.fullmatch(form, one[1]) for form in ELSEWHERE)} == set()
+
+
+def test_no_command_is_listed_that_no_page_shows() -> None:
+    shown = {line for _, line in commands()}
+    assert set(IN_A_HANG) - shown == set()
+    assert {form for form in ELSEWHERE if not any(re.fullmatch(form, line) for line in shown)} == set()
+
+
+@pytest.mark.parametrize(
+    "where", sorted({name for text in ELSEWHERE.values() for name in re.findall(r"tests/\S+\.py", text)})
+)
+def test_the_tests_that_run_the_others_are_there(where: str) -> None:
+    assert (ROOT / where).is_file()
+
+
+def test_commands_do_what_the_page_says(processes: Processes, tmp_path: Path) -> None:
+    stage = Stage(processes, SCENES["hang"], tmp_path)
+    for command, prints in IN_A_HANG.items():
+        printed = "\n".join(stage.play(Step(f"{command} || echo ended with status $?", ())))
+        assert prints in printed, f"$ {command}\n{printed}"
+        assert "ended with status" not in printed, f"$ {command}\n{printed}"

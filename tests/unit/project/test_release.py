@@ -1,0 +1,52 @@
+"""What a release says of itself agrees: its changelog, its version, its addresses, its licence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dbg_wire.version import RELEASE
+
+ROOT = Path(__file__).parents[3]
+PROJECT = (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_changelog_begins_with_what_is_unreleased_or_with_this_release() -> None:
+    newest = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    is_release = re.fullmatch(r"\d+\.\d+\.\d+", RELEASE)
+    assert newest == (RELEASE if is_release else "Unreleased")
+
+
+def test_the_changelog_keeps_its_form() -> None:
+    """Each release has its kinds of changes once, in the order of keepachangelog, and nothing but rows in them."""
+    kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    for release in re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]:
+        sections = [section.partition("\n") for section in re.split(r"^### ", release, flags=re.MULTILINE)[1:]]
+        named = [kind for kind, _, _ in sections]
+        assert named == [kind for kind in kinds if kind in named]
+        assert named
+        for kind, _, rows in sections:
+            assert re.fullmatch(r"\n(?:\* .+\n(?:  .+\n)*)+\n?", rows), kind
+
+
+def test_a_version_names_its_commit_unless_it_is_a_release() -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+|\d+\.\d+(\.\d+)?\.dev\d+(\+g[0-9a-f]+(\.d\d+)?)?", RELEASE)
+
+
+def test_all_addresses_are_below_one() -> None:
+    """A reader on PyPI follows each link of the README, and sees its picture."""
+    (source,) = re.findall(r'^Source = "(.+)"$', PROJECT, re.MULTILINE)
+    addresses = re.findall(r"https://github\.com/[^\s\"']+", PROJECT)
+    assert len(addresses) == 4
+    assert all(address.startswith(source) for address in addresses)
+
+    (pattern,) = re.findall(r"^pattern = '(.+)'$", PROJECT, re.MULTILINE)
+    (replacement,) = re.findall(r"^replacement = '(.+)'$", PROJECT, re.MULTILINE)
+    text = re.sub(pattern, replacement, (ROOT / "README.md").read_text())
+    assert not re.findall(r"\]\((?!https?://)[^)]*\)", text)
+    assert f"![PuDB in rank 2]({source}/blob/HEAD/docs/images/pudb.svg?raw=true)" in text
+
+
+def test_the_licence_is_the_one_declared() -> None:
+    assert re.search(r'^license = "MIT"$', PROJECT, re.MULTILINE)
+    assert (ROOT / "LICENSE").read_text().startswith("MIT License\n")

@@ -1,0 +1,184 @@
+"""Frames become messages and back; anything else that comes in is refused by name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_wire import limits
+from dbg_wire.codec import (
+    Input,
+    Output,
+    UnknownType,
+    decode,
+    decode_data,
+    encode,
+    encode_data,
+)
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import MESSAGES, Answer, Applied, Kind, Message, RankReport, Report, Sender
+from dbg_wire.records.bounds import MAX_NUMBER
+from dbg_wire.records.ranks import Breakpoint, RankState
+from dbg_wire.records.record import name_of
+from tests.unit.wire.values import messages
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def refusal_of(text: str, sender: Sender) -> str:
+    """Return the sentence in which a frame is refused, or nothing if it is taken; any other error comes out."""
+    try:
+        decode(text, sender)
+    except PeerError as error:
+        return str(error)
+    return ""
+
+
+def reporting(breakpoints: object) -> str:
+    """Return a report with these breakpoints as a frame."""
+    return json.dumps({"type": "report", "report": {"state": "running", "user_breakpoints": breakpoints}})
+
+
+@given(messages)
+def test_every_message_comes_back_as_it_was(message: Message) -> None:
+    for sender in message.sender:
+        assert decode(encode(message), sender) == message
+
+
+@given(messages, st.dictionaries(texts.map(lambda name: f"later-{name}"), junk, max_size=3))
+def test_fields_of_a_later_minor_are_ignored(message: Message, more: dict[str, object]) -> None:
+    document = json.loads(encode(message)) | more
+    assert decode(json.dumps(document), next(iter(message.sender))) == message
+
+
+@given(st.text() | st.binary().map(lambda data: data.decode("latin-1")) | junk.map(json.dumps), st.sampled_from(Sender))
+def test_no_text_raises_anything_but_a_refusal(text: str, sender: Sender) -> None:
+    assert refusal_of(text, sender).isprintable()
+
+
+@given(messages, st.data())
+def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_it_is(
+    message: Message, data: st.DataObject
+) -> None:
+    document = json.loads(encode(message))
+    name = data.draw(st.sampled_from(sorted(document)))
+    document[name] = data.draw(junk)
+    assert refusal_of(json.dumps(document), next(iter(message.sender))).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ('{"type":"pulse","where":' * 40_000, "not JSON"),
+        ('["type"]', "not an object with a type"),
+        ('{"type":7}', "not an object with a type"),
+        ('{"type":"applied","generation":1}', "applied lacks the field 'offset'"),
+        ('{"type":"applied","generation":true,"offset":1}', "applied.generation is True, not `int`"),
+        ('{"type":"applied","generation":1.0,"offset":1}', "applied.generation is 1.0, not `int`"),
+        ('{"type":"applied","generation":1e999,"offset":1}', "not JSON"),
+        (
+            f'{{"type":"applied","generation":{MAX_NUMBER + 1},"offset":1}}',
+            "applied.generation is 9007199254740993, above ",
+        ),
+        (
+            '{"type":"pulse","where":{"file":"f","line":"7","function":"g"}}',
+            "pulse.where.line is '7', not `int`",
+        ),
+        ('{"type":"answer","request":1,"kind":"odd","text":""}', "answer.kind is 'odd', which is not allowed"),
+        ('{"type":"answer","request":1,"kind":"lost","text":""}', "answer.kind: lost is no agent's"),
+        ('{"type":"answer","request":1,"kind":"value","text":"\\ud800"}', "not JSON"),
+        ('{"type":"answer","request":1,"kind":"value","text":"","rows":"row"}', "answer.rows is 'row', not `array`"),
+        (reporting([{"file": "/f", "line": "7"}]), "report.report.user_breakpoints[0].line is '7', not `int`"),
+        (reporting([{"file": "/f"}]), "report.report.user_breakpoints[0] lacks the field 'line'"),
+        (reporting([{"file": "/f", "line": 7, "condition": True}]), "user_breakpoints[0].condition is True, not"),
+        (reporting([{"file": "f", "line": 7}]), "user_breakpoints[0].file is 'f', not an absolute path"),
+        (reporting([None]), "user_breakpoints[0] is None, not `object`"),
+        (reporting(7), "user_breakpoints is 7, not `array`"),
+        ('{"type":"greet","minor":0,"release":"1","name":"x"}', "does not come from agents"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, named: str) -> None:
+    with pytest.raises(PeerError) as caught:
+        decode(text, Sender.AGENT)
+    assert named in str(caught.value)
+    assert not isinstance(caught.value, UnknownType)
+
+
+def test_a_type_of_a_later_minor_can_be_told_from_a_mistake() -> None:
+    with pytest.raises(UnknownType, match="'made-up\\\\x1b'"):
+        decode('{"type":"made-up\\u001b"}', Sender.AGENT)
+
+
+def test_sizes_are_bounded() -> None:
+    with pytest.raises(PeerError, match="above"):
+        decode(" " * (limits.MAX_CONTROL_BYTES + 1), Sender.AGENT)
+    long = json.dumps({"type": "notice", "text": "x" * (limits.MAX_TEXT + 1)})
+    with pytest.raises(PeerError, match=r"notice\.text has 16385 characters, above 16384"):
+        decode(long, Sender.AGENT)
+    many = json.dumps({"type": "answer", "request": 1, "kind": "value", "text": "", "rows": [""] * 5000})
+    with pytest.raises(PeerError, match=r"answer\.rows has 5000 elements, above 4096"):
+        decode(many, Sender.AGENT)
+
+
+@pytest.mark.parametrize("text", ["{" * 9_000, json.dumps({str(n): [n] for n in range(9_000)})])
+def test_brackets_in_a_text_are_no_reason_to_refuse_it(text: str) -> None:
+    message = Answer(
+        request=1, kind=Kind.VALUE, text="", rows=tuple(text[at : at + 9_000] for at in range(0, len(text), 9_000))
+    )
+    assert decode(encode(message), Sender.AGENT) == message
+
+
+def test_all_breakpoints_that_a_rank_may_tell_fit_into_a_frame() -> None:
+    largest = tuple(
+        Breakpoint(file="/".ljust(limits.MAX_PATH, "x"), line=line, condition="x" * limits.MAX_CONDITION)
+        for line in range(1, limits.MAX_BREAKPOINTS + 1)
+    )
+    message = Report(report=RankReport(state=RankState.RUNNING, user_breakpoints=largest))
+    assert decode(encode(message), Sender.AGENT) == message
+
+
+def test_names_on_the_wire_are_words() -> None:
+    assert name_of(Applied) == "applied"
+    assert len({name_of(message) for message in MESSAGES}) == len(MESSAGES)
+
+
+words32, words64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+
+
+@given(words32, words64, st.binary(max_size=100))
+def test_output_frames_come_back_as_they_were(session: int, offset: int, data: bytes) -> None:
+    frame = Output(session, offset, data)
+    assert decode_data(encode_data(frame), Sender.AGENT) == frame
+
+
+@given(words32, words32, words32, words64, st.binary(max_size=100))
+def test_input_frames_come_back_as_they_were(
+    session: int, stop: int, generation: int, offset: int, data: bytes
+) -> None:
+    frame = Input(session, stop, generation, offset, data)
+    assert decode_data(encode_data(frame), Sender.CLIENT) == frame
+
+
+@given(st.binary(max_size=60), st.sampled_from(Sender))
+def test_no_bytes_raise_anything_but_a_refusal(data: bytes, sender: Sender) -> None:
+    try:
+        decode_data(data, sender)
+    except PeerError:
+        return
+
+
+def test_a_frame_of_the_other_direction_is_refused() -> None:
+    with pytest.raises(PeerError, match="no client sends"):
+        decode_data(encode_data(Output(1, 0, b"x" * 40)), Sender.CLIENT)
+    with pytest.raises(PeerError, match="above"):
+        decode_data(encode_data(Output(1, 0, b"x" * (limits.MAX_DATA_BYTES + 1))), Sender.AGENT)
