@@ -17,7 +17,6 @@ from benchmarks.pudb import compared
 from dbg_wire.codec import encode
 from dbg_wire.messages import Action, Answers, Greet, Question, Snapshot, Subscribe
 from tests.e2e.test_mcp import agent, call
-from tests.support.forked import as_it_stands
 from tests.support.ide import ide
 from tests.support.ranks import start_ranks, wait_until_stopped
 
@@ -93,7 +92,7 @@ async def by_agent(home: Path) -> list[float]:
 def faces(bench: Bench) -> list[Figure]:
     """Ask by each face."""
     broker = bench.broker("TLS")
-    start_ranks(bench.processes, broker.home, PROGRAM, 1, wrap=as_it_stands)
+    start_ranks(bench.processes, broker.home, PROGRAM, 1)
     wait_until_stopped(broker.home, 1)
     found = {
         BASELINE: on_the_wire(broker.url, broker.tokens["driver"]),

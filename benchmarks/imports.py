@@ -22,7 +22,6 @@ from dbg_agent.breakpoints.insertion import CALL, compile_with
 from dbg_agent.program import entry
 from dbg_wire.finding.environment import STOP_AT
 from dbg_wire.records.stop_points import StopAt
-from tests.support.forked import as_it_stands
 from tests.support.ranks import start_ranks, wait_until_states
 
 ROUNDS, RANKS = 9, 3
@@ -83,7 +82,7 @@ def running_rank(bench: Bench, *, installs: bool, with_torch: bool = False) -> t
     env = {"INSTALLS": "1"} if installs else {}
     if with_torch:
         env["LOADS_TORCH"] = "1"
-    (rank,) = start_ranks(bench.processes, broker.home, RANK_PROGRAM, 1, env=env, wrap=as_it_stands)
+    (rank,) = start_ranks(bench.processes, broker.home, RANK_PROGRAM, 1, env=env)
     rank.wait_for_output("runs")
     if installs:
         wait_until_states(broker.home, {0: "running"})

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from benchmarks.bench import PATIENCE, Bench, Row, interleaved
 from benchmarks.figures import Figure
-from tests.support.forked import as_it_stands
 from tests.support.processes import Child
 from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
 from tests.support.terminal import Terminal
@@ -97,7 +96,7 @@ def started(bench: Bench, text: str, **variables: str) -> Child:
     script = bench.folder / "stock.py"
     script.write_text(text)
     return bench.processes.start(
-        "stock", as_it_stands([sys.executable, str(script)]), env={**os.environ, **no_greeting(bench), **variables}
+        "stock", [sys.executable, str(script)], env={**os.environ, **no_greeting(bench), **variables}
     )
 
 
@@ -128,7 +127,7 @@ def our_window(bench: Bench, home: Path) -> Iterator[Terminal]:
 def stopped_rank(bench: Bench) -> Path:
     """Start a rank that is stopped, and return its home."""
     broker = bench.broker("TLS")
-    start_ranks(bench.processes, broker.home, OURS, 1, env=no_greeting(bench), wrap=as_it_stands)
+    start_ranks(bench.processes, broker.home, OURS, 1, env=no_greeting(bench))
     wait_until_stopped(broker.home, 1)
     return broker.home
 

@@ -21,7 +21,6 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.approved import ApprovalFile, package_folder
 from tests.support.environment import clean_environment, is_foreign
-from tests.support.forked import end_fork_servers
 from tests.support.netns import two_hosts
 from tests.support.processes import TAIL, Processes
 from tests.support.signals import pass_no_ignored_signals
@@ -106,7 +105,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Remove this process's home, and end what forks our commands."""
-    end_fork_servers()
     if config.getoption("approve"):
         for file in config.stash[APPROVALS].values():
             file.write()
@@ -153,7 +151,7 @@ def pytest_make_collect_report(
     report = yield
     if report.skipped and collector.config.getoption("no_skips"):
         report.outcome = "failed"
-        report.longrepr = f"skipped under --no-skips: {reason_of(report.longrepr)}"
+        report.longrepr = f"skipped where no test may be: {reason_of(report.longrepr)}"
     return report
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
-from tests.support.forked import run
-from tests.support.processes import Processes
+from tests.support.processes import Processes, run_command
 from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.reach import PIN
 from tests.support.sentence import HOSTILE, SECRET, check_sentence
@@ -55,7 +54,7 @@ def runs(*arguments: str, says: str) -> Case:
 def check(case: Case, env: Mapping[str, str], secrets: Sequence[str] = (SECRET,), **values: object) -> None:
     """Run the command of a case without a terminal; fail unless it prints only its one sentence."""
     filled = {name: text.format(**values) for name, text in case.env.items()}
-    done = run([word.format(**values) for word in case.command], {**os.environ, **env, **filled}, seconds(30))
+    done = run_command([word.format(**values) for word in case.command], {**os.environ, **env, **filled}, seconds(30))
     assert (done.returncode, done.stdout) == (case.status, ""), done.stderr
     check_sentence(done.stderr, case.says.format(**values), secrets)
 

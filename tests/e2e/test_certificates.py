@@ -16,8 +16,7 @@ import pytest
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.certificates import Authority
-from tests.support.forked import run
-from tests.support.processes import Child, Processes
+from tests.support.processes import Child, Processes, run_command
 from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.straight import LINES, STOP, STRAIGHT
@@ -27,7 +26,9 @@ from tests.support.time_unit import seconds
 
 def verb(home: Path, *arguments: str) -> str:
     """Run a verb of dbg-broker and return what it prints."""
-    done = run([sys.executable, "-m", "dbg_broker", *arguments], {**os.environ, "DBG_HOME": str(home)}, seconds(60))
+    done = run_command(
+        [sys.executable, "-m", "dbg_broker", *arguments], {**os.environ, "DBG_HOME": str(home)}, seconds(60)
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -103,7 +104,7 @@ def test_an_authority_and_a_hosts_name_are_all_that_a_rank_and_a_terminal_need(
     # The broker is reached there, but is not that host.
     other = Authority(tmp_path, "other")
     for changes in ({"DBG_BROKER": f"wss://127.0.0.1:{broker.port}"}, {"DBG_CA": str(other.path)}):
-        refused = run([*attach_command(), "list"], {**own, **changes}, seconds(60))
+        refused = run_command([*attach_command(), "list"], {**own, **changes}, seconds(60))
         assert refused.returncode == 5
         assert "DBG_CA does not vouch for the certificate at" in refused.stderr
 
@@ -144,7 +145,9 @@ def test_a_rank_of_another_host_drives_nothing_and_a_session_outlives_the_broker
         assert broker.rendezvous["tokens"]["rank"] in report["found"]
         own = {**os.environ, "DBG_HOME": str(home)}
         for text in report["found"]:
-            assert run([*attach_command(), "list"], {**own, "DBG_TOKEN": text}, seconds(60)).returncode == 5, text
+            assert run_command([*attach_command(), "list"], {**own, "DBG_TOKEN": text}, seconds(60)).returncode == 5, (
+                text
+            )
         broker.kill()
         terminal.wait_for("broker gone")
         broker.restart()

@@ -20,7 +20,6 @@ from dbg_wire.codec import Input, Output, encode_data
 from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Question, Report, Seat, Snapshot, Subscribe
 from tests.full.attacks.target import Target
 from tests.support.broker import running_broker
-from tests.support.forked import as_it_stands
 from tests.support.processes import Processes
 from tests.support.ranks import start_ranks, wait_until_states, wait_until_stopped
 from tests.support.time_unit import seconds
@@ -192,7 +191,7 @@ def test_an_import_loads_few_modules(home: Path) -> None:
 
 def test_a_rank_that_runs_loads_no_more_of_ours_than_it_needs(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
-    (rank,) = start_ranks(processes, home, RANK_PROGRAM, 1, env={"INSTALLS": "1"}, wrap=as_it_stands)
+    (rank,) = start_ranks(processes, home, RANK_PROGRAM, 1, env={"INSTALLS": "1"})
     wait_until_states(home, {0: "running"})
     rank.signal(signal.SIGUSR1)
     told = json.loads(rank.wait_for_output(r"^\{.*\}$")[0])

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support import forked
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.impostor import Impostor, Kind, is_at_most_a_hello
-from tests.support.processes import Processes
+from tests.support.processes import Processes, run_command
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, start_ranks, wait_until_stopped
 from tests.support.straight import LINES, STOP, STRAIGHT
@@ -31,7 +30,7 @@ print("done")
 
 def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run ``dbg-broker`` until it ends."""
-    return forked.run([sys.executable, "-m", "dbg_broker", *arguments], os.environ, seconds(30))
+    return run_command([sys.executable, "-m", "dbg_broker", *arguments], os.environ, seconds(30))
 
 
 def assert_nothing_told(impostor: Impostor, kind: Kind, broker: RunningBroker) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
-from tests.support.forked import as_it_stands
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import HELP, sit_in_pudb
 from tests.support.ranks import start_ranks, wait_until_stopped
@@ -94,7 +93,7 @@ held = Held()
 def test_a_rank_with_nothing_left_passes_by(name: str, processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     variables = {"DBG_CONNECT_TIMEOUT": "0.5"}
-    (rank,) = start_ranks(processes, home, NOTHING_LEFT[name], 1, env=variables, wrap=as_it_stands)
+    (rank,) = start_ranks(processes, home, NOTHING_LEFT[name], 1, env=variables)
     assert rank.wait() == 0
     assert rank.text() == "done\n"
     assert re.fullmatch(r"dbg-agent: [^\n]*; going on without a debugger\n", rank.text("stderr")), rank.text("stderr")

@@ -16,17 +16,13 @@ import signal
 import socket
 import sys
 import termios
-from collections.abc import Callable
 
 END_MARK = b"\x1b_command ended\x1b\\"
 """The invisible last output on the terminal: once a test has read it, all output before it is read too."""
 
 
-def run_in_foreground(become: Callable[[int], object]) -> int:
-    """Start a process as the terminal's foreground group; return its number once it has become the command.
-
-    ``become`` is called in the process and does not return; the descriptor that it gets is closed by then.
-    """
+def run_in_foreground(command: list[str]) -> int:
+    """Start a command as the terminal's foreground group; return its process number once it is executed."""
     until_become, closed_by_command = os.pipe()
     pid = os.fork()
     if pid:
@@ -39,7 +35,8 @@ def run_in_foreground(become: Callable[[int], object]) -> int:
     os.tcsetpgrp(0, os.getpid())
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    become(closed_by_command)
+    # The kernel closes the descriptor when the command is executed.
+    execute(command)
     os._exit(127)
 
 
@@ -59,12 +56,12 @@ def wait_without_reaping(pid: int) -> int:
     return result.si_status if result.si_code == os.CLD_EXITED else -result.si_status
 
 
-def hold(control: socket.socket, become: Callable[[int], object]) -> None:
+def hold(control: socket.socket, command: list[str]) -> None:
     """Run a command in the terminal, and return when its process number may be given away."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    pid = run_in_foreground(become)
+    pid = run_in_foreground(command)
     # A shell whose window closes sends SIGHUP to its jobs.
     signal.signal(signal.SIGHUP, lambda _number, _frame: os.kill(pid, signal.SIGHUP))
     control.sendall(f"{pid}\n".encode())
@@ -81,8 +78,7 @@ def main() -> None:
     """Run the command in the arguments; the first of them is the control socket's number."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    # The kernel closes the descriptor when the command is executed.
-    hold(control, lambda _: execute(sys.argv[2:]))
+    hold(control, sys.argv[2:])
 
 
 if __name__ == "__main__":

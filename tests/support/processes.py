@@ -10,15 +10,12 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 from tests.support.collector import Collector, Output
-from tests.support.forked import fork_server, forkable, forkable_script
 from tests.support.holder import wait_without_reaping
 from tests.support.time_unit import seconds
 
@@ -50,44 +47,20 @@ def with_death_signal(command: Sequence[str], name: str = "KILL") -> list[str]:
     return [setpriv, "--pdeathsig", name, "--", *command] if setpriv else list(command)
 
 
-@dataclass(frozen=True)
-class Started:
-    """A process that was just started, and how its exit status is read and its process number released."""
-
-    pid: int
-    stdout: IO[bytes]
-    stderr: IO[bytes]
-    status: Callable[[], int]
-    reap: Callable[[], object]
-
-
-def started(command: Sequence[str], env: Mapping[str, str], cwd: Path | None, death_signal: str) -> Started:
-    """Start a command, as a fork if it is one of ours."""
-    argv = (forkable(command, env) or forkable_script(command, env)) if death_signal == "KILL" else None
-    if argv is not None:
-        return forked(argv, env, cwd)
-    popen = subprocess.Popen(
-        with_death_signal(command, death_signal),
+def run_command(
+    command: Sequence[str], env: Mapping[str, str], timeout: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command until it ends, with nothing on its stdin, and return its status and outputs."""
+    return subprocess.run(
+        command,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
+        text=True,
+        check=False,
         env=env,
+        timeout=timeout,
         cwd=cwd,
-        start_new_session=True,
     )
-    assert popen.stdout is not None
-    assert popen.stderr is not None
-    return Started(popen.pid, popen.stdout, popen.stderr, partial(wait_without_reaping, popen.pid), popen.wait)
-
-
-def forked(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Started:
-    """Start a command of ours as a fork, which has a session of its own and ends with the tests, too."""
-    stdout, their_stdout = os.pipe()
-    stderr, their_stderr = os.pipe()
-    command = fork_server(env, argv).start(argv, env, their_stdout, their_stderr, cwd=cwd)
-    os.close(their_stdout)
-    os.close(their_stderr)
-    return Started(command.pid, os.fdopen(stdout, "rb"), os.fdopen(stderr, "rb"), command.status, command.reap)
 
 
 class Child:
@@ -97,22 +70,23 @@ class Child:
     test reaches another process.
     """
 
-    def __init__(self, name: str, started: Started, log: Path, collector: Collector) -> None:
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path, collector: Collector) -> None:
         self.name = name
-        self.pid = started.pid
+        self.pid = popen.pid
         self.log = log
-        self._started = started
+        self._popen = popen
         self._changed = collector.changed
         self._log_file = log.open("wb", buffering=0)
-        self._outputs: dict[Stream, Output] = {}
+        self._outputs: dict[str, Output] = {}
         self.exit_status: int | None = None
         """None while the child lives, then its exit status, or the negated number of the signal that ended it."""
-        self._outputs["stdout"] = Output(started.stdout, self._log_file)
-        self._outputs["stderr"] = Output(started.stderr, self._log_file)
-        collector.add(list(self._outputs.values()), os.pidfd_open(started.pid), self._note_end)
+        for name_of_stream, stream in (("stdout", popen.stdout), ("stderr", popen.stderr)):
+            assert stream is not None
+            self._outputs[name_of_stream] = Output(stream, self._log_file)
+        collector.add(list(self._outputs.values()), os.pidfd_open(popen.pid), self._note_end)
 
     def _note_end(self) -> None:
-        self.exit_status = self._started.status()
+        self.exit_status = wait_without_reaping(self.pid)
 
     def text(self, stream: Stream = "stdout") -> str:
         """Return all that the child has written to ``stream`` so far."""
@@ -170,7 +144,7 @@ class Child:
         """End the rest of the process group and release the process number; only after the child has ended."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._started.reap()
+        self._popen.wait()
         with self._changed:
             self._log_file.close()
 
@@ -202,7 +176,16 @@ class Processes:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._collector = Collector()
         marked = self.marked(os.environ if env is None else env)
-        child = Child(name, started(command, marked, cwd, death_signal), self._new_log(name), self._collector)
+        popen = subprocess.Popen(
+            with_death_signal(command, death_signal),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=marked,
+            cwd=cwd,
+            start_new_session=True,
+        )
+        child = Child(name, popen, self._new_log(name), self._collector)
         self._children.append(child)
         return child
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.broker import Wrap
-from tests.support.forked import run
 from tests.support.listed import listed_elsewhere, rank_list
-from tests.support.processes import Child, Processes
+from tests.support.processes import Child, Processes, run_command
 from tests.support.time_unit import seconds
 
 NEVER_BOUND_PORTS = itertools.count(20001)
@@ -92,7 +91,7 @@ def attach(
     """Run ``dbg-attach`` without a terminal until it ends, and return status, stdout and stderr."""
     environ = {**os.environ, "DBG_HOME": str(home), **(env or {})}
     limit = seconds(30) if timeout is None else timeout
-    return run(wrap(attach_command(*arguments)), environ, limit)
+    return run_command(wrap(attach_command(*arguments)), environ, limit)
 
 
 def attach_list(home: Path, *arguments: str, wrap: Wrap = list) -> list[dict[str, Any]]:

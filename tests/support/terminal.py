@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tests.support.forked import Forked, fork_server, forkable
 from tests.support.holder import END_MARK
 from tests.support.processes import GRACE, USUAL_WAIT, with_death_signal
 from tests.support.screen import VirtualScreen
@@ -61,10 +60,7 @@ class Terminal:
 
     def _start(
         self, command: Sequence[str], env: Mapping[str, str], slave: int, control: int
-    ) -> subprocess.Popen[bytes] | Forked:
-        argv = forkable(command, env)
-        if argv is not None:
-            return fork_server(env, argv).start(argv, env, slave, control, in_terminal=True)
+    ) -> subprocess.Popen[bytes]:
         holder = [sys.executable, "-I", "-S", str(HOLDER), str(control), *command]
         return subprocess.Popen(
             with_death_signal(holder),

@@ -20,9 +20,8 @@ from tests.full.hosts.figures import Figures, note
 from tests.full.hosts.lane import SIGN
 from tests.full.hosts.stage import KEPT
 from tests.full.hosts.table_of_faults import KILLED_TERMINAL
-from tests.support import forked
 from tests.support.broker import running_broker
-from tests.support.processes import Processes
+from tests.support.processes import Processes, run_command
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.sessions import detach
@@ -120,7 +119,7 @@ def test_a_full_disk_stops_neither_keys_nor_questions_and_the_audit_log_counts_w
     terminal.send("nn")
     wait_for_line(terminal, STOP + 7)
     detach(terminal)
-    log = forked.run([sys.executable, "-m", "dbg_broker", "log"], os.environ, seconds(20))
+    log = run_command([sys.executable, "-m", "dbg_broker", "log"], os.environ, seconds(20))
     assert "entries were lost" in log.stdout
     assert attach_list(small_disk)[0]["where"]["line"] == STOP + 7
 

@@ -40,10 +40,9 @@ from dbg_wire.messages import (
     Sender,
     Welcome,
 )
-from tests.support import forked
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.ide import Refused, ide
-from tests.support.processes import Processes
+from tests.support.processes import Processes, run_command
 from tests.support.ranks import attach as dbg_attach
 from tests.support.ranks import attach_list
 from tests.support.time_unit import seconds
@@ -164,7 +163,7 @@ def test_more_ranks_than_it_can_serve_hear_what_it_lacks_and_it_stays_in_reach(
     assert 10 < taken < 40
     assert f"503 the broker is full: {taken} ranks are connected, and it takes {taken}" in refused
     assert "64 open files" in refused
-    status = forked.run([sys.executable, "-m", "dbg_broker", "status"], os.environ, seconds(20))
+    status = run_command([sys.executable, "-m", "dbg_broker", "status"], os.environ, seconds(20))
     assert status.returncode == 0, status.stderr
     assert f"ranks: {taken} " in status.stdout
     assert len(attach_list(home)) == taken

@@ -18,7 +18,6 @@ from pathlib import Path
 from tests.full.soak.growth import growth, table
 from tests.full.soak.life import Life
 from tests.support.environment import clean_environment, is_foreign
-from tests.support.forked import end_fork_servers
 from tests.support.processes import Processes
 
 LOGS = Path(__file__).parents[3] / "logs/soak"
@@ -45,7 +44,6 @@ def main(words: Sequence[str]) -> int:
         return soak(Life(processes, folder, asked.ranks), asked.minutes * 60)
     finally:
         processes.end_all()
-        end_fork_servers()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from tests.full.soak.crowd import Crowd
 from tests.full.soak.observed import ask
-from tests.support.forked import run
-from tests.support.processes import Child, Processes
+from tests.support.processes import Child, Processes, run_command
 from tests.support.ranks import attach, attach_command, start_ranks, wait_until
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -156,7 +155,7 @@ class Life:
         self._token("--revoke", name)
 
     def _token(self, *words: str) -> None:
-        told = run([sys.executable, "-m", "dbg_broker", "token", *words], self._environ, PATIENCE)
+        told = run_command([sys.executable, "-m", "dbg_broker", "token", *words], self._environ, PATIENCE)
         if told.returncode != 0:
             raise AssertionError(f"dbg-broker token {words}: {told.stderr}")
 

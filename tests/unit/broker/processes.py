@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import TextIOWrapper
 from pathlib import Path
 
-from tests.support import forked
-from tests.support.processes import started
+from tests.support.processes import run_command, started
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(30)
@@ -29,7 +28,7 @@ def environment(home: Path, changes: Mapping[str, str] | None = None) -> dict[st
 
 def run(home: Path, *arguments: str, changes: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a verb to its end."""
-    return forked.run([sys.executable, "-m", "dbg_broker", *arguments], environment(home, changes), SECONDS)
+    return run_command([sys.executable, "-m", "dbg_broker", *arguments], environment(home, changes), SECONDS)
 
 
 class Serving:
@@ -42,7 +41,7 @@ class Serving:
         self.home = home
         program = f"{first}\nimport runpy; runpy.run_module('dbg_broker', run_name='__main__', alter_sys=True)"
         # What it occupies is measured: a fork occupies less at first, and more with each page of its server's.
-        own = forked.as_it_stands([sys.executable, "-c", program])
+        own = [sys.executable, "-c", program]
         command = [*(own if first else [sys.executable, "-m", "dbg_broker"]), "serve", *arguments]
         self._started = started(command, environment(home), None, "KILL")
         self.exit_status: int | None = None

@@ -15,7 +15,7 @@ import pytest
 
 from dbg_dial.memory import ask_memory, socket_name
 from dbg_wire.finding.rendezvous import parse_rendezvous
-from tests.support import forked
+from tests.support.processes import run_command
 from tests.support.ranks import attach_command
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -42,7 +42,7 @@ def other_host() -> Iterator[dict[str, str]]:
 
 
 def attach(home: Path, *arguments: str, changes: dict[str, str]) -> tuple[int, str]:
-    done = forked.run(attach_command(*arguments), environment(home, changes), seconds(60))
+    done = run_command(attach_command(*arguments), environment(home, changes), seconds(60))
     return done.returncode, done.stdout + done.stderr
 
 
@@ -209,7 +209,7 @@ def attach_without_terminal(home: Path) -> str:
     # A new session has no controlling terminal.
     program = "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])"
     command = [sys.executable, "-c", program, *attach_command("list", "--ask-token")]
-    return forked.run(command, environment(home), seconds(60)).stderr
+    return run_command(command, environment(home), seconds(60)).stderr
 
 
 def test_a_token_that_is_made_is_shown_once_on_the_terminal(home: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dbg_wire.messages import Action, Answers, Change, Kind, Question, RankAnswer, Snapshot, Subscribe
 from dbg_wire.records.ranks import RankInfo, RankState
-from tests.support import forked
+from tests.support.processes import run_command
 from tests.support.rank_infos import changed
 from tests.support.terminal import Terminal
 from tests.unit.client.fake_broker import FakeBroker, make_rank
@@ -28,7 +28,7 @@ class Desk:
         self.environ = {**environ, **broker.environment}
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return forked.run(command(*words), self.environ, 60)
+        return run_command(command(*words), self.environ, 60)
 
 
 # --------------------------------------------------------------------------------------------------------------- list

@@ -14,7 +14,7 @@ from dbg_client.dumps.report_file import MAX_REPORT
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import RankState
-from tests.support import forked
+from tests.support.processes import run_command
 from tests.unit.client.actions.test_why import Looked
 from tests.unit.client.dumps.test_report_file import thousand
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank
@@ -28,7 +28,7 @@ def broker() -> Iterator[FakeBroker]:
 
 
 def run(broker: FakeBroker, environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return forked.run([sys.executable, "-m", "dbg_client", "report", *words], {**environ, **broker.environment}, 60)
+    return run_command([sys.executable, "-m", "dbg_client", "report", *words], {**environ, **broker.environment}, 60)
 
 
 def test_it_asks_for_stacks_alone_and_holds_no_token(broker: FakeBroker, environ: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_wire.messages import Action, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CodeKind, CodePart, CodeSeen, EvidenceRecord
 from dbg_wire.records.ranks import RankState
-from tests.support import forked
+from tests.support.processes import run_command
 from tests.support.rank_evidence import elsewhere, silent, waiting
 from tests.unit.client.fake_broker import FakeBroker
 
@@ -56,7 +56,7 @@ class Looked(FakeBroker):
 
 
 def run(broker: FakeBroker, environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return forked.run([sys.executable, "-m", "dbg_client", *words], {**environ, **broker.environment}, 60)
+    return run_command([sys.executable, "-m", "dbg_client", *words], {**environ, **broker.environment}, 60)
 
 
 def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(environ: dict[str, str]) -> None:

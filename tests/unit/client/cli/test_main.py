@@ -13,7 +13,7 @@ from dbg_client.cli.main import main
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Place
 from dbg_wire.version import RELEASE
-from tests.support import forked
+from tests.support.processes import run_command
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import HERE, FakeBroker, make_rank
@@ -22,7 +22,7 @@ HEAVY = ("asyncio", "websockets", "prompt_toolkit", "ssl")
 
 
 def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
-    return forked.run([sys.executable, "-m", "dbg_client", *words], environ, 60)
+    return run_command([sys.executable, "-m", "dbg_client", *words], environ, 60)
 
 
 def ended(
