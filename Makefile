@@ -1,91 +1,99 @@
 # Targets for everyday work; CI runs the same.
 #
-#   make demo    watch four ranks stop, and sit in the PuDB of one of them
-#   make test    install what the tests need and run them (WITH_TORCH=1: those that need torch too)
-#   make check   linters, formatter, types, import fences, the documentation, the package on each Python, known holes
-#   make docs    build the documentation into site/, checking its links
-#   make fuzz    look for bytes that a reader fails at (SECONDS=60 for each target; TARGETS="control audit")
-#   make soak    live for half an hour among 200 ranks, and print what has grown (MINUTES=30)
-#   make bench   measure (ROWS='keystroke storm': these alone), in at most ten minutes
-#   make clean   remove all that these verbs have made
+#   make demo       watch four ranks stop, and sit in the PuDB of one of them
+#   make test       unit tests and smoke tests of the whole product: Python is enough
+#   make e2e        live tests; as root it installs Debian packages (Open MPI, NATS, tmux, Chromium, ...), and torch
+#   make check      linters, formatter, types, import fences, the documentation, the package, known holes
+#   make test-all   everything, in about an hour: all launchers, Pythons, attacks, hosts, a soak, fuzzers; as root
+#   make messages   rewrite the approved sentences and screens that the unit tests compare
+#   make docs       build the documentation into site/, checking its links
+#   make fuzz       look for bytes that a reader fails at (SECONDS=60 for each target; TARGETS="control audit")
+#   make soak       live for half an hour among 200 ranks, and print what has grown (MINUTES=30)
+#   make bench      measure (ROWS='keystroke storm': these alone), in at most ten minutes
+#   make clean      remove all that these verbs have made
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
-DOCS_READY := $(VENV)/.docs-ready
+# Stages of one environment: the product; what the first tier of tests needs; all tools.
+RUN := $(VENV)/.run-ready
+TEST := $(VENV)/.test-ready
+DEV := $(VENV)/.dev-ready
 
-.PHONY: demo test torch bytecode pythons check lint types fences docs package audit fuzz soak bench clean venv messages
+.PHONY: demo test e2e test-all messages torch venv check lint types fences docs package audit fuzz soak bench clean
 
-venv: $(READY)
+venv: $(DEV)
 
-$(READY): pyproject.toml scripts/make-venv
-	scripts/make-venv "$(PYTHON)" $(VENV)
+$(RUN): pyproject.toml scripts/make-venv
+	@scripts/make-venv "$(PYTHON)" $(VENV) run
 	@touch $@
 
-demo: $(READY)
+$(TEST): $(RUN)
+	@scripts/make-venv "$(PYTHON)" $(VENV) test
+	@touch $@
+
+$(DEV): $(TEST)
+	@scripts/make-venv "$(PYTHON)" $(VENV) dev
+	@touch $@
+
+demo: $(RUN)
 	@$(BIN)/python examples/demo.py
 
-test: $(READY) torch
+test: $(TEST)
+	@scripts/run-tests $(BIN)/python test
+
+e2e: $(DEV) torch
 	@scripts/install-system-packages
 	@scripts/check-javascript ready
-	@scripts/run-tests $(BIN)/python
+	@scripts/run-tests $(BIN)/python e2e
 
-# In CI the documentation's packages come first: two pips at once in one environment would overwrite each other's files.
-torch: $(READY) $(if $(CI),$(DOCS_READY))
+test-all: $(DEV) torch
+	@scripts/install-system-packages
+	@scripts/check-javascript ready
+	@scripts/sum-tests scripts/run-tests $(BIN)/python all
+
+messages: $(TEST)
+	@rm -f tests/unit/*/messages.txt
+	@$(BIN)/python -m pytest -q --approve tests/unit
+
+torch: $(DEV)
 	@scripts/install-torch $(BIN)/python
 
-# Without bytecode of the tests each process that runs them would compile them all, which takes ten seconds.
-bytecode: torch
-	@$(BIN)/python -m pytest --collect-only -qq >/dev/null
-
-pythons:
-	@scripts/make-pythons "$(PYTHON)"
-
 # With --jobs its parts run side by side.
-check: lint types fences docs package audit
+check: types lint fences docs package audit
 
 # Known holes in what we ask for; a line, and no failure, where no index or database of them can be reached.
-audit: $(DOCS_READY)
+audit: $(DEV)
 	@scripts/audit-packages $(BIN)/python
 
-lint: $(DOCS_READY)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@scripts/check-javascript lint
 
-types: $(DOCS_READY)
+types: $(DEV)
 	$(BIN)/mypy
 	@scripts/check-javascript types
 
-fences: $(DOCS_READY)
+fences: $(DEV)
 	$(BIN)/lint-imports
 
-$(DOCS_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
-	@touch $@
-
 # The variable silences an advertisement of the theme's authors on each build.
-docs: $(DOCS_READY)
+docs: $(DEV)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-package: $(DOCS_READY) pythons
+package: $(DEV)
 	@scripts/check-package $(BIN)/python
 
-fuzz: $(READY)
+fuzz: $(DEV)
 	@$(BIN)/python -m tests.fuzz --seconds "$(or $(SECONDS),60)" $(TARGETS)
 
-soak: $(READY)
+soak: $(DEV)
 	@$(BIN)/python -m tests.full.soak --minutes "$(or $(MINUTES),30)"
 
-bench: $(READY)
+bench: $(DEV)
 	@scripts/run-benchmarks $(BIN)/python $(ROWS)
 
 clean:
 	rm -rf $(VENV) .venvs build dist logs site scripts/javascript/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-
-# The product's sentences as the tests see them; look at the difference before you commit it.
-messages: $(READY)
-	@rm -f tests/unit/*/messages.txt
-	@$(BIN)/python -m pytest -q tests/unit --approve

@@ -15,7 +15,7 @@ SLURM_COMMANDS = ("munged", "munge", "slurmctld", "slurmd", "srun", "sinfo", "sb
 SILENT_HOME_COMMANDS = ("unshare", "nsenter")
 FUSE = Path("/dev/fuse")
 
-DEBIAN_REMEDY = "run `make test` as root to install the Debian packages"
+DEBIAN_REMEDY = "`scripts/install-system-packages` installs it as root"
 
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/local/sbin"
 """Folders in which daemons are installed; an ordinary user's PATH may lack them."""
@@ -51,14 +51,16 @@ def missing_for_silent_home() -> str | None:
     return missing_for(SILENT_HOME_COMMANDS, as_root=True) or (None if FUSE.exists() else f"this host has no {FUSE}")
 
 
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch not installed; run `make test WITH_TORCH=1`")
+needs_torch = pytest.mark.skipif(
+    find_spec("torch") is None, reason="torch not installed; `make torch WITH_TORCH=1` installs it"
+)
 needs_mpirun = pytest.mark.skipif(
     find_command("mpirun") is None,
     reason=f"mpirun not installed; {DEBIAN_REMEDY}",
 )
 needs_mpi4py = pytest.mark.skipif(
     find_command("mpirun") is None or find_spec("mpi4py") is None,
-    reason=f"mpirun or mpi4py not installed; {DEBIAN_REMEDY}",
+    reason="mpi4py or Open MPI not installed; `make venv` and `scripts/install-system-packages` install them",
 )
 needs_ssh = pytest.mark.skipif(
     any(find_command(name) is None for name in SSH_COMMANDS),
@@ -77,4 +79,3 @@ needs_shells = pytest.mark.skipif(
     any(find_command(name) is None for name in ("bash", "zsh", "fish")),
     reason=f"bash, zsh or fish not installed; {DEBIAN_REMEDY}",
 )
-needs_mpi4py = pytest.mark.skipif(find_spec("mpi4py") is None, reason="mpi4py not installed; run `make test`")

@@ -1,7 +1,7 @@
 """The one unit of time for every time-out of the tests.
 
-A time-out only says when to give up, and no test waits for it to pass. Time-outs are therefore generous, and
-``DBG_TEST_UNIT`` stretches all of them at once on a slow machine.
+A time-out says when a test gives up; a test that passes waits for events, and hardly ever for a time-out. Time-outs are
+therefore generous, and ``DBG_TEST_UNIT`` stretches all of them at once on a slow machine.
 """
 
 from __future__ import annotations
