@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tests.e2e.conftest import broker, directory
+from tests.support.serving import serve
 
-__all__ = ["broker", "directory"]
+__all__ = ["broker", "directory", "serve"]

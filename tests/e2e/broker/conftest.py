@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.broker.conftest import any_broker, broker, home, made_home, serve
+from tests.support.serving import serve
+from tests.unit.broker.conftest import any_broker, broker, home, made_home
 
 __all__ = ["any_broker", "broker", "home", "made_home", "serve"]

@@ -21,9 +21,9 @@ from dbg_wire import limits
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Action, Answer, Answers, Ask, Goodbye, Greet, Kind, Message, Question, Sender
 from dbg_wire.records.ranks import Breakpoint, Place
+from tests.support.serving import SECONDS, Serving, run
 from tests.support.tokens import written_tokens
 from tests.unit.broker.peers import RUNNING, registration
-from tests.unit.broker.processes import SECONDS, Serving, run
 
 BOUND = 16 * limits.MIB
 """Bytes to which each bound is set: a smaller bound shows the same in less time."""

@@ -16,8 +16,8 @@ from dbg_broker.run import own_broker
 from dbg_broker.run.own_broker import CantServe, Found, find_or_start, notes_of
 from dbg_broker.run.settings import Option, Options
 from dbg_wire.errors import BrokerUnreachable
+from tests.support.serving import Serve, environment
 from tests.support.time_unit import seconds
-from tests.unit.broker.processes import Serve, environment
 
 IDLE = {"DBG_IDLE": "0.3"}
 

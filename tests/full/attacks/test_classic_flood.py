@@ -31,7 +31,7 @@ from tests.full.attacks.figures import PROMISED_MS, classes, longest_class
 from tests.support.time_unit import seconds
 from tests.support.tokens import written_tokens
 from tests.unit.broker.peers import Peer, attach, registration
-from tests.unit.broker.processes import SECONDS, Serve, Serving
+from tests.support.serving import SECONDS, Serve, Serving
 
 SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H" + b"PuDB" * MIN_DRAWN
 DEAR = {

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.broker import RunningBroker
 from tests.support.cluster import Brokers
-from tests.unit.broker.processes import run
+from tests.support.serving import run
 
 
 def named(broker: RunningBroker) -> set[str]:

@@ -24,7 +24,7 @@ from tests.support.nats_servers import NatsServers, started_servers
 from tests.support.processes import Processes
 from tests.support.ranks import attach_command
 from tests.support.time_unit import seconds
-from tests.unit.broker.processes import run, tokens
+from tests.support.serving import run, tokens
 from tests.unit.broker.verbs.test_token import REVOKED, Terminal, terminal
 
 DIAL = """\

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.serving import serve
 from tests.unit.broker.peers import Broker, running_broker
-from tests.unit.broker.processes import Serve, Serving
+
+__all__ = ["serve"]
 
 
 @pytest.fixture(params=["plain", "tls"])
@@ -37,18 +38,3 @@ def made_home(home: Path) -> Path:
     """Return a home whose directory exists."""
     home.mkdir(mode=0o700)
     return home
-
-
-@pytest.fixture
-def serve(home: Path) -> Iterator[Serve]:
-    """Start brokers that end with the test."""
-    started: list[Serving] = []
-
-    def start(*arguments: str, at: Path = home) -> Serving:
-        started.append(Serving(at, arguments or ("--listen", "127.0.0.1:0")))
-        return started[-1]
-
-    yield start
-    for serving in started:
-        if serving.exit_status is None:
-            serving.end(signal.SIGKILL)

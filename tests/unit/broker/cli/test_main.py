@@ -19,9 +19,9 @@ import pytest
 from dbg_wire.messages import Goodbye
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from tests.support.memory_bus import MemoryNats
+from tests.support.serving import Serve, environment, run, tokens
 from tests.unit.broker.hub.cluster.brokers import join_cluster, presence
 from tests.unit.broker.peers import registration, running_broker, trusting_context
-from tests.unit.broker.processes import Serve, environment, run, tokens
 
 # --------------------------------------------------------------------------------------------------------- in general
 

@@ -12,7 +12,7 @@ import pytest
 from dbg_broker.home import private_files as home_path
 from dbg_broker.home.private_files import check_way, open_home
 from dbg_wire.errors import BadSecretFile
-from tests.unit.broker.processes import run
+from tests.support.serving import run
 
 OTHER = 54321
 """A user id that no host of the tests has."""

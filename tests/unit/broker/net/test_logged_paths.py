@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from dbg_broker.net.http import path_shown
-from tests.unit.broker.processes import SECONDS, Serve, tokens
+from tests.support.serving import SECONDS, Serve, tokens
 
 LONG = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 

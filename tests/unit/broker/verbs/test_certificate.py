@@ -12,9 +12,9 @@ import pytest
 
 from dbg_broker.home.certificate import DAY_SECONDS
 from tests.support.certificates import Authority
+from tests.support.serving import Serve, Serving, run
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import trusting_context
-from tests.unit.broker.processes import Serve, Serving, run
 
 
 def document(home: Path) -> dict[str, Any]:

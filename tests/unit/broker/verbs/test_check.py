@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.home.certificate import load_own
-from tests.unit.broker.processes import Serve, run, tokens
+from tests.support.serving import Serve, run, tokens
 
 STEPS = ["name", "port", "TLS", "fingerprint", "token", "version", "round trip"]
 NOT_PLAIN = {"fingerprint"}

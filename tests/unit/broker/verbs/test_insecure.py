@@ -16,8 +16,8 @@ import pytest
 
 from dbg_broker.verbs.broker_client import answers
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint
+from tests.support.serving import SECONDS, Serve, run, tokens
 from tests.support.tokens import written_tokens
-from tests.unit.broker.processes import SECONDS, Serve, run, tokens
 
 INSECURE = ("--listen", "127.0.0.1:0", "--insecure")
 

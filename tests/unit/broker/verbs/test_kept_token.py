@@ -17,9 +17,9 @@ from dbg_dial.memory import ask_memory, socket_name
 from dbg_wire.finding.rendezvous import parse_rendezvous
 from tests.support.processes import run_command
 from tests.support.ranks import attach_command
+from tests.support.serving import Serve, environment, run
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
-from tests.unit.broker.processes import Serve, environment, run
 
 MEMORY = ("--listen", "127.0.0.1:0", "--driver-token", "memory")
 

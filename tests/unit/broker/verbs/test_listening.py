@@ -13,9 +13,9 @@ import pytest
 from dbg_broker.net.tcp import listen
 from dbg_broker.settings import Listen
 from dbg_broker.verbs.listening import address_of, inherited
+from tests.support.serving import environment
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import trusting_context
-from tests.unit.broker.processes import environment
 
 AS_SYSTEMD = """\
 import os, sys

@@ -18,7 +18,7 @@ from dbg_broker.audit.writer import append
 from dbg_broker.home.private_files import open_home
 from dbg_broker.verbs.log import shown
 from dbg_wire.records.audit import Entry, What
-from tests.unit.broker.processes import Serve, environment, run
+from tests.support.serving import Serve, environment, run
 
 ASKED = Entry(
     at=1_700_000_000.25,

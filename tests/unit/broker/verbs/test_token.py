@@ -16,10 +16,10 @@ from websockets.typing import Subprotocol
 from dbg_broker.home.rendezvous import read_rendezvous, write_rendezvous
 from dbg_dial.waiting import within
 from dbg_wire.version import subprotocol
+from tests.support.serving import SECONDS, Serve, run, tokens
 from tests.support.time_unit import seconds
 from tests.support.tokens import written_tokens
 from tests.unit.broker.peers import trusting_context
-from tests.unit.broker.processes import SECONDS, Serve, run, tokens
 
 REVOKED = 4003
 

@@ -7,11 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from io import TextIOWrapper
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.support.processes import run_command, started
+import pytest
+
+from tests.support.processes import run_command, with_death_signal
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(30)
@@ -32,21 +33,25 @@ def run(home: Path, *arguments: str, changes: Mapping[str, str] | None = None) -
 
 
 class Serving:
-    """A ``dbg-broker serve`` that is ready.
-
-    With statements in ``first`` it is no fork, but an interpreter of its own that runs these before it serves.
-    """
+    """A ``dbg-broker serve`` that is ready; with statements in ``first`` it runs these before it serves."""
 
     def __init__(self, home: Path, arguments: Sequence[str] = ("--listen", "127.0.0.1:0"), *, first: str = "") -> None:
         self.home = home
         program = f"{first}\nimport runpy; runpy.run_module('dbg_broker', run_name='__main__', alter_sys=True)"
-        # What it occupies is measured: a fork occupies less at first, and more with each page of its server's.
-        own = [sys.executable, "-c", program]
-        command = [*(own if first else [sys.executable, "-m", "dbg_broker"]), "serve", *arguments]
-        self._started = started(command, environment(home), None, "KILL")
+        command = [sys.executable, *(["-c", program] if first else ["-m", "dbg_broker"]), "serve", *arguments]
+        self._process = subprocess.Popen(
+            with_death_signal(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(home),
+        )
         self.exit_status: int | None = None
         """None until :meth:`end`, then as of :class:`subprocess.Popen`."""
-        self.output, self.errors = TextIOWrapper(self._started.stdout), TextIOWrapper(self._started.stderr)
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self.output, self.errors = self._process.stdout, self._process.stderr
         line = self.output.readline()
         ready = READY.fullmatch(line.rstrip("\n"))
         if ready is None:
@@ -57,11 +62,10 @@ class Serving:
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """End the broker by a signal; return its exit status and the rest of its output and errors."""
-        os.kill(self._started.pid, number)
+        self._process.send_signal(number)
         with self.output as output, self.errors as errors:
             told = output.read(), errors.read()
-        self.exit_status = self._started.status()
-        self._started.reap()
+        self.exit_status = self._process.wait()
         return self.exit_status, *told
 
 
@@ -72,3 +76,18 @@ Serve = Callable[..., Serving]
 def tokens(home: Path) -> list[str]:
     """Return the three tokens of a home: the rank's, the driver's, the watcher's."""
     return [(home / "tokens" / role).read_text().strip() for role in ("rank", "driver", "watcher")]
+
+
+@pytest.fixture
+def serve(home: Path) -> Iterator[Serve]:
+    """Start brokers that end with the test."""
+    started: list[Serving] = []
+
+    def start(*arguments: str, at: Path = home) -> Serving:
+        started.append(Serving(at, arguments or ("--listen", "127.0.0.1:0")))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        if serving.exit_status is None:
+            serving.end(signal.SIGKILL)
