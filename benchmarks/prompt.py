@@ -15,9 +15,7 @@ ROUNDS = 3
 def needs_torch() -> None:
     """Refuse to measure without torch."""
     if find_spec("torch") is None:
-        raise Unmeasurable(
-            "torch is not installed, and the job is one of torchrun; make torch WITH_TORCH=1 installs it"
-        )
+        raise Unmeasurable("torch is not installed, which the job needs; make torch WITH_TORCH=1 installs it")
 
 
 def prompt(bench: Bench) -> list[Figure]:

@@ -26,7 +26,7 @@ from tests.support.processes import TAIL, Processes
 from tests.support.signals import pass_no_ignored_signals
 from tests.support.slurm import slurm, slurm_cluster
 from tests.support.terminal import Terminal
-from tests.support.tiers import Watch, cpu_seconds, over_budget, refuse_starting_fixtures, tier_of
+from tests.support.tiers import Watch, cpu_seconds, out_of_place, over_budget, tier_of
 
 # Set also where the environment forbids bytecode: without it each worker rewrites the asserts of all tests (7 s), and
 # each process that a test starts compiles the packages.
@@ -137,7 +137,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 @pytest.hookimpl(tryfirst=True)  # before xdist's own hook, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of one emulated cluster in one worker: each worker would start its own."""
-    refuse_starting_fixtures(items)
     for item in items:
         if "slurm_cluster" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("slurm"))
@@ -147,8 +146,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Count a module that skips itself as failed, under ``--no-skips``."""
+    """Refuse a module with a test that does not fit its tier, and under ``--no-skips`` one that skips itself."""
     report = yield
+    if report.passed and (fault := out_of_place(report.result or ())):
+        report.outcome = "failed"
+        report.longrepr = fault
     if report.skipped and collector.config.getoption("no_skips"):
         report.outcome = "failed"
         report.longrepr = f"skipped where no test may be: {reason_of(report.longrepr)}"

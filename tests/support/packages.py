@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import grimp
+if TYPE_CHECKING:
+    import grimp
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,6 +86,8 @@ def parsed(*words: str) -> Iterator[tuple[Module, ast.Module]]:
 
 @cache
 def _graph() -> grimp.ImportGraph:
+    import grimp
+
     graph = grimp.build_graph(*package_folders(), cache_dir=None)
     graph.remove_module(f"dbg_wire.{GENERATED.removesuffix('.py')}")
     return graph

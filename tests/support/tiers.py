@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,16 +49,17 @@ def tier_of(path: Path) -> Tier | None:
     return TIERS.get(path.relative_to(TESTS).parts[0]) if path.is_relative_to(TESTS) else None
 
 
-def refuse_starting_fixtures(items: list[pytest.Item]) -> None:
-    """Fail the collection if a unit test uses a fixture that starts processes."""
-    for item in items:
-        tier = tier_of(item.path)
-        used = STARTING_FIXTURES.intersection(getattr(item, "fixturenames", ()))
+def out_of_place(nodes: Iterable[pytest.Item | pytest.Collector]) -> str | None:
+    """Return why a unit test among these can't be one: it uses a fixture that starts processes; None if none does."""
+    for node in nodes:
+        tier = tier_of(node.path)
+        used = STARTING_FIXTURES.intersection(getattr(node, "fixturenames", ()))
         if tier is not None and not tier.starts_processes and used:
-            raise pytest.UsageError(
-                f"{item.nodeid} is a unit test and uses {', '.join(sorted(used))}, which starts processes: "
+            return (
+                f"{node.nodeid} is a unit test and uses {', '.join(sorted(used))}, which starts processes: "
                 "move it to tests/smoke, tests/e2e or tests/full"
             )
+    return None
 
 
 class Watch:

@@ -1,7 +1,9 @@
-"""Each command that a page shows is one that the parsers take, whatever the block or the sentence it stands in."""
+"""The parsers take each command that a page shows, and our functions the arguments of each call in its Python."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -9,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+import dbg_agent
 from dbg_agent.program.script import FLAGS, OPTIONS
 from dbg_broker.cli.main import parse
 from dbg_client.words.command_line import parse as parse_attach
 from dbg_wire.errors import BadInput
-from tests.docs.pages import ROOT, blocks, pages
-from tests.docs.reference import PAGE, text
+from tests.docs.pages import blocks, pages
+from tests.docs.reference import PAGE
 
 NOT_COMMANDS = frozenset({"python", "json", "yaml"})
 """Languages of blocks in which no command stands."""
@@ -76,9 +79,8 @@ def is_taken(words: list[str]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
-def test_commands_on_a_page_are_taken(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert [words for words in commands(page) if not is_taken(words)] == []
+def test_all_commands_on_all_pages_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [(page.name, words) for page in WRITTEN for words in commands(page) if not is_taken(words)] == []
 
 
 def test_commands_are_found_where_they_stand(tmp_path: Path) -> None:
@@ -102,5 +104,34 @@ def test_an_option_that_does_not_exist_is_found(line: str, capsys: pytest.Captur
     assert not is_taken(shlex.split(line))
 
 
-def test_the_reference_of_the_commands_is_what_they_say_of_themselves() -> None:
-    assert PAGE.read_text(encoding="utf-8") == text(), "run `python -m tests.docs.reference`"
+OURS = ("set_trace", "install", "post_mortem")
+STOCK = frozenset({"host", "port", "term_size", "reverse"})
+"""Arguments of the set_trace of pudb.remote, which some pages show."""
+
+
+def arguments_of(name: str) -> set[str]:
+    """Return the names of the arguments of one of our functions."""
+    return set(inspect.signature(getattr(dbg_agent, name)).parameters)
+
+
+def unknown_arguments(text: str) -> list[str]:
+    """Return the arguments in calls of our functions that those don't take."""
+    unknown = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func).rpartition(".")[2]
+            given = {keyword.arg for keyword in node.keywords if keyword.arg is not None}
+            if name in OURS and not given <= STOCK:
+                unknown += sorted(given - arguments_of(name))
+    return unknown
+
+
+def test_calls_in_the_pages_are_ones_that_work() -> None:
+    for page in pages():
+        for block in blocks(page.read_text(encoding="utf-8")):
+            if block.language == "python":
+                assert unknown_arguments(block.text) == [], page
+
+
+def test_an_argument_that_does_not_exist_is_found() -> None:
+    assert unknown_arguments("import dbg_agent\ndbg_agent.install(postmortem=True)\n") == ["postmortem"]

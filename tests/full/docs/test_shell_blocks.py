@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.docs.console import Step
 from tests.docs.pages import ROOT, blocks, pages
 from tests.docs.scenes import SCENES, Stage
@@ -31,32 +29,31 @@ IN_A_HANG = {
 }
 """Commands in an order in which they can be run, and a part of what each prints."""
 
-ELSEWHERE = {
-    r"dbg-broker serve .*": "tests/unit/broker/cli/test_main.py, tests/e2e/test_classic.py",
-    r"dbg-broker run .*": "tests/e2e/test_run.py, test_hang_after.py, test_hangs.py",
-    r"dbg-attach why ~/.*": "tests/full/torch/test_hang_after.py",
-    r"systemd-run .*": "tests/full/torch/test_hangs.py, where a limit of memory can be set",
-    r".*\b(?:srun|sbatch)\b.*": "tests/full/launchers/test_recipes.py, test_deploy.py",
-    r"env DBG_HOME=\S+ dbg-attach .*": "tests/full/launchers/test_deploy.py",
-    r"\(umask 077; .*": "needs a login node",
-    r"ssh .*": "needs a login node",
-    r"(?:for host in|nats-server|install|systemctl|cd|export DBG_CLUSTER_CREDENTIALS=).*": "needs three hosts; what it "
-    "starts: tests/full/deploy/test_several_brokers.py",
-    r"kubectl .*": "needs a cluster of Kubernetes; tests/full/deploy/test_pods.py runs what they start",
-    r"dbg-attach 0 --follow": "tests/full/deploy/test_pods.py",
-    r"export DBG_(?:HOME=/var/lib|TOKEN_FILE=~/).*": "tests/full/deploy/test_systemd.py, test_pods.py",
-    r"docker .*": "needs Docker; tests/full/deploy/test_container.py",
-    r"dbg-attach adopt .*": "tests/e2e/test_adopt.py",
-    r"dbg-attach exec all --per-host -- nvidia-smi -L.*": "tests/e2e/test_exec.py, with another command",
-    r"dbg-attach exec \d -- sh -c 'timeout 5 strace .*": "needs strace, and five seconds",
-    r"dbg-attach (?:wait )?\d": "tests/e2e/test_attached.py, test_moving_between_ranks.py",
-    r"dbg-attach --(?:watch|take) \d": "tests/e2e/test_attached.py",
-    r"dbg-attach tmux .*": "tests/full/launchers/test_tmux.py",
-    r"dbg-attach tcp://.*": "tests/e2e/test_classic.py",
-    r"\s*(?:\w+=\S+ )*python -m dbg_agent .*": "the scenes of tests/docs, tests/full/torch/test_collectives.py",
-    r"PYTHONBREAKPOINT=\S+ torchrun .*": "tests/full/launchers/test_launchers.py",
-}
-"""Forms of commands that another test runs, or that need what a test machine lacks."""
+ELSEWHERE = (
+    r"dbg-broker serve .*",
+    r"dbg-broker run .*",
+    r"dbg-attach why ~/.*",
+    r"systemd-run .*",
+    r".*\b(?:srun|sbatch)\b.*",
+    r"env DBG_HOME=\S+ dbg-attach .*",
+    r"\(umask 077; .*",
+    r"ssh .*",
+    r"(?:for host in|nats-server|install|systemctl|cd|export DBG_CLUSTER_CREDENTIALS=).*",
+    r"kubectl .*",
+    r"dbg-attach 0 --follow",
+    r"export DBG_(?:HOME=/var/lib|TOKEN_FILE=~/).*",
+    r"docker .*",
+    r"dbg-attach adopt .*",
+    r"dbg-attach exec all --per-host -- nvidia-smi -L.*",
+    r"dbg-attach exec \d -- sh -c 'timeout 5 strace .*",
+    r"dbg-attach (?:wait )?\d",
+    r"dbg-attach --(?:watch|take) \d",
+    r"dbg-attach tmux .*",
+    r"dbg-attach tcp://.*",
+    r"\s*(?:\w+=\S+ )*python -m dbg_agent .*",
+    r"PYTHONBREAKPOINT=\S+ torchrun .*",
+)
+"""Forms of commands that other tests run with other arguments, or that need two hosts, Docker, Kubernetes or strace."""
 
 
 def commands() -> Iterator[tuple[Path, str]]:
@@ -78,13 +75,6 @@ def test_no_command_is_listed_that_no_page_shows() -> None:
     shown = {line for _, line in commands()}
     assert set(IN_A_HANG) - shown == set()
     assert {form for form in ELSEWHERE if not any(re.fullmatch(form, line) for line in shown)} == set()
-
-
-@pytest.mark.parametrize(
-    "where", sorted({name for text in ELSEWHERE.values() for name in re.findall(r"tests/\S+\.py", text)})
-)
-def test_the_tests_that_run_the_others_are_there(where: str) -> None:
-    assert (ROOT / where).is_file()
 
 
 def test_commands_do_what_the_page_says(processes: Processes, tmp_path: Path) -> None:

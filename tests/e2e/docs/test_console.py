@@ -7,37 +7,20 @@ from pathlib import Path
 import pytest
 
 from tests.docs.console import Step, agree, steps
-from tests.docs.pages import ROOT, Played, pages, played
-from tests.docs.scenes import SCENES, Stage
+from tests.docs.pages import Played, pages, played
+from tests.docs.play import play, scenes_of
 from tests.support.processes import Processes
-from tests.support.requirements import needs_torch
 
-HANGS = ROOT / "docs/hangs.md"
-"""Its jobs take long to start: tests/full/torch/test_hangs.py plays the page beside its other tests of them."""
-
-ALL = [scene for page in pages() if page != HANGS for scene in played(page)]
-
-NEEDS = {"weights": needs_torch}
-"""What scenes need: numpy is installed together with torch."""
+FIRST_PAGES = ("README.md", "docs/start.md", "docs/how-to/hang.md", "docs/how-to/nan.md")
+"""The pages that a newcomer reads first; tests/full/docs plays the others."""
 
 
-def _name(scene: Played) -> str:
-    return f"{scene.page.relative_to(ROOT)}-{scene.number}"
-
-
-@pytest.mark.parametrize(
-    "scene", [pytest.param(scene, id=_name(scene), marks=NEEDS.get(scene.scene, ())) for scene in ALL]
-)
-def test_commands_of_a_page_print_what_the_page_says(scene: Played, processes: Processes, tmp_path: Path) -> None:
-    stage = Stage(processes, SCENES[scene.scene], tmp_path)
-    for block in scene.blocks:
-        for step in steps(block.text):
-            printed = stage.play(step)
-            assert agree(step.output, printed), "\n".join([f"$ {step.command}", *printed])
+@pytest.mark.parametrize("scene", scenes_of(lambda page: page in FIRST_PAGES))
+def test_commands_of_a_first_page_print_what_the_page_says(scene: Played, processes: Processes, tmp_path: Path) -> None:
+    play(scene, processes, tmp_path)
 
 
 def test_each_console_block_belongs_to_a_scene() -> None:
-    assert len(ALL) > 5
     for page in pages():
         told = page.read_text(encoding="utf-8").count("```console\n")
         assert told == sum(len(scene.blocks) for scene in played(page)), page

@@ -1,0 +1,20 @@
+"""The documentation's commands are run as they stand, against real ranks, and print what the pages say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import Played
+from tests.docs.play import play, scenes_of
+from tests.e2e.docs.test_console import FIRST_PAGES
+from tests.support.processes import Processes
+
+PLAYED_ELSEWHERE = (*FIRST_PAGES, "docs/hangs.md")
+"""tests/full/torch/test_hangs.py plays the page of hangs beside its other tests of them."""
+
+
+@pytest.mark.parametrize("scene", scenes_of(lambda page: page not in PLAYED_ELSEWHERE))
+def test_commands_of_a_page_print_what_the_page_says(scene: Played, processes: Processes, tmp_path: Path) -> None:
+    play(scene, processes, tmp_path)
