@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 COPYING_DEVICES = frozenset({"cpu", "cuda", "mps", "npu", "xpu"})
 """Devices whose copies run only the copy. Others, such as xla, first run what waits, and that may need other ranks."""
 
+NO_ELEMENTS = "a meta tensor has no elements"
+"""Why a meta tensor is not compared."""
+
 STREAM_PAUSE = 0.001
 """Seconds between two checks that a stream is done: no framework can wait for that with a time limit."""
 
@@ -86,7 +89,7 @@ def why_unreadable(torch: Any, tensor: Any) -> str:
     if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return f"{kind.__name__} keeps its elements in a way of its own"
     if tensor.device.type == "meta":
-        return "a meta tensor has no elements"
+        return NO_ELEMENTS
     if tensor.device.type not in COPYING_DEVICES:
         return f"copying from {tensor.device.type} may wait for other ranks"
     if tensor.is_nested or tensor.is_quantized or tensor.layout is not torch.strided:

@@ -28,10 +28,10 @@ from dbg_wire.messages import Audience, Change, Greet, Seat, Sender, Subscribe, 
 from dbg_wire.records.ranks import RankState
 from dbg_wire.version import subprotocol
 from tests.full.attacks.figures import PROMISED_MS, classes, longest_class
+from tests.support.serving import SECONDS, Serve, Serving
 from tests.support.time_unit import seconds
 from tests.support.tokens import written_tokens
 from tests.unit.broker.peers import Peer, attach, registration
-from tests.support.serving import SECONDS, Serve, Serving
 
 SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H" + b"PuDB" * MIN_DRAWN
 DEAR = {

@@ -37,27 +37,25 @@ def server(directory: Path, more: str) -> Iterator[NatsServers]:
 
 def test_an_address_that_is_none(home: Path) -> None:
     line = refusal(home, "--cluster", "http://h1", status=2)
-    assert line == (
-        "dbg-broker: --cluster 'http':// is not how NATS is reached; "
-        "write nats://HOST[:PORT],HOST,HOST, or the same with tls://"
-    )
+    assert "--cluster 'http'://" in line
+    assert "nats://HOST" in line
 
 
 def test_where_nobody_answers(home: Path) -> None:
     (port,) = free_ports(1)
-    line = refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=4)
-    assert line.startswith(f"dbg-broker: nobody answers as NATS at nats://127.0.0.1:{port} (")
+    assert f"nats://127.0.0.1:{port}" in refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=4)
 
 
 def test_credentials(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "credentials"
     with server(tmp_path, 'authorization { user: me, password: "word" }') as nats:
         line = refusal(home, "--cluster", nats.url, status=5)
-        assert f"NATS at {nats.url} asks for credentials; " in line
+        assert nats.url in line
         file.write_text("me:wrong")
         file.chmod(0o600)
         line = refusal(home, "--cluster", nats.url, "--cluster-credentials", str(file), status=5)
-        assert f"NATS at {nats.url} refuses the credentials; " in line
+        assert nats.url in line
+        assert "wrong" not in line
         file.chmod(0o644)
         line = refusal(home, "--cluster", nats.url, status=2, DBG_CLUSTER_CREDENTIALS=str(file))
         assert "credentials" in line
@@ -71,8 +69,7 @@ def test_credentials_that_may_not_do_what_brokers_do(home: Path, tmp_path: Path)
     users = 'authorization { users = [{ user: me, password: "word", permissions: { publish: ["x"] } }] }'
     with server(tmp_path, users) as nats:
         line = refusal(home, "--cluster", nats.url, "--cluster-credentials", str(file), status=1)
-    assert f"NATS at {nats.url} does not allow what brokers do (" in line
-    assert "permissions violation" in line
+    assert nats.url in line
     assert "$JS.API.>" in line
 
 
@@ -81,7 +78,9 @@ def test_nats_without_jetstream(home: Path, processes: Processes) -> None:
     nats = processes.start("nats", ["nats-server", "-a", "127.0.0.1", "-p", str(port)])
     nats.wait_for_output("Server is ready", stream="stderr")
     line = refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=1)
-    assert line == (f"dbg-broker: NATS at nats://127.0.0.1:{port} runs without JetStream; start nats-server with -js")
+    assert f"nats://127.0.0.1:{port}" in line
+    assert "nats-server" in line
+    assert "-js" in line
 
 
 async def test_an_older_nats(home: Path) -> None:
@@ -95,9 +94,7 @@ async def test_an_older_nats(home: Path) -> None:
     posing = await asyncio.start_server(pose, "127.0.0.1", 0)
     url = f"nats://127.0.0.1:{posing.sockets[0].getsockname()[1]}"
     line = await asyncio.to_thread(refusal, home, "--cluster", url, status=1)
-    assert line == (
-        f"dbg-broker: NATS at {url} is release 2.1, and brokers need 2.9 or newer; install a newer nats-server"
-    )
+    assert all(fact in line for fact in (url, "2.1", "2.9"))
     posing.close()
 
 
@@ -106,30 +103,18 @@ def test_another_sites_cluster(nats: NatsServers, processes: Processes, tmp_path
     ours = Brokers(processes, nats, tmp_path / "ours", tmp_path / "tokens")
     first = ours.add()
     line = refusal(make_home(tmp_path / "theirs", tmp_path / "none"), "--cluster", nats.url, status=1)
-    assert (
-        f"joins the brokers of another site, or of a home with other tokens ({first.url}, pid {first.process.pid} on "
-        in line
-    )
-    assert line.endswith("copy the tokens/ of its home to this one, or give this site a NATS of its own")
+    assert all(fact in line for fact in (first.url, str(first.process.pid), "tokens/"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--insecure"], "and --insecure makes some for this one alone"),
-        (["--driver-token", "memory"], "and --driver-token memory keeps one in this broker's memory"),
-    ],
-)
-def test_tokens_that_others_can_not_have(home: Path, arguments: list[str], said: str) -> None:
-    assert said in refusal(home, "--cluster", "nats://127.0.0.1", *arguments, status=2)
+@pytest.mark.parametrize("arguments", [["--insecure"], ["--driver-token", "memory"]])
+def test_tokens_that_others_can_not_have(home: Path, arguments: list[str]) -> None:
+    assert " ".join(arguments) in refusal(home, "--cluster", "nats://127.0.0.1", *arguments, status=2)
 
 
 def test_a_python_without_the_client_of_nats(home: Path, tmp_path: Path) -> None:
     (tmp_path / "nats.py").write_text("raise ImportError('not here')\n")
     line = refusal(home, "--cluster", "nats://127.0.0.1", status=2, PYTHONPATH=str(tmp_path))
-    assert line == (
-        "dbg-broker: --cluster needs nats-py, which is not installed here; type `pip install 'dbg-broker[cluster]'`"
-    )
+    assert "pip install 'dbg-broker[cluster]'" in line
 
 
 def test_one_broker_alone_loads_nothing_of_it(home: Path, processes: Processes) -> None:

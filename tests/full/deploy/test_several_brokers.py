@@ -167,7 +167,8 @@ def test_a_second_call_makes_nothing_over_what_is_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize("host", ["", "-x", "a b", 'a"', "$(id)"])
 def test_what_is_no_host_is_refused_before_anything_is_made(tmp_path: Path, host: str) -> None:
     made = make_files(tmp_path / "nats", host)
-    assert (made.returncode, made.stderr) == (2, f"make-files: '{host}' is no name of a host\n")
+    assert made.returncode == 2
+    assert f"'{host}'" in made.stderr
     assert not (tmp_path / "nats").exists()
 
 

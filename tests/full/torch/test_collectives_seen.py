@@ -147,7 +147,7 @@ def missing_rank_is_told(told: dict[int, Evidence]) -> None:
     assert [(one.name, one.sequence) for one in completed(told[2])] == [("all_reduce", MANY)]
     assert {group.title: group.members for group in told[2].groups} == {"default": "0-2", "pair": "0,2", "mesh_tp": "2"}
     assert [told[rank].sources[0].lack for rank in (0, 2)] == ["", ""]
-    assert told[1].sources[0].lack.startswith("TORCH_FR_BUFFER_SIZE=0 switches torch's flight recorder off")
+    assert told[1].sources[0].lack.startswith("TORCH_FR_BUFFER_SIZE=0 ")
 
 
 def partner_is_told(told: dict[int, Evidence]) -> None:
