@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,10 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.nats_servers import NatsServers
 from tests.support.processes import Child, Processes
-from tests.support.ranks import NEVER_BOUND_PORTS, start_ranks
+from tests.support.pudb_terminal import DRAWN
+from tests.support.ranks import NEVER_BOUND_PORTS, ask, attach, attach_command, start_ranks, texts, wait_until_states
+from tests.support.serving import run
+from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 CAME = r"the broker (\S+) has come"
@@ -110,3 +116,79 @@ class Brokers(Sequence[RunningBroker]):
         said = subprocess.run(command, env=broker.environment, capture_output=True, text=True, check=True)
         document: dict[str, Any] = json.loads(said.stdout)
         return document
+
+
+STOPPED = """\
+from dbg_agent import set_trace
+n = 40 + 2
+set_trace()
+print("went on", flush=True)
+"""
+
+DIAL = """\
+import http.client, ssl, sys
+from urllib.parse import urlsplit
+connection = http.client.HTTPSConnection(urlsplit(sys.argv[1]).netloc, context=ssl._create_unverified_context())
+connection.request("GET", "/bearer", headers={"Authorization": f"Bearer {sys.argv[2]}"})
+print(connection.getresponse().status)
+"""
+
+
+def seat(open_terminal: OpenTerminal, broker: RunningBroker, *arguments: str) -> Terminal:
+    """Return a terminal of a broker in the PuDB of a rank, whichever broker has that."""
+    command = attach_command(*arguments)
+    terminal = open_terminal(command, 24, 100, env=environment(broker))
+    terminal.wait_for(DRAWN)
+    return terminal
+
+
+def environment(broker: RunningBroker) -> Mapping[str, str]:
+    return {**os.environ, "DBG_HOME": str(broker.home)}
+
+
+def owners(brokers: Brokers) -> dict[int, RunningBroker]:
+    """Return the broker at which each rank has registered last; the ranks are on this host."""
+    found: dict[int, tuple[str, RunningBroker]] = {}
+    for broker in brokers:
+        # A line begins with its time.
+        pattern = r"^(\S+ \S+) INFO \S+:(\d+) \(\S+\) is (?:stopped|running)$"
+        for at, rank in re.findall(pattern, broker.process.text("stderr"), re.MULTILINE):
+            found[int(rank)] = max(found.get(int(rank), ("", broker)), (at, broker), key=lambda one: one[0])
+    return {rank: broker for rank, (_, broker) in found.items()}
+
+
+def stopped_everywhere(brokers: Brokers, count: int) -> None:
+    """Wait until each broker that runs lists so many ranks, and all of them stopped."""
+    for broker in brokers:
+        if broker.process.exit_status is None:
+            wait_until_states(broker.home, dict.fromkeys(range(count), "stopped"), timeout=60.0)
+
+
+def let_all_go(broker: RunningBroker, ranks: list[Child]) -> None:
+    """Let all ranks go on from a terminal of one broker."""
+    name = f"0-{len(ranks) - 1}" if len(ranks) > 1 else "0"
+    # On a busy machine a broker may miss a heartbeat, and its ranks are away for a moment.
+    Brokers.until(lambda: texts(ask(broker.home, "eval", "all", "n")) == {name: "42"})
+    said = attach(broker.home, "continue", "all", "-y")
+    assert said.returncode == 0, said.stderr
+    assert [rank.wait() for rank in ranks] == [0] * len(ranks)
+    assert [rank.text() for rank in ranks] == ["went on\n"] * len(ranks)
+
+
+def issue(broker: RunningBroker, name: str, role: str = "watcher") -> str:
+    """Make a token at one broker, and return it."""
+    made = run(broker.home, "token", "--role", role, "--name", name)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
+def admits(broker: RunningBroker, token: str) -> bool:
+    """Tell whether a broker takes a terminal with this token; `dbg-attach` would go on to another one."""
+    check = [sys.executable, "-c", DIAL, broker.url, token]
+    asked = subprocess.run(check, capture_output=True, text=True, timeout=seconds(60), check=True)
+    return asked.stdout == "200\n"
+
+
+def wait_until_told(broker: RunningBroker, what: str) -> None:
+    """Return when a broker has taken what another one has issued or revoked."""
+    broker.process.wait_for_output(f"other brokers have {what}", stream="stderr")

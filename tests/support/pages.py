@@ -20,7 +20,9 @@ from dbg_client.faces.web.access import Access
 from dbg_client.faces.web.serve import PageServer
 from dbg_dial.waiting import within
 from dbg_wire.targets.selection import parse_target
+from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import USUAL_WAIT, Child, Processes
+from tests.support.ranks import start_ranks, wait_until_states
 from tests.support.time_unit import seconds
 
 Said = dict[str, Any]
@@ -194,3 +196,37 @@ def start_web(processes: Processes, home: Path, *arguments: str, env: Mapping[st
 def run(work: Callable[[], Any]) -> None:
     """Run the asynchronous part of a test."""
     asyncio.run(within(seconds(60), work()))
+
+
+TRAIN = """\
+import dbg_agent, os
+rank = int(os.environ["RANK"])
+loss = 0.25 if rank else float("nan")
+evil = "<img src=x onerror='document.title=1'>\\x1b[31m\\x07"
+code = compile("def step(f):\\n    return f()\\n", "/tmp/<b>bold.py", "exec")
+exec(code)
+def main():
+    dbg_agent.set_trace()
+    first = 1
+    second = 2
+    third = 3
+step(main)
+dbg_agent.set_trace()
+"""
+
+LINE = 8
+"""The line at which the ranks stop."""
+
+
+def address_of(processes: Processes, home: Path, *arguments: str) -> str:
+    """Serve the page, and return the address with which it is opened."""
+    _, base, token = start_web(processes, home, *arguments)
+    return f"{base}/?token={token}"
+
+
+def stopped_ranks(processes: Processes, home: Path, count: int, engine: str = "pudb") -> RunningBroker:
+    """Start a broker and ranks that stop."""
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, count, env={"DBG_ENGINE": engine})
+    wait_until_states(home, dict.fromkeys(range(count), "stopped"))
+    return broker

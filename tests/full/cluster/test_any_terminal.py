@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker
-from tests.support.cluster import Brokers
-from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, wait_for_line
+from tests.support.cluster import Brokers, environment, seat
+from tests.support.pudb_terminal import line_after_all_keys, line_shown, wait_for_line
 from tests.support.ranks import (
     ask,
     attach,
     attach_command,
-    attach_list,
-    texts,
     wait_until_states,
 )
 from tests.support.straight import LINES, STOP, STRAIGHT
-from tests.support.terminal import Terminal
 
 HELD = """\
 from dbg_agent import set_trace
@@ -45,46 +38,6 @@ def say(n):
     print("line", n)
 set_trace(engine="pdb")
 """
-
-
-def seat(open_terminal: OpenTerminal, broker: RunningBroker, *arguments: str) -> Terminal:
-    """Return a terminal of a broker in the PuDB of a rank, whichever broker has that."""
-    command = attach_command(*arguments)
-    terminal = open_terminal(command, 24, 100, env=environment(broker))
-    terminal.wait_for(DRAWN)
-    return terminal
-
-
-def environment(broker: RunningBroker) -> Mapping[str, str]:
-    return {**os.environ, "DBG_HOME": str(broker.home)}
-
-
-def test_any_terminal_lists_asks_steps_and_lets_go_ranks_of_all_brokers(
-    brokers: Brokers, open_terminal: OpenTerminal
-) -> None:
-    ranks = brokers.start_one_at_each(STRAIGHT)
-    for broker in brokers:
-        listed = wait_until_states(broker.home, dict.fromkeys(range(3), "stopped"))
-        assert {rank["where"]["line"] for rank in listed} == {STOP}
-    terminal = seat(open_terminal, brokers[1], "0")
-    terminal.send("nnn")
-    wait_for_line(terminal, STOP + 3)
-    terminal.wait_for("n: 2")
-    assert texts(ask(brokers[2].home, "eval", "all", "n")) == {"0": "2", "1-2": "0"}
-    (driven,) = [rank for rank in attach_list(brokers[2].home) if rank["rank"] == 0]
-    assert driven["driver"] is not None
-    where = attach(brokers[0].home, "where", "all")
-    assert where.returncode == 0
-    assert "0" in where.stdout
-    taken = seat(open_terminal, brokers[2], "0", "--take")
-    taken.send("n")
-    wait_for_line(taken, STOP + 4)
-    taken.send("c")
-    assert taken.exit_status() == 7
-    assert terminal.exit_status() == 7
-    assert attach(brokers[0].home, "continue", "all", "-y").returncode == 0
-    assert [rank.wait() for rank in ranks] == [0, 0, 0]
-    assert ranks[0].text().splitlines()[-1] == f"total {LINES}"
 
 
 def test_ranks_of_all_brokers_are_held_for_one(brokers: Brokers) -> None:

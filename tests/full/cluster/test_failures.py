@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import signal
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import RunningBroker
-from tests.support.cluster import Brokers
+from tests.support.cluster import STOPPED, Brokers, let_all_go, stopped_everywhere
 from tests.support.nats_servers import NatsServers
-from tests.support.processes import Child, Processes
+from tests.support.processes import Processes
 from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import DRAWN, wait_for_line
 from tests.support.ranks import (
@@ -31,67 +28,10 @@ from tests.support.ranks import (
 )
 from tests.support.straight import LINES, STOP, STRAIGHT
 
-STOPPED = """\
-from dbg_agent import set_trace
-n = 40 + 2
-set_trace()
-print("went on", flush=True)
-"""
-
 COUNT = 6
 
 FAKED = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 """The library that gives a process another time of day, if it is installed."""
-
-
-def owners(brokers: Brokers) -> dict[int, RunningBroker]:
-    """Return the broker at which each rank has registered last; the ranks are on this host."""
-    found: dict[int, tuple[str, RunningBroker]] = {}
-    for broker in brokers:
-        # A line begins with its time.
-        pattern = r"^(\S+ \S+) INFO \S+:(\d+) \(\S+\) is (?:stopped|running)$"
-        for at, rank in re.findall(pattern, broker.process.text("stderr"), re.MULTILINE):
-            found[int(rank)] = max(found.get(int(rank), ("", broker)), (at, broker), key=lambda one: one[0])
-    return {rank: broker for rank, (_, broker) in found.items()}
-
-
-def stopped_everywhere(brokers: Brokers, count: int) -> None:
-    """Wait until each broker that runs lists so many ranks, and all of them stopped."""
-    for broker in brokers:
-        if broker.process.exit_status is None:
-            wait_until_states(broker.home, dict.fromkeys(range(count), "stopped"), timeout=60.0)
-
-
-def let_all_go(broker: RunningBroker, ranks: list[Child]) -> None:
-    """Let all ranks go on from a terminal of one broker."""
-    name = f"0-{len(ranks) - 1}" if len(ranks) > 1 else "0"
-    # On a busy machine a broker may miss a heartbeat, and its ranks are away for a moment.
-    Brokers.until(lambda: texts(ask(broker.home, "eval", "all", "n")) == {name: "42"})
-    said = attach(broker.home, "continue", "all", "-y")
-    assert said.returncode == 0, said.stderr
-    assert [rank.wait() for rank in ranks] == [0] * len(ranks)
-    assert [rank.text() for rank in ranks] == ["went on\n"] * len(ranks)
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "upgraded"])
-def test_the_ranks_of_a_broker_that_ends_are_with_the_others(
-    number: signal.Signals, brokers: Brokers, processes: Processes
-) -> None:
-    ranks = start_ranks(processes, brokers.homes[0], STOPPED, COUNT)
-    stopped_everywhere(brokers, COUNT)
-    before = owners(brokers)
-    ended = before[0]
-    its_own = {rank for rank, broker in before.items() if broker is ended}
-    ended.process.signal(number)
-    assert ended.process.wait() == (0 if number is signal.SIGTERM else -number)
-    # The others list a killed broker's ranks as they were, until they miss its heartbeat.
-    brokers.until(lambda: ended not in owners(brokers).values())
-    stopped_everywhere(brokers, COUNT)
-    after = owners(brokers)
-    assert {rank for rank in after if after[rank] is not before[rank]} == its_own
-    brokers.restart(ended)
-    stopped_everywhere(brokers, COUNT)
-    let_all_go(ended, ranks)
 
 
 def test_nats_is_gone_for_a_while_and_comes_back_empty(brokers: Brokers, nats: NatsServers) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import nats
@@ -18,59 +18,13 @@ from nats.aio.msg import Msg
 
 from dbg_agent.rank.membership import SECRET_BYTES
 from dbg_broker.net.bus.connection import CantJoin, Servers, open_connection
-from tests.support.broker import RunningBroker
-from tests.support.cluster import Brokers, make_home
+from tests.support.cluster import Brokers, admits, issue, make_home, wait_until_told
 from tests.support.nats_servers import NatsServers, started_servers
 from tests.support.processes import Processes
 from tests.support.ranks import attach_command
 from tests.support.serving import run, tokens
 from tests.support.time_unit import seconds
-from tests.unit.broker.verbs.test_token import REVOKED, Terminal, terminal
-
-DIAL = """\
-import http.client, ssl, sys
-from urllib.parse import urlsplit
-connection = http.client.HTTPSConnection(urlsplit(sys.argv[1]).netloc, context=ssl._create_unverified_context())
-connection.request("GET", "/bearer", headers={"Authorization": f"Bearer {sys.argv[2]}"})
-print(connection.getresponse().status)
-"""
-
-
-def issue(broker: RunningBroker, name: str, role: str = "watcher") -> str:
-    """Make a token at one broker, and return it."""
-    made = run(broker.home, "token", "--role", role, "--name", name)
-    assert made.returncode == 0, made.stderr
-    return made.stdout.strip()
-
-
-def admits(broker: RunningBroker, token: str) -> bool:
-    """Tell whether a broker takes a terminal with this token; `dbg-attach` would go on to another one."""
-    check = [sys.executable, "-c", DIAL, broker.url, token]
-    asked = subprocess.run(check, capture_output=True, text=True, timeout=seconds(60), check=True)
-    return asked.stdout == "200\n"
-
-
-def wait_until_told(broker: RunningBroker, what: str) -> None:
-    """Return when a broker has taken what another one has issued or revoked."""
-    broker.process.wait_for_output(f"other brokers have {what}", stream="stderr")
-
-
-def test_a_token_of_one_broker_opens_all_and_is_revoked_at_all_by_any(brokers: Brokers) -> None:
-    token = issue(brokers[0], "alice")
-    for broker in brokers[1:]:
-        wait_until_told(broker, "issued alice")
-    with ExitStack() as opened:
-        terminals: list[Terminal] = [opened.enter_context(terminal(broker.url, token)) for broker in brokers]
-        said = run(brokers[2].home, "token", "--revoke", "alice")
-        assert said.returncode == 0, said.stderr
-        assert [one.closed()[0] for one in terminals] == [REVOKED] * 3
-    assert not any(admits(broker, token) for broker in brokers)
-    # Each home knows of it, for a start at which NATS has nothing.
-    assert run(brokers[1].home, "token", "--revoke", "alice").returncode == 2
-    brokers[0].process.kill()
-    brokers[0].process.wait()
-    brokers.restart(brokers[0])
-    assert not admits(brokers[0], token)
+from tests.unit.broker.verbs.test_token import REVOKED, terminal
 
 
 def test_a_name_is_given_to_one_token_alone(brokers: Brokers) -> None:

@@ -1,0 +1,105 @@
+"""The page of ``dbg-attach web`` in a real Chromium: groups and stacks, PuDB with a handover, pdb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.conftest import OpenTerminal
+from tests.support.chromium import Chromium
+from tests.support.pages import LINE, address_of, stopped_ranks
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import wait_until
+
+
+def test_answers_are_groups_stacks_and_text_whatever_ranks_say(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    stopped_ranks(processes, home, 3)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "3 stopped")
+        tab.ask("rank")
+        tab.until("document.querySelectorAll('#answer .group').length === 3")
+        tab.ask("evil")
+        tab.until_text("#answer .group", "<img src=x")
+        assert tab.count("#answer img") == 0
+        tab.ask("no_such_name")
+        tab.until_text("#answer .group", "NameError")
+        tab.ask("where")
+        tab.until_text("#answer .tree", "<b>bold.py")
+        tab.click("text=flame graph")
+        tab.until("document.querySelectorAll('.flame .box').length >= 3")
+        tab.ask("command n")
+        tab.until_text("#answer", "3 of 3")
+        tab.ask("where")
+        tab.choose("#compare", "3")
+        tab.until_text(".compare", f"main {home}/rank_script.py:{LINE}")
+        tab.until_text(".compare", f"main {home}/rank_script.py:{LINE + 1}")
+        saved = tab.download("#save")
+    assert "gpu" not in saved
+    assert "&lt;img src=x" in saved
+    assert "<img src=x" not in saved
+    assert "token" not in saved
+    assert "nonce" not in saved
+    with chromium.tab("about:blank") as tab:
+        (home / "saved.html").write_text(saved)
+        tab.open((home / "saved.html").as_uri())
+        tab.until_text(".saved", "3 stopped")
+        assert tab.count("script") == 0
+
+
+def test_pudb_is_stepped_in_the_page_handed_over_and_comes_back_after_a_reload(
+    chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    stopped_ranks(processes, home, 2)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "2 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_terminal("PuDB")
+        tab.until_text(".pane .driver", "you drive")
+        tab.press("n")
+        wait_until(home, lambda ranks: ranks[0]["where"]["line"] == LINE + 1, "the step")
+        tab.until_text(".pane .standing", f"rank_script.py:{LINE + 1}")
+
+        # A terminal takes the keyboard, and the page takes it back by the terminal's own keys.
+        terminal = sit_in_pudb(open_terminal, "0", "--take")
+        tab.until("document.querySelector('.pane .keyboard').textContent === 'Take'")
+        tab.press("n")
+        tab.until_text(".pane .notice", "take the keyboard")
+        tab.press("Control+]", "w")
+        tab.until_text(".pane .driver", "you drive")
+        terminal.wait_for("watching,")
+        tab.press("n")
+        wait_until(home, lambda ranks: ranks[0]["where"]["line"] == LINE + 2, "the second step")
+
+        tab.reload()
+        tab.until_terminal("PuDB")
+        tab.until_text(".pane .standing", f"rank_script.py:{LINE + 2}")
+        tab.focus(".pane .xterm-helper-textarea")
+        tab.press("Control+]", "d")
+        tab.until("!document.querySelector('.pane')")
+
+
+def test_pdb_has_a_line_to_type_in_and_source_beside_it(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 1, engine="pdb")
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "1 stopped")
+        tab.focus("#grid")
+        tab.press("Enter")
+        tab.until_text(".pdb-prompt", "(Pdb)")
+        tab.until_text(".around .here", "first = 1")
+        tab.type("p evil")
+        tab.press("Enter")
+        tab.until_terminal("<img src=x")
+        tab.until_text(".pdb-prompt", "(Pdb)")
+        tab.type("p los")
+        tab.press("Tab")
+        tab.until("document.querySelector('.pdb-line input').value === 'p loss'")
+        tab.press("Enter")
+        tab.until_terminal("nan")
+        tab.type("n")
+        tab.press("Enter")
+        tab.until_text(".around .here", "second = 2")
+        tab.press("ArrowUp", "ArrowUp")
+        tab.until("document.querySelector('.pdb-line input').value === 'p loss'")
