@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from collections.abc import Iterable
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(os.environ.get("DBG_TEST_FOLDER") or Path(__file__).parents[1])
+"""The folder with the tiers; a test of these rules names another one."""
 
 STARTING_FIXTURES = frozenset({"processes", "open_terminal", "slurm", "two_hosts", "chromium"})
 """Fixtures whose tests start processes."""
