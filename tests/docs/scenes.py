@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.docs.console import Step
 from tests.docs.pages import ROOT
 from tests.support.broker import RunningBroker, Wrap, running_broker
-from tests.support.launchers import mpirun, torch_job, torchrun
+from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, rank_environment, wait_until_states
 from tests.support.sessions import DETACH
@@ -76,8 +76,8 @@ def _stopped(ranks: Sequence[int]) -> dict[int, str]:
 EVERYBODY = range(WORLD_SIZE)
 
 
-def _hang(script: str, each_prints: str, hang: str, *, memory: int | None = None, by_torchrun: bool = False) -> Scene:
-    launch = torchrun(WORLD_SIZE, "-m", "dbg_agent", script) if by_torchrun else torch_job(WORLD_SIZE, script)
+def _hang(script: str, each_prints: str, hang: str, *, memory: int | None = None) -> Scene:
+    launch = torchrun(WORLD_SIZE, "-m", "dbg_agent", script)
     return Scene("hangs", ranks=0, launch=tuple(launch), each_prints=each_prints, hang=hang, memory=memory)
 
 
@@ -99,14 +99,14 @@ SCENES = {
         environ={"DBG_AUTOSTART": "test", "DBG_STOP_AT": "train.py:49, step == 2"},
         states=_stopped(EVERYBODY),
     ),
-    "leaves-dumps": _hang("leaves_dumps.py", "dumped", "missing", by_torchrun=True),
-    "missing-rank": _hang("missing_rank.py", "step 3", "missing", by_torchrun=True),
+    "leaves-dumps": _hang("leaves_dumps.py", "dumped", "missing"),
+    "missing-rank": _hang("missing_rank.py", "step 3", "missing"),
     "different-order": _hang("different_order.py", "step 2", "order"),
     "different-groups": _hang("different_groups.py", "step 3", "order"),
     "different-shape": _hang("different_shape.py", "step 0", "mismatch"),
     "deadlocked-threads": _hang("deadlocked_threads.py", "step 3", "missing"),
     "stuck-in-c": _hang("stuck_in_c.py", "step 3", "missing"),
-    "out-of-memory": _hang("out_of_memory.py", "step 0", "dead", memory=MEMORY, by_torchrun=True),
+    "out-of-memory": _hang("out_of_memory.py", "step 0", "dead", memory=MEMORY),
     "partner": _hang("partner.py", "micro-batch 0", "partner"),
     "mpi-missing": _mpi_hang("mpi_missing.py", "step 3", "missing"),
     "run": Scene("tour/crash", ranks=0, at_prompt={"RANK": "0", "WORLD_SIZE": "1", "DBG_HOST": HOST}),

@@ -11,11 +11,6 @@ def mpirun(n: int, *command: str) -> list[str]:
     return ["mpirun", "--allow-run-as-root", "--oversubscribe", *loopback, "-np", str(n), *command]
 
 
-def torch_job(n: int, *program: str) -> list[str]:
-    """Return what runs a script with torch as ``n`` ranks of ``python -m dbg_agent``; the tests fork them."""
-    return [sys.executable, "-m", "tests.support.torch_job", str(n), *program]
-
-
 def torchrun(n: int, *arguments: str) -> list[str]:
     """Return torchrun's command line for ``n`` ranks on this host with a rendezvous of their own."""
     return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(n), *arguments]

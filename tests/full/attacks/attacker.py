@@ -1,7 +1,5 @@
 """One attack, in a process of its own: ``python -m tests.full.attacks.attacker MODULE:FUNCTION ADDRESS OPTIONS``.
 
-The tests fork it, as they do our commands: a fresh interpreter would import for longer than an attack takes to begin.
-
 The function gets a :class:`Target`, a function to call once the attack is under way, and its options. It goes on until
 it is killed. The process leaves the processor to others, as an attacker on another host would.
 """

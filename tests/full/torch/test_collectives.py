@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker import running_broker
-from tests.support.launchers import torch_job, torchrun
+from tests.support.launchers import torchrun
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, attach_list, wait_until_states
 from tests.support.requirements import needs_torch
@@ -82,7 +82,9 @@ def start(processes: Processes, home: Path, script: str, *options: str) -> Child
     path = home / "train.py"
     path.write_text(script)
     # With the usual one thread per core, two ranks would only wait for each other.
-    return processes.start("ranks", torch_job(2, *options, str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return processes.start(
+        "ranks", torchrun(2, "-m", "dbg_agent", *options, str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
 
 
 def stop_for_longer_than_the_group_waits(job: Child) -> None:

@@ -13,7 +13,7 @@ from dbg_agent.evidence.flight_recorder import FEW_ENTRIES
 from dbg_wire.records.evidence import CollectiveSeen, Evidence, GroupSeen
 from tests.support.broker import running_broker
 from tests.support.evidence import ask_until, completed, unfinished
-from tests.support.launchers import mpirun, torch_job
+from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Processes
 from tests.support.ranks import attach
 from tests.support.requirements import needs_mpi4py, needs_torch
@@ -122,7 +122,7 @@ def test_ranks_of_torch_tell_who_is_where(processes: Processes, home: Path, tmp_
     script.write_text(TORCH_SCRIPT)
     steps = pipes(tmp_path, "missing2", "partner2", "end0", "end1", "end2")
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    processes.start("ranks", torch_job(3, str(script), str(steps)), env=env)
+    processes.start("ranks", torchrun(3, "-m", "dbg_agent", str(script), str(steps)), env=env)
 
     ask_until(home, 3, missing_rank_is_told, TORCH_SECONDS)
     let_go(steps / "missing2")

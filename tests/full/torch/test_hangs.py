@@ -17,7 +17,7 @@ from tests.docs.console import agree, steps
 from tests.docs.pages import ROOT, Played, played
 from tests.docs.scenes import MEMORY, SCENES, TORCH_SECONDS, Stage
 from tests.support.broker import Wrap, running_broker
-from tests.support.launchers import mpirun, torch_job
+from tests.support.launchers import mpirun, torchrun
 from tests.support.memory_limit import limited_memory
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_list, states, wait_until
@@ -247,7 +247,7 @@ def test_a_job_that_trains_is_busy_and_one_with_a_stopped_rank_waits_for_it(
     script = tmp_path / "train.py"
     script.write_text(BUSY_LOOP)
     environ = {**os.environ, "OMP_NUM_THREADS": "1"}
-    job = processes.start("ranks", torch_job(2, str(script)), env=environ)
+    job = processes.start("ranks", torchrun(2, "-m", "dbg_agent", str(script)), env=environ)
     for rank in range(2):
         job.wait_for_output(f"rank {rank}: trains", seconds(TORCH_SECONDS))
     status, verdicts = why(home)

@@ -18,7 +18,7 @@ import pytest
 from tests.docs.scenes import TORCH_SECONDS
 from tests.support.broker import running_broker
 from tests.support.cpu_quota import cpu_quota
-from tests.support.launchers import mpirun, torch_job, torchrun
+from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, attach_list, wait_until_states
 from tests.support.requirements import needs_mpi4py, needs_mpirun, needs_torch
@@ -129,11 +129,11 @@ def start(processes: Processes, home: Path, command: list[str], moving: str = "m
     return job
 
 
-def torch(processes: Processes, home: Path, tmp_path: Path, *words: str, by_torchrun: bool = False) -> Child:
+def torch(processes: Processes, home: Path, tmp_path: Path, *words: str) -> Child:
     """Start a job of torch."""
     script = tmp_path / "train.py"
     script.write_text(TORCH_SCRIPT)
-    launch = torchrun(RANKS, "-m", "dbg_agent") if by_torchrun else torch_job(RANKS)
+    launch = torchrun(RANKS, "-m", "dbg_agent")
     return start(processes, home, [*launch, str(script), *words])
 
 
@@ -155,7 +155,7 @@ def assert_late(verdict: dict[str, Any], status: int) -> None:
 def test_a_rank_that_sleeps_is_named_with_the_line_at_which_it_does(
     processes: Processes, home: Path, tmp_path: Path
 ) -> None:
-    torch(processes, home, tmp_path, "sleep", by_torchrun=True)
+    torch(processes, home, tmp_path, "sleep")
     verdict, status = slow(home)
     assert_late(verdict, status)
     assert (verdict["group"], verdict["collective"], verdict["certainty"]) == ("default", "all_reduce", "sure")
