@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ NEEDS = {"weights": needs_torch, "leaves-dumps": needs_torch, "mpi-missing": nee
 """The tools of a scene: numpy is installed together with torch, and torchrun is a part of it."""
 
 
-def scenes_of(wanted: Callable[[str], bool]) -> list[pytest.param]:
+def scenes_of(wanted: Callable[[str], bool]) -> list[Any]:
     """Return the scenes of the pages whose path from the root is wanted, as parameters of a test."""
     return [
         pytest.param(scene, id=f"{page.relative_to(ROOT)}-{scene.number}", marks=NEEDS.get(scene.scene, ()))
