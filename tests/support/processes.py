@@ -8,6 +8,7 @@ import select
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -41,9 +42,9 @@ def _limit(timeout: float | None) -> float:
 def with_death_signal(command: Sequence[str], name: str = "KILL") -> list[str]:
     """Return ``command`` such that it gets signal ``name`` when the tests themselves are killed.
 
-    A function run between fork and exec would do the same, but is deprecated in a process with threads.
+    The kernel sends the signal when the thread ends that has started the command. So only the main thread asks for it.
     """
-    setpriv = shutil.which("setpriv")
+    setpriv = shutil.which("setpriv") if threading.current_thread() is threading.main_thread() else None
     return [setpriv, "--pdeathsig", name, "--", *command] if setpriv else list(command)
 
 
