@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
+from tests.support.proxy import Proxy
 from tests.support.runs import Directory
 
 
@@ -16,6 +18,13 @@ from tests.support.runs import Directory
 def broker(processes: Processes, home: Path) -> RunningBroker:
     """Return a running broker of the test's home."""
     return running_broker(processes, home)
+
+
+@pytest.fixture
+def proxy(broker: RunningBroker) -> Iterator[Proxy]:
+    """A network in front of the broker, and of a later one on its port, that can be cut."""
+    with Proxy(("127.0.0.1", broker.port)) as proxy:
+        yield proxy
 
 
 @pytest.fixture

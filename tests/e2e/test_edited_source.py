@@ -7,8 +7,11 @@ import sys
 
 import pytest
 
+from dbg_agent.breakpoints.files import EDITED
 from tests.support.pudb_terminal import DRAWN
 from tests.support.runs import Directory, text_of, wait_for_prompt
+
+CHANGED = EDITED.removeprefix("the file ").partition(";")[0]
 
 PROGRAM = """\
 import sys
@@ -30,7 +33,7 @@ def test_a_breakpoint_set_in_pudb_after_an_edit_is_the_statement_that_was_shown(
     terminal.wait_for("train.py:5 (")
     assert "# two" not in text_of(terminal)
     terminal.send(b"\x1dR")
-    terminal.wait_for("End the job and run it again? [y/N]")
+    terminal.wait_for("[y/N]")
     terminal.send("y")
     wait_for_prompt(terminal, 4)
     terminal.send("c")
@@ -50,7 +53,7 @@ def test_a_breakpoint_set_in_pdb_after_an_edit_is_the_statement_that_was_shown(d
     terminal.send("ll\r")
     terminal.wait_for(re.compile(r"5 B\s+c = 3"))
     terminal.send(b"\x1dR")
-    terminal.wait_for("End the job and run it again? [y/N]")
+    terminal.wait_for("[y/N]")
     terminal.send("y")
     terminal.wait_for(re.compile(r"train\.py\(5\)<module>"))
     terminal.send("c\r")
@@ -74,6 +77,6 @@ def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(director
     terminal = directory.run("--engine", engine, *PYTHON)
     if engine == "pudb":
         terminal.wait_for(DRAWN)
-    terminal.wait_for(lambda seen: "has changed since it was loaded" in text_of(seen).replace("\n", ""))
+    terminal.wait_for(lambda seen: CHANGED in text_of(seen).replace("\n", ""))
     terminal.send("c" if engine == "pudb" else "c\r")
     assert terminal.exit_status() == 0

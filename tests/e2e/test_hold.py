@@ -2,73 +2,34 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import signal
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.broker import running_broker
+from tests.smoke.test_hold_and_crash import JOB, ONCE, wait_until_kept
+from tests.support.broker import RunningBroker, running_broker
 from tests.support.launchers import mpirun
 from tests.support.processes import Processes
-from tests.support.ranks import ask, attach, attach_command, start_ranks, texts, wait_until, wait_until_states
+from tests.support.ranks import (
+    ask,
+    attach,
+    attach_command,
+    start_ranks,
+    states,
+    texts,
+    wait_until,
+    wait_until_states,
+    wait_until_stopped,
+)
 from tests.support.requirements import needs_mpirun
-from tests.support.slurm import Slurm
 from tests.support.time_unit import seconds
-
-ONCE = """\
-import os
-from dbg_agent import set_trace
-set_trace(ranks=0)
-print("went on")
-"""
-
-TWICE = """\
-import os
-from dbg_agent import set_trace
-rank = int(os.environ["RANK"])
-for turn in range(2):
-    set_trace(ranks=[0, 1])
-    print("passed", turn, flush=True)
-"""
-
-
-def test_the_others_are_held_while_the_chosen_one_is_stopped(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, ONCE, 3)
-    listed = wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
-    assert {rank["rank"]: rank["reason"] for rank in listed} == {0: "breakpoint", 1: None, 2: None}
-    assert {rank["where"]["line"] for rank in listed} == {3}
-    assert texts(ask(home, "eval", "all", "os.environ['WORLD_SIZE']")) == {"0-2": "'3'"}
-    assert attach(home, "continue", "0").returncode == 0
-    assert [rank.wait() for rank in ranks] == [0, 0, 0]
-
-
-def test_each_visit_is_waited_for_by_itself(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, TWICE, 3)
-    both = {0: "stopped", 1: "stopped", 2: "held"}
-    wait_until_states(home, both)
-    assert attach(home, "continue", "0").returncode == 0
-    ranks[0].wait_for_output("passed 0")
-    # Rank 2 still waits: rank 1 is at its first visit, although rank 0 is at its second.
-    wait_until_states(home, both)
-    assert "passed" not in ranks[2].text()
-    assert attach(home, "continue", "1").returncode == 0
-    ranks[2].wait_for_output("passed 0")
-    wait_until_states(home, both)
-    assert attach(home, "continue", "stopped").returncode == 0
-    assert [rank.wait() for rank in ranks] == [0, 0, 0]
-
-
-def test_a_step_of_the_chosen_rank_lets_nobody_go(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    script = "from dbg_agent import set_trace\nset_trace(ranks=0)\none = 1\ntwo = 2\nthree = 3\n"
-    ranks = start_ranks(processes, home, script, 2)
-    wait_until_states(home, {0: "stopped", 1: "held"})
-    for _ in range(2):
-        ask(home, "command", "0", "n")
-        wait_until_states(home, {0: "stopped", 1: "held"})
-    assert attach(home, "continue", "0").returncode == 0
-    assert [rank.wait() for rank in ranks] == [0, 0]
 
 
 def test_held_ranks_are_released_by_a_word(processes: Processes, home: Path) -> None:
@@ -92,99 +53,6 @@ def test_without_hold_the_others_go_on_at_once(processes: Processes, home: Path)
     assert ranks[0].wait() == 0
 
 
-def test_a_chosen_rank_that_never_comes_is_waited_for_as_long_as_the_grace(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    script = """\
-import os, time
-from dbg_agent import install, set_trace
-install()
-if os.environ["RANK"] == "1":
-    set_trace(ranks=0, hold_grace=1)
-while not os.path.exists("end"):
-    time.sleep(0.05)
-"""
-    ranks = start_ranks(processes, home, script, 2)
-    ranks[1].wait_for_output(r"goes on: rank 0 is not at .*:5 within 1 s", stream="stderr")
-    for number in range(2):
-        (home / "homes" / f"rank{number}" / "end").touch()
-    assert [rank.wait() for rank in ranks] == [0, 0]
-
-
-def test_when_the_chosen_rank_dies_the_rest_goes_on_with_a_line(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, ONCE, 3)
-    wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
-    ranks[0].kill()
-    for rank in ranks[1:]:
-        rank.wait_for_output("goes on: rank 0 has exited", stream="stderr")
-        assert rank.wait() == 0
-
-
-def test_when_a_held_rank_dies_nothing_changes_for_the_rest(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, ONCE, 3)
-    wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
-    ranks[2].kill()
-    wait_until_states(home, {0: "stopped", 1: "held"})
-    assert attach(home, "continue", "0").returncode == 0
-    assert [rank.wait() for rank in ranks[:2]] == [0, 0]
-
-
-def test_a_broker_killed_in_the_middle_changes_nothing(processes: Processes, home: Path) -> None:
-    broker = running_broker(processes, home)
-    ranks = start_ranks(processes, home, ONCE, 3)
-    held = {0: "stopped", 1: "held", 2: "held"}
-    wait_until_states(home, held)
-    broker.kill()
-    broker.restart()
-    wait_until(home, lambda listed: len(listed) == 3, "all ranks back")
-    wait_until_states(home, held)
-    assert all("went on" not in rank.text() for rank in ranks)
-    assert attach(home, "continue", "0").returncode == 0
-    assert [rank.wait() for rank in ranks] == [0, 0, 0]
-
-
-def test_whoever_attaches_to_a_held_rank_has_a_stop_of_their_own(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, ONCE, 2)
-    wait_until_states(home, {0: "stopped", 1: "held"})
-    assert attach(home, "screen", "1").returncode == 0
-    wait_until_states(home, {0: "stopped", 1: "stopped"})
-    assert attach(home, "continue", "0").returncode == 0
-    assert ranks[0].wait() == 0
-    wait_until_states(home, {1: "stopped"})
-    assert attach(home, "continue", "1").returncode == 0
-    assert ranks[1].wait() == 0
-
-
-def test_a_lease_ends_a_stop_that_nobody_attached_to(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    (rank,) = start_ranks(processes, home, "from dbg_agent import set_trace\nset_trace(lease=0.5)\n", 1)
-    rank.wait_for_output("nobody attached within its lease of 0.5 s", stream="stderr")
-    assert rank.wait() == 0
-
-
-def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    running_broker(processes, home)
-    script = "from dbg_agent import set_trace\nset_trace(lease=3)\nprint('went on')\n"
-    (watched,) = start_ranks(processes, home, script, 1, name="watched")
-    wait_until_states(home, {0: "stopped"})
-    terminal = open_terminal(attach_command("0", "--watch"))
-    watched.wait_for_output("went on")
-    assert terminal.exit_status() == 7
-    (driven,) = start_ranks(processes, home, script.replace("3", "2"), 1, name="driven")
-    terminal = open_terminal(attach_command("wait", "0"))
-    terminal.wait_for("PuDB")
-    terminal.send(b"\x1dd")
-    assert terminal.exit_status() == 0
-    # The driver ended the lease for good, so only `continue` lets the rank go.
-    assert not driven.ends_within(seconds(3))
-    assert attach(home, "continue", "0").returncode == 0
-    assert driven.wait() == 0
-
-
 @needs_mpirun
 def test_ranks_of_an_mpirun_are_held(processes: Processes, home: Path, tmp_path: Path) -> None:
     running_broker(processes, home)
@@ -196,12 +64,228 @@ def test_ranks_of_an_mpirun_are_held(processes: Processes, home: Path, tmp_path:
     assert job.wait(seconds(30)) == 0
 
 
-def test_ranks_of_an_srun_are_held_over_hosts(slurm: Slurm, processes: Processes, home: Path, tmp_path: Path) -> None:
+KEPT = {"CI": "", "DBG_LEASE": "600"}
+"""Variables that keep crashed ranks, since ranks of test runs and CI jobs are not kept by default."""
+
+FORKS = """\
+from multiprocessing import get_context
+child = get_context("fork").Process(target=fails)
+child.start()
+child.join()
+sys.exit(child.exitcode)
+"""
+
+CRASHED = {0: "held", 1: "stopped", 2: "held"}
+
+
+def test_what_it_died_of_stays_readable_after_the_job_has_ended(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, JOB, 3)
+    wait_until_kept(home, CRASHED)
+    assert attach(home, "continue", "crashed").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 1, 0]
+    ended = wait_until(
+        home, lambda listed: states(listed) == dict.fromkeys(range(3), "exited"), "all exited", listing=["--all"]
+    )
+    assert [rank["exit"] for rank in ended if rank["rank"] == 1] == [1]
+    assert "ValueError: bad batch 7" in attach(home, "list", "--all").stdout
+    document = json.loads(attach(home, "where", "1", "--all", "--json").stdout)
+    assert [frame["function"] for frame in document["groups"][0]["frames"]] == ["<module>", "step"]
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "function"),
+    [
+        ("import threading\nthread = threading.Thread(target=fails)\nthread.start()\nthread.join()\n", 0, "fails"),
+        (FORKS, 1, "fails"),
+        ("try:\n    fails()\nexcept ValueError:\n    dbg_agent.post_mortem()\n", 0, "fails"),
+        ("import asyncio\nasync def main():\n    fails()\nasyncio.run(main())\n", 1, "fails"),
+    ],
+    ids=["thread", "multiprocessing", "post_mortem", "asyncio"],
+)
+def test_it_is_kept_wherever_it_was_raised(
+    processes: Processes, home: Path, script: str, status: int, function: str
+) -> None:
+    running_broker(processes, home)
+    head = (
+        "import sys\nimport dbg_agent\ndbg_agent.install(post_mortem=True, lease=600)\n"
+        "def fails():\n    local = 5\n    raise ValueError('here')\n"
+    )
+    (rank,) = start_ranks(processes, home, head + script, 1, env=KEPT)
+
+    def crashed(listed: list[dict[str, object]]) -> bool:
+        return [entry["reason"] for entry in listed if entry["state"] == "stopped"] == ["crash"]
+
+    listed = wait_until(home, crashed, "a crash")
+    (kept,) = [entry for entry in listed if entry["state"] == "stopped"]
+    assert kept["where"]["function"] == function
+    assert [*texts(ask(home, "eval", "crashed", "local")).values()] == ["5"]
+    assert attach(home, "continue", "crashed").returncode == 0
+    assert rank.wait(seconds(20)) == status
+
+
+def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    head = "import dbg_agent, sys, time\ndbg_agent.install(post_mortem=True, lease=600)\n"
+    (rank,) = start_ranks(processes, home, f"{head}sys.exit(3)\n", 1, name="exits")
+    assert rank.wait() == 3
+    (rank,) = start_ranks(processes, home, f"{head}print('up', flush=True)\ntime.sleep(600)\n", 1, name="interrupted")
+    rank.wait_for_output("up")
+    # A Ctrl-C during imports would not show as SIGINT in the exit status.
+    wait_until_states(home, {0: "running"})
+    rank.signal(signal.SIGINT)
+    assert rank.wait() == -signal.SIGINT
+
+
+@needs_mpirun
+def test_a_crash_does_not_end_an_mpirun_while_it_is_kept(processes: Processes, home: Path, tmp_path: Path) -> None:
     running_broker(processes, home)
     script = tmp_path / "train.py"
-    script.write_text(ONCE)
-    command = ["srun", "-N2", "-n4", "--ntasks-per-node=2", sys.executable, str(script)]
-    job = processes.start("srun", command, env=slurm.environment())
-    wait_until_states(home, {0: "stopped", 1: "held", 2: "held", 3: "held"})
+    script.write_text(JOB)
+    job = processes.start("mpirun", mpirun(3, sys.executable, str(script)))
+    wait_until_kept(home, CRASHED)
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
+    assert attach(home, "continue", "crashed").returncode == 0
+    assert job.wait(seconds(30)) == 1
+
+
+MAX_LEASE = f"{seconds(2):g}s"
+ENDS = re.compile(r"\(--max-lease\)")
+
+LEASED = """\
+import sys
+import dbg_agent
+dbg_agent.install(post_mortem=True, lease=600)
+dbg_agent.set_trace()
+print("went on", flush=True)
+raise ValueError("bad")
+"""
+
+
+def told(path: Path) -> list[dict[str, Any]]:
+    """Return the events so far."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """Return the file that the broker's command writes to, which stands beside it."""
+    script = tmp_path / "notify"
+    script.write_text('#!/bin/sh\ncat >>"$0.events"\n')
+    script.chmod(0o700)
+    return tmp_path / "notify.events"
+
+
+@pytest.fixture
+def broker(processes: Processes, home: Path, events: Path) -> RunningBroker:
+    command = str(events.with_suffix(""))
+    return running_broker(processes, home, "--max-lease", MAX_LEASE, "--on-event", command)
+
+
+def test_nobody_comes_to_a_stop_nor_to_a_crash(
+    broker: RunningBroker, processes: Processes, home: Path, events: Path
+) -> None:
+    (rank,) = start_ranks(processes, home, LEASED, 1)
+    wait_until_stopped(home, 1)
+    # The list tells of the lease once the broker has the rank's next report.
+    wait_until(home, lambda listed: re.search(r" \d+ s$", listed[0]["detail"]) is not None, "the lease")
+    rank.wait_for_output("went on")
+    assert rank.wait() == 1
+    assert len(ENDS.findall(rank.text("stderr"))) == 2
+    broker.process.terminate()
+    broker.process.wait()
+    kinds = [event["event"] for event in told(events)]
+    assert kinds.count("stop") == 1
+    assert kinds.count("crash") == 1
+    assert "lease" in kinds
+    (crash,) = (event for event in told(events) if event["event"] == "crash")
+    assert crash["sentence"].endswith("train.py:6 in <module>: ValueError: bad".replace("train.py", "rank_script.py"))
+
+
+FULL = """\
+import os, sys
+from dbg_agent import set_trace
+unread, full = os.pipe()
+os.set_blocking(full, False)
+try:
+    while True: os.write(full, b"x" * 4096)
+except BlockingIOError:
+    pass
+os.set_blocking(full, True)
+os.dup2(full, 2)
+set_trace(ranks=0)
+print("went on", flush=True)
+"""
+
+
+def test_a_rank_whose_stderr_is_full_can_be_looked_at_and_let_go(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, FULL, 2)
+    wait_until_states(home, {0: "stopped", 1: "held"})
+    assert texts(ask(home, "eval", "all", "6 * 7")) == {"0-1": "42"}
     assert attach(home, "continue", "0").returncode == 0
-    assert job.wait(seconds(30)) == 0
+    for rank in ranks:
+        assert rank.wait() == 0
+        assert "went on" in rank.text()
+
+
+SCRIPT = """\
+from dbg_agent import install, set_trace
+
+install()
+set_trace()
+"""
+
+
+def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, SCRIPT, 3, world_size=5)
+    wait_until_stopped(home, 3)
+
+    all_there = attach(home, "eval", "all", "1 + 1").stdout
+    assert all_there.startswith(
+        "1 + 1: 3 of 5 ranks have connected: 3-4 never came; 3 answered, 1 value, in <module> rank_script.py:4\n"
+    )
+
+    os.kill(ranks[1].pid, signal.SIGSEGV)
+    # The rank's guard tells which signal it was, a moment after the broker has seen the end of the process.
+    wait_until(home, lambda listed: any(one["exit"] == -11 for one in listed), "the signal", listing=("--all",))
+
+    document = ask(home, "eval", "all", "1 + 1")
+    assert (document["asked"], document["answered"]) == (2, 2)
+    assert [(one["ranks"], one["state"], one["text"]) for one in document["missing"]] == [
+        ("1", "exited", "killed by SIGSEGV"),
+        ("3-4", "absent", "never came"),
+    ]
+    tree = attach(home, "where").stdout.splitlines()[0]
+    assert "2 of 3 ranks answered: rank 1 was killed by SIGSEGV " in tree
+    assert "3 of 5 ranks have connected: 3-4 never came" in tree
+    rows = attach(home, "list").stdout.splitlines()
+    assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
+
+
+def test_a_rank_that_does_not_answer_is_named_while_the_others_have(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, SCRIPT, 3)
+    wait_until_stopped(home, 3)
+    ranks[1].signal(signal.SIGSTOP)
+    try:
+        terminal = open_terminal(attach_command("eval", "all", "1 + 1", "--timeout", str(seconds(60))))
+        terminal.wait_for(re.compile(r"^2 of 3 answered", re.MULTILINE))
+    finally:
+        ranks[1].signal(signal.SIGCONT)
+    assert terminal.exit_status() == 0, terminal.dump()
+    assert "waiting" not in "\n".join(terminal.screen)
+    assert "1 + 1: 3 of 3 ranks answered, 1 value" in "\n".join(terminal.screen)
+
+
+def test_when_the_chosen_rank_dies_the_rest_goes_on_with_a_line(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, ONCE, 3)
+    wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
+    ranks[0].kill()
+    for rank in ranks[1:]:
+        rank.wait_for_output("goes on: rank 0 has exited", stream="stderr")
+        assert rank.wait() == 0

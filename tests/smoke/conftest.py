@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.e2e.conftest import broker, directory
+from tests.e2e.conftest import broker, directory, proxy
 
-__all__ = ["broker", "directory"]
+__all__ = ["broker", "directory", "proxy"]

@@ -32,6 +32,9 @@ MAX_WAITING_OF_ONE = 4 * 1024 * 1024
 COST = 300
 """Bytes that anything counts beside its own: the objects around it."""
 
+RECORDED = "this session is recorded"
+"""What a terminal is told that comes to a rank whose session is recorded."""
+
 
 @dataclass(slots=True, eq=False)
 class _Stop:
@@ -84,7 +87,7 @@ class Recorder:
         stop = self._stops.get(key)
         if stop is None or stop.is_over or stop.recording is None:
             return ""
-        return f"this session is recorded{', with what is typed' if self.records_input else ''}"
+        return f"{RECORDED}{', with what is typed' if self.records_input else ''}"
 
     # ---------------------------------------------------------------------------------------------------- what happens
 

@@ -9,7 +9,7 @@ from collections import deque
 
 from dbg_client.attachment.conversation import NO_KEYBOARD, Conversation
 from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, Open, Send, Wake
-from dbg_client.attachment.notices import Notices, Turn, who_types, why_blank
+from dbg_client.attachment.notices import HAS_KEYBOARD, ONLY_WATCH, Notices, Turn, who_types, why_blank
 from dbg_client.attachment.output import Drawing
 from dbg_client.attachment.state import Absence, Ending, Motion, Offer
 from dbg_client.attachment.unsettled_keys import Typed, UnsettledKeys
@@ -275,7 +275,7 @@ class Attachment:
 
     def refuse(self, now: float) -> Effects:
         """Tell a user who types without the keyboard that this has no effect."""
-        self.say(f"you only watch{self._notices.how_to_take}", now)
+        self.say(f"{ONLY_WATCH}{self._notices.how_to_take}", now)
         return [Bell()]
 
     def take_unsent(self) -> bytes:
@@ -285,7 +285,7 @@ class Attachment:
     def take(self, now: float) -> Effects:
         """Take the keyboard."""
         if self.driving:
-            self.say("you have the keyboard", now)
+            self.say(HAS_KEYBOARD, now)
             return []
         if not self._seated:
             self.say("the keyboard can be taken when the rank is back", now)

@@ -40,6 +40,12 @@ def why_blank(address: str, report: RankReport | None) -> str:
     return f"{address} is running, {' and '.join(left)}.\nIts debugger comes back here at the next stop."
 
 
+HAS_KEYBOARD = "you have the keyboard"
+
+ONLY_WATCH = "you only watch"
+"""Answer to keys of a terminal that does not have the keyboard."""
+
+
 class Turn(NamedTuple):
     """What a seat changed. ``had``, ``has`` and ``wished`` are about this terminal and the keyboard."""
 
@@ -55,7 +61,7 @@ def who_types(turn: Turn, how_to_take: str) -> str | None:
     """Return a sentence on the user who has the keyboard now; None if that is no news."""
     who = printable(turn.driver) if turn.driver else None
     if turn.has:
-        return None if turn.first or turn.had else "you have the keyboard"
+        return None if turn.first or turn.had else HAS_KEYBOARD
     if turn.had:
         return f"{who} took the keyboard" if who else f"the keyboard is free{how_to_take}"
     if turn.first:

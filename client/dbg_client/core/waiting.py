@@ -25,6 +25,8 @@ GUARD_SECONDS = 1.0
 ANSWER_SECONDS = 15.0
 """Seconds for the broker's answer: it waits for the debugger's accept and for its prompt, five seconds each."""
 
+WAITING = "Waiting for {target} to stop; Ctrl-C gives up."
+
 _SCHEME = "tcp://"
 
 _ADDRESS = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})/?")
@@ -61,7 +63,7 @@ async def wait_for_stop(
     if choice is not None:
         return choice
     shown = printable(target.text)
-    tell(f"Waiting for {shown} to stop; Ctrl-C gives up.")
+    tell(WAITING.format(target=shown))
     limit = None if math.isinf(seconds) else seconds
     try:
         async with (line or WaitingLine()).says(lambda: f"waiting for {shown}: {_how_it_is(target, directory)}"):

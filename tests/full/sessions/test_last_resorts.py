@@ -12,7 +12,8 @@ from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import HELP, sit_in_pudb
-from tests.support.ranks import start_ranks, wait_until_stopped
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.sessions import COLUMNS, ROWS
 from tests.support.stopped_rank import wait_for_whole
 
 PASSES = """\
@@ -24,22 +25,6 @@ for _ in range(1000):
 NOTHING_LEFT = {
     "no descriptors": f"""\
 import os, resource
-from dbg_agent import set_trace
-resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
-taken = []
-try:
-    while True:
-        taken.append(os.open("/dev/null", os.O_RDONLY))
-except OSError:
-    pass
-{PASSES}
-for descriptor in taken:
-    os.close(descriptor)
-print("done")
-""",
-    "no descriptors for the link": f"""\
-import os, resource
-import asyncio, dbg_agent.link.dialling, dbg_agent.program.entry
 from dbg_agent import set_trace
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 taken = []
@@ -96,7 +81,7 @@ def test_a_rank_with_nothing_left_passes_by(name: str, processes: Processes, hom
     (rank,) = start_ranks(processes, home, NOTHING_LEFT[name], 1, env=variables)
     assert rank.wait() == 0
     assert rank.text() == "done\n"
-    assert re.fullmatch(r"dbg-agent: [^\n]*; going on without a debugger\n", rank.text("stderr")), rank.text("stderr")
+    assert re.fullmatch(r"dbg-agent: [^\n]*\n", rank.text("stderr")), rank.text("stderr")
 
 
 RAISES = """\
@@ -125,7 +110,7 @@ def test_an_alarm_ends_the_wait_for_a_broker(processes: Processes, home: Path) -
     (rank,) = start_ranks(processes, home, script, 1, env={"DBG_CONNECT_TIMEOUT": "0", "DBG_ON_MISSING": "wait"})
     assert rank.wait() == 0
     assert rank.text() == "raised Alarm from the program\n"
-    assert re.fullmatch("dbg-agent: [^\n]*; waiting for a broker\n", rank.text("stderr"))
+    assert re.fullmatch("dbg-agent: [^\n]*\n", rank.text("stderr"))
 
 
 @pytest.mark.parametrize(
@@ -148,3 +133,51 @@ def test_a_signal_after_a_step_ends_a_dialog_of_the_debugger(
     assert rank.wait() == 0
     assert rank.text() == f"raised {raised}\n"
     assert terminal.exit_status() in (7, 8)
+
+
+CLOSES = """\
+import os, sys, dbg_agent
+
+def becomes_daemon(root):
+    os.chroot(root)
+    os.closerange(3, 1024)
+    mine = [os.open("file", os.O_CREAT | os.O_RDWR) for _ in range(40)]
+    return mine
+
+root = {root!r}
+os.makedirs(root, exist_ok=True)
+os.chdir(root)
+dbg_agent.set_trace()
+mine = becomes_daemon(root)
+intact = len({{os.fstat(number).st_ino for number in mine}}) == 1 and os.path.getsize("file") == 0
+sys.exit(0 if intact else 7)
+"""
+
+
+@pytest.mark.parametrize(
+    ("is_jailed", "is_named"), [(False, False), (True, False), (True, True)], ids=["closes", "chroot", "chroot-named"]
+)
+def test_a_stop_outlives_descriptors_and_root_directory(
+    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal, *, is_jailed: bool, is_named: bool
+) -> None:
+    broker = running_broker(processes, home)
+    # In an empty root directory nobody says which address a name has.
+    address = f"localhost:{broker.port}#{broker.rendezvous['fingerprint']}"
+    variables = {"DBG_BROKER": address, "DBG_TOKEN": broker.tokens["rank"]} if is_named else {}
+    program = CLOSES.format(root=str(tmp_path / "root"))
+    if not is_jailed:
+        program = program.replace("    os.chroot(root)\n", "")
+    (rank,) = start_ranks(processes, home, program, 1, env={"DBG_ENGINE": "pdb", **variables})
+    wait_until_states(home, {0: "stopped"})
+    terminal = open_terminal(attach_command("0"), rows=ROWS, cols=COLUMNS)
+    terminal.wait_for("(Pdb)")
+    terminal.send("n\r")
+    terminal.wait_for("-> intact")
+    terminal.send("p 6 * 7000\r")
+    terminal.wait_for("42000")
+    assert attach(home, "eval", "0", "6 * 8").stdout.endswith(" 0  48\n")
+    assert "rank_script.py" in attach(home, "where", "0").stdout
+    terminal.send("n\r")
+    terminal.wait_for("-> sys.exit")
+    terminal.send("c\r")
+    assert rank.wait() == 0

@@ -1,0 +1,109 @@
+"""Running ranks are broken into at any place, and go on afterwards as if nothing had happened."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
+from tests.conftest import OpenTerminal
+from tests.e2e.test_line_breakpoints import STILL_IMPORTS
+from tests.smoke.test_break_in import end, start
+from tests.smoke.test_line_breakpoints import wishes
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import DRAWN
+from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states
+from tests.support.runs import Directory
+from tests.support.time_unit import seconds
+
+
+def test_who_breaks_in_drives_although_another_terminal_follows(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    (rank,) = start(processes, home, "loop")
+    following = open_terminal(attach_command("--follow", "0"), 24, 120)
+    following.wait_for("waiting")
+    breaking_in = open_terminal(attach_command("interrupt", "0"), 24, 120)
+    following.wait_for("watching")
+    breaking_in.wait_for(DRAWN)
+    following.wait_for(DRAWN)
+    breaking_in.wait_for(lambda terminal: "stopped" in terminal.row(-1) and "watching" not in terminal.row(-1))
+    end(home, rank)
+
+
+def test_who_breaks_in_by_the_picker_drives_and_run_looks_on(directory: Directory, open_terminal: OpenTerminal) -> None:
+    directory.write("import time\nwhile True:\n    time.sleep(0.01)\n")
+    run = directory.start("--", sys.executable, "train.py")
+    # Three stops: which of the terminals is there first differs from stop to stop.
+    for columns in (120, 140, 120):
+        picking = open_terminal(attach_command(), 24, columns, directory.variables)
+        picking.wait_for(re.compile(r":0  running "))
+        picking.send("\r")
+        picking.wait_for("[y/N]")
+        picking.send("y")
+        picking.wait_for(lambda terminal: " stopped " in terminal.row(-1) and DRAWN in "\n".join(terminal.screen))
+        run.wait_for(lambda terminal: "watching" in terminal.row(-1) and DRAWN in "\n".join(terminal.screen))
+        assert "watching" not in picking.row(-1)
+        picking.send("c")
+        assert picking.exit_status() == 7
+        run.wait_for(lambda terminal: " stopped " not in terminal.row(-1))
+    directory.attach("kill", "all", "-y")
+    assert run.exit_status() == 128 + signal.SIGKILL
+
+
+IN_HOOK = """\
+import os, sys, time
+import dbg_agent
+dbg_agent.install()
+def hook(*_arguments):
+    print("in its hook", flush=True)
+    while not os.path.exists("end"):
+        time.sleep(0.01)
+    print("ended well", flush=True)
+sys.excepthook = hook
+raise RuntimeError("the program's own")
+"""
+
+
+def test_a_rank_in_its_excepthook_stops_no_more(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    (rank,) = start_ranks(processes, home, IN_HOOK, 1)
+    wait_until_states(home, {0: "running"})
+    folder = home / "homes" / "rank0"
+    rank.wait_for_output("in its hook")
+    (group,) = ask(home, "interrupt", "0", "--timeout", "2")["groups"]
+    assert group["kind"] != "stopped"
+    (folder / "end").touch()
+    assert rank.wait(seconds(30)) == 1
+    assert "ended well" in rank.text()
+
+
+def test_a_frame_that_is_traced_is_told_no_problem(
+    processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    (rank,) = start_ranks(processes, home, STILL_IMPORTS, 1)
+    wait_until_states(home, {0: "running"})
+    assert attach(home, "interrupt", "0").returncode == 0
+    wait_until_states(home, {0: "stopped"})
+    number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "return loss" in text)
+    wish = BreakpointWish(file=str(home / "rank_script.py"), line=number)
+    asyncio.run(wishes(BreakpointsWish(set=(wish,))))
+    assert attach(home, "continue", "all").returncode == 0
+    wait_until_states(home, {0: "running"})
+    (((state,),)) = asyncio.run(wishes(BreakpointsWish()))
+    assert (state.is_set, state.problem) == (True, "")
+    for name in ("imported", "read"):
+        (home / "homes/rank0" / name).touch()
+    wait_until_states(home, {0: "stopped"})
+    asyncio.run(wishes(BreakpointsWish(clear=(LineOfFile(file=wish.file, line=number),))))
+    (home / "homes/rank0/enough").touch()
+    attach(home, "continue", "all")
+    assert rank.wait() == 0

@@ -1,0 +1,233 @@
+"""A crashed rank and its job are kept, and everything ends afterwards as without the debugger."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.e2e.test_hold import LEASED, MAX_LEASE
+from tests.smoke.test_hold_and_crash import JOB, ONCE, wait_until_kept
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import sit_in_pudb
+from tests.support.ranks import (
+    ask,
+    attach,
+    attach_command,
+    start_ranks,
+    texts,
+    wait_until,
+    wait_until_states,
+    wait_until_stopped,
+)
+from tests.support.time_unit import seconds
+
+
+def test_where_ci_is_set_it_ends_as_it_would_have(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    (home / "crashed").touch()
+    script = JOB.replace(", lease=600", "")
+    ranks = start_ranks(processes, home, script, 2, env={"CI": "1"})
+    assert [rank.wait() for rank in ranks] == [0, 1]
+
+
+def test_a_lease_ends_the_keeping(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, JOB.replace("lease=600", "lease=1"), 3)
+    (home / "crashed").touch()
+    assert [rank.wait() for rank in ranks] == [0, 1, 0]
+
+
+def test_the_traceback_is_there_while_it_is_kept_whoever_calls_our_hook(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    # Torch installs such a hook once it has a process group.
+    script = """\
+import io, sys
+import dbg_agent
+dbg_agent.install(post_mortem=True, lease=600)
+former = sys.excepthook
+def hook(*args):
+    stderr, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        former(*args)
+    finally:
+        buffer, sys.stderr = sys.stderr, stderr
+    sys.stderr.write("[rank0]: " + buffer.getvalue())
+sys.excepthook = hook
+raise ValueError("told at once")
+"""
+    (rank,) = start_ranks(processes, home, script, 1)
+    rank.wait_for_output("ValueError: told at once", stream="stderr")
+    rank.wait_for_output("stopped at", stream="stderr")
+    wait_until_states(home, {0: "stopped"})
+    assert attach(home, "continue", "0").returncode == 0
+    assert rank.wait() == 1
+    assert rank.text("stderr").count("ValueError: told at once") == 1
+
+
+def test_a_script_under_our_runner_is_kept_without_a_change(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "plain.py"
+    script.write_text("def step(batch):\n    raise ValueError(batch)\nstep(7)\n")
+    command = [sys.executable, "-m", "dbg_agent", "--post-mortem", "--lease", "600", str(script)]
+    job = processes.start("plain", command, env={**os.environ, "DBG_HOME": str(home)})
+    wait_until_states(home, {0: "stopped"})
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"0": "7"}
+    (group,) = ask(home, "where", "crashed")["groups"]
+    assert [frame["function"] for frame in group["frames"]] == ["<module>", "step"]
+    assert attach(home, "continue", "crashed").returncode == 0
+    assert job.wait() == 1
+
+
+def test_a_chosen_rank_that_never_comes_is_waited_for_as_long_as_the_grace(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = """\
+import os, time
+from dbg_agent import install, set_trace
+install()
+if os.environ["RANK"] == "1":
+    set_trace(ranks=0, hold_grace=1)
+while not os.path.exists("end"):
+    time.sleep(0.05)
+"""
+    ranks = start_ranks(processes, home, script, 2)
+    ranks[1].wait_for_output(r":5 within 1 s", stream="stderr")
+    for number in range(2):
+        (home / "homes" / f"rank{number}" / "end").touch()
+    assert [rank.wait() for rank in ranks] == [0, 0]
+
+
+def test_a_lease_ends_a_stop_that_nobody_attached_to(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    (rank,) = start_ranks(processes, home, "from dbg_agent import set_trace\nset_trace(lease=0.5)\n", 1)
+    assert rank.wait() == 0
+
+
+def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    script = "from dbg_agent import set_trace\nset_trace(lease=3)\nprint('went on')\n"
+    (watched,) = start_ranks(processes, home, script, 1, name="watched")
+    wait_until_states(home, {0: "stopped"})
+    terminal = open_terminal(attach_command("0", "--watch"))
+    watched.wait_for_output("went on")
+    assert terminal.exit_status() == 7
+    (driven,) = start_ranks(processes, home, script.replace("3", "2"), 1, name="driven")
+    terminal = open_terminal(attach_command("wait", "0"))
+    terminal.wait_for("PuDB")
+    terminal.send(b"\x1dd")
+    assert terminal.exit_status() == 0
+    # The driver ended the lease for good, so only `continue` lets the rank go.
+    assert not driven.ends_within(seconds(3))
+    assert attach(home, "continue", "0").returncode == 0
+    assert driven.wait() == 0
+
+
+ENDS = re.compile(r"\(--max-lease\)")
+
+HELD = """\
+import dbg_agent
+dbg_agent.set_trace(ranks=0)
+print("went on", flush=True)
+"""
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """Return the file that the broker's command writes to, which stands beside it."""
+    script = tmp_path / "notify"
+    script.write_text('#!/bin/sh\ncat >>"$0.events"\n')
+    script.chmod(0o700)
+    return tmp_path / "notify.events"
+
+
+@pytest.fixture
+def broker(processes: Processes, home: Path, events: Path) -> RunningBroker:
+    command = str(events.with_suffix(""))
+    return running_broker(processes, home, "--max-lease", MAX_LEASE, "--on-event", command)
+
+
+def test_a_terminal_that_types_no_more_is_told_and_sees_the_stop_end(
+    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    (rank,) = start_ranks(processes, home, LEASED, 1)
+    wait_until_stopped(home, 1)
+    terminal = sit_in_pudb(open_terminal, ":0")
+    rank.wait_for_output("went on")
+    assert ENDS.search(rank.text("stderr"))
+    terminal.wait_for("ValueError")
+    terminal.send("q")
+
+
+def test_a_broker_that_dies_lifts_nothing_and_held_ranks_follow(
+    broker: RunningBroker, processes: Processes, home: Path
+) -> None:
+    ranks = start_ranks(processes, home, HELD, 2)
+    wait_until_states(home, {0: "stopped", 1: "held"})
+    broker.kill()
+    assert [rank.wait() for rank in ranks] == [0, 0]
+    assert ENDS.search(ranks[0].text("stderr"))
+    assert "(--max-lease)" in ranks[1].text("stderr")
+
+
+TWICE = """\
+import os
+from dbg_agent import set_trace
+rank = int(os.environ["RANK"])
+for turn in range(2):
+    set_trace(ranks=[0, 1])
+    print("passed", turn, flush=True)
+"""
+
+
+def test_each_visit_is_waited_for_by_itself(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, TWICE, 3)
+    both = {0: "stopped", 1: "stopped", 2: "held"}
+    wait_until_states(home, both)
+    assert attach(home, "continue", "0").returncode == 0
+    ranks[0].wait_for_output("passed 0")
+    # Rank 2 still waits: rank 1 is at its first visit, although rank 0 is at its second.
+    wait_until_states(home, both)
+    assert "passed" not in ranks[2].text()
+    assert attach(home, "continue", "1").returncode == 0
+    ranks[2].wait_for_output("passed 0")
+    wait_until_states(home, both)
+    assert attach(home, "continue", "stopped").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 0, 0]
+
+
+def test_a_broker_killed_in_the_middle_changes_nothing(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    ranks = start_ranks(processes, home, ONCE, 3)
+    held = {0: "stopped", 1: "held", 2: "held"}
+    wait_until_states(home, held)
+    broker.kill()
+    broker.restart()
+    wait_until(home, lambda listed: len(listed) == 3, "all ranks back")
+    wait_until_states(home, held)
+    assert all("went on" not in rank.text() for rank in ranks)
+    assert attach(home, "continue", "0").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 0, 0]
+
+
+CRASHED = {0: "held", 1: "stopped", 2: "held"}
+
+
+def test_sigterm_of_a_launcher_is_reported_and_leaves_what_is_kept(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    _, rank, _ = start_ranks(processes, home, JOB, 3)
+    wait_until_kept(home, CRASHED)
+    rank.signal(signal.SIGTERM)
+    rank.wait_for_output("SIGTERM", stream="stderr")
+    assert "ValueError: bad batch 7; got SIGTERM" in attach(home, "list").stdout
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
+    assert attach(home, "continue", "crashed").returncode == 0
+    assert rank.wait() == 1

@@ -1,0 +1,174 @@
+"""Keys of PuDB over the broker: they work as on the rank's own terminal, or say why not; threads take turns."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.smoke.test_pudb import ASKS, shows_dialog
+from tests.support.processes import Processes
+from tests.support.pudb_terminal import (
+    line_after_all_keys,
+    sit_in_pudb,
+    wait_for_line,
+)
+from tests.support.ranks import attach, attach_command, attach_list
+from tests.support.stopped_rank import (
+    PAUSE,
+    WORKING,
+    WORKING_STOP,
+    let_end,
+    start_stopped,
+    wait_for_whole,
+    wait_until_gone,
+)
+
+pytestmark = pytest.mark.usefixtures("broker")
+
+STORMS = 6
+
+STEPS = """\
+import time, dbg_agent
+dbg_agent.set_trace()
+for number in range(1000):
+    time.sleep(0.03)
+    a = number
+    time.sleep(0.3 if number % 4 == 1 else 0)
+    b = a
+"""
+"""Some of its steps are told as slow, others are not."""
+
+
+def test_the_screen_is_pudbs_after_storms_of_keys_and_resizes(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    start_stopped(processes, home, STEPS)
+    terminal = sit_in_pudb(open_terminal, "0")
+    for storm in range(STORMS):
+        terminal.send("nnnnnnnnnnnn")
+        if storm % 3 == 2:
+            terminal.resize(24 + storm, 100 + storm)
+        line_after_all_keys(terminal, home)
+        wait_for_whole(terminal, home)
+
+
+@pytest.mark.parametrize("shell", ["ipython", "classic", "ptpython"])
+def test_the_shell_stays_on_pudbs_own_screen_whatever_is_configured(
+    shell: str, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    config = home / "homes" / "rank0" / ".config" / "pudb" / "pudb.cfg"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"[pudb]\nshell = {shell}\n")
+    rank = start_stopped(processes, home, WORKING)
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.send("!6 * 7000\r")
+    terminal.wait_for(re.compile(r"^42000$", re.MULTILINE))
+    terminal.send(b"\x18")
+    let_end(terminal, rank)
+    assert config.read_text() == f"[pudb]\nshell = {shell}\n"
+
+
+IN_A_THREAD = f"""\
+{PAUSE}
+def work(number):
+    a = number
+    set_trace()
+    b = a + 1
+    print("thread", b, flush=True)
+
+thread = threading.Thread(target=work, args=(41,))
+thread.start()
+thread.join()
+"""
+
+
+def test_stepping_off_the_end_of_a_thread_ends_the_stop(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    rank = start_stopped(processes, home, IN_A_THREAD)
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.send("nn")
+    terminal.wait_for("b: 42")
+    terminal.send("n" * 60)
+    assert terminal.exit_status() in (7, 8)
+    assert rank.wait() == 0
+    assert "dbg-agent: " not in rank.text("stderr").replace("dbg-agent: ", "", 1)
+
+
+DRAWING = f"""\
+import os
+from pudb.debugger import DebuggerUI
+
+def draw(ui, usual=DebuggerUI.update_stack):
+    if draw.waits:
+        draw.waits = False
+        print("draws", flush=True)
+        open(os.environ["GATE"]).close()
+    usual(ui)
+
+draw.waits = True
+DebuggerUI.update_stack = draw
+{WORKING}"""
+"""WORKING, whose PuDB draws for the first time only when the test has opened the pipe GATE."""
+
+
+def test_tab_leaves_no_file_in_the_home(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    rank = start_stopped(processes, home, WORKING)
+    before = sorted((home / "homes").rglob("*"))
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.send("!import json\rjson.JSONDec\t")
+    terminal.wait_for("json.JSONDecode")
+    assert sorted((home / "homes").rglob("*")) == before
+    terminal.send("\x15\x18")
+    let_end(terminal, rank)
+
+
+def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_afterwards(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    rank = start_stopped(processes, home, DRAWING, {"GATE": str(gate)})
+    terminal = open_terminal(attach_command("0"), 24, 100)
+    rank.wait_for_output("draws")
+    # A rank that is told as running answers so within a second.
+    answer = attach(home, "eval", "0", "1 + 1", "--timeout", "3")
+    assert "not begun within 3 s" in answer.stdout + answer.stderr
+    (listed,) = attach_list(home)
+    assert listed["state"] == "stopped"
+    gate.open("w").close()
+    assert attach(home, "eval", "0", "1 + 1").stdout.split()[-1] == "2"
+    terminal.wait_for("Variables:")
+    terminal.send("c")
+    assert rank.wait() == 0
+
+
+def test_keys_that_need_what_is_the_ranks_own_say_so(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    rank = start_stopped(processes, home, WORKING)
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.send("o")
+    terminal.wait_for(shows_dialog("Message"))
+    terminal.send("\r")
+    wait_until_gone(terminal, "Message")
+    terminal.send("n")
+    wait_for_line(terminal, WORKING_STOP + 1)
+    let_end(terminal, rank)
+
+
+def test_continue_removes_all_breakpoints(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    rank = start_stopped(processes, home, WORKING)
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.send("jjb")
+    terminal.wait_for("rank_script.py:15")
+    terminal.send("q")
+    terminal.wait_for(shows_dialog(ASKS))
+    terminal.send("c")
+    assert terminal.exit_status() == 7
+    assert rank.wait() == 0
+    assert rank.text() == "result 44\n"

@@ -1,0 +1,119 @@
+"""At every end of a session the terminal says how it ended, is given back, and tells scripts by its exit status."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker
+from tests.support.own_settings import assert_given_back, with_own_settings
+from tests.support.processes import Child, Processes
+from tests.support.pudb_terminal import DRAWN
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until
+from tests.support.stopped_rank import start_stopped, wait_for_state
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.usefixtures("broker")
+
+SCRIPT = """\
+import os, signal, sys
+import dbg_agent
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+dbg_agent.install()
+if "WAITS_FIRST" in os.environ:
+    signal.sigwait({signal.SIGUSR1})
+dbg_agent.set_trace()
+first = 1
+second = 2
+if "WAITS" in os.environ:
+    signal.sigwait({signal.SIGUSR1})
+exec(os.environ.get("ENDS", ""))
+"""
+
+
+def start_one(processes: Processes, home: Path, **variables: str) -> Child:
+    """Start one rank and return it when it is stopped."""
+    return start_stopped(processes, home, SCRIPT, variables)
+
+
+def start_running(processes: Processes, home: Path) -> None:
+    """Start one rank and return when it is listed as running."""
+    start_ranks(processes, home, SCRIPT, 1, env={"WAITS_FIRST": "1"})
+    wait_for_state(home, "running")
+
+
+def attach_with_own_settings(open_terminal: OpenTerminal, home: Path, *arguments: str) -> Terminal:
+    """Return a terminal in PuDB whose settings :func:`ended` checks."""
+    terminal = open_terminal(with_own_settings(home, attach_command("0", *arguments)))
+    terminal.wait_for(DRAWN)
+    return terminal
+
+
+def ended(terminal: Terminal, home: Path) -> tuple[int, str]:
+    """Return status and last words of a terminal's program; fail unless it has given the terminal back."""
+    status = terminal.exit_status()
+    assert_given_back(terminal, home)
+    said = [row for row in terminal.screen if row]
+    return status, " ".join(said[1:])
+
+
+STEP_OFF_THE_END = "n" * 12
+
+ENDS: dict[str, tuple[str, Callable[[Terminal, Child], None], int]] = {
+    "killed": ("", lambda _, rank: rank.kill(), -signal.SIGKILL),
+    "terminated": ("", lambda _, rank: rank.terminate(), -signal.SIGTERM),
+    "crashed": (
+        "os.kill(os.getpid(), signal.SIGSEGV)",
+        lambda terminal, _: terminal.send(STEP_OFF_THE_END),
+        -signal.SIGSEGV,
+    ),
+    "os._exit": ("os._exit(4)", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 4),
+    "exception": ("1 / 0", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 1),
+    "end of script": ("", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 0),
+    "q and k": ("", lambda terminal, _: terminal.send("qk"), -signal.SIGKILL),
+}
+
+
+def check_end(how: str, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    last_act, end, rank_status = ENDS[how]
+    rank = start_one(processes, home, ENDS=last_act)
+    terminal = attach_with_own_settings(open_terminal, home)
+    end(terminal, rank)
+    assert rank.wait() == rank_status
+    status, said = ended(terminal, home)
+    assert status == 8
+    assert re.fullmatch(r"dbg-attach: [a-z0-9-]+:0 .+", said), said
+    # A normal end tells no status. The guard tells of a signal after the broker has seen that the rank is gone.
+    wait_until(
+        home, lambda listed: [one["exit"] for one in listed] == [rank_status or None], "its status", listing=("--all",)
+    )
+    # The only line of the agent in the job's log is that of the stop.
+    others = [line for line in rank.text("stderr").splitlines() if "dbg" in line and "rank_script.py" not in line]
+    assert others == []
+    assert "Exception ignored" not in rank.text("stderr")
+
+
+@pytest.mark.parametrize("how", ["killed", "exception"])
+def test_the_terminal_says_how_and_is_given_back(
+    how: str, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    check_end(how, processes, home, open_terminal)
+
+
+def test_the_exit_status_tells_why_nothing_was_attached_to(
+    broker: RunningBroker, home: Path, open_terminal: OpenTerminal
+) -> None:
+    assert open_terminal(attach_command("wait", "7", "--for", "0.3"), 24, 120).exit_status() == 6
+    assert attach(home, "screen", "7").returncode == 3
+    wrong = attach(home, "list", env={"DBG_TOKEN": "wrong" * 8})
+    assert wrong.returncode == 5
+    assert "wrongwrong" not in wrong.stderr
+    broker.kill()
+    missing = attach(home, "list")
+    assert missing.returncode == 4
+    assert broker.url in missing.stderr
