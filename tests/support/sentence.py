@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from dbg_wire.errors import DbgError
 
 SECRET = "s3cret-T0ken_that-nobody.may.see"  # noqa: S105 - nobody's
 
@@ -20,3 +26,24 @@ def check_sentence(text: str, says: str, secrets: Sequence[str] = (SECRET,)) -> 
     assert text[:-1].isprintable(), text
     assert re.search(says, text), text
     assert not any(secret in text for secret in secrets), text
+
+
+Input = TypeVar("Input")
+
+
+def refusals(call: Callable[[Input], object], inputs: Iterable[Input], *, without: Path | None = None) -> str:
+    """Return a line for each input with the harmless sentence of the error by which a call refuses it.
+
+    The path ``without``, which differs from run to run, is left out.
+    """
+    return "\n".join(refusal(call, one, without) for one in inputs)
+
+
+def refusal(call: Callable[[Input], object], one: Input, without: Path | None = None) -> str:
+    """Return an input and the sentence by which a call refuses it; fail unless it does."""
+    with pytest.raises(DbgError) as refused:
+        call(one)
+    error = refused.value
+    assert str(error).isprintable(), repr(str(error))
+    line = f"{type(error).__name__} {error.exit_status} for {one!r}: {error}"
+    return line if without is None else line.replace(str(without), "")

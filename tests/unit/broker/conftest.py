@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from dbg_broker.cli.main import main
 from tests.support.serving import serve
 from tests.unit.broker.peers import Broker, running_broker
 
@@ -38,3 +40,33 @@ def made_home(home: Path) -> Path:
     """Return a home whose directory exists."""
     home.mkdir(mode=0o700)
     return home
+
+
+@dataclass(frozen=True)
+class Done:
+    """A verb that has ended: its exit status and what it has written."""
+
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def command(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run ``dbg-broker`` in this process with the test's home; more variables are given by their names."""
+
+    def run(*words: str, **environ: str) -> Done:
+        with monkeypatch.context() as patch:
+            for name, value in {"DBG_HOME": str(home), **environ}.items():
+                patch.setenv(name, value)
+            try:
+                status = main(words)
+            except SystemExit as ended:
+                status = int(ended.code or 0)
+        said = capsys.readouterr()
+        return Done(status, said.out, said.err)
+
+    return run

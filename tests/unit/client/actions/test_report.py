@@ -14,6 +14,7 @@ from dbg_client.dumps.report_file import MAX_REPORT
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import RankState
+from tests.conftest import Approved
 from tests.support.processes import run_command
 from tests.unit.client.actions.test_why import Looked
 from tests.unit.client.dumps.test_report_file import thousand
@@ -51,7 +52,7 @@ def test_a_target_narrows_it_and_brings_its_dead_ranks(broker: FakeBroker, envir
 
 
 def test_a_file_is_the_users_alone_and_never_replaced_unasked(
-    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+    approved: Approved, broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
     path = tmp_path / "hang.txt"
 
@@ -59,11 +60,11 @@ def test_a_file_is_the_users_alone_and_never_replaced_unasked(
     again = run(broker, environ, "-o", str(path))
 
     assert (first.returncode, first.stdout) == (0, "")
-    assert f"The report is in {path}; read it before you send it to others." in first.stderr
+    approved(first.stderr)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_text().startswith("dbg-attach report, ")
     assert again.returncode == 2
-    assert "is there already; name another file, or add -y to replace it" in again.stderr
+    approved(again.stderr, "2")
     path.chmod(0o644)
     path.write_text("old")
     assert run(broker, environ, "-o", str(path), "-y").returncode == 0

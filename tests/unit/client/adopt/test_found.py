@@ -6,6 +6,7 @@ from dbg_agent.launch.launchers import ROWS
 from dbg_client.adopt.found import find_mine, overlooked, topmost
 from dbg_client.adopt.process import ProcessInfo
 from dbg_wire.tables.launchers import RANK_VARIABLES
+from tests.conftest import Approved
 
 
 def process(pid: int, parent: int, command: str, **environ: str) -> ProcessInfo:
@@ -63,7 +64,7 @@ def test_the_processes_of_this_machine_can_be_looked_through() -> None:
     assert all(candidate.rank >= 0 for candidate in find_mine()[0])
 
 
-def test_a_child_with_a_local_rank_of_its_own_and_no_address_is_not_passed_over_in_silence() -> None:
+def test_a_child_with_a_local_rank_of_its_own_and_no_address_is_not_passed_over_in_silence(approved: Approved) -> None:
     place = {"RANK": "0", "WORLD_SIZE": "2"}
     seen = {
         one.pid: one
@@ -75,7 +76,4 @@ def test_a_child_with_a_local_rank_of_its_own_and_no_address_is_not_passed_over_
     }
     assert found(*seen.values()) == [(10, 0, False)]
     told = overlooked(seen, {})[-1]
-    assert told == (
-        "process 11 (worker.py) has LOCAL_RANK=1 and no MASTER_ADDR, so that it is taken for no rank; "
-        "`dbg-attach adopt 11` takes it all the same"
-    )
+    approved(told)

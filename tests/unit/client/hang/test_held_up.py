@@ -10,6 +10,7 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.verdict import Certainty, VerdictKind
 from dbg_wire.records.evidence import ThreadWait, WaitKind
+from tests.conftest import Approved
 from tests.support.rank_evidence import call, done, elsewhere, group, told, waiting
 from tests.support.rank_infos import changed
 
@@ -84,13 +85,13 @@ def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with
 
 
 @pytest.mark.parametrize("holder", [None, 2**22 + 1])
-def test_what_no_rank_is_known_to_hold_makes_no_circle(holder: int | None) -> None:
+def test_what_no_rank_is_known_to_hold_makes_no_circle(approved: Approved, holder: int | None) -> None:
     late = [polling(number, "a", holder) for number in (2, 3)]
 
     told_now = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
 
     assert told_now.kind is VerdictKind.MISSING
-    assert f": each waits for the lock of the file a, which the process {holder} holds; 2 of 4" in told_now.sentence
+    approved(told_now.sentence)
 
 
 def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
@@ -103,7 +104,9 @@ def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
 
 
 @pytest.mark.parametrize("seconds", [1.0, 5.0])
-def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_collective(seconds: float) -> None:
+def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_collective(
+    approved: Approved, seconds: float
+) -> None:
     wanted = {0: 1, 1: 2, 2: 0, 3: 0}
     polls = [polling(number, f"lock{held}", pid(held)) for number, held in wanted.items()]
     job = [replace(one, answer=one.answer.replace(age=0.05)) for one in polls]
@@ -116,6 +119,4 @@ def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_colle
     (circle,) = found.verdicts
     assert (circle.kind, circle.ranks, circle.others) == (VerdictKind.DEADLOCK, (0, 1, 2), (3,))
     assert found.missing == ()
-    assert circle.sentence.startswith(
-        "ranks 0-2 wait for each other: rank 0 waits for the lock of the file lock1, which rank 1 holds; rank 1 waits"
-    )
+    approved(circle.sentence)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dbg_client.views.pick_list import PickList, empty_text, footer_text, title_text
 from dbg_wire.records.ranks import Place, RankInfo, RankState
+from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
@@ -74,12 +75,12 @@ def test_an_empty_list_says_why_and_what_next() -> None:
     assert "list --all" in text(known=3)
 
 
-def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:
+def test_the_footer_says_why_a_rank_can_not_be_attached_to(approved: Approved) -> None:
     def footer(rank: RankInfo | None, *, away: str | None = None, filtering: bool = False) -> str:
         return footer_text(200, away=away, filtering=filtering, chosen=rank)
 
-    assert "gpu013:6 is running; Enter breaks in" in footer(RUNNING)
-    assert "gpu013:6 is lost; it can be attached to when it stops" in footer(make_rank(6, state=RankState.LOST))
+    approved(footer(RUNNING))
+    approved(footer(make_rank(6, state=RankState.LOST)), "2")
     assert "Enter attaches" in footer(make_rank(state=RankState.HELD))
     assert "Enter attaches" in footer(make_rank())
     assert footer_text(200, away=None, filtering=False, chosen=None, folded=True).startswith("Enter unfolds")
@@ -88,9 +89,9 @@ def test_the_footer_says_why_a_rank_can_not_be_attached_to() -> None:
     assert "broker gone" in footer(make_rank(), away="it shut down")
 
 
-def test_the_footer_names_whole_keys_alone() -> None:
+def test_the_footer_names_whole_keys_alone(approved: Approved) -> None:
     shown = footer_text(79, away=None, filtering=False, chosen=RUNNING)
-    assert shown == "gpu013:6 is running; Enter breaks in   q leaves   ? help   / narrows"
+    approved(shown)
 
 
 def test_what_is_selected_is_marked_counted_and_asked() -> None:
@@ -128,14 +129,14 @@ def test_the_time_limit_of_the_chosen_rank_stands_above_the_list() -> None:
     assert title_text(count=2, total=2, selected=0, chosen=make_rank(6)).endswith("   2 of 2")
 
 
-def test_the_count_is_of_all_that_have_not_exited() -> None:
+def test_the_count_is_of_all_that_have_not_exited(approved: Approved) -> None:
     picks = picking(make_rank(1), make_rank(2), make_rank(3, state=RankState.EXITED))
     picks.filter = ":2"
     picks.update([make_rank(1), make_rank(2), make_rank(3, state=RankState.EXITED)])
 
     assert (picks.count, picks.total) == (1, 2)
-    assert title_text(count=27, total=128, selected=3) == "Pick a rank to attach to   27 of 128   3 selected"
-    assert title_text(count=1, total=1, selected=0) == "Pick a rank to attach to   1 of 1 rank"
+    approved(title_text(count=27, total=128, selected=3))
+    approved(title_text(count=1, total=1, selected=0), "2")
 
 
 def test_a_state_has_a_colour_beside_its_word() -> None:

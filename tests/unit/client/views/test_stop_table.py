@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dbg_client.views.answers import RankStops, show_stops
 from dbg_wire.records.breakpoints import StopState
+from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 
 STOP = "train.py:38, step == 3"
@@ -63,6 +64,6 @@ def test_ranks_that_say_nothing_are_named() -> None:
     assert show_stops(said).splitlines()[-2:] == ["rank 1: older\\x1b", "rank 2: x"]
 
 
-def test_a_job_without_stops_is_told() -> None:
-    assert show_stops([RankStops(make_rank(0))]) == "The job was started with no --stop-at and no --stop-in.\n"
+def test_a_job_without_stops_is_told(approved: Approved) -> None:
+    approved(show_stops([RankStops(make_rank(0))]))
     assert show_stops([RankStops(make_rank(0), why="lost")]) == "rank 0: lost\n"

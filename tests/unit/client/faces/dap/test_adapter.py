@@ -13,6 +13,7 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.dap.adapter import MAX_OPEN, Adapter
 from dbg_client.faces.dap.messages import Message, Request
 from dbg_wire.errors import BadInput, BrokerUnreachable
+from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.client.faces.dap.shown import Shown
 from tests.unit.client.scripted_link import ScriptedLink
@@ -60,10 +61,10 @@ def test_nothing_is_answered_before_the_window_is_attached(command: str) -> None
     held(talk)
 
 
-def test_what_a_window_does_not_do_is_refused_with_what_does_it() -> None:
+def test_what_a_window_does_not_do_is_refused_with_what_does_it(approved: Approved) -> None:
     async def talk(adapter: Adapter, said: Shown) -> None:
         assert "attach" in (await ask(adapter, said, 1, "launch"))["message"]
-        assert "end it where it was started" in (await ask(adapter, said, 2, "terminate"))["message"]
+        approved((await ask(adapter, said, 2, "terminate"))["message"])
         assert (await ask(adapter, said, 3, "initialize", clientName="x"))["body"]["supportsConfigurationDoneRequest"]
 
     held(talk)
@@ -106,7 +107,7 @@ def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
     held(talk, SilentBroker)
 
 
-def test_every_request_is_answered_whatever_fails() -> None:
+def test_every_request_is_answered_whatever_fails(approved: Approved) -> None:
     async def talk(adapter: Adapter, said: Shown) -> None:
         assert (await ask(adapter, said, 1, "cancel", requestId=[1]))["success"]
         adapter.receive(Request(2, "initialize", [1]))
@@ -118,7 +119,7 @@ def test_every_request_is_answered_whatever_fails() -> None:
         said = Shown()
         adapter = Adapter(lambda name: cast("Switchboard", 1 // 0), None, said.take)
         answer = await ask(adapter, said, 1, "attach")
-        assert answer["message"].startswith("a bug of dbg-attach: ZeroDivisionError: ")
+        approved(answer["message"])
 
     asyncio.run(fail())
 

@@ -8,6 +8,7 @@ from dbg_client.faces.dap.breakpoints import Breakpoints
 from dbg_client.faces.dap.source import Paths, SourceLocator
 from dbg_wire.messages import Answers, Change, Kind, RankAnswer
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
+from tests.conftest import Approved
 from tests.unit.client.faces.dap.shown import threads
 from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.scripted_link import ScriptedLink
@@ -15,7 +16,7 @@ from tests.unit.client.scripted_link import ScriptedLink
 LATE = make_rank(3, stop=1)
 
 
-def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once() -> None:
+def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once(approved: Approved) -> None:
     refused = RankAnswer(key=LATE.key, kind=Kind.ERROR, text="not today")
     link = ScriptedLink([Answers(request=0, answers=(refused,))])
 
@@ -24,7 +25,7 @@ def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once() 
             breakpoints = Breakpoints(window, Paths(), SourceLocator(window, Paths()))
             asked = {"source": {"path": "/nowhere/train.py"}, "breakpoints": [{"line": 7}]}
             (row,) = (await breakpoints.set(asked))["breakpoints"]
-            assert "no rank of the target is there yet" in row["message"]
+            approved(row["message"])
             link.events.put_nowait(Change(rank=LATE))
             await window.switchboard.until(lambda: window.ranks or None)
             await breakpoints.reach(LATE)

@@ -32,7 +32,7 @@ def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() ->
             rows = (await listing.threads({}))["threads"]
             assert len(rows) == MAX_LISTED + 1
             assert rows[-1] == {"id": REST, "name": "9 more: 101-109"}
-            with pytest.raises(BadInput, match="stands for many ranks"):
+            with pytest.raises(BadInput):
                 listing.stopped_rank(REST)
             await Moves(window, listing, Keyboard(window)).pause({"threadId": REST})
 

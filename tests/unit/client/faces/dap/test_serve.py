@@ -28,7 +28,7 @@ def test_only_the_secret_lets_in(given: dict[str, object]) -> None:
 def test_a_secret_is_good_for_one_session() -> None:
     admission, told = seat()
     admission.admit({"secret": told[0]})
-    with pytest.raises(BadInput, match="another IDE is attached"):
+    with pytest.raises(BadInput):
         admission.admit({"secret": told[0]})
     admission.free()
     first, second = told
@@ -51,7 +51,7 @@ def test_without_secrets_the_seat_alone_counts() -> None:
     admission = Admission(pytest.fail, asks=False)
     admission.free()
     admission.admit({})
-    with pytest.raises(BadInput, match="another IDE is attached"):
+    with pytest.raises(BadInput):
         admission.admit({})
     admission.free()
     admission.admit({})

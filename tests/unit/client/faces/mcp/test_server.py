@@ -14,6 +14,7 @@ from dbg_client.faces.mcp.server import McpServer
 from dbg_client.faces.mcp.tools import TOOLS
 from dbg_dial.waiting import within
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
+from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -86,17 +87,19 @@ def test_odd_arguments_have_an_answer_that_is_no_bug(tool: Any, broker: FakeBrok
     asyncio.run(calls())
 
 
-def test_what_nobody_has_foreseen_is_answered(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_has_foreseen_is_answered(
+    approved: Approved, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> Any:
         raise ZeroDivisionError("by zero")
 
     async def calls() -> None:
         client = Client()
         monkeypatch.setattr(TOOLS[0], "do", fail)
-        assert await client.call("ranks", {}) == "a bug of dbg-attach: ZeroDivisionError: by zero"
+        approved(await client.call("ranks", {}))
         monkeypatch.setattr("dbg_client.faces.mcp.protocol.agreed_version", fail)
         await client.send("initialize", 2)
-        assert (await client.answer())["error"]["message"] == "a bug of dbg-attach: ZeroDivisionError: by zero"
+        approved((await client.answer())["error"]["message"], "2")
         await client.server.end()
 
     asyncio.run(calls())
@@ -145,15 +148,17 @@ def test_a_call_that_lasts_tells_its_progress_to_a_client_that_wants_it(
     asyncio.run(calls())
 
 
-def test_an_id_that_is_in_use_and_too_many_calls_are_refused_each_in_its_words(broker: FakeBroker) -> None:
+def test_an_id_that_is_in_use_and_too_many_calls_are_refused_each_in_its_words(
+    approved: Approved, broker: FakeBroker
+) -> None:
     async def calls() -> None:
         client = Client()
         broker.silent = {Question}
         for request in (*range(16), 7, 16):
             await client.send("tools/call", request, name="eval", arguments={"expression": "loss"})
         used, many = (answer["error"]["message"] for answer in client.written)
-        assert used == "a call with the id 7 is open; give another id"
-        assert many == "16 calls are open; wait for one of them"
+        approved(used)
+        approved(many, "2")
         await client.server.end()
 
     asyncio.run(calls())

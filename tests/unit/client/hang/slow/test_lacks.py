@@ -8,6 +8,7 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.slow.lacks import lacks_of
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.samples import CoreSpeed, DiskUse, Neighbour, ProcessorUse, RankSample
+from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 
 
@@ -82,13 +83,10 @@ def test_a_kernel_that_tells_nothing_is_no_reason() -> None:
     assert lacks(nothing, **nothing) == []
 
 
-def test_who_is_on_its_cores_is_named_and_can_do_nothing_to_a_terminal() -> None:
+def test_who_is_on_its_cores_is_named_and_can_do_nothing_to_a_terminal(approved: Approved) -> None:
     neighbours = (
         Neighbour(pid=4711, name="stress\x1b[2J", cores=0.98),
         Neighbour(pid=101, name="python", cores=0.5),
     )
     (line,) = lacks(queued=3.8, neighbours=neighbours)
-    assert line == (
-        "it waits for a free core in 38% of the time; on its cores, process 4711 (stress\\x1b[2J) uses 98% of one, "
-        "rank 1 uses 50% of one"
-    )
+    approved(line)

@@ -1,0 +1,218 @@
+"""``dbg-broker serve`` as a process: what it leaves in the home, how it ends, and who keeps it from starting."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.audit.entries import encode_entry
+from dbg_broker.audit.writer import append
+from dbg_broker.home.private_files import open_home
+from dbg_broker.net.tcp import listen
+from dbg_broker.verbs.listening import lines_to_paste
+from dbg_wire.records.audit import Entry, What, decode_entry
+from tests.support.serving import Serve, environment, run, tokens
+from tests.support.time_unit import seconds
+from tests.unit.broker.peers import trusting_context
+
+
+def test_help_loads_neither_asyncio_nor_websockets(home: Path) -> None:
+    code = (
+        "import sys\nfrom dbg_broker.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit: pass\n"
+        "sys.exit(' '.join({'asyncio', 'websockets', 'ssl'} & set(sys.modules)) or None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(home), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout
+
+
+def test_a_locale_that_lacks_a_character_gets_one_that_looks_alike(home: Path) -> None:
+    done = run(home, "run", "--help", changes={"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "-- COMMAND ..." in done.stdout
+
+
+def test_serve_says_what_to_paste_and_no_token(home: Path, serve: Serve) -> None:
+    serving = serve()
+    written = json.loads((home / "broker.json").read_text())
+    assert written["schema"] == 1
+    assert (written["url"], written["pid"], written["host"]) == (serving.url, serving.pid, socket.gethostname())
+    assert list(written["tokens"]) == ["rank"]
+    assert list(json.loads((home / "driver.json").read_text())["tokens"]) == ["driver", "watcher"]
+    status, output, errors = serving.end()
+    assert (status, errors) == (0, "")
+    assert not (home / "broker.json").exists()
+    assert not (home / "driver.json").exists()
+    assert f"export DBG_HOME={home}" in output
+    assert f"DBG_BROKER='127.0.0.1:{serving.port}#{written['fingerprint']}'" in output
+    assert f"DBG_TOKEN_FILE={home}/tokens/rank" in output
+    assert f"ssh -L {serving.port}:127.0.0.1:{serving.port} {socket.gethostname()}" in output
+    assert not any(token in output for token in tokens(home))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_serve_ends_in_order_by_signal_also_where_a_usual_port_is_taken(home: Path, serve: Serve, number: int) -> None:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(socket.create_server(("127.0.0.1", 6900)))
+        except OSError:
+            assert number, "another process has it already"
+        serving = serve("-v")
+    assert serving.port not in (0, 6900)
+    assert serving.end(number)[0] == 0
+    assert not (home / "broker.json").exists()
+
+
+def test_serve_on_all_addresses_names_the_host(serve: Serve) -> None:
+    serving = serve("--listen", "0.0.0.0:0")
+    assert socket.gethostname() in serving.url or re.search(r"//\d+\.\d+\.\d+\.\d+:", serving.url)
+
+
+def test_a_port_that_was_given_and_is_taken_is_one_sentence(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = run(home, "serve", "--listen", f"127.0.0.1:{port}")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert f"port {port} on 127.0.0.1" in done.stderr
+    assert not (home / "broker.json").exists()
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_a_second_one_on_the_home_is_refused_naming_the_first(home: Path, serve: Serve, has_lock: bool) -> None:
+    serving = serve()
+    if not has_lock:
+        # It is found by its answer then.
+        (home / "serve.lock").unlink()
+    done = run(home, "serve", "--listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert f"pid {serving.pid}" in done.stderr
+    assert json.loads((home / "broker.json").read_text())["pid"] == serving.pid
+
+
+def test_a_killed_broker_does_not_block_and_its_secrets_are_kept(home: Path, serve: Serve) -> None:
+    first = serve()
+    before = json.loads((home / "broker.json").read_text())
+    assert first.end(signal.SIGKILL)[0] == -signal.SIGKILL
+    assert run(home, "status").returncode == 4
+    second = serve("--listen", f"127.0.0.1:{first.port}")
+    after = json.loads((home / "broker.json").read_text())
+    assert (after["url"], after["pid"]) == (first.url, second.pid)
+    assert (after["fingerprint"], after["tokens"]) == (before["fingerprint"], before["tokens"])
+
+
+@pytest.mark.parametrize("left_over", ["{", json.dumps({"schema": 99})])
+def test_a_broken_file_of_an_earlier_broker_does_not_block(home: Path, serve: Serve, left_over: str) -> None:
+    home.mkdir(mode=0o700)
+    (home / "broker.json").write_text(left_over)
+    (home / "broker.json").chmod(0o600)
+    assert run(home, "status").returncode == 2
+    serve()
+    assert json.loads((home / "broker.json").read_text())["schema"] == 1
+
+
+def test_a_home_that_others_can_read_is_refused(home: Path) -> None:
+    home.mkdir()
+    home.chmod(0o755)
+    done = run(home, "serve", "--listen", "127.0.0.1:0")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "chmod 700" in done.stderr
+
+
+def test_a_line_that_is_pasted_in_parts_is_what_a_shell_reads() -> None:
+    address = "login1.cluster:6900#" + ",".join(["sha256:" + "0" * 64] * 2)
+    lines = lines_to_paste("elsewhere", address, "DBG_TOKEN_FILE=/h/t", 80)
+    typed = "\n".join([*lines[1:], 'printf "%s %s" "$DBG_BROKER" "$DBG_TOKEN_FILE"'])
+    ran = subprocess.run(["sh", "-c", typed], capture_output=True, check=True, text=True)
+    assert ran.stdout == f"{address} /h/t"
+
+
+# ------------------------------------------------------------------------------------------------- a socket of systemd
+
+AS_SYSTEMD = """\
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.executable, [sys.executable, "-m", "dbg_broker", "serve"])
+"""
+
+
+def as_systemd(home: Path, listener: socket.socket) -> subprocess.Popen[str]:
+    """Start a broker with this socket."""
+    return subprocess.Popen(
+        [sys.executable, "-c", AS_SYSTEMD, str(listener.fileno())],
+        env=environment(home),
+        pass_fds=[listener.fileno()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_connection_of_the_time_between_two_brokers_is_served_by_the_next(tmp_path: Path) -> None:
+    with listen("127.0.0.1", 0) as listener:
+        for _ in range(2):
+            # Nobody accepts yet, and nobody refuses.
+            asking = socket.create_connection(listener.getsockname(), seconds(20))
+            broker = as_systemd(tmp_path, listener)
+            assert broker.stdout is not None
+            assert f"wss://127.0.0.1:{listener.getsockname()[1]} " in broker.stdout.readline()
+            with trusting_context().wrap_socket(asking) as tls:
+                tls.sendall(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+                assert tls.recv(12) == b"HTTP/1.1 200"
+            broker.send_signal(signal.SIGTERM)
+            broker.communicate(timeout=seconds(20))
+            assert broker.returncode == 0
+
+
+def test_a_socket_of_another_kind_is_refused(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        broker = as_systemd(tmp_path, other)
+        _, errors = broker.communicate(timeout=seconds(20))
+    assert (broker.returncode, errors.count("\n")) == (2, 1)
+    assert "LISTEN_FDS" in errors
+
+
+# ------------------------------------------------------------------------------------------------------- the audit log
+
+
+def test_follow_shows_what_comes_also_in_the_next_file_and_no_token(home: Path, serve: Serve) -> None:
+    open_home(str(home))
+    command = [sys.executable, "-m", "dbg_broker", "log", "--follow", "--json"]
+    with subprocess.Popen(command, env=environment(home), stdout=subprocess.PIPE, text=True) as following:
+        assert following.stdout is not None
+
+        def read() -> Entry:
+            assert following.stdout is not None
+            entry = decode_entry(following.stdout.readline().encode())
+            assert entry is not None
+            return entry
+
+        serving = serve()
+        assert read().what is What.START
+        token = run(home, "token", "--role", "driver", "--name", "bob").stdout.strip()
+        assert read().what is What.TOKEN_MADE
+        append(home, encode_entry(Entry(at=1.0, what=What.QUESTION, action="eval")), max_bytes=1)
+        assert read().action == "eval"
+        serving.end()
+        assert read().what is What.END
+        following.terminate()
+    assert token not in "".join(path.read_text() for path in home.glob("audit.jsonl*"))
+
+
+def test_a_log_that_can_not_be_written_is_told_once_and_keeps_no_broker_from_serving(home: Path, serve: Serve) -> None:
+    (open_home(str(home)) / "audit.jsonl").mkdir()
+    serving = serve()
+    assert run(home, "check").returncode == 0
+    _, _, errors = serving.end()
+    (told,) = [line for line in errors.splitlines() if os.strerror(21) in line]
+    assert "WARNING" in told

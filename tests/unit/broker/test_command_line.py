@@ -1,0 +1,285 @@
+"""The command line of ``dbg-broker``: usage, completion, tokens, the log and the status, in this process."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbg_broker.audit.entries import encode_entry
+from dbg_broker.audit.writer import append
+from dbg_broker.cli.parser import complete_words, parser_of_the_command, refuse_mistyped
+from dbg_broker.home.private_files import open_home
+from dbg_broker.home.tokens import load_tokens
+from dbg_broker.verbs.log import shown
+from dbg_broker.verbs.status import status
+from dbg_wire.errors import CantPrint
+from dbg_wire.messages import Goodbye
+from dbg_wire.records.audit import Entry, What
+from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
+from tests.conftest import Approved
+from tests.support.certificates import Authority
+from tests.support.memory_bus import MemoryNats
+from tests.support.sentence import refusals
+from tests.unit.broker.conftest import Command
+from tests.unit.broker.hub.cluster.brokers import join_cluster, presence
+from tests.unit.broker.peers import Broker, registration, running_broker
+
+PARSER = parser_of_the_command()
+
+
+# -------------------------------------------------------------------------------------------------- usage, completion
+
+
+def test_version_names_release_python_and_protocol(command: Command) -> None:
+    expected = f"dbg-broker {RELEASE} (Python {sys.version.split()[0]}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})\n"
+    assert command("--version").out == expected
+
+
+def test_help_of_a_verb_is_its_own(command: Command) -> None:
+    assert command("help", "run").out == command("run", "--help").out
+    assert command("help").out == command("--help").out
+
+
+REFUSED = [
+    "",
+    "dance",
+    "serve --no-such-option",
+    "serve --listen \x1b[31m",
+    "status --jsn",
+    "token --role king",
+    "token --name a\N{NO-BREAK SPACE}b",
+    "token --name x --job a/b",
+    "token --for soon",
+    "token --for 99999d",
+    "token --name=",
+    "token --revoke x --for 2h",
+    "token --rotate --job x",
+    "token --list --role rank",
+    "token --json",
+    "token --revoke nobody",
+    "token --list --rotate",
+    "certificate --switch",
+    "certificate --rotate x.pem",
+    "certificate /gone.pem",
+    "log --since soon",
+]
+
+
+def test_what_can_not_be_done_is_one_sentence_and_status_2(command: Command, approved: Approved) -> None:
+    lines: list[str] = []
+    for line in REFUSED:
+        done = command(*line.split(" ") if line else [])
+        assert (done.status, done.out, done.err.count("\n")) == (2, "", 1), line
+        assert done.err[:-1].isprintable()
+        lines.append(f"{line!r}: {done.err[:-1]}")
+    approved("\n".join(lines))
+
+
+MISTYPED: list[tuple[list[str], list[str]]] = [
+    (["serv"], []),
+    (["list"], []),
+    (["zebra\x1b"], []),
+    (["serve", "--lisen=x"], ["--lisen=x"]),
+    (["status", "--zebra"], ["--zebra"]),
+    (["status", "x"], ["x"]),
+]
+
+
+def test_what_is_mistyped_is_told_what_it_may_be(approved: Approved) -> None:
+    approved(refusals(lambda words: refuse_mistyped(PARSER, *words), MISTYPED))
+    for words in (["serve", "--listen", "x"], ["--version"], []):
+        refuse_mistyped(PARSER, words, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("s", ["serve", "status"]),
+        ("token --rol", ["--role"]),
+        ("token --role ", ["rank", "driver", "watcher"]),
+        ("completion z", ["zsh"]),
+        ("run --output ", [":files"]),
+        ("run -- ./tr", [":files"]),
+        ("serve --while", []),
+        ("status --home ", [":files"]),
+        ("serve --listen ", []),
+        ("--ver", ["--version"]),
+        ("zebra ", ["serve", "run", "status", "token", "certificate", "log", "check", "config", "completion"]),
+    ],
+)
+def test_what_a_word_may_become(line: str, words: list[str]) -> None:
+    assert [each.partition("\t")[0] for each in complete_words(PARSER, line.split(" "))] == words
+
+
+def test_each_verb_and_option_says_what_it_does(command: Command) -> None:
+    assert all("\t" in line for line in complete_words(PARSER, [""]))
+    done = command("--complete", "serve", "--cl")
+    assert [line.partition("\t")[0] for line in done.out.splitlines()] == [
+        *("--classic", "--classic-size", "--cluster", "--cluster-credentials"),
+    ]
+
+
+def test_a_full_disk_is_one_sentence(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        done = command("completion", "bash")
+        assert (done.status, done.err) == (1, f"dbg-broker: {CantPrint('No space left on device')}\n")
+
+
+# ------------------------------------------------------------------------------------------- tokens and certificates
+
+
+def test_token_prints_the_one_of_its_role(command: Command, home: Path) -> None:
+    printed = [command("token", "--role", role).out.strip() for role in ("rank", "driver", "watcher")]
+    assert printed == [*load_tokens(home).by_name().values()]
+    assert command("token").out.strip() == printed[0]
+
+
+def test_the_list_shows_names_and_no_tokens(command: Command) -> None:
+    assert json.loads(command("token", "--list", "--json").out) == {"schema": 1, "tokens": []}
+    token = command("token", "--role", "driver", "--name", "bob").out.strip()
+    listed = command("token", "--list", "--json").out
+    assert token not in listed + command("token", "--list").out
+    (one,) = json.loads(listed)["tokens"]
+    assert (one["name"], one["role"], one["job"], one["expired"]) == ("bob", "driver", None, False)
+
+
+def test_any_certificate_is_shown_with_names_and_dates(command: Command, tmp_path: Path) -> None:
+    options = Authority(tmp_path).issue("own", "login1.example", days=-1, from_days=-2)
+    done = command("certificate", options[1])
+    assert re.match(r"sha256:\w{64}\n", done.out)
+    assert all(word in done.out for word in ("login1.example", "trustme", "expired"))
+    assert command("certificate", options[3]).status == 2
+
+
+# ------------------------------------------------------------------------------------------------------------ the log
+
+
+ASKED = Entry(
+    at=1_700_000_000.25,
+    what=What.QUESTION,
+    action="eval",
+    role="driver",
+    token="alice",  # noqa: S106 - a name
+    terminal="me@login1\x1b[2J",
+    address="10.0.0.7:4711",
+    job="train-1",
+    ranks="0-7",
+    text="os.remove('x')",
+)
+
+
+def test_an_entry_is_one_line_that_no_terminal_obeys(approved: Approved) -> None:
+    entries = [
+        ASKED,
+        Entry(at=0.0, what=What.CUT, count=7),
+        Entry(at=0.0, what=What.REFUSE, address="h:1", text="no", count=3),
+    ]
+    lines = [shown(entry) for entry in entries]
+    assert all(line.isprintable() for line in lines)
+    approved("\n".join(re.sub(r"^\S+ \S+", "DATE", line) for line in lines))
+
+
+@pytest.mark.parametrize("name", ['me" from 10.0.0.1:1', 'me\\" from 10.0.0.1:1', 'a: b "c\\', "é\x1b", "\\x1b"])
+def test_a_name_ends_where_the_log_says_so(name: str) -> None:
+    line = shown(Entry(at=0.0, what=What.ATTACH, role="watcher", terminal=name, address="h:1", text="x : y (9 times)"))
+    found = re.fullmatch(r'.* by a watcher ("(?:[^"\\]|\\.)*") from h:1: x : y \(9 times\)', line)
+    assert found is not None
+    # The form is that of a string in Python, so that each name has a line of its own.
+    assert ast.literal_eval(found[1]) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs"),
+    [
+        ((), ["train-1", "train-2"]),
+        (("--job", "train-1"), ["train-1"]),
+        (("--since", "1h"), ["train-2"]),
+        (("--since", "1h", "--job", "train-1"), []),
+    ],
+)
+def test_the_log_is_shown_by_job_and_time(
+    home: Path, command: Command, words: tuple[str, ...], jobs: list[str]
+) -> None:
+    open_home(str(home))
+    append(home, encode_entry(ASKED))
+    append(home, b"no entry\n")
+    append(home, encode_entry(Entry(at=time.time(), what=What.ATTACH, job="train-2", ranks="h:1")))
+    lines = command("log", "--json", *words).out.splitlines()
+    assert [json.loads(line)["job"] for line in lines] == jobs
+    assert len(command("log", *words).out.splitlines()) == len(jobs)
+
+
+def test_a_log_that_is_not_there_is_empty_and_one_that_can_not_be_read_is_named(home: Path, command: Command) -> None:
+    done = command("log")
+    assert (done.status, done.out, done.err) == (0, "", "")
+    (home / "audit.jsonl").mkdir()
+    done = command("log")
+    assert (done.status, done.out) == (2, "")
+    assert str(home / "audit.jsonl") in done.err
+
+
+# --------------------------------------------------------------------------------------------------------- the status
+
+
+async def both(broker: Broker, home: Path) -> tuple[str, dict[str, Any]]:
+    """Return the status of a broker as text and as a document."""
+    environ = {"DBG_BROKER": str(broker.endpoint).removeprefix("wss://"), "DBG_TOKEN": broker.tokens.watcher}
+    lines: list[str] = []
+    document: list[str] = []
+
+    def ask() -> None:
+        assert status(str(home), environ, lines.append, as_json=False) == 0
+        assert status(str(home), environ, document.append, as_json=True) == 0
+
+    await asyncio.to_thread(ask)
+    return "\n".join(lines), json.loads(document[0])
+
+
+async def test_status_tells_of_ranks_and_their_terminals(made_home: Path, approved: Approved) -> None:
+    async with running_broker(made_home, tls=True) as broker:
+        for number in (10, 9):
+            await broker.rank(number)
+        gone = await broker.rank(4)
+        await gone.say(Goodbye(exit=-9, detail=""))
+        await broker.seated(registration(9).identity.key, "ann@login1")
+        text, document = await both(broker, made_home)
+    assert (document["schema"], document["up"], document["pid"]) == (1, True, 4711)
+    assert document["states"]["stopped"] == 2
+    ranks = {rank["address"]: rank for rank in document["ranks"]}
+    assert [ranks[f"gpu013:{number}"]["driver"] for number in (4, 9, 10)] == [None, "ann@login1", None]
+    assert ranks["gpu013:9"]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
+    approved("\n".join(text.splitlines()[1:]))
+
+
+async def test_status_tells_of_the_other_brokers_and_of_nats_that_is_gone(made_home: Path) -> None:
+    nats = MemoryNats()
+    async with running_broker(made_home, tls=True) as broker:
+        _, alone = await both(broker, made_home)
+        cluster = join_cluster(broker.hub, nats, "one")
+        await cluster.begin()
+        cluster.members.saw(presence("two"))
+        shown, document = await both(broker, made_home)
+        nats.go()
+        during, gone = await both(broker, made_home)
+        await cluster.end()
+    assert "cluster" not in alone
+    assert document["cluster"] == {"brokers": ["wss://one:6900", "wss://two:6900"], "nats_silent": None}
+    assert gone["cluster"]["nats_silent"] >= 0
+    assert "wss://two:6900" in shown
+    assert ("NATS" in shown, "NATS" in during) == (False, True)
+
+
+def test_status_of_nothing_is_4(command: Command) -> None:
+    done = command("status", "--json")
+    assert done.status == 4
+    assert json.loads(done.out)["up"] is False
+    assert "dbg-broker serve" in done.err
