@@ -52,9 +52,9 @@ test-all: $(DEV) torch
 	@scripts/check-javascript ready
 	@scripts/sum-tests scripts/run-tests $(BIN)/python all
 
-messages: $(TEST)
+messages: $(DEV)
 	@rm -f tests/unit/*/messages.txt
-	@$(BIN)/python -m pytest -q --approve tests/unit
+	@$(BIN)/python -m pytest -q --approve tests/unit tests/e2e
 
 torch: $(DEV)
 	@scripts/install-torch $(BIN)/python

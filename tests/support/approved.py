@@ -6,7 +6,19 @@ such as ``tests/unit/client/messages.txt``. ``make messages`` rewrites those fil
 
 from __future__ import annotations
 
+import re
+import socket
 from pathlib import Path
+
+PLACES = (
+    (re.compile(re.escape(str(Path(__file__).parents[2]))), "<project>"),
+    (re.compile(r"/tmp/[\w.-]*(?:/(?:pytest-\d+|popen-gw\d+|[\w.-]+?\d+))*(?=[/\s'\"`:;,)]|$)"), "<tmp>"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+"), "<port>"),
+    (re.compile(r"(?<=pid )\d+|(?<=process )\d+"), "<pid>"),
+    (re.compile(r"\b0x[0-9a-f]{6,}"), "<address>"),
+    (re.compile(rf"\b{re.escape(socket.gethostname())}\b"), "<host>"),
+)
+"""Parts of a text that differ from run to run, and their stand-ins."""
 
 HEAD = "== "
 """Begin of the line that names a section. A line of a text that begins so, or with a backslash, gets a backslash."""
@@ -40,5 +52,12 @@ def escaped(text: str) -> str:
 
 
 def package_folder(test: Path, root: Path) -> Path:
-    """Return the folder of the approval file for a test below ``tests/unit``: that of its package."""
-    return root / "unit" / test.relative_to(root / "unit").parts[0]
+    """Return the folder of the approval file of a test: that of the unit tests of its package."""
+    return root / "unit" / test.relative_to(root).parts[1]
+
+
+def without_places(text: str) -> str:
+    """Return a text with stand-ins for folders, ports, process numbers and addresses of this run."""
+    for pattern, stand_in in PLACES:
+        text = pattern.sub(stand_in, text)
+    return text

@@ -14,10 +14,10 @@ import pytest
 
 from dbg_client.core.live_targets import SECONDS
 from dbg_wire.records.ranks import RankState
+from tests.full.terminals.test_actions_from_shell import command
 from tests.support.requirements import needs_shells
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
-from tests.unit.client.actions.test_from_shell import command
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client.actions.test_from_shell import command
+from tests.e2e.client.test_terminal_raw import Window
+from tests.full.terminals.test_actions_from_shell import command
 from tests.unit.client.fake_broker import FakeBroker, make_rank
-from tests.unit.client.terminal.test_raw import Window
 
 BROKER = [sys.executable, "-m", "dbg_broker"]
 

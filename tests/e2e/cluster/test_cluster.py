@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conftest import OpenTerminal
+from tests.full.broker.test_verbs_token import REVOKED, Terminal, terminal
 from tests.support.cluster import (
     STOPPED,
     Brokers,
@@ -24,7 +25,6 @@ from tests.support.pudb_terminal import wait_for_line
 from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states
 from tests.support.serving import run
 from tests.support.straight import LINES, STOP, STRAIGHT
-from tests.unit.broker.verbs.test_token import REVOKED, Terminal, terminal
 
 COUNT = 6
 

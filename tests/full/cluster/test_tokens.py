@@ -18,13 +18,13 @@ from nats.aio.msg import Msg
 
 from dbg_agent.rank.membership import SECRET_BYTES
 from dbg_broker.net.bus.connection import CantJoin, Servers, open_connection
+from tests.full.broker.test_verbs_token import REVOKED, terminal
 from tests.support.cluster import Brokers, admits, issue, make_home, wait_until_told
 from tests.support.nats_servers import NatsServers, started_servers
 from tests.support.processes import Processes
 from tests.support.ranks import attach_command
 from tests.support.serving import run, tokens
 from tests.support.time_unit import seconds
-from tests.unit.broker.verbs.test_token import REVOKED, terminal
 
 
 def test_a_name_is_given_to_one_token_alone(brokers: Brokers) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,6 @@ CORE = sorted(
     if path.name != "__init__.py"
 )
 STREAMS = {"stdin", "stdout", "stderr"}
-TERMINAL = ("prompt_toolkit", "termios", "tty", "pty", "curses")
 
 
 def test_the_page_of_the_library_names_all_that_it_offers_and_nothing_else() -> None:
@@ -71,25 +68,6 @@ def test_every_name_offered_is_there_and_says_what_it_is_for() -> None:
 def test_what_is_not_offered_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="'dbg_client' has no attribute 'Session'"):
         _ = dbg_client.Session
-
-
-def test_nothing_is_loaded_before_it_is_used() -> None:
-    script = "import sys, dbg_client; print(sorted(name for name in sys.modules if name.startswith('dbg_')))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-
-    assert done.stdout.strip() == "['dbg_client']"
-
-
-def test_the_core_loads_nothing_of_a_terminal() -> None:
-    modules = [".".join(("dbg_client", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in CORE]
-    script = (
-        "import importlib, sys\n"
-        f"for module in {modules!r}: importlib.import_module(module)\n"
-        f"print('loaded:', *sorted(set({TERMINAL!r}) & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-
-    assert done.stdout.strip() == "loaded:"
 
 
 @pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(PACKAGE)))

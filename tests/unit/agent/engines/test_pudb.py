@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import warnings
 from pathlib import Path
 
@@ -380,9 +379,7 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
         viewer.type(b"c")
 
     finish = drive(viewer, script)
-    started = time.monotonic()
     slow(viewer.rank)
-    assert time.monotonic() - started < SECONDS
     finish()
 
 

@@ -17,7 +17,7 @@ from dbg_agent.engines.pudb_import import untraceable
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stops import Crash
 from tests.support.deep_calls import with_calls_left
-from tests.unit.agent.pudb_stops import stop_with, stop_with_each
+from tests.unit.agent.pudb_stops import stop_with
 from tests.unit.agent.pudb_viewer import Viewer, drive, let_go, play
 
 ERRORS = [SystemExit, KeyboardInterrupt, RecursionError, MemoryError, ValueError, GeneratorExit]
@@ -85,24 +85,6 @@ def test_a_repr_that_fails_and_members_that_fail(viewer: Viewer, error: type[Bas
         viewer.type(b"C")
 
     shows(viewer, raising(error, "__repr__", "__str__", "__dir__", "shape"), script)
-
-
-@pytest.mark.parametrize("columns", [40, 79, 100])
-def test_wide_characters_are_drawn_at_every_length(viewer: Viewer, columns: int) -> None:
-    def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look(columns=columns)
-        for number in range(1, 31):
-            viewer.waits_for_stop(number)
-            viewer.sees("漢")
-            viewer.sees(f"number: {number}")
-            viewer.type(b"c")
-
-    finish = drive(viewer, script)
-    stop_with_each(viewer.rank, ["漢" * length for length in range(1, 60, 2)])
-    finish()
-    assert viewer.rank.stops.number == 30
-    assert viewer.rank.program.warned == set()
 
 
 def test_every_character_of_a_wide_string_is_seen_when_it_is_wrapped(viewer: Viewer) -> None:

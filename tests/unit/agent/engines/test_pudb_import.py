@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 import threading
 import warnings
@@ -13,7 +12,6 @@ import pytest
 
 from dbg_agent.engines.faults import unwarned
 from dbg_agent.engines.pudb_import import doing_without
-from tests.support.time_unit import seconds
 
 
 @pytest.fixture
@@ -41,27 +39,6 @@ def test_other_threads_import_as_always_meanwhile(heavy: str) -> None:
         thread.start()
         thread.join(10)
     assert len(got) == 1
-
-
-IMPORTS = """\
-import sys
-from dbg_agent.engines.faults import unwarned
-from dbg_agent.engines.pudb_import import OPTIONAL_MODULES, doing_without
-before = set(sys.modules)
-with unwarned(), doing_without(OPTIONAL_MODULES):
-    import pudb.debugger
-for name, module in list(sys.modules.items()):
-    if "." not in name and name not in before and "site-packages" in (getattr(module, "__file__", None) or ""):
-        print(name)
-"""
-
-WHAT_PUDB_NEEDS = {"pudb", "urwid", "urwid_readline", "wcwidth", "pygments", "jedi", "parso", "typing_extensions"}
-
-
-def test_no_library_is_loaded_that_pudb_can_do_without() -> None:
-    command = [sys.executable, "-c", IMPORTS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=seconds(30), check=True)
-    assert set(done.stdout.split()) <= WHAT_PUDB_NEEDS
 
 
 def test_the_programs_warnings_are_errors_before_and_after_but_not_the_debuggers() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 
@@ -24,31 +22,6 @@ def test_this_process_is_told_with_amounts_that_grow() -> None:
     for name in ("cpu", "main_cpu", "input"):
         assert getattr(before, name) < getattr(after, name)
     assert after.output is not None
-
-
-@pytest.mark.parametrize("begin", ["", "if os.fork(): raise SystemExit(os.wait()[1])"])
-def test_the_main_threads_system_call_is_told(begin: str) -> None:
-    program = f"""\
-import os, signal, threading
-{begin}
-signal.alarm(60)
-from dbg_agent.evidence.process import process_seen
-
-def look():
-    while True:
-        seen = process_seen()
-        if (seen.system_call, seen.state) == ("wait4", "S"):
-            break
-    print(seen.state, flush=True)
-    os.kill(child, 9)
-
-child = os.posix_spawn("/bin/sleep", ["sleep", "3600"], os.environ)
-threading.Thread(target=look).start()
-os.waitpid(child, 0)
-"""
-    # A forked rank keeps the number that its main thread had in its parent.
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True, text=True)
-    assert ran.stdout == "S\n"
 
 
 def files(monkeypatch: pytest.MonkeyPatch, texts: Mapping[str, str]) -> None:

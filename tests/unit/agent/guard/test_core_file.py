@@ -26,16 +26,6 @@ def test_a_pattern_becomes_the_name_that_the_kernel_makes_of_it(pattern: str, wi
     assert expand(pattern, FACTS, with_pid=with_pid) == name
 
 
-def test_nobody_promises_a_core_of_a_process_that_is_gone() -> None:
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert facts_of(child) == {}
-    core = likely_core(facts_of(child), child, 11)
-    assert core == "" or core.startswith("|")
-
-
 def test_a_core_lies_in_the_folder_of_its_process_unless_that_may_write_none() -> None:
     facts = facts_of(os.getpid())
     assert facts["cwd"] == os.getcwd()  # noqa: PTH109 - as the kernel names it

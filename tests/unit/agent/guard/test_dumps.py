@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,28 +92,6 @@ def test_anything_can_be_read(text: str) -> None:
         assert len(stack.frames) <= MAX_STACK_FRAMES
         for place in stack.frames:
             (place.file + place.function).encode()
-
-
-DUMPS = """\
-import faulthandler, sys, threading
-
-def here():
-    faulthandler.dump_traceback(file=sys.stdout, all_threads=True)
-
-print(threading.get_ident(), flush=True)
-here()
-"""
-
-
-def test_a_real_dump_is_read(tmp_path: Path) -> None:
-    # A separate process: faulthandler tells of a hundred threads, and other tests leave threads in this one.
-    path = tmp_path / "train.py"
-    path.write_text(DUMPS)
-    printed = subprocess.run([sys.executable, path], capture_output=True, check=True, text=True).stdout
-    ident, _, dump = printed.partition("\n")
-    (mine,) = [stack for stack in parse_dump(dump) if stack.thread == int(ident)]
-    assert mine.current
-    assert (mine.frames[-1].file, mine.frames[-1].function) == (str(path), "here")
 
 
 def test_odd_lines_of_a_dump_are_passed_over() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 from pathlib import Path
 
 import pytest
 
-from dbg_agent.guard.watched import PAGE_BYTES, Memory, WatchedProcess
+from dbg_agent.guard.watched import PAGE_BYTES, Memory
 
 GIB = 1 << 30
 V2, V1 = "0::/job/step\n", "4:cpu:/\n7:memory,hugetlb:/job/step\n0::/\n"
@@ -82,30 +81,3 @@ def test_the_kernel_tells_of_this_process() -> None:
     assert memory.held > 1 << 20
     assert not memory.has_run_out()
     assert not Memory(2**22).held
-
-
-@pytest.mark.parametrize(
-    ("number", "is_calm", "is_unheard"),
-    [(0, True, False), (0, False, True), (signal.SIGKILL, True, True), (signal.SIGKILL, False, True)],
-)
-def test_who_ended_by_a_signal_or_unannounced_has_not_said_how(number: int, is_calm: bool, is_unheard: bool) -> None:
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        os.read(read, 1)
-        if number:
-            os.kill(os.getpid(), number)
-        os._exit(3)
-    try:
-        watched = WatchedProcess(child)
-        os.write(write, b"x")
-        assert not watched.is_alive(60)
-        # Nobody has asked for its status yet, as of a rank whose launcher is slow.
-        assert watched.status() == (number or 3 << 8)
-        assert watched.has_ended_unheard(is_calm=is_calm) is is_unheard
-    finally:
-        os.waitpid(child, 0)
-        os.close(read)
-        os.close(write)
-        if watched.descriptor >= 0:
-            os.close(watched.descriptor)

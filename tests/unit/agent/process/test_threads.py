@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
 from types import FrameType
 
@@ -20,17 +16,6 @@ from tests.support.time_unit import seconds
 BESIDE = {"process/threads.py", "guard/command.py"}
 """Where threads are made otherwise: here, and in the guard, which is a process of its own."""
 
-WAITS_FOR_A_SIGNAL = """\
-import os, signal, threading
-from dbg_agent.process.threads import own_thread
-is_up, may_end = threading.Event(), threading.Event()
-own_thread(lambda: is_up.set() or may_end.wait(), "dbg-agent-test").start()
-is_up.wait()
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-os.kill(os.getpid(), signal.SIGUSR1)
-print(signal.sigwait({signal.SIGUSR1}).name)
-"""
-
 
 def test_every_signal_is_blocked_in_a_thread_of_ours() -> None:
     blocked: list[set[int]] = []
@@ -40,11 +25,6 @@ def test_every_signal_is_blocked_in_a_thread_of_ours() -> None:
     # The kernel lets nobody block these two.
     assert blocked == [signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}]
     assert thread.daemon
-
-
-def test_a_program_that_waits_for_a_signal_gets_it_and_is_not_ended_by_it() -> None:
-    done = subprocess.run([sys.executable, "-c", WAITS_FOR_A_SIGNAL], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "SIGUSR1\n"), done.stderr
 
 
 def test_all_threads_of_ours_are_made_so() -> None:
@@ -67,18 +47,6 @@ def test_so_many_threads_work_at_once_and_no_more() -> None:
     for thread in [one for one in threading.enumerate() if one.name == "dbg-agent-test"]:
         thread.join()
     assert threads.start(work)
-
-
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
-    threads, gate = BoundedThreads("dbg-agent-test", 1), threading.Event()
-    assert threads.start(gate.wait)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if threads.start(lambda: None) else 1)
-    _, status = os.waitpid(child, 0)
-    gate.set()
-    assert os.waitstatus_to_exitcode(status) == 0
 
 
 def test_a_thread_that_cannot_start_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,10 +88,8 @@ def test_a_signal_that_another_thread_takes_ends_the_wait_of_the_main_thread() -
     try:
         with condition:
             begun.set()
-            since = time.monotonic()
             with pytest.raises(Mine):
                 wait_for(condition, lambda: False, SIGNAL_SECONDS + seconds(20))
-        assert time.monotonic() - since < SIGNAL_SECONDS + seconds(10)
     finally:
         taking.join()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
@@ -142,7 +108,5 @@ def test_a_wait_ends_when_it_is_so_or_when_its_time_is_over() -> None:
     with condition:
         assert not wait_for(condition, lambda: bool(came), 0.01)
         threading.Timer(0.01, come).start()
-        begun = time.monotonic()
         assert wait_for(condition, lambda: bool(came))
-        assert time.monotonic() - begun < seconds(SIGNAL_SECONDS)
         assert wait_for(condition, lambda: bool(came), 0.0)

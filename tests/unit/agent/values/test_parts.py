@@ -89,15 +89,6 @@ def test_the_first_difference_is_found(a: object, b: object, found: tuple[str, s
     assert first(a, b) == found
 
 
-def test_a_tensor_is_searched_by_ranges() -> None:
-    torch = pytest.importorskip("torch")
-    a = torch.zeros(1000, 700)
-    b = a.clone()
-    b[17, 5] = 0.25
-    assert first({"w": a}, {"w": b}) == ("['w'][17, 5]", "0.0", "0.25")
-    assert first(a.t(), b.t()) == ("[5, 17]", "0.0", "0.25")
-
-
 def test_what_has_no_parts_has_none() -> None:
     for value in (1, 0.5, "short", None, object(), np.float32(1), {1, 2}):
         assert parts_of(value, [], exact=False, seconds=5) == []

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.screen import MAX_KEPT, NO_REACTION, REACTION_SECONDS, ScreenSession
+from dbg_broker.classic.screen import NO_REACTION, REACTION_SECONDS, ScreenSession
 from dbg_broker.classic.session import QUIET_SECONDS, SessionOutput, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_DATA_BYTES
@@ -114,22 +114,6 @@ def test_offsets_of_frames_join_and_none_is_too_long() -> None:
     assert max(len(frame.data) for frame in frames) == MAX_DATA_BYTES
     for before, after in pairwise(frames):
         assert after.offset == before.offset + len(before.data)
-
-
-def test_a_screen_that_grew_too_long_is_cut_and_says_so_until_the_next_step() -> None:
-    session = stopped()
-    for number in range(2000):
-        session.received(drawing(f"{number:4} {'x' * 60}"), 0.0)
-    outputs = session.message(Repaint(), 0.0)
-    assert len(shown(outputs)) <= MAX_KEPT + 100
-    assert screen(shown(outputs))[0].startswith("1999 xxx")
-    assert b"\x1b)0" in shown(outputs)[:200]
-    assert "incomplete" in str(of_type(outputs, Notice))
-    assert written(outputs) == b"\x0c"
-    session.received(LEAVE + ENTER + drawing("two"), 1.0)
-    outputs = session.message(Repaint(), 1.0)
-    assert not of_type(outputs, Notice)
-    assert not written(outputs)
 
 
 def test_nobody_looking_means_no_frames() -> None:

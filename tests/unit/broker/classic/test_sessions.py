@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -12,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.classic import sessions
-from dbg_broker.classic.callers import MAX_CALLERS, MIN_DRAWN
 from dbg_broker.classic.sessions import StockSessions, short_name
 from dbg_broker.home.bearer import Role
 from dbg_broker.net.tcp import listen
@@ -244,27 +242,6 @@ async def test_text_without_a_screen_waits_and_is_not_listed(port: ClassicBroker
     stock.write(SCREEN)
     await port.listed(terminal, f"{HOST}:?2")
     assert other is not stock
-
-
-async def test_a_thousand_connections_push_out_no_session(port: ClassicBroker) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
-    try:
-        terminal = await watching(port)
-        await port.call(SCREEN + b"\x1b[2;1H" + b"x" * MIN_DRAWN)
-        rank = await port.listed(terminal, f"{HOST}:?1")
-        silent = [await port.call() for _ in range(1000)]
-        pushed_out = await silent[0].rest()
-        assert f"holds {MAX_CALLERS}".encode() in pushed_out
-        await silent[1000 - MAX_CALLERS].rest()
-        driver = await port.broker.seated(rank.key)
-        await driver.expect_data()
-        await port.call(SCREEN)
-        await port.listed(terminal, f"{HOST}:?2")
-        assert len(port.classic) <= MAX_CALLERS
-        await asyncio.gather(*(stock.close() for stock in silent))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) -> None:

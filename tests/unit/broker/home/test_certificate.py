@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -153,17 +151,6 @@ def test_a_key_with_a_password_is_refused_without_asking(tmp_path: Path) -> None
     )
     with pytest.raises(BadSecretFile, match="can't be used"):
         shown_of(tmp_path)
-
-
-def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> None:
-    program = (
-        "import pathlib, sys; from dbg_broker.home.certificate import load_own; "
-        "print(load_own(pathlib.Path(sys.argv[1])).fingerprint, 'cryptography' in sys.modules)"
-    )
-    start = [sys.executable, "-c", program, str(tmp_path)]
-    first, second = (subprocess.run(start, capture_output=True, text=True, check=True).stdout for _ in range(2))
-    fingerprint = load_own(tmp_path).fingerprint
-    assert (first, second) == (f"{fingerprint} True\n", f"{fingerprint} False\n")
 
 
 def test_the_next_certificate_is_made_once_and_known_beside_the_present_one(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +14,6 @@ import pytest
 
 from dbg_broker.home.in_use import IN_USE_FILE, BrokerUsers, Leaving, hold
 from tests.support.time_unit import seconds
-
-HOLD = """
-import sys
-from pathlib import Path
-from dbg_broker.home.in_use import hold
-hold(Path(sys.argv[1]))
-sys.stdin.read()
-"""
-WAIT = "import sys; sys.stdin.read()"
 
 
 def held_in(home: Path) -> int:
@@ -81,26 +70,6 @@ async def test_the_last_of_several_counts(watched: Watched, made_home: Path) -> 
     os.close(other)
     assert not await watched.change()
     assert watched.changes == 2
-
-
-async def test_a_run_that_is_killed_lets_go(watched: Watched, made_home: Path) -> None:
-    run = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, str(made_home), stdin=subprocess.PIPE)
-    assert await watched.change()
-    run.kill()
-    assert not await watched.change()
-    await run.communicate()
-
-
-async def test_a_child_that_has_inherited_the_hold_keeps_it(watched: Watched, made_home: Path) -> None:
-    descriptor = held_in(made_home)
-    assert await watched.change()
-    keeper = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", WAIT, stdin=subprocess.PIPE, pass_fds=(descriptor,)
-    )
-    os.close(descriptor)
-    assert watched.users.held
-    await keeper.communicate(b"")
-    assert not await watched.change()
 
 
 async def test_without_a_broker_nobody_takes_hold(made_home: Path) -> None:

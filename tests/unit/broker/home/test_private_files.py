@@ -12,7 +12,6 @@ import pytest
 from dbg_broker.home import private_files as home_path
 from dbg_broker.home.private_files import check_way, open_home
 from dbg_wire.errors import BadSecretFile
-from tests.support.serving import run
 
 OTHER = 54321
 """A user id that no host of the tests has."""
@@ -123,12 +122,3 @@ def test_a_group_of_the_user_alone_is_nobody_else(
             check_way(above / "home")
     else:
         check_way(above / "home")
-
-
-@needs_root
-def test_serve_names_the_directory_in_one_sentence(tmp_path: Path) -> None:
-    theirs = directory(tmp_path / "theirs", 0o755, OTHER)
-    ended = run(theirs / "home", "serve", "--listen", "127.0.0.1:0")
-    assert ended.returncode == 2
-    (line,) = ended.stderr.splitlines()
-    assert f"the home lies below {theirs}, which belongs to user {OTHER}" in line

@@ -3,8 +3,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -207,22 +205,6 @@ def test_a_lock_file_is_ours_alone(tmp_path: Path) -> None:
     home = open_home(str(tmp_path / "home"))
     with lock(home) or pytest.fail("nobody else is here"):
         assert mode(home / LOCK_FILE) == 0o600
-
-
-def test_a_lock_ends_with_its_process(home: Path) -> None:
-    program = (
-        "import pathlib, sys; from dbg_broker.home.rendezvous import lock; held = lock(pathlib.Path(sys.argv[1]));"
-        "print(held is not None, flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as broker:
-        assert broker.stdout is not None
-        assert broker.stdout.readline() == "True\n"
-        assert lock(home) is None
-        broker.kill()
-    with lock(home) or pytest.fail("the lock outlived its process"):
-        pass
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])

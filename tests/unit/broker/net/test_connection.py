@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import json
 import logging
 import time
-from typing import Any
 
 import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
-from websockets.protocol import State
-from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.admission import FIGURES_SECONDS
-from dbg_broker.net import places, websocket
+from dbg_broker.net import places
 from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.http import Request
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, encode
 from dbg_wire.messages import (
@@ -36,7 +31,6 @@ from dbg_wire.messages import (
     Take,
 )
 from dbg_wire.records.record import plain
-from tests.support.time_unit import seconds
 from tests.unit.broker.peers import SECONDS, Broker, Peer, registration
 
 KEY = registration().identity.key
@@ -149,27 +143,6 @@ async def test_request_and_frames_may_come_in_any_pieces(broker: Broker, piece: 
     answer = await asyncio.wait_for(reader.readuntil(b'"type":"welcome"'), SECONDS)
     assert answer.startswith(b"HTTP/1.1 101 ")
     writer.transport.abort()
-
-
-async def test_a_connection_has_no_object_of_the_library_and_keeps_no_request(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[ServerProtocol] = []
-
-    def make(**options: Any) -> ServerProtocol:
-        made.append(ServerProtocol(**options))
-        return made[-1]
-
-    monkeypatch.setattr(websocket, "ServerProtocol", make)
-    rank = await broker.rank()
-    await (await rank.websocket.ping(b"there?"))
-    assert made == []
-    gc.collect()
-    # Its type is compared: isinstance() asks each object of the process for its class, and some of torch's warn then.
-    kept = [thing for thing in gc.get_objects() if type(thing) is Request]
-    assert kept == []
-    await rank.websocket.close()
-    assert [one.state for one in made] == [State.CLOSED]
 
 
 async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
@@ -336,11 +309,9 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(
             await writer.drain()
             writer.transport.abort()
 
-    began = time.monotonic()
     for first in range(0, 1000, 100):
         await asyncio.gather(*(stranger(first + number) for number in range(100)))
     await any_broker.terminal()
-    assert time.monotonic() - began < seconds(20)
     await any_broker.left(lambda hub: hub.connected == 1)
     assert any_broker.hub.connections.meters.failures > 0
     assert not any(record.exc_info or record.levelno > logging.INFO for record in caplog.records)

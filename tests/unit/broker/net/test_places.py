@@ -55,17 +55,6 @@ def test_a_small_broker_has_room_for_a_job_from_one_host() -> None:
     assert fill(RankPlaces(8), JOB, HOST) == FEW_RANKS
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([None, b"a", b"b"]), st.sampled_from(["x", "y"]))))
-def test_what_has_left_takes_no_place(steps: list[tuple[int, bytes | None, str]]) -> None:
-    places = RankPlaces(1000)
-    for number, (_, token, address) in enumerate(steps):
-        places.take(number, token, address)
-    for number in range(len(steps)):
-        places.leave(number)
-        places.leave(number)
-    assert fill(places, b"a", "x") == 750
-
-
 # connections without a first message
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import time
 from collections.abc import Callable
 
 import pytest
@@ -14,11 +12,10 @@ from dbg_broker.net.outbox import FRAME_COST, Outbox
 from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Account, Turns
 from dbg_broker.timers import Timers
 from dbg_wire import limits
-from dbg_wire.codec import Input
 from dbg_wire.messages import Goodbye, Refusal, Sender
 from dbg_wire.records.ranks import RankState
-from tests.support.time_unit import seconds
-from tests.unit.broker.peers import RUNNING, Broker, Peer, narrow, registration
+from tests.support.counted import calls_of
+from tests.unit.broker.peers import RUNNING, Broker, Peer
 
 COST = SLICE_SECONDS / 4
 """Seconds that it takes to read a piece, in the simulated time of these tests."""
@@ -137,11 +134,9 @@ def test_a_full_queue_is_left_alone_by_what_has_no_room() -> None:
     outbox.is_paused = True
     while outbox.send_control(bytes(10)):
         pass
-    began = time.thread_time()
-    for _ in range(3_000):
-        assert not outbox.send_control(bytes(10))
-    # A walk through the queue for each message would cost a hundred times as much.
-    assert time.thread_time() - began < seconds(0.5)
+    # A walk through the queue for each message would take a thousand calls.
+    assert calls_of(lambda: outbox.send_control(bytes(10))) < 50
+    assert not outbox.send_control(bytes(10))
 
 
 async def flood(peer: Peer, count: int) -> None:
@@ -153,31 +148,6 @@ async def flood(peer: Peer, count: int) -> None:
             return
         transport.write(SHORT * 1000)
         await asyncio.sleep(0)
-
-
-async def test_a_rank_that_reads_no_refusals_is_closed_and_keys_go_on(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # At the real bound on a rank's bytes, it would take half a minute until too many refusals wait.
-    monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 1024 * limits.MIB)
-    # With its usual buffer the kernel takes megabytes of refusals, and the broker would write them for seconds.
-    broker.server.listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * limits.KIB)
-    websocket = await broker.dial("/agent", broker.tokens.rank, max_queue=1, sock=narrow(broker))
-    flooding = Peer(websocket, Sender.AGENT)
-    rank = await broker.rank()
-    driver = await broker.seated(registration().identity.key)
-    attacked = asyncio.create_task(flood(flooding, 100_000))
-    left = asyncio.create_task(broker.left(lambda hub: len(hub.links) == 2))
-    offset = 0
-    while not left.done():
-        key = Input(session=1, stop=1, generation=1, offset=offset, data=b"n")
-        await driver.send(key)
-        assert await rank.expect_data() == key
-        offset += 1
-    await left
-    attacked.cancel()
-    flooding.websocket.transport.resume_reading()
-    assert offset > 10
 
 
 async def test_a_rank_that_floods_is_read_as_slowly_as_it_may_send(

@@ -7,7 +7,6 @@ import tracemalloc
 import pytest
 
 from dbg_broker.ranks.memory import EndedRanks, weight
-from dbg_broker.ranks.registry import Registry
 from dbg_wire import limits
 from dbg_wire.messages import Register
 from dbg_wire.records.ranks import Breakpoint, Place
@@ -82,21 +81,3 @@ def test_the_heaviest_go_by_bytes() -> None:
     ended.resize("crashed", 5)
     ended.drop("crashed")
     assert ended.sizes.size == sum(limits.MAX_ENDED_BYTES // 4 + number for number in range(3))
-
-
-def test_ranks_with_endless_texts_push_out_one_another_and_no_crashed_one() -> None:
-    registry = Registry()
-    crashed = registry.register(registration(99_999, pid=99_999), 0.0).rank
-    registry.goodbye(crashed, 1, 0.0)
-    registry.last_words(crashed, stack(0, 30), "ValueError: no")
-    tracemalloc.start()
-    for number in range(120):
-        rank = registry.register(heavy(number), 1.0).rank
-        registry.goodbye(rank, 0, 1.0)
-        registry.last_words(rank, stack(number), "")
-        registry.expire(1.0)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < 1.2 * limits.MAX_ENDED_BYTES
-    assert registry.find(crashed.key) is crashed
-    assert len(registry.keys()) > 30

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 from pathlib import Path
 from types import FrameType
 
@@ -48,14 +47,6 @@ def test_a_signal_wakes_and_is_handled() -> None:
         assert wakes(wakeup)
         assert is_quiet(wakeup)
     assert came == [signal.SIGUSR1, signal.SIGHUP]
-
-
-def test_the_end_of_a_child_wakes() -> None:
-    with Wakeup({}) as wakeup:
-        wakes(wakeup)
-        with subprocess.Popen(["true"]) as child:
-            assert wakes(wakeup)
-        assert child.returncode == 0
 
 
 def test_many_signals_block_nobody() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -53,26 +52,6 @@ def test_a_program_with_a_module_of_its_own_in_the_place_of_one_of_ours_is_told_
 def test_code_that_comes_late_finds_nobody_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
     exec(code_to_adopt(str(tmp_path / "gone"), {}, []), {})  # noqa: S102
-
-
-def test_another_thread_does_not_import_threading_for_the_first_time(tmp_path: Path) -> None:
-    pipe = Pipe(str(tmp_path))
-    program = (
-        "import _thread, sys\nassert 'threading' not in sys.modules\n"
-        "done = _thread.allocate_lock()\ndone.acquire()\n"
-        f"def work():\n    exec({code_to_adopt(pipe.path, {}, [])!r}, {{}})\n    done.release()\n"
-        "_thread.start_new_thread(work, ())\ndone.acquire()\n"
-        "print('threading' in sys.modules)\n"
-    )
-    try:
-        ended = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
-        answer = pipe.answer(10)
-    finally:
-        pipe.close()
-    assert answer is not None
-    if sys.version_info < (3, 13):
-        assert (answer.outcome, ended.stdout) == (Outcome.BUSY, "False\n")
-    assert not answer.main
 
 
 def test_answers_are_read() -> None:

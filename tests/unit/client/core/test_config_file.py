@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -68,20 +66,3 @@ def test_a_pipe_and_a_folder_in_its_place_hold_up_nobody(file: Path) -> None:
     file.unlink()
     file.mkdir()
     assert "config.toml" in str(read_config(environ(file)).problems[""])
-
-
-def test_the_parser_is_loaded_only_where_there_is_a_file(file: Path) -> None:
-    script = (
-        "import os, sys; from dbg_client.core.config_file import read_config; read_config(os.environ); "
-        "print(*{'tomllib', 'tomli'} & set(sys.modules))"
-    )
-
-    def loaded() -> str:
-        variables = {**os.environ, **environ(file)}
-        return subprocess.run(
-            [sys.executable, "-c", script], env=variables, capture_output=True, text=True, timeout=60, check=True
-        ).stdout.strip()
-
-    assert loaded() == ""
-    file.write_text("timeout = 3\n")
-    assert loaded() in ("tomllib", "tomli")

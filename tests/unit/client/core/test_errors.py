@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from dbg_client.core.choose import choose
@@ -19,8 +17,7 @@ from dbg_client.core.errors import (
 from dbg_wire.errors import DbgError, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
-from tests.unit.client.actions.test_from_shell import Desk
-from tests.unit.client.fake_broker import FakeBroker, make_rank
+from tests.unit.client.fake_broker import make_rank
 
 HELD = make_rank(7, state=RankState.HELD, reason=None)
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
@@ -96,29 +93,6 @@ def test_a_broker_that_is_there_is_not_asked_for() -> None:
     assert error.exit_status == 4
     assert "a longer timeout" in str(error)
     assert "is `dbg-broker serve` running" not in str(error)
-
-
-def test_each_command_that_an_answer_offers_does_what_it_says(environ: dict[str, str]) -> None:
-    gone = [make_rank(number, state=RankState.EXITED, exit=0) for number in range(18)]
-    with FakeBroker(*gone) as broker:
-        desk = Desk(broker, environ)
-        nobody, listed = desk.run("where", "*/running"), desk.run("list", "--all", "--plain")
-        empty = desk.run("list")
-    assert (nobody.returncode, len(listed.stdout.splitlines())) == (3, 18)
-    assert "all 18 have exited, and are listed by `dbg-attach list --all`" in nobody.stderr
-    assert empty.stderr == "No rank is left; --all lists the exited ones.\n"
-
-    with FakeBroker(make_rank(5, world_size=8), RUNNING, HELD) as broker:
-        desk = Desk(broker, environ)
-        kill, held = desk.run("kill", "-y"), desk.run("continue", "7")
-        wrong, never = desk.run("release", "5"), desk.run("eval", "0", "x")
-        shown = desk.run("list", "held", "--plain")
-    assert (kill.returncode, held.returncode, wrong.returncode, never.returncode) == (2, 1, 1, 3)
-    assert "stopped" not in kill.stderr
-    assert "`dbg-attach release 7`" in held.stderr
-    assert re.search("`dbg-attach list held` shows", wrong.stderr)
-    assert shown.stdout.startswith("gpu013:7\theld")
-    assert "rank 0 of 4711.0 has not connected, 3 of 8 ranks have" in never.stderr
 
 
 def test_the_target_that_an_error_repeats_can_be_typed() -> None:

@@ -6,8 +6,6 @@ import fcntl
 import os
 import select
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -278,71 +276,6 @@ def test_the_reset_follows_half_a_sequence(raw_terminal: Terminal) -> None:
         assert scanner.at_rest
 
 
-LEADER = """
-import os, subprocess, sys
-os.close(os.open(os.ttyname(0), os.O_RDWR))
-reading, writing = os.pipe()
-child = subprocess.Popen([sys.executable, "-c", sys.argv[1], str(reading)], pass_fds=[reading], preexec_fn=os.setpgrp)
-os.tcsetpgrp(0, child.pid)
-os.write(writing, b"g")
-_, status = os.waitpid(child.pid, os.WUNTRACED)
-if os.WIFSTOPPED(status):
-    print("stopped", flush=True)
-    child.kill()
-    child.wait()
-child.returncode = 0
-"""
-
-BACKGROUND = """
-import os, sys, termios
-from dbg_client.terminal.screen import RawTerminal
-os.read(int(sys.argv[1]), 1)
-with RawTerminal(0, 0) as owner:
-    owner.enter_raw()
-    settings = termios.tcgetattr(0)
-    os.tcsetpgrp(0, os.getpgid(os.getppid()))
-    owner.restore()
-    print("untouched" if termios.tcgetattr(0) == settings else "changed", flush=True)
-"""
-
-NAMELESS = """
-import asyncio, os, sys
-from dbg_client.terminal import screen
-os.read(int(sys.argv[1]), 1)
-def nameless(fd): raise FileNotFoundError
-os.ttyname = nameless
-loop = asyncio.new_event_loop()
-writer = screen.TerminalWriter(0, loop)
-writer.write(b"x" * 100_000)
-print(writer.buffered > 0, os.get_blocking(writer._fd), os.get_blocking(0), flush=True)
-writer.close()
-loop.close()
-"""
-
-
-def answer_of_a_job(terminal: Terminal, code: str) -> str:
-    """Run ``code`` as the foreground job of a session that has this terminal."""
-    return subprocess.run(
-        [sys.executable, "-c", LEADER, code],
-        stdin=terminal.program,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-        check=True,
-        text=True,
-        timeout=60,
-    ).stdout.strip()
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="a session gets its terminal in another way there")
-def test_in_the_background_the_shells_settings_are_left_alone(terminal: Terminal) -> None:
-    assert answer_of_a_job(terminal, BACKGROUND) == "untouched"
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="a session gets its terminal in another way there")
-def test_a_terminal_that_has_no_name_here_is_still_written_without_waiting(terminal: Terminal) -> None:
-    assert answer_of_a_job(terminal, NAMELESS) == "True False True"
-
-
 class Reader:
     """A reader of the window side, which reads while the loop runs."""
 
@@ -486,40 +419,3 @@ async def test_a_descriptor_that_can_only_be_copied_is_not_waited_for_either() -
     writer.close()
     os.close(reading)
     os.close(writing)
-
-
-HANGUPS = """
-import asyncio, os, signal, subprocess, sys, threading
-from dbg_client.terminal.screen import catch_hangup, release_hangup
-
-came = 0
-
-def note():
-    global came
-    came += 1
-
-async def main():
-    loop = asyncio.get_running_loop()
-    catch_hangup(loop, note)
-    ended = threading.Event()
-    threading.Thread(target=ended.wait).start()
-    hang_up = "import os, sys, time\\nwhile True: os.kill(int(sys.argv[1]), 1); time.sleep(0.0001)"
-    other = subprocess.Popen([sys.executable, "-c", hang_up, str(os.getpid())])
-    while came < 1000:
-        catch_hangup(loop, note)
-        await asyncio.sleep(0)
-        release_hangup(ignores=True)
-    other.kill()
-    other.wait()
-    ended.set()
-
-asyncio.run(main())
-os.kill(os.getpid(), signal.SIGHUP)
-print("left by itself")
-"""
-
-
-def test_a_second_hangup_ends_nothing_whichever_thread_it_comes_to() -> None:
-    ended = subprocess.run([sys.executable, "-c", HANGUPS], capture_output=True, text=True, timeout=60, check=False)
-    # Python itself tells on stderr of a signal that came while its handler was replaced.
-    assert (ended.returncode, ended.stdout) == (0, "left by itself\n"), ended.stderr

@@ -12,6 +12,7 @@ from prompt_toolkit.utils import get_cwidth
 from dbg_client.views.status_line import Status, paint, render
 from dbg_client.views.table import text_width
 from dbg_wire.sequences import StreamScanner
+from tests.conftest import Approved
 
 STOPPED = Status(address="gpu013:5", state="stopped", place="train.py:41 in step", others_stopped=3)
 

@@ -122,13 +122,6 @@ def test_frames_that_a_rank_has_left_out_are_counted() -> None:
     assert "f t.py:2 > [19990 frames] > " in line
 
 
-def test_ranks_that_recurse_to_different_depths_make_a_deep_tree() -> None:
-    (here,) = stack("f t.py:1")
-    answers = said(*((here,) * depth for depth in range(1, 1100)))
-
-    assert len(tree(answers)) > 1099
-
-
 def test_states_are_told_where_they_differ(approved: Approved) -> None:
     answers = [*said(REDUCING, REDUCING), *said(REDUCING, text="in C code for 12 s", first=2)]
 

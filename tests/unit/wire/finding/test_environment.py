@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-from pathlib import Path
 
 from dbg_agent.launch import claim
 from dbg_agent.settings import Settings
 from dbg_wire.finding import environment
-from dbg_wire.finding.environment import pane_environment
 from tests.support.packages import parsed
 
 NAMES = {value for name, value in vars(environment).items() if name.isupper()}
@@ -45,21 +41,3 @@ def test_variables_of_a_rank_are_named_for_its_settings() -> None:
         environment.POST_MORTEM,
         environment.COLLECTIVE_TIMEOUT,
     }
-
-
-def test_a_pane_has_the_environment_of_whoever_opens_it_and_none_of_its_servers(tmp_path: Path) -> None:
-    hostile = "a 'b'\n$(exit 3) \udcff;"
-    environ = {"TEXT": hostile, "TERM": "theirs", "UID": "7", "no name": "x", "BASH_FUNC_f%%": "() { :; }"}
-    script = tmp_path / "it's a pane"
-    script.write_text(
-        f'{pane_environment(environ)}printf "%s|%s|%s" "$TEXT" "$TERM" "$STALE"\n', errors="surrogateescape"
-    )
-
-    done = subprocess.run(
-        ["sh", str(script)],
-        env={"PATH": os.environ["PATH"], "TERM": "tmux", "STALE": "of the server"},
-        capture_output=True,
-        check=True,
-    )
-
-    assert done.stdout.decode(errors="surrogateescape") == f"{hostile}|tmux|"

@@ -5,27 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given
 
-from dbg_wire.codec import decode, encode
 from dbg_wire.messages import (
-    KINDS_OF_AGENTS,
     MESSAGES,
-    REPORTED_STATES,
     Answer,
     Complete,
-    Greet,
     Kind,
     Message,
     Notice,
-    RankReport,
     Register,
 )
 from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import Breakpoint, Coordinate, Place
 from dbg_wire.records.record import Record, bound_of, checked, decode_record, fitted, hints_of, plain
-from tests.unit.wire.values import base_of, messages, wished
+from tests.unit.wire.values import base_of, messages
 
 PLACE = Place(file="/home/me/train.py", line=41, function="step")
 
@@ -108,26 +102,6 @@ def test_no_field_is_without_a_bound(kind: type[Record]) -> None:
             assert bound_of(hint) is not None, name
         if items in (int, float, str):
             raise AssertionError(f"the elements of {name} have no bound")
-
-
-@settings(max_examples=20)
-@given(st.data())
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
-def test_nothing_that_a_program_holds_keeps_a_message_from_being_made(kind: type[Record], data: st.DataObject) -> None:
-    values = {name: data.draw(wished(hint)) for name, hint in hints_of(kind).items()}
-    if kind is Complete:
-        values |= {"begin": 0, "end": 0}
-    if kind is Greet:
-        values["name"] = "me@login1"
-    if kind is RankReport:
-        values["state"] = data.draw(st.sampled_from(sorted(REPORTED_STATES)))
-    if kind is Answer:
-        values["kind"] = data.draw(st.sampled_from(sorted(KINDS_OF_AGENTS)))
-    values.pop("registration", None)
-    made = fitted(kind, **values)
-    assert checked(made) == made
-    if isinstance(made, Message):
-        assert decode(encode(made), next(iter(made.sender))) == made
 
 
 @given(messages)

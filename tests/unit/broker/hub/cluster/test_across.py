@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.events.event import Event, EventKind
-from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.bearer import Role
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire import messages
@@ -84,24 +82,6 @@ async def test_each_thing_is_noted_once_with_its_broker(several: Several) -> Non
         ("two", What.LEAVE, "", *there),
     ]
     assert {entry.address.partition(":")[0] for entry in noted} == {"127.0.0.1"}
-
-
-async def test_a_run_that_stops_at_all_brokers_is_one_event(several: Several) -> None:
-    told: list[Event] = []
-    for broker, cluster in zip(several.brokers, several.clusters, strict=True):
-        broker.hub.journal.occasions = occasions = Occasions(told.append, broker.hub.timers)
-        occasions.broker, occasions.speaks_for = cluster.name, cluster.members.speaks_for
-        for other in several.clusters:
-            if other is not cluster:
-                other.members.saw(cluster.members.own.replace(tells=True))
-        cluster.members.own = cluster.members.own.replace(tells=True)
-    for number, broker in enumerate(several.brokers):
-        await broker.rank(number)
-    for number in range(3):
-        await several.listed(number)
-    await several.until(lambda: bool(told))
-    assert [(event.kind, event.ranks) for event in told] == [(EventKind.STOP, "0-2")]
-    assert told[0].broker in ("one", "two", "three")
 
 
 async def test_a_command_runs_beside_a_rank_of_another_broker(several: Several) -> None:

@@ -22,7 +22,6 @@ from dbg_broker.hub.cluster.messages import (
     decode,
 )
 from dbg_broker.hub.cluster.remote_terminal import WINDOW_BYTES, HostedLegs, RemoteTerminal
-from dbg_broker.hub.sweeper import SEAT_SECONDS
 from dbg_broker.net.websocket import CloseCode, pack_data, pack_message, pack_text
 from dbg_wire import limits
 from dbg_wire.messages import Greet, Mode, Notice, Probe
@@ -138,23 +137,6 @@ def test_what_waits_goes_out_before_a_close() -> None:
     owner.terminal.send_message(Notice(text="the last one"))
     owner.terminal.close(CloseCode.GIVES_WAY, "another one needs the place")
     assert owner.frames()[-1] == pack_message(Notice(text="the last one"))
-
-
-async def test_a_silent_terminal_of_another_broker_gives_its_seat_back(several: Several) -> None:
-    await several.brokers[0].rank(0)
-    await several.listed(0)
-    await several.brokers[1].seated(key(0))
-    hub, cluster = several.brokers[0].hub, several.clusters[0]
-    (terminal,) = cluster.hosted._legs["two"].values()
-    clock, late = hub.timers.clock, 0.0
-    hub.timers.clock = lambda: clock() + late
-    cluster.hosted._silent("two", LegSilent(leg=terminal.leg, seconds=limits.SILENT_SECONDS))
-    await several.until(lambda: hub.terminals.seats.counts_at(key(0)).driver_silent)
-    cluster.hosted._silent("two", LegSilent(leg=terminal.leg, seconds=0.0))
-    await several.until(lambda: not hub.terminals.seats.counts_at(key(0)).driver_silent)
-    cluster.hosted._silent("two", LegSilent(leg=terminal.leg, seconds=SEAT_SECONDS))
-    await several.until(lambda: not hub.terminals.seats.is_attended(key(0)))
-    assert not cluster.hosted
 
 
 async def test_a_leg_that_is_not_known_is_closed(several: Several) -> None:

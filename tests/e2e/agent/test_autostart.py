@@ -1,0 +1,317 @@
+"""Which process of a job becomes a rank without a change of code, and what the line in site-packages costs the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dbg_agent.autostart import Program, part_of
+from dbg_agent.launch.claim import NO_PLACE, JobPart, parent_of
+from dbg_agent.launch.this_process import started_module
+
+LINE = Path(__file__).parents[3] / "agent/dbg_broker_autostart.pth"
+
+
+PYTHON = "/venv/bin/python"
+
+
+TRAIN = ["train.py", "--lr", "1"]
+
+
+TORCHRUN = ["/venv/bin/torchrun", "train.py"]
+
+
+SLURM = "slurm/4711.0/3"
+
+
+RUN_PID, PARENT, PID = 100, 200, 300
+
+
+SPEAKS = """\
+import json, sys
+own_rank = sys.modules.get("dbg_agent.program.own_rank")
+print(json.dumps({"rank": own_rank is not None and own_rank.current() is not None, "pid": __import__("os").getpid()}))
+"""
+"""Says whether the process is a rank."""
+
+
+def program(*argv: str) -> Program:
+    """Return the program of a command line, as the interpreter shows it while it starts."""
+    if argv[:1] == ("-m",):
+        return Program(["-m", *argv[2:]], [PYTHON, *argv])
+    if argv[:1] == ("-c",):
+        return Program(["-c", *argv[2:]], [PYTHON, *argv])
+    return Program(list(argv), [PYTHON, *argv])
+
+
+def part(value: str, place: str, *argv: str, parent: int = PARENT, environ: Mapping[str, str] | None = None) -> JobPart:
+    return part_of(value, place, program(*argv), pid=PID, parent=parent, environ=environ or {})
+
+
+@pytest.mark.parametrize("place", [NO_PLACE, SLURM])
+@pytest.mark.parametrize("value", ["100", "1", "yes"])
+@pytest.mark.parametrize("argv", [TRAIN, ["/venv/bin/fairseq2", "lm"], ["-m", "recipe.train"]])
+def test_the_outermost_program_is_a_rank_wherever_a_launcher_has_put_it(
+    value: str, place: str, argv: list[str]
+) -> None:
+    assert part(value, place, *argv) is JobPart.RANK
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        TORCHRUN,
+        ["-m", "torch.distributed.run", "train.py"],
+        ["-m", "accelerate.commands.launch", "train.py"],
+        ["/venv/bin/deepspeed", "train.py"],
+    ],
+)
+def test_a_launcher_is_none_wherever_it_is(argv: list[str]) -> None:
+    for value in ("100", f"launcher:{PARENT}:{SLURM}", "rank:7:none"):
+        for place in (NO_PLACE, SLURM):
+            assert part(value, place, *argv) is JobPart.LAUNCHER
+
+
+def test_the_scheduler_of_mindspore_is_none() -> None:
+    assert part("100", NO_PLACE, *TRAIN, environ={"MS_ROLE": "MS_SCHED"}) is JobPart.LAUNCHER
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["/venv/bin/pip", "install", "x"],
+        ["/venv/bin/pip3.11", "list"],
+        ["-m", "pip", "list"],
+        ["-m", "ensurepip"],
+        ["/venv/bin/pre-commit", "run"],
+        ["/venv/bin/dbg-attach", "0"],
+        ["/venv/bin/dbg-broker", "run"],
+    ],
+)
+def test_a_tool_is_none_even_as_the_outermost(argv: list[str]) -> None:
+    assert part(str(PARENT), NO_PLACE, *argv) is JobPart.HELPER
+
+
+@pytest.mark.parametrize("argv", [["-c", "pass"], ["-"], [""]])
+def test_a_line_of_code_is_a_rank_only_if_it_is_what_was_asked_for(argv: list[str]) -> None:
+    assert part(str(PARENT), NO_PLACE, *argv) is JobPart.RANK
+    assert part("100", NO_PLACE, *argv) is JobPart.HELPER
+    assert part("100", SLURM, *argv) is JobPart.HELPER
+
+
+def test_what_a_rank_starts_is_no_rank_unless_a_launcher_gives_it_a_place() -> None:
+    for place in (NO_PLACE, SLURM):
+        claimed = f"rank:{PARENT}:{place}"
+        assert part(claimed, place, *TRAIN) is JobPart.HELPER
+        assert part(claimed, place, "-c", "pass") is JobPart.HELPER
+        assert part(claimed, "openmpi/x/0", *TRAIN) is JobPart.RANK
+        assert part(claimed, "openmpi/x/0", "-c", "pass") is JobPart.HELPER
+    assert part(f"rank:{PARENT}:{SLURM}", NO_PLACE, *TRAIN) is JobPart.HELPER
+
+
+FIRST = {"LOCAL_RANK": "0", "NODE_RANK": "0", "WORLD_SIZE": "2"}
+
+
+def test_what_the_environment_says_of_a_rank_counts_wherever_it_is_started() -> None:
+    claimed = f"rank:{PARENT}:{NO_PLACE}:train.py-200/0/0"
+    other = FIRST | {"LOCAL_RANK": "1"}
+    assert part(claimed, "lightning/h-1.0/1", *TRAIN, environ=other) is JobPart.RANK
+    assert part(claimed, "env/h-1.0/1", *TRAIN) is JobPart.RANK
+    # A process that a rank starts has that rank's variables, and is no new rank.
+    assert part(claimed, "lightning/h-1.0/0", *TRAIN, environ=FIRST) is JobPart.HELPER
+    assert part(f"rank:{PARENT}:lightning/h-1.0/1", "lightning/h-1.0/1", *TRAIN, environ=other) is JobPart.HELPER
+    assert part(claimed, "lightning/h-1.0/1", "-c", "pass", environ=other) is JobPart.HELPER
+
+
+def test_a_child_knows_its_rank_where_no_launcher_names_it() -> None:
+    assert parent_of(f"rank:{PARENT}:{NO_PLACE}:train.py-200/run.0/3", PID) == ("train.py-200", "run.0", 3)
+    for value in (
+        f"rank:{PID}:{NO_PLACE}:train.py-200/run.0/3",
+        f"rank:{PARENT}:{SLURM}",
+        f"launcher:{PARENT}:{NO_PLACE}:a/b/0",
+        f"rank:{PARENT}:{NO_PLACE}",
+        f"rank:{PARENT}:{NO_PLACE}:a/b/c",
+        str(PARENT),
+        "",
+    ):
+        assert parent_of(value, PID) is None
+
+
+def test_a_program_that_replaces_the_rank_in_its_process_is_the_rank() -> None:
+    assert part(f"rank:{PID}:{SLURM}", SLURM, *TRAIN) is JobPart.RANK
+
+
+def test_a_launchers_own_place_goes_to_a_script_that_it_starts_and_to_no_helper() -> None:
+    claimed = f"launcher:{PARENT}:{SLURM}"
+    assert part(claimed, SLURM, *TRAIN) is JobPart.RANK
+    assert part(claimed, SLURM, *TRAIN, parent=PARENT + 1) is JobPart.HELPER
+    assert part(claimed, SLURM, "-c", "from multiprocessing.resource_tracker import main") is JobPart.HELPER
+    assert part(claimed, "torchrun/x/0", *TRAIN, parent=PARENT + 1) is JobPart.RANK
+
+
+@pytest.mark.parametrize("options", [["-m", "recipe.train"], ["-um", "recipe.train"], ["-umrecipe.train"]])
+def test_the_module_is_known_before_it_is_found(options: list[str]) -> None:
+    assert started_module(["-m", "--lr", "1"], [PYTHON, "-X", "dev", *options, "--lr", "1"]) == "recipe.train"
+
+
+def run(directory: Path, *command: str, value: str | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run Python without a broker, started by this process as by ``run``, or with ``value`` in DBG_AUTOSTART."""
+    variables = {"DBG_AUTOSTART": str(os.getpid()) if value is None else value, "DBG_GUARD": "0", **environ}
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=directory,
+        env={**os.environ, "DBG_HOME": str(directory), "DBG_CONNECT_TIMEOUT": "60", **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def is_rank(result: subprocess.CompletedProcess[str]) -> bool:
+    assert result.returncode == 0, result.stderr
+    assert not result.stderr
+    answer: dict[str, bool] = json.loads(result.stdout)
+    return answer["rank"]
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(SPEAKS)
+    return path
+
+
+def test_a_script_a_module_a_folder_and_a_line_become_ranks(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/__main__.py").write_text(SPEAKS)
+    for command in (["train.py"], ["-m", "train"], ["folder"], ["-c", SPEAKS], [str(script)], ["-m", "folder"]):
+        assert is_rank(run(tmp_path, *command)), command
+    assert is_rank(run(tmp_path, "train.py", value="word of a job script"))
+
+
+def test_without_the_variable_and_in_an_isolated_helper_nothing_happens(script: Path, tmp_path: Path) -> None:
+    assert not is_rank(run(tmp_path, "train.py", value=""))
+    assert not is_rank(run(tmp_path, "-S", "train.py"))
+
+
+@pytest.mark.parametrize("option", ["-I", "-E"])
+def test_an_interpreter_that_is_to_ignore_its_environment_ignores_ours(
+    script: Path, tmp_path: Path, option: str
+) -> None:
+    stop = "train.py:1, __import__('os').write(1, b'somebody else was here')"
+    assert not is_rank(run(tmp_path, option, "train.py", DBG_STOP_AT=stop))
+    assert is_rank(run(tmp_path, "train.py"))
+
+
+@pytest.mark.parametrize("option", ["-I", "-P"] if sys.version_info >= (3, 11) else ["-I"])
+def test_no_folder_comes_in_front_of_the_path_where_none_is_to(tmp_path: Path, option: str) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint(sys.path)\n")
+    plain = run(tmp_path, option, "train.py", value="").stdout
+    for command in (["train.py"], ["-m", "dbg_agent", "train.py"]):
+        assert run(tmp_path, option, *command).stdout == plain
+
+
+CHILDREN = """\
+import multiprocessing, os, subprocess, sys
+def speak(queue):
+    own_rank = sys.modules.get("dbg_agent.program.own_rank")
+    queue.put(own_rank is not None and own_rank.current() is not None)
+if __name__ == "__main__":
+    found = {"self": sys.modules["dbg_agent.program.own_rank"].current() is not None}
+    for command in (["-c", open("train.py").read()], ["train.py"], ["-m", "train"]):
+        child = subprocess.run([sys.executable, *command], check=True, stdout=subprocess.PIPE, text=True)
+        found[command[0]] = child.stdout
+    for method in ("fork", "spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.SimpleQueue()
+        child = context.Process(target=speak, args=(queue,))
+        child.start()
+        found[method] = queue.get()
+        child.join()
+    print(found, flush=True)
+    os.environ["OMPI_COMM_WORLD_RANK"], os.environ["OMPI_COMM_WORLD_SIZE"] = "1", "2"
+    os.execv(sys.executable, [sys.executable, "train.py"])
+"""
+
+
+def test_no_child_of_a_rank_becomes_one_and_what_replaces_it_does(script: Path, tmp_path: Path) -> None:
+    (tmp_path / "parent.py").write_text(CHILDREN)
+    result = run(tmp_path, "-W", "ignore::DeprecationWarning", "parent.py")
+    assert result.returncode == 0, result.stderr
+    first, last = result.stdout.splitlines()
+    assert first.count("True") == 1, first
+    assert first.count("false") == 3, first
+    assert first.count("False") == 3, first
+    assert json.loads(last)["rank"]
+
+
+def test_a_launcher_is_none_and_its_script_is_the_rank(script: Path, tmp_path: Path) -> None:
+    """As with accelerate, which gives a single process no variables."""
+    launcher = tmp_path / "accelerate"
+    launcher.write_text(
+        "import subprocess, sys\n"
+        "assert 'dbg_agent.program.own_rank' not in sys.modules\n"
+        "sys.exit(subprocess.run([sys.executable, 'train.py']).returncode)\n"
+    )
+    assert is_rank(run(tmp_path, str(launcher)))
+
+
+def test_the_rank_knows_its_script_before_it_has_begun(tmp_path: Path) -> None:
+    (tmp_path / "recipe.py").write_text(
+        "import sys\nrank = sys.modules['dbg_agent.program.own_rank'].current()\n"
+        "print(rank.membership.identity.script)\nsys.stdout.flush()\n"
+    )
+    assert run(tmp_path, "-um", "recipe").stdout == "-m recipe\n"
+    assert run(tmp_path, "recipe.py").stdout == f"{tmp_path / 'recipe.py'}\n"
+
+
+def test_dbg_agent_in_front_of_a_script_stays_one_rank(script: Path, tmp_path: Path) -> None:
+    assert is_rank(run(tmp_path, "-m", "dbg_agent", "train.py"))
+
+
+def test_what_goes_wrong_is_one_line_and_the_program_runs(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('trained')\n")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "dataclasses.py").write_text("raise RuntimeError('broken')\n")
+    result = run(tmp_path, "train.py", PYTHONPATH=str(broken))
+    assert result.stdout == "trained\n"
+    assert [line for line in result.stderr.splitlines() if line.startswith("dbg-agent: ")] == result.stderr.splitlines()
+    assert "RuntimeError: broken" in result.stderr
+
+
+def modules(folder: Path, *options: str) -> set[str]:
+    """Return what an interpreter has loaded when the program begins."""
+    code = "import sys; print(*sys.modules)"
+    environ = {name: value for name, value in os.environ.items() if name != "DBG_AUTOSTART"}
+    command = [sys.executable, *options, "-c", code]
+    return set(
+        subprocess.run(command, env=environ, cwd=folder, check=True, capture_output=True, text=True).stdout.split()
+    )
+
+
+def test_with_the_variable_unset_nothing_is_loaded(tmp_path: Path) -> None:
+    assert not [name for name in modules(tmp_path) if name.startswith("dbg_")]
+    # The line loads nothing, also where no line of another package has loaded something before.
+    line = LINE.read_text()
+    code = f"import site, sys; before = set(sys.modules); exec({line!r}); print(*set(sys.modules) - before)"
+    environ = {name: value for name, value in os.environ.items() if name != "DBG_AUTOSTART"}
+    result = subprocess.run([sys.executable, "-S", "-c", code], env=environ, capture_output=True, text=True, check=True)
+    assert not result.stdout.split()
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["autostart", "launch.this_process", "link.link", "program.entry", "guard.rank_side", "breakpoints.points"],
+)
+def test_pathlib_is_not_loaded_into_a_rank(module: str) -> None:
+    code = f"import sys; sys.path += {sys.path!r}; import dbg_agent.{module}; print('pathlib' in sys.modules)"
+    result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False\n"

@@ -1,0 +1,74 @@
+"""What each thread of a real program waits for, and which threads wait for each other."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from dbg_agent.evidence.descriptors import waits_in
+from dbg_agent.evidence.process import SystemCall
+from dbg_wire.records.evidence import WaitKind
+from tests.support.time_unit import seconds
+from tests.unit.agent.evidence.test_threads import CASES, Told, told
+
+__all__ = ["told"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_thread_is_told_with_what_it_waits_for(told: dict[str, Told], name: str) -> None:
+    case, seen = CASES[name], told[name]
+    assert seen.kind == case.kind, seen.text
+    assert re.fullmatch(case.text, seen.text), seen.text
+
+
+def test_a_forked_main_thread_is_told_by_its_own_kernel_thread() -> None:
+    program = """\
+import os, signal, threading
+if os.fork(): raise SystemExit(os.wait()[1])
+signal.alarm(60)
+from dbg_agent.evidence.threads import threads_seen
+
+def look():
+    while not (text := threads_seen(None)[0].text).startswith("reads"):
+        pass
+    print(text, flush=True)
+    os.write(ours, b"\\n")
+
+theirs, ours = os.pipe()
+os.dup2(theirs, 0)
+threading.Thread(target=look).start()
+input()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=seconds(60), check=True)
+    assert ran.stdout.decode() == "reads its standard input\n"
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "host"),
+    [
+        (socket.AF_INET6, "::1", "[::1]"),
+        (socket.AF_INET6, "::ffff:127.0.0.1", "127.0.0.1"),
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_the_addresses_of_a_socket_are_those_of_its_family(family: int, address: str, host: str) -> None:
+    with socket.socket(family) as server, socket.socket(family) as client:
+        server.bind((address, 0))
+        server.listen()
+        client.connect(server.getsockname())
+        here, there = client.getsockname()[1], server.getsockname()[1]
+        told = waits_in(SystemCall("recvfrom", (client.fileno(), 0, 0, 0, 0, 0)))
+    assert told == (WaitKind.SOCKET, f"reads the socket {host}:{here} → {host}:{there}")
+
+
+def test_threads_that_wait_for_each_other_have_one_number_and_no_others_have(told: dict[str, Told]) -> None:
+    circles: dict[str, set[int]] = {}
+    for name, case in CASES.items():
+        circles.setdefault(case.circle, set()).add(told[name].circle)
+    assert circles.pop("") == {0}
+    numbers = [number for (number,) in circles.values()]
+    assert sorted(numbers) == list(range(1, len(circles) + 1))

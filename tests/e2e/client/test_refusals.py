@@ -1,0 +1,122 @@
+"""Whatever the broker refuses, each face tells its sentence in the face's own way, and none waits for more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+
+import dbg_client
+from dbg_client.api.broker import open_broker
+from dbg_client.core.errors import Declined, RankVanished
+from dbg_client.faces.mcp.server import McpServer
+from dbg_dial.waiting import within
+from dbg_wire.errors import DbgError, Refused
+from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode
+from tests.e2e.client.test_terminal_raw import Window
+from tests.full.terminals.test_actions_from_shell import Desk
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+CODES = sorted(code for name, code in vars(RefusalCode).items() if name.isupper())
+
+
+OF_ATTACH = [code for code in CODES if code not in (RefusalCode.NOT_ATTACHED, RefusalCode.NOT_DRIVING)]
+"""Codes that may answer the wish for a seat: the other two are about a seat that one has."""
+
+
+TEXT = "the moon\x1b[2J is full"
+
+
+SAID = r"the moon\x1b[2J is full"
+
+
+PATIENCE = seconds(30)
+"""Seconds after which a face would say by itself that the broker is silent: a test that gets there has failed."""
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[FakeBroker]:
+    with FakeBroker(make_rank(5)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(serving: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    """Return a broker to be told what to refuse, which this program finds."""
+    serving.refusals = {}
+    for name, value in serving.environment.items():
+        monkeypatch.setenv(name, value)
+    return serving
+
+
+def refuse(broker: FakeBroker, kind: type[Message], code: str) -> None:
+    broker.refusals = {kind: Refusal(code=code, text=TEXT)}
+
+
+@pytest.mark.parametrize("kind", [Greet, Question])
+@pytest.mark.parametrize("code", CODES)
+def test_a_command_tells_it_in_one_line(
+    kind: type[Message], code: str, broker: FakeBroker, environ: dict[str, str]
+) -> None:
+    refuse(broker, kind, code)
+    asked = Desk(broker, environ).run("eval", "all", "loss")
+    assert (asked.returncode, asked.stdout) == (5, "")
+    assert asked.stderr.count("\n") == 1
+    assert SAID in asked.stderr
+
+
+@pytest.mark.parametrize("code", OF_ATTACH)
+def test_a_terminal_tells_it_and_ends(code: str, broker: FakeBroker, environ: dict[str, str]) -> None:
+    refuse(broker, Attach, code)
+    with Window(broker, environ, "5", "--take") as window:
+        assert window.exit_status() == (3 if code in (RefusalCode.GONE, RefusalCode.NO_SUCH_RANK) else 5)
+        assert SAID in window.text
+        assert window.text.count("dbg-attach: ") == 1
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_program_gets_it_as_an_exception(code: str, broker: FakeBroker) -> None:
+    with dbg_client.connect(timeout=PATIENCE) as connected:
+        refuse(broker, Question, code)
+        for question in (connected.job().eval, connected.job().command):
+            with pytest.raises(Declined) as declined:
+                question("loss")
+            assert SAID in str(declined.value)
+        refuse(broker, Attach, code)
+        if code in OF_ATTACH:
+            with pytest.raises((Declined, RankVanished)) as vanished, connected.job()[5].attach(take=True):
+                pytest.fail("it has a seat")
+            assert SAID in str(vanished.value)
+    refuse(broker, Greet, code)
+    with pytest.raises(Refused) as refused:
+        dbg_client.connect(timeout=PATIENCE)
+    assert SAID in str(refused.value)
+    assert isinstance(refused.value, DbgError)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_an_agent_reads_it_as_the_answer_of_the_tool(code: str, broker: FakeBroker) -> None:
+    async def call(server: McpServer, written: list[bytes], tool: str, **given: str) -> None:
+        line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
+        written.clear()
+        await server.receive(json.dumps(line).encode())
+        await within(PATIENCE, asyncio.gather(*server._open._tasks.values()))
+        (answer,) = [json.loads(one) for one in written]
+        assert answer["result"]["isError"], answer
+        assert SAID in answer["result"]["content"][0]["text"]
+
+    async def calls() -> None:
+        written: list[bytes] = []
+        server = McpServer(lambda program: open_broker(timeout=PATIENCE, program=program), written.append)
+        refuse(broker, Greet, code)
+        await call(server, written, "eval", expression="loss")
+        refuse(broker, Question, code)
+        await call(server, written, "eval", expression="loss")
+        await call(server, written, "where")
+        await call(server, written, "continue", ranks="5")
+        await server.end()
+
+    asyncio.run(calls())
