@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import platform
 import re
 import shutil
 import sys
@@ -68,6 +69,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process a clean environment, before any module of ours is imported."""
     pass_no_ignored_signals()
+    # Python asks `uname` for the processor once; urwid asks Python for it when it is imported.
+    platform.platform()
     config.stash[WATCH] = Watch()
     config.stash[APPROVALS] = {}
     home = Path(tempfile.mkdtemp(prefix="dbg-test-home-"))

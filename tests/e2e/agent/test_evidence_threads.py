@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,8 @@ from dbg_agent.evidence.descriptors import waits_in
 from dbg_agent.evidence.process import SystemCall
 from dbg_wire.records.evidence import WaitKind
 from tests.support.time_unit import seconds
-from tests.unit.agent.evidence.test_threads import CASES, Told, told
-
-__all__ = ["told"]
+from tests.unit.agent.evidence.test_threads import CASES, Told
+from tests.unit.agent.evidence.waiting_threads import cases
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -72,3 +72,33 @@ def test_threads_that_wait_for_each_other_have_one_number_and_no_others_have(tol
     assert circles.pop("") == {0}
     numbers = [number for (number,) in circles.values()]
     assert sorted(numbers) == list(range(1, len(circles) + 1))
+
+
+class Anything:
+    """Stands for the program, whose functions are not called here."""
+
+    def __getattr__(self, name: str) -> Any:
+        return None
+
+
+CASES = cases(Anything())
+
+
+def test_the_main_thread_is_first(told: dict[str, Told]) -> None:
+    first = next(iter(told.values()))
+    assert first.is_main
+    assert first.text == "waits for the end of thread dbg-agent-look"
+    assert [row.thread for row in told.values() if row.is_main] == ["MainThread"]
+
+
+def test_threads_of_a_circle_have_their_frames(told: dict[str, Told]) -> None:
+    assert told["a_then_b"].frames[-1][0] == "a_then_b"
+    assert told["lock_then_condition"].frames[-2][0] == "lock_then_condition"
+
+
+def test_our_own_threads_are_left_out(told: dict[str, Told]) -> None:
+    of_processes = ("Thread-", "QueueFeeder")
+    others = {name for name in set(told) - set(CASES) if not name.startswith(of_processes)}
+    assert others == {"MainThread", "in_pool_0", "of_events_0", "task sleep"}
+    assert told["of_events_0"].text == "waits for the event to be set"
+    assert (told["in_pool_0"].kind, told["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")

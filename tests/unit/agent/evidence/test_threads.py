@@ -24,7 +24,6 @@ from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, WaitKind
 from tests.support.time_unit import seconds
 from tests.unit.agent.evidence import waiting_threads
-from tests.unit.agent.evidence.waiting_threads import cases
 
 
 class Told(NamedTuple):
@@ -36,16 +35,6 @@ class Told(NamedTuple):
     frames: list[tuple[str, int]]
 
 
-class Anything:
-    """Stands for the program, whose functions are not called here."""
-
-    def __getattr__(self, name: str) -> Any:
-        return None
-
-
-CASES = cases(Anything())
-
-
 @pytest.fixture(scope="module")
 def told() -> dict[str, Told]:
     ran = subprocess.run(
@@ -54,26 +43,6 @@ def told() -> dict[str, Told]:
     assert ran.stderr == ""
     rows = [Told(*json.loads(line)) for line in ran.stdout.splitlines()]
     return {row.thread: row for row in rows}
-
-
-def test_the_main_thread_is_first(told: dict[str, Told]) -> None:
-    first = next(iter(told.values()))
-    assert first.is_main
-    assert first.text == "waits for the end of thread dbg-agent-look"
-    assert [row.thread for row in told.values() if row.is_main] == ["MainThread"]
-
-
-def test_threads_of_a_circle_have_their_frames(told: dict[str, Told]) -> None:
-    assert told["a_then_b"].frames[-1][0] == "a_then_b"
-    assert told["lock_then_condition"].frames[-2][0] == "lock_then_condition"
-
-
-def test_our_own_threads_are_left_out(told: dict[str, Told]) -> None:
-    of_processes = ("Thread-", "QueueFeeder")
-    others = {name for name in set(told) - set(CASES) if not name.startswith(of_processes)}
-    assert others == {"MainThread", "in_pool_0", "of_events_0", "task sleep"}
-    assert told["of_events_0"].text == "waits for the event to be set"
-    assert (told["in_pool_0"].kind, told["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")
 
 
 class _Thread:
