@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import subprocess
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -14,8 +15,36 @@ from dbg_agent.evidence.descriptors import waits_in
 from dbg_agent.evidence.process import SystemCall
 from dbg_wire.records.evidence import WaitKind
 from tests.support.time_unit import seconds
-from tests.unit.agent.evidence.test_threads import CASES, Told
-from tests.unit.agent.evidence.waiting_threads import cases
+from tests.unit.agent.evidence import waiting_threads
+
+
+class Anything:
+    """Stands for the program, whose functions are not called here."""
+
+    def __getattr__(self, name: str) -> Any:
+        return None
+
+
+CASES = waiting_threads.cases(Anything())
+
+
+class Told(NamedTuple):
+    thread: str
+    kind: str
+    text: str
+    circle: int
+    is_main: bool
+    frames: list[tuple[str, int]]
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Told]:
+    ran = subprocess.run(
+        [sys.executable, waiting_threads.__file__], capture_output=True, timeout=seconds(60), check=True, text=True
+    )
+    assert ran.stderr == ""
+    rows = [Told(*json.loads(line)) for line in ran.stdout.splitlines()]
+    return {row.thread: row for row in rows}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -79,9 +108,6 @@ class Anything:
 
     def __getattr__(self, name: str) -> Any:
         return None
-
-
-CASES = cases(Anything())
 
 
 def test_the_main_thread_is_first(told: dict[str, Told]) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
-import subprocess
 import sys
 import threading
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,26 +21,6 @@ from dbg_agent.evidence.threads import threads_seen
 from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, WaitKind
 from tests.support.time_unit import seconds
-from tests.unit.agent.evidence import waiting_threads
-
-
-class Told(NamedTuple):
-    thread: str
-    kind: str
-    text: str
-    circle: int
-    is_main: bool
-    frames: list[tuple[str, int]]
-
-
-@pytest.fixture(scope="module")
-def told() -> dict[str, Told]:
-    ran = subprocess.run(
-        [sys.executable, waiting_threads.__file__], capture_output=True, timeout=seconds(60), check=True, text=True
-    )
-    assert ran.stderr == ""
-    rows = [Told(*json.loads(line)) for line in ran.stdout.splitlines()]
-    return {row.thread: row for row in rows}
 
 
 class _Thread:
