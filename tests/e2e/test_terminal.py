@@ -315,7 +315,7 @@ def test_the_list_follows_the_ranks_and_enter_attaches(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     terminal = open_terminal(attach_command(), 24, 90)
-    terminal.wait_for("dbg-attach adopt --mine")
+    terminal.wait_for("dbg-attach adopt")
     ranks = start_ranks(processes, home, COUNTING, 2, env={"WAITS_FIRST": "1"})
     terminal.wait_for(lambda terminal: len(re.findall(r":[01]  running ", "\n".join(terminal.screen))) == 2)
     ranks[1].signal(signal.SIGUSR1)

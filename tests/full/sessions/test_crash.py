@@ -154,7 +154,7 @@ def broker(processes: Processes, home: Path, events: Path) -> RunningBroker:
     return running_broker(processes, home, "--max-lease", MAX_LEASE, "--on-event", command)
 
 
-def test_a_terminal_that_types_no_more_is_told_and_sees_the_stop_end(
+def test_a_terminal_that_types_no_more_sees_the_stop_end_and_the_rank(
     broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     (rank,) = start_ranks(processes, home, LEASED, 1)
@@ -163,7 +163,9 @@ def test_a_terminal_that_types_no_more_is_told_and_sees_the_stop_end(
     rank.wait_for_output("went on")
     assert ENDS.search(rank.text("stderr"))
     terminal.wait_for("ValueError")
-    terminal.send("q")
+    assert terminal.exit_status() == 8
+    assert rank.wait() == 1
+    assert len(ENDS.findall(rank.text("stderr"))) == 2
 
 
 def test_a_broker_that_dies_lifts_nothing_and_held_ranks_follow(
