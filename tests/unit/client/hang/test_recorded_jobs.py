@@ -1,0 +1,38 @@
+"""Verdicts on real jobs of two ranks: each file holds what the ranks of one hang told, and what is to be decided.
+
+``tests/full/torch/test_hang_edges.py`` has the programs, and runs some of them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dbg_client.dumps.report_file import BEGINNING, TITLE, read_report
+from dbg_client.hang.fitting import fits
+from dbg_client.hang.show import show_verdicts
+from dbg_wire.targets.rank_set import format_ranks
+from tests.conftest import Approved
+
+CASES = sorted(Path(__file__).with_name("cases").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_the_recorded_evidence_of_a_hang_gives_its_verdict(approved: Approved, path: Path) -> None:
+    expected = json.loads(path.read_text())
+    report = "\n".join([BEGINNING.decode(), "", TITLE, *(f"  {json.dumps(one)}" for one in expected.pop("evidence"))])
+
+    verdicts = read_report(f"{report}\n".encode()).case.explanation().verdicts
+
+    worst = verdicts[0]
+    found = {
+        "kind": worst.kind.value,
+        "cause": worst.cause.value if worst.cause is not None else None,
+        "ranks": format_ranks(worst.ranks),
+        "certainty": worst.certainty.value if worst.certainty is not None else None,
+    }
+    assert found == expected
+    assert fits(worst.job, worst.sentence)
+    approved(show_verdicts(verdicts, color=False))
