@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Playback, readCast, readSize } from "../../../../../client/dbg_client/faces/web/static/terminals/cast.js";
+import { Playback, readCast, readSize } from "../../../../../../client/dbg_client/faces/web/static/terminals/cast.js";
 
 const LINES = [
   '{"version": 2, "width": 100, "height": 30, "title": "A hang"}', '[0.5, "o", "one"]', '[1, "r", "120x40"]',

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Entry, History, textOf } from "../../../../../client/dbg_client/faces/web/static/job/history.js";
-import { backOff } from "../../../../../client/dbg_client/faces/web/static/job/link.js";
-import { commonBeginning } from "../../../../../client/dbg_client/faces/web/static/terminals/lines.js";
+import { Entry, History, textOf } from "../../../../../../client/dbg_client/faces/web/static/job/history.js";
+import { backOff } from "../../../../../../client/dbg_client/faces/web/static/job/link.js";
+import { commonBeginning } from "../../../../../../client/dbg_client/faces/web/static/terminals/lines.js";
 
 /** @param {number} id @param {string} line @param {number | null} [every] */
 function asked(id, line, every = null) {

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { layOut, neighbour, rankAt, ranksIn } from "../../../../../client/dbg_client/faces/web/static/grid/layout.js";
+import { layOut, neighbour, rankAt, ranksIn } from "../../../../../../client/dbg_client/faces/web/static/grid/layout.js";
 import { row, rowsOf } from "./rows.js";
 
-/** @param {import("../../../../../client/dbg_client/faces/web/static/grid/layout.js").Layout} layout @param {number} index */
+/** @param {import("../../../../../../client/dbg_client/faces/web/static/grid/layout.js").Layout} layout @param {number} index */
 function center(layout, index) {
   const place = layout.of[index];
   const x = (place % layout.columns + 0.5) * layout.pitch;

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { lookOfCondition, looksOfGroups, MARKS } from "../../../../../client/dbg_client/faces/web/static/grid/marks.js";
-import { CONDITIONS } from "../../../../../client/dbg_client/faces/web/static/job/ranks.js";
+import { lookOfCondition, looksOfGroups, MARKS } from "../../../../../../client/dbg_client/faces/web/static/grid/marks.js";
+import { CONDITIONS } from "../../../../../../client/dbg_client/faces/web/static/job/ranks.js";
 
-const CSS = readFileSync(new URL("../../../../../client/dbg_client/faces/web/static/page.css", import.meta.url), "utf-8");
+const CSS = readFileSync(new URL("../../../../../../client/dbg_client/faces/web/static/page.css", import.meta.url), "utf-8");
 
 test("no two conditions look alike without colour, but for those that are usual", () => {
   const marks = CONDITIONS.map((one) => lookOfCondition(one).mark);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { conditionOf, duration, placeOf, Ranks } from "../../../../../client/dbg_client/faces/web/static/job/ranks.js";
+import { conditionOf, duration, placeOf, Ranks } from "../../../../../../client/dbg_client/faces/web/static/job/ranks.js";
 import { row, rowsOf } from "./rows.js";
 
 test("a snapshot takes the place of all ranks once its last page has come", () => {

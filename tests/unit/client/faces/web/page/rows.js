@@ -1,6 +1,6 @@
 /** Rows for the tests of the page's modules. */
 
-/** @typedef {import("../../../../../client/dbg_client/faces/web/static/job/ranks.js").Row} Row */
+/** @typedef {import("../../../../../../client/dbg_client/faces/web/static/job/ranks.js").Row} Row */
 
 /** @param {number} rank @param {Partial<Row>} [other] @returns {Row} */
 export function row(rank, other = {}) {

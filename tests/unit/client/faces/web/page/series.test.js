@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { compare } from "../../../../../client/dbg_client/faces/web/static/job/history.js";
-import { MAX_POINTS, numberIn, pointOf, Series } from "../../../../../client/dbg_client/faces/web/static/answers/series.js";
+import { compare } from "../../../../../../client/dbg_client/faces/web/static/job/history.js";
+import { MAX_POINTS, numberIn, pointOf, Series } from "../../../../../../client/dbg_client/faces/web/static/answers/series.js";
 
 test("the number of a value is read as it is printed", () => {
   assert.equal(numberIn("0.25"), 0.25);

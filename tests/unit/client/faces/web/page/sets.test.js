@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import {
   addressed, formatNumbers, formatRows, hasText,
-} from "../../../../../client/dbg_client/faces/web/static/job/sets.js";
+} from "../../../../../../client/dbg_client/faces/web/static/job/sets.js";
 import { row, rowsOf } from "./rows.js";
 
 const ROWS = rowsOf(32);

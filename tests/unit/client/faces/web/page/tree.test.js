@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { flameOf, isLibrary, linesOf, mergeStacks } from "../../../../../client/dbg_client/faces/web/static/answers/tree.js";
+import { flameOf, isLibrary, linesOf, mergeStacks } from "../../../../../../client/dbg_client/faces/web/static/answers/tree.js";
 
 /** @param {string} functions @param {number} count */
 function group(functions, count) {
