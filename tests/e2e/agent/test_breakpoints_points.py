@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.breakpoints import reached
+from tests.conftest import Approved
 
 TRAIN = """\
 from __future__ import annotations
@@ -146,19 +147,16 @@ def test_a_child_without_a_rank_knows_the_number_that_its_program_has_given_it(f
     assert stops(run(folder, "child.py", at="child.py:6, rank == 1", **claimed)) == ["train 6 2"]
 
 
-def test_a_condition_that_raises_stops_and_is_told_once(folder: Path) -> None:
+def test_a_condition_that_raises_stops_and_is_told_once(approved: Approved, folder: Path) -> None:
     result = run(folder, at="helper.py:3, x.size > 0")
     assert len(stops(result)) == 3
-    assert result.stderr == (
-        "dbg-agent: --stop-at helper.py:3, x.size > 0: the condition raised AttributeError: "
-        "'int' object has no attribute 'size'; stopping all the same\n"
-    )
+    approved(result.stderr)
 
 
-def test_a_line_without_code_moves_and_says_so(folder: Path) -> None:
+def test_a_line_without_code_moves_and_says_so(approved: Approved, folder: Path) -> None:
     result = run(folder, at="helper.py:2")
     assert stops(result) == ["double 3 ['x']"] * 3
-    assert result.stderr == "dbg-agent: --stop-at helper.py:2: line 2 has no code of its own; stopping at line 3\n"
+    approved(result.stderr)
 
 
 def test_what_never_came_is_said_at_the_end(folder: Path) -> None:
@@ -198,14 +196,16 @@ SAFE = [["-P", "script.py"]] if sys.version_info >= (3, 11) else []
 
 
 @pytest.mark.parametrize("command", [["script.py", "-m", "x"], ["folder/../script.py"], *SAFE])
-def test_a_script_with_stops_sees_what_it_would_see_without(folder: Path, command: list[str]) -> None:
+def test_a_script_with_stops_sees_what_it_would_see_without(
+    approved: Approved, folder: Path, command: list[str]
+) -> None:
     (folder / "script.py").write_text(SEES)
     (folder / "folder").mkdir()
     alone, ours = run(folder, *command), run(folder, *command, at="script.py:6, False")
     assert alone.stdout == ours.stdout
     assert alone.returncode == ours.returncode == 0
     assert "script.py:6: UserWarning" in ours.stderr
-    assert "condition was never true" in ours.stderr
+    approved(ours.stderr)
 
 
 @pytest.mark.parametrize(
@@ -256,12 +256,12 @@ print("trained")
 
 
 @pytest.mark.parametrize("index", ["0", "index"])
-def test_a_module_that_somebody_else_compiles_is_left_to_them(folder: Path, index: str) -> None:
+def test_a_module_that_somebody_else_compiles_is_left_to_them(approved: Approved, folder: Path, index: str) -> None:
     (folder / "script.py").write_text(OWN_LOADER.replace("{index}", index))
     result = run(folder, "script.py", at="helper.py:3")
     assert stops(result) == []
     assert "helper.py:3 was never reached: " in result.stderr
-    assert "it is loaded by __main__.Own" in result.stderr
+    approved(result.stderr)
 
 
 LATE = """\
@@ -344,13 +344,11 @@ def test_what_a_child_has_reached_is_not_said_to_have_never_been(folder: Path) -
     ]
 
 
-def test_a_stop_that_was_passed_by_is_told_with_its_reason(folder: Path) -> None:
+def test_a_stop_that_was_passed_by_is_told_with_its_reason(approved: Approved, folder: Path) -> None:
     (folder / "train.py").write_text(TRAIN.replace('"x"}))\n', '"x"}))\n    return "no broker answers"\n', 1))
     result = run(folder, at="helper.py:3", RANK="0")
     assert len(stops(result)) == 3
-    assert result.stderr == (
-        "dbg-agent: --stop-at helper.py:3 was passed without stopping, because no broker answers\n"
-    )
+    approved(result.stderr)
 
 
 def test_what_a_child_has_told_stays_whatever_another_child_tells(monkeypatch: pytest.MonkeyPatch) -> None:

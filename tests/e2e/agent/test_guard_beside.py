@@ -11,28 +11,30 @@ import pytest
 
 from dbg_agent.guard import beside
 from dbg_agent.guard.beside import NoStack, is_below, stack_of
+from tests.conftest import Approved
 from tests.unit.agent.guard.test_beside import write
 
 
 @pytest.mark.parametrize(
-    ("script", "scope", "why"),
+    ("script", "scope"),
     [
-        ("echo 'Permission Denied: Try again'; exit 1", "", "capability SYS_PTRACE"),
-        ("echo 'Operation not permitted (os error 1)'; exit 1", "1", "ptrace_scope is 1 there, so the rank must allow"),
-        ("echo 'Permission Denied'; exit 1", "3", "ptrace_scope is 3, which only root changes"),
-        ("echo 'Error: no python'; echo more; exit 1", "", "py-spy failed: Error: no python$"),
-        ("sleep 1000", "", "py-spy was not done within 0.5 s, and was ended"),
+        ("echo 'Permission Denied: Try again'; exit 1", ""),
+        ("echo 'Operation not permitted (os error 1)'; exit 1", "1"),
+        ("echo 'Permission Denied'; exit 1", "3"),
+        ("echo 'Error: no python'; echo more; exit 1", ""),
+        ("sleep 1000", ""),
     ],
 )
 async def test_each_lack_is_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, scope: str, why: str
+    approved: Approved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, scope: str
 ) -> None:
     (tmp_path / "scope").write_text(f"{scope}\n")
     monkeypatch.setattr(beside, "YAMA_SCOPE", str(tmp_path / "scope"))
     write(tmp_path, script)
     environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    with pytest.raises(NoStack, match=why):
+    with pytest.raises(NoStack) as caught:
         await stack_of(7, environ, 0.5 if "sleep" in script else 20.0, (), native=True)
+    approved(str(caught.value))
 
 
 def test_only_processes_that_the_rank_has_started_are_below_it() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
+from tests.conftest import Approved
 
 
 class Heard(Output):
@@ -38,12 +39,11 @@ async def test_output_and_status_are_told() -> None:
     assert end == CommandEnd(status=-signal.SIGTERM)
 
 
-@pytest.mark.parametrize(
-    ("program", "why"), [("no-such-program", "there is no program no-such"), ("/", "/ may not be executed there")]
-)
-async def test_what_can_not_be_started_says_why(program: str, why: str) -> None:
-    with pytest.raises(CantStart, match=why):
+@pytest.mark.parametrize("program", ["no-such-program", "/"])
+async def test_what_can_not_be_started_says_why(approved: Approved, program: str) -> None:
+    with pytest.raises(CantStart) as caught:
         await run(program)
+    approved(str(caught.value))
 
 
 async def test_a_time_limit_ends_all_that_was_started() -> None:

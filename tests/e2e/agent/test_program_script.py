@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Approved
+
 HEAVY = ("websockets", "pudb", "asyncio", "ssl", "socket", "json", "urwid", "dataclasses", "typing", "threading", "pdb")
 
 
@@ -73,20 +75,20 @@ def test_a_traceback_shows_the_program_and_not_us(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments",
     [
-        ([], "the name of a script is missing"),
-        (["-m"], "the name of a module is missing"),
-        (["nowhere.py"], "there is no script 'nowhere.py'"),
-        (["--nonsense", "x.py"], "no option '--nonsense'"),
-        (["--broker"], "--broker lacks its value"),
+        [],
+        ["-m"],
+        ["nowhere.py"],
+        ["--nonsense", "x.py"],
+        ["--broker"],
     ],
 )
-def test_a_bad_command_line_is_one_sentence(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_a_bad_command_line_is_one_sentence(approved: Approved, tmp_path: Path, arguments: list[str]) -> None:
     ended = run("-m", "dbg_agent", *arguments, directory=tmp_path)
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1
-    assert said in ended.stderr
+    approved(ended.stderr)
 
 
 def test_importing_the_public_names_loads_nothing_heavy(tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_importing_the_public_names_loads_nothing_heavy(tmp_path: Path) -> None:
     assert len(loaded) <= 2
 
 
-def test_breakpoint_goes_through_us_while_installed(tmp_path: Path) -> None:
+def test_breakpoint_goes_through_us_while_installed(approved: Approved, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import sys, dbg_agent\nbefore = sys.breakpointhook\ndbg_agent.install()\n"
         "assert sys.breakpointhook is dbg_agent.set_trace\nbreakpoint()\n"
@@ -108,10 +110,10 @@ def test_breakpoint_goes_through_us_while_installed(tmp_path: Path) -> None:
     ended = run("train.py", directory=tmp_path, DBG_CONNECT_TIMEOUT="1")
     assert ended.returncode == 0, ended.stderr
     assert len(ended.stderr.splitlines()) == 1
-    assert "no broker is known" in ended.stderr
+    approved(ended.stderr)
 
 
-def test_a_stop_within_the_set_up_of_another_is_passed_by(tmp_path: Path) -> None:
+def test_a_stop_within_the_set_up_of_another_is_passed_by(approved: Approved, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import dbg_agent\n"
         "from dbg_agent.program import own_rank\n"
@@ -126,8 +128,8 @@ def test_a_stop_within_the_set_up_of_another_is_passed_by(tmp_path: Path) -> Non
     ended = run("train.py", directory=tmp_path, DBG_CONNECT_TIMEOUT="1")
     assert (ended.returncode, ended.stdout) == (0, "went on\n")
     inner, outer = ended.stderr.splitlines()
-    assert "passed by what a signal handler or a finalizer asked for" in inner
-    assert "no broker is known" in outer
+    approved(inner)
+    approved(outer, "2")
 
 
 def test_help_is_what_was_asked_for_and_no_error(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from dbg_broker.run.own_broker import Found
 from dbg_broker.run.remembered import Remembered, folder_of
 from dbg_broker.run.settings import RunOptions, RunSettings
 from dbg_wire.errors import BadInput
+from tests.conftest import Approved
 
 TERMINAL = """
 import json, os, socket, sys
@@ -115,9 +116,11 @@ def test_what_was_set_in_the_debugger_is_remembered(lived: Lived) -> None:
     assert lived.environments[0]["DBG_STOP_IN"] == "a:f"
 
 
-def test_a_job_that_no_rank_took_part_in_is_asked_about(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_no_rank_took_part_in_is_asked_about(
+    approved: Approved, lived: Lived, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lived.run("true")
-    assert "no rank took part" in lived.lines[-1]
+    approved(lived.lines[-1])
 
     lived.terminal = "say(took_part=True); lines.read()"
     lived.run("true")
@@ -224,10 +227,12 @@ def test_the_job_has_a_terminal_of_its_own_if_that_is_asked_for(lived: Lived) ->
     assert lived.terminals == [True, True, False]
 
 
-def test_no_terminal_left_costs_the_job_nothing(lived: Lived, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_terminal_left_costs_the_job_nothing(
+    approved: Approved, lived: Lived, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none_left() -> JobTerminal:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(life, "JobTerminal", none_left)
     assert lived.run("sh", "-c", "exit 3", pty=True) == 3
-    assert "the job has no terminal of its own (No space left on device)" in lived.lines[0]
+    approved(lived.lines[0])

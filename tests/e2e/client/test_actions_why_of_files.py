@@ -11,6 +11,7 @@ import pytest
 
 from dbg_client.words.settings import Why
 from dbg_wire.errors import BadInput
+from tests.conftest import Approved
 from tests.support.recorded import pickled, raw
 from tests.unit.client.words.typed import settled
 
@@ -36,21 +37,20 @@ def why(environ: dict[str, str], folder: Path, *words: str) -> subprocess.Comple
     )
 
 
-def test_a_directory_of_dumps_names_the_culprit(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_directory_of_dumps_names_the_culprit(approved: Approved, environ: dict[str, str], tmp_path: Path) -> None:
     leave_dumps(tmp_path, 0, 1, 2, 3)
     (tmp_path / "nccl_trace_rank_4").write_bytes(b"\x80\x02]q")
     done = why(environ, tmp_path, ".")
 
     assert done.stdout.startswith("rank 2 has not come to all_reduce #5 of default; 3 of 4 ranks wait\n")
     assert "try:" not in done.stdout
-    assert done.stderr == (
-        "dbg-attach: read 4 dumps of ranks 0-3\n"
-        "dbg-attach: ./nccl_trace_rank_4 ends in the middle of a pickle, and is left out\n"
-    )
+    approved(done.stderr)
     assert done.returncode == 1
 
 
-def test_files_are_named_one_by_one_and_answer_as_json(environ: dict[str, str], tmp_path: Path) -> None:
+def test_files_are_named_one_by_one_and_answer_as_json(
+    approved: Approved, environ: dict[str, str], tmp_path: Path
+) -> None:
     leave_dumps(tmp_path, 0, 3)
     names = [f"nccl_trace_rank_{rank}" for rank in (0, 3)]
     done = why(environ, tmp_path, *names, "--json")
@@ -58,40 +58,40 @@ def test_files_are_named_one_by_one_and_answer_as_json(environ: dict[str, str], 
 
     assert (document["schema"], document["asked"], document["answered"]) == (1, 4, 2)
     assert document["verdicts"][0]["kind"] == "unknown"
-    assert "no dump of ranks 1-2 is there; 2 of 4 ranks have left one" in document["verdicts"][0]["evidence"]
+    approved(document["verdicts"][0]["evidence"])
     assert done.returncode == 6
 
 
-def test_a_word_that_is_a_file_here_is_no_target_and_that_is_told(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_word_that_is_a_file_here_is_no_target_and_that_is_told(
+    approved: Approved, environ: dict[str, str], tmp_path: Path
+) -> None:
     leave_dumps(tmp_path, 0)
     (tmp_path / "nccl_trace_rank_0").rename(tmp_path / "0")
     done = why(environ, tmp_path, "0")
-    assert done.stderr.startswith(
-        "dbg-attach: 0 is taken for the file of that name; for ranks, type this in another directory\n"
-    )
+    approved(done.stderr)
     assert done.returncode == 6
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "sentence"),
+    ("words", "status"),
     [
-        (["gone.txt"], 2, "'gone.txt' names no rank"),
-        (["./gone.txt"], 1, "./gone.txt can't be read (No such file or directory)"),
-        (["gone/rank_0", "gone/rank_1"], 1, "gone/rank_0 can't be read (No such file or directory); 1 more"),
-        (["."], 1, ". has neither a dump of torch's flight recorder nor a report of dbg-attach (1 other files)"),
-        (["./train.py"], 1, "./train.py is neither a dump of torch's flight recorder nor a report of dbg-attach"),
-        (["./train.py", "--every", "2"], 2, "--every and --wait are for ranks"),
-        (["0", "1"], 2, "'0' and '1' are two targets; write one: 0,1"),
-        (["job/0-3"], 4, "no broker is known"),
-        (["list"], 2, "'list' is a verb, which stands first"),
+        (["gone.txt"], 2),
+        (["./gone.txt"], 1),
+        (["gone/rank_0", "gone/rank_1"], 1),
+        (["."], 1),
+        (["./train.py"], 1),
+        (["./train.py", "--every", "2"], 2),
+        (["0", "1"], 2),
+        (["job/0-3"], 4),
+        (["list"], 2),
     ],
 )
 def test_what_can_not_be_read_is_told(
-    environ: dict[str, str], tmp_path: Path, words: list[str], status: int, sentence: str
+    approved: Approved, environ: dict[str, str], tmp_path: Path, words: list[str], status: int
 ) -> None:
     (tmp_path / "train.py").write_text("import torch\n")
     done = why(environ, tmp_path, *words)
-    assert sentence in done.stderr
+    approved(done.stderr)
     assert (done.returncode, done.stdout) == (status, "")
 
 
@@ -103,12 +103,12 @@ def test_hostile_names_are_shown_in_one_line(environ: dict[str, str], tmp_path: 
     assert "\x1b" not in done.stderr
 
 
-def test_many_broken_files_are_told_in_a_few_lines(environ: dict[str, str], tmp_path: Path) -> None:
+def test_many_broken_files_are_told_in_a_few_lines(approved: Approved, environ: dict[str, str], tmp_path: Path) -> None:
     leave_dumps(tmp_path, 0, 1)
     for rank in range(10, 60):
         (tmp_path / f"rank_{rank}").write_bytes(b"\x80\x02]q")
     done = why(environ, tmp_path, ".")
-    assert done.stderr.endswith("dbg-attach: 40 more files can't be read\n")
+    approved(done.stderr)
     assert done.stderr.count("\n") < 20
 
 

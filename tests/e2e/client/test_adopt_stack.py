@@ -15,6 +15,7 @@ from dbg_client.adopt import adopt
 from dbg_client.adopt.adopt import find_py_spy, stack_of
 from dbg_client.adopt.errors import CantAdopt
 from dbg_client.core.switchboard import switchboard_to
+from tests.conftest import Approved
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def test_text_of_the_process_obeys_no_terminal(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_adopt_shows_it_below_the_sentence(
-    monkeypatch: pytest.MonkeyPatch, sleeper: int, capfd: pytest.CaptureFixture[str]
+    approved: Approved, monkeypatch: pytest.MonkeyPatch, sleeper: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def refuse(pid: int, _: object) -> None:
         raise CantAdopt(f"process {pid}", "can only be adopted with gdb", "install gdb", can_be_read=True)
@@ -68,5 +69,5 @@ def test_adopt_shows_it_below_the_sentence(
     adopting = adopt._Adopting(settings, switchboard_to(None, 1.0, {}))
     asyncio.run(adopting._adopt(sleeper))
     shown = capfd.readouterr()
-    assert "can only be adopted with gdb; install gdb" in shown.err
+    approved(shown.err)
     assert "wait_for_shard" in shown.out

@@ -14,6 +14,7 @@ import pytest
 
 from dbg_client.core.live_targets import SECONDS
 from dbg_wire.records.ranks import RankState
+from tests.conftest import Approved
 from tests.full.terminals.test_actions_from_shell import command
 from tests.support.requirements import needs_shells
 from tests.support.terminal import Terminal
@@ -56,12 +57,12 @@ def shell_environ(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str,
         yield {**environ, **broker.environment, SECONDS: "30", "PATH": path}
 
 
-def test_verbs_ranks_and_groups_are_offered_with_what_they_mean(environ: dict[str, str]) -> None:
+def test_verbs_ranks_and_groups_are_offered_with_what_they_mean(approved: Approved, environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), RUNNING) as broker:
         environ |= {**broker.environment, SECONDS: "30"}
         first, target = asked(environ, ""), asked(environ, "where", "gpu")
 
-    assert "where\tmerge the stacks of all ranks, or of TARGET, into one tree" in first
+    approved(first)
     assert "gpu013:6\trunning" in first
     assert target == ["gpu013:5\tstopped train.py:41", "gpu013:6\trunning"]
 

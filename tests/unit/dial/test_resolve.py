@@ -14,6 +14,7 @@ from dbg_dial.find import resolve as resolve_for
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker
 from dbg_wire.finding.endpoint import TOKEN_ROLES, Endpoint, Reach, TokenRole
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous, known_endpoints, parse_rendezvous
+from tests.conftest import Approved
 from tests.support.reach import (
     INSECURE,
     OTHER_PIN,
@@ -60,38 +61,38 @@ def test_unknown_fields_and_roles_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        ("", "is not a JSON object"),
-        (f'{{"tokens": "{SECRET}', "is not a JSON object"),
-        ("[1]", "is not a JSON object"),
-        ("[" * 100_000, "is not a JSON object"),
-        ("{}", "schema none, and this release reads schema 1"),
-        (document(schema=2), "schema 2, and this release reads schema 1"),
-        (document(schema=True), "schema none"),
-        (document(schema=SECRET), "schema none"),
-        (document(url=None), "its url '' has no host"),
-        (document(url=f"wss://u:{SECRET}@h"), "its url 'wss://…@…' contains user info"),
-        (document(host=""), "names no host"),
-        (document(host="\x1b[2J"), "names no host"),
-        (document(host=7), "names no host"),
-        (document(pid=0), "names no pid"),
-        (document(pid=True), "names no pid"),
-        (document(pid="4711"), "names no pid"),
-        (document(fingerprint=None), "fingerprint"),
-        (document(fingerprint=SECRET), "fingerprint"),
-        (document(url="ws://login1:6900", fingerprint=SECRET), "fingerprint that is not sha256:"),
-        (document(url="ws://login1:6900"), "ws:// url shows no certificate"),
-        (document(tokens=[SECRET]), "tokens that are not an object"),
-        (document(tokens={"rank": SECRET + " x"}), "rank token that can't be one"),
-        (document(tokens={"driver": None}), "driver token that can't be one"),
+        "",
+        f'{{"tokens": "{SECRET}',
+        "[1]",
+        "[" * 100_000,
+        "{}",
+        document(schema=2),
+        document(schema=True),
+        document(schema=SECRET),
+        document(url=None),
+        document(url=f"wss://u:{SECRET}@h"),
+        document(host=""),
+        document(host="\x1b[2J"),
+        document(host=7),
+        document(pid=0),
+        document(pid=True),
+        document(pid="4711"),
+        document(fingerprint=None),
+        document(fingerprint=SECRET),
+        document(url="ws://login1:6900", fingerprint=SECRET),
+        document(url="ws://login1:6900"),
+        document(tokens=[SECRET]),
+        document(tokens={"rank": SECRET + " x"}),
+        document(tokens={"driver": None}),
     ],
 )
-def test_a_bad_file_is_refused_by_its_path(text: str, reason: str) -> None:
+def test_a_bad_file_is_refused_by_its_path(approved: Approved, text: str) -> None:
     with pytest.raises(BadSecretFile) as caught:
         parse_rendezvous(text, "/home/me/broker.json")
     assert str(caught.value).startswith("/home/me/broker.json ")
-    assert reason in str(caught.value)
+    approved(str(caught.value))
     assert SECRET not in said(caught.value)
 
 
@@ -224,18 +225,18 @@ class TestResolve:
         assert SECRET not in repr(reach) + str(reach)
 
     @pytest.mark.parametrize(
-        ("failure", "reason"),
+        "failure",
         [
-            (FileNotFoundError(2, "No such file or directory", SECRET), "No such file or directory"),
-            (UnicodeDecodeError("utf-8", SECRET.encode(), 0, 1, "bad"), "not a text file"),
-            (BadSecretFile("it is open to others", "close it"), "it is open to others"),
+            FileNotFoundError(2, "No such file or directory", SECRET),
+            UnicodeDecodeError("utf-8", SECRET.encode(), 0, 1, "bad"),
+            BadSecretFile("it is open to others", "close it"),
         ],
     )
-    def test_an_unreadable_token_file_is_bad_input(self, failure: Exception, reason: str) -> None:
+    def test_an_unreadable_token_file_is_bad_input(self, approved: Approved, failure: Exception) -> None:
         def read(path: str) -> str:
             raise failure
 
-        with pytest.raises(BadSecretFile, match=reason) as caught:
+        with pytest.raises(BadSecretFile) as caught:
             resolve(
                 argument=None,
                 environ={"DBG_TOKEN_FILE": SECRET},
@@ -243,15 +244,17 @@ class TestResolve:
                 role="rank",
                 token_file_text=read,
             )
+        approved(str(caught.value))
         assert SECRET not in said(caught.value)
 
-    def test_no_broker_at_all_says_what_to_do(self) -> None:
-        with pytest.raises(NoBroker, match="no broker is known; start `dbg-broker serve`, or set DBG_BROKER"):
+    def test_no_broker_at_all_says_what_to_do(self, approved: Approved) -> None:
+        with pytest.raises(NoBroker) as caught:
             resolve(argument=None, environ={}, rendezvous=None, role="rank", token_file_text=no_file)
+        approved(str(caught.value))
 
     @pytest.mark.parametrize("rendezvous", [None, INSECURE])
-    def test_a_token_goes_to_a_pinned_broker_alone(self, rendezvous: Rendezvous | None) -> None:
-        with pytest.raises(BadEndpoint, match=r"only to a pinned broker; add #sha256:… as `dbg-broker serve` prints"):
+    def test_a_token_goes_to_a_pinned_broker_alone(self, approved: Approved, rendezvous: Rendezvous | None) -> None:
+        with pytest.raises(BadEndpoint) as caught:
             resolve(
                 argument="login1",
                 environ={"DBG_TOKEN": SECRET},
@@ -259,9 +262,10 @@ class TestResolve:
                 role="rank",
                 token_file_text=no_file,
             )
+        approved(str(caught.value))
 
-    def test_the_token_of_a_tls_broker_never_travels_in_the_clear(self) -> None:
-        with pytest.raises(BadEndpoint, match="must not travel in the clear"):
+    def test_the_token_of_a_tls_broker_never_travels_in_the_clear(self, approved: Approved) -> None:
+        with pytest.raises(BadEndpoint) as caught:
             resolve(
                 argument="ws://login1",
                 environ={},
@@ -269,6 +273,7 @@ class TestResolve:
                 role="rank",
                 token_file_text=no_file,
             )
+        approved(str(caught.value))
 
     @pytest.mark.parametrize(("argument", "rendezvous"), [("ws://login1", INSECURE), (None, INSECURE)])
     def test_plain_ws_works_where_it_was_asked_for(self, argument: str | None, rendezvous: Rendezvous) -> None:
@@ -397,9 +402,10 @@ def test_the_file_names_the_next_certificate_beside_the_present_one_which_older_
 
 
 @pytest.mark.parametrize("pins", ["x", {}, [1], [PIN, "sha256:1"], [PIN] * 17])
-def test_fingerprints_that_are_none_are_refused(pins: object) -> None:
-    with pytest.raises(BadSecretFile, match="fingerprints that are not a list of up to 16"):
+def test_fingerprints_that_are_none_are_refused(approved: Approved, pins: object) -> None:
+    with pytest.raises(BadSecretFile) as caught:
         parse_rendezvous(document(fingerprints=pins), "broker.json")
+    approved(str(caught.value))
 
 
 OTHERS = tuple(Endpoint(host=f"login{n}", port=6900, secure=True, fingerprint=OTHER_PIN) for n in (2, 3))
@@ -439,9 +445,10 @@ def test_an_address_that_the_user_named_has_the_others_if_it_is_one_of_the_homes
         [{"url": "ws://login2:6900", "fingerprints": []}] * 65,
     ],
 )
-def test_other_brokers_that_can_be_none_are_refused(brokers: object) -> None:
-    with pytest.raises(BadSecretFile, match=r"another broker|list of up to 64"):
+def test_other_brokers_that_can_be_none_are_refused(approved: Approved, brokers: object) -> None:
+    with pytest.raises(BadSecretFile) as caught:
         parse_rendezvous(document(brokers=brokers), "broker.json")
+    approved(str(caught.value))
 
 
 def test_of_the_brokers_that_one_names_those_that_can_be_none_are_left_out() -> None:
@@ -450,17 +457,18 @@ def test_of_the_brokers_that_one_names_those_that_can_be_none_are_left_out() -> 
 
 
 @pytest.mark.parametrize(
-    ("place", "what"),
+    "place",
     [
-        ("memory", "keeps the driver's token in its memory on login1; run `dbg-attach` there"),
-        ("ask", "has the driver's token in its memory alone, as its user gave it on login1; type it with --ask-token"),
-        ("of a later release", "type it with --ask-token"),
+        "memory",
+        "ask",
+        "of a later release",
     ],
 )
-def test_where_no_file_holds_the_drivers_token_the_way_to_it_is_said(place: str, what: str) -> None:
+def test_where_no_file_holds_the_drivers_token_the_way_to_it_is_said(approved: Approved, place: str) -> None:
     tokens = {"rank": TOKENS["rank"]}
     rendezvous = parse_rendezvous(document(tokens=tokens, driver_token=place), "broker.json")
-    with pytest.raises(BadInput, match=what):
+    with pytest.raises(BadInput) as caught:
         resolve(argument=None, environ={}, rendezvous=rendezvous, role="driver", token_file_text=no_file)
+    approved(str(caught.value))
     reach = resolve(argument=None, environ={}, rendezvous=rendezvous, role="rank", token_file_text=no_file)
     assert reach.token == TOKENS["rank"]

@@ -23,6 +23,7 @@ from dbg_wire.messages import MESSAGES, Answer, Applied, Kind, Message, RankRepo
 from dbg_wire.records.bounds import MAX_NUMBER
 from dbg_wire.records.ranks import Breakpoint, RankState
 from dbg_wire.records.record import name_of
+from tests.conftest import Approved
 from tests.unit.wire.values import messages
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
@@ -75,42 +76,36 @@ def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_i
 
 
 @pytest.mark.parametrize(
-    ("text", "named"),
+    "text",
     [
-        ("", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ('{"type":"pulse","where":' * 40_000, "not JSON"),
-        ('["type"]', "not an object with a type"),
-        ('{"type":7}', "not an object with a type"),
-        ('{"type":"applied","generation":1}', "applied lacks the field 'offset'"),
-        ('{"type":"applied","generation":true,"offset":1}', "applied.generation is True, not `int`"),
-        ('{"type":"applied","generation":1.0,"offset":1}', "applied.generation is 1.0, not `int`"),
-        ('{"type":"applied","generation":1e999,"offset":1}', "not JSON"),
-        (
-            f'{{"type":"applied","generation":{MAX_NUMBER + 1},"offset":1}}',
-            "applied.generation is 9007199254740993, above ",
-        ),
-        (
-            '{"type":"pulse","where":{"file":"f","line":"7","function":"g"}}',
-            "pulse.where.line is '7', not `int`",
-        ),
-        ('{"type":"answer","request":1,"kind":"odd","text":""}', "answer.kind is 'odd', which is not allowed"),
-        ('{"type":"answer","request":1,"kind":"lost","text":""}', "answer.kind: lost is no agent's"),
-        ('{"type":"answer","request":1,"kind":"value","text":"\\ud800"}', "not JSON"),
-        ('{"type":"answer","request":1,"kind":"value","text":"","rows":"row"}', "answer.rows is 'row', not `array`"),
-        (reporting([{"file": "/f", "line": "7"}]), "report.report.user_breakpoints[0].line is '7', not `int`"),
-        (reporting([{"file": "/f"}]), "report.report.user_breakpoints[0] lacks the field 'line'"),
-        (reporting([{"file": "/f", "line": 7, "condition": True}]), "user_breakpoints[0].condition is True, not"),
-        (reporting([{"file": "f", "line": 7}]), "user_breakpoints[0].file is 'f', not an absolute path"),
-        (reporting([None]), "user_breakpoints[0] is None, not `object`"),
-        (reporting(7), "user_breakpoints is 7, not `array`"),
-        ('{"type":"greet","minor":0,"release":"1","name":"x"}', "does not come from agents"),
+        "",
+        "[" * 100_000,
+        '{"type":"pulse","where":' * 40_000,
+        '["type"]',
+        '{"type":7}',
+        '{"type":"applied","generation":1}',
+        '{"type":"applied","generation":true,"offset":1}',
+        '{"type":"applied","generation":1.0,"offset":1}',
+        '{"type":"applied","generation":1e999,"offset":1}',
+        f'{{"type":"applied","generation":{MAX_NUMBER + 1},"offset":1}}',
+        '{"type":"pulse","where":{"file":"f","line":"7","function":"g"}}',
+        '{"type":"answer","request":1,"kind":"odd","text":""}',
+        '{"type":"answer","request":1,"kind":"lost","text":""}',
+        '{"type":"answer","request":1,"kind":"value","text":"\\ud800"}',
+        '{"type":"answer","request":1,"kind":"value","text":"","rows":"row"}',
+        reporting([{"file": "/f", "line": "7"}]),
+        reporting([{"file": "/f"}]),
+        reporting([{"file": "/f", "line": 7, "condition": True}]),
+        reporting([{"file": "f", "line": 7}]),
+        reporting([None]),
+        reporting(7),
+        '{"type":"greet","minor":0,"release":"1","name":"x"}',
     ],
 )
-def test_what_is_wrong_is_named(text: str, named: str) -> None:
+def test_what_is_wrong_is_named(approved: Approved, text: str) -> None:
     with pytest.raises(PeerError) as caught:
         decode(text, Sender.AGENT)
-    assert named in str(caught.value)
+    approved(str(caught.value))
     assert not isinstance(caught.value, UnknownType)
 
 

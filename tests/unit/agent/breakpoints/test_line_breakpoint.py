@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.line_breakpoint import MAX_OF_JOB, MAX_OF_RANK, MAX_VALUE, LogPace, LogText, NoLogText
+from tests.conftest import Approved
 
 NAMES = {"loss": 0.125, "width": 8, "digits": 2, "batch": {"x": [1, 2]}, "long": "x" * 2 * MAX_VALUE}
 
@@ -64,20 +65,20 @@ def test_any_text_is_filled_or_refused(text: str) -> None:
     ("world_size", "rate"),
     [(1, MAX_OF_RANK), (200, MAX_OF_RANK), (512, MAX_OF_JOB // 512), (100_000, 1)],
 )
-def test_a_rank_of_a_large_job_tells_less(world_size: int, rate: int) -> None:
+def test_a_rank_of_a_large_job_tells_less(approved: Approved, world_size: int, rate: int) -> None:
     pace = LogPace(world_size)
     lines = [pace.line("x", 5.5) for _ in range(rate + 3)]
     assert lines == ["x"] * rate + [None] * 3
-    assert pace.line("y", 6.0) == "(3 more before this one: see the job's output) y"
+    approved(pace.line("y", 6.0))
     assert pace.last() is None
 
 
-def test_the_last_text_is_told_once_if_it_was_left_out() -> None:
+def test_the_last_text_is_told_once_if_it_was_left_out(approved: Approved) -> None:
     pace = LogPace(MAX_OF_JOB)
     assert pace.line("1", 0.0) == "1"
     assert [pace.line(text, 0.5) for text in "23"] == [None, None]
     assert [pace.is_last_due(), pace.is_last_due()] == [True, False]
-    assert pace.last() == "(1 more before this one: see the job's output) 3"
+    approved(pace.last())
     assert pace.last() is None
     assert pace.line("4", 0.7) is None
     assert pace.is_last_due()

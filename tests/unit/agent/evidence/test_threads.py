@@ -20,6 +20,7 @@ from dbg_agent.evidence.process import SystemCall
 from dbg_agent.evidence.threads import threads_seen
 from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, WaitKind
+from tests.conftest import Approved
 from tests.support.time_unit import seconds
 
 
@@ -91,18 +92,20 @@ def test_a_deep_stack_is_told_by_its_innermost_frames() -> None:
     assert "_deep" in [place.function for place in found.frames]
 
 
-def test_frames_that_one_answer_has_no_room_for_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_that_one_answer_has_no_room_for_are_left_out(
+    approved: Approved, monkeypatch: pytest.MonkeyPatch
+) -> None:
     room = sum(len(place.file) + len(place.function) + 50 for place in threads_seen(None)[0].frames)
     monkeypatch.setattr(threads, "MAX_FRAMES_TEXT", room + 1000)
     with _Thread(_deep) as thread:
         found = thread.told()
         main = threads_seen(None)[0]
     assert found.frames == ()
-    assert found.text.startswith("waits for the event")
+    approved(found.text)
     assert main.frames
 
 
-def test_without_time_the_frames_alone_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_time_the_frames_alone_are_told(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_kernel(_thread: int) -> None:
         raise AssertionError("the kernel was asked")
 
@@ -111,7 +114,7 @@ def test_without_time_the_frames_alone_are_told(monkeypatch: pytest.MonkeyPatch)
     with _Thread(_wait) as thread:
         found = thread.told()
         main = threads_seen(None)[0]
-    assert found.text == "waits for the event thread.ended to be set"
+    approved(found.text)
     assert main.is_main
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from dbg_agent.guard import ras
 from dbg_agent.guard.ras import NoRas, address_of, ask_ras
+from tests.conftest import Approved
 from tests.support.ras_replies import TEXT, Replies, missing, playing, rank, reply
 
 USUAL: Replies = {
@@ -40,27 +41,27 @@ async def test_an_older_one_replies_in_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replies", "why"),
+    "replies",
     [
-        ({**USUAL, "CLIENT": b"220 smtp ready\n"}, "is not understood: it says '220 smtp ready'"),
-        ({**USUAL, "VERBOSE": b"nonsense"}, "is not understood: a reply that is none of NCCL's RAS"),
-        ({**USUAL, "TIMEOUT": b""}, "has closed the connection"),
-        ({**USUAL, "CLIENT": b"x" * 5000 + b"\n"}, "is not understood: it says too much"),
-        ({**USUAL, "CLIENT": b"x" * 100_000 + b"\n"}, "is not understood: it says too much"),
+        {**USUAL, "CLIENT": b"220 smtp ready\n"},
+        {**USUAL, "VERBOSE": b"nonsense"},
+        {**USUAL, "TIMEOUT": b""},
+        {**USUAL, "CLIENT": b"x" * 5000 + b"\n"},
+        {**USUAL, "CLIENT": b"x" * 100_000 + b"\n"},
     ],
 )
-async def test_another_program_at_that_port_is_told(replies: Replies, why: str) -> None:
-    assert why in await asked(replies)
+async def test_another_program_at_that_port_is_told(approved: Approved, replies: Replies) -> None:
+    approved(await asked(replies))
 
 
-async def test_one_that_is_silent_costs_no_more_than_the_time() -> None:
+async def test_one_that_is_silent_costs_no_more_than_the_time(approved: Approved) -> None:
     silent = {name: said for name, said in USUAL.items() if name != "TIMEOUT"}
-    assert "did not reply within 0.3 s" in await asked(silent, 0.3)
+    approved(await asked(silent, 0.3))
 
 
-async def test_a_reply_without_end_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reply_without_end_is_not_read_to_its_end(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ras, "MAX_REPLY", 100)
-    assert "its reply is longer than 100 bytes" in await asked(USUAL)
+    approved(await asked(USUAL))
 
 
 async def test_nobody_there_says_what_may_be_the_reason() -> None:

@@ -11,6 +11,7 @@ from dbg_agent.link.lookup import find_ranks_broker
 from dbg_wire.errors import BadSecretFile, NoBroker, WrongHost
 from dbg_wire.finding.endpoint import Reach
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
+from tests.conftest import Approved
 
 PIN = "sha256:" + "ab" * 32
 TOKEN = "t" * 43
@@ -65,18 +66,18 @@ def test_each_file_is_told_before_it_is_opened(tmp_path: Path) -> None:
     assert told == [str(path), missing]
 
 
-def test_a_pipe_is_refused_at_once_since_a_rank_waits_for_nobody(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_at_once_since_a_rank_waits_for_nobody(approved: Approved, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "broker.json", 0o600)
-    with pytest.raises(BadSecretFile, match="is not a regular file; put its text into one, with mode 600"):
+    with pytest.raises(BadSecretFile) as caught:
         find(tmp_path)
+    approved(str(caught.value))
 
 
-def test_a_file_that_can_not_be_read_is_named_in_the_words_of_ranks(tmp_path: Path) -> None:
+def test_a_file_that_can_not_be_read_is_named_in_the_words_of_ranks(approved: Approved, tmp_path: Path) -> None:
     (tmp_path / "broker.json").symlink_to(tmp_path / "broker.json")
-    with pytest.raises(
-        BadSecretFile, match=r"broker\.json can't be read \(Too many levels of symbolic links\); look at its mode"
-    ):
+    with pytest.raises(BadSecretFile) as caught:
         find(tmp_path)
+    approved(str(caught.value))
 
 
 def test_the_loopback_of_another_host_is_no_ranks(tmp_path: Path) -> None:

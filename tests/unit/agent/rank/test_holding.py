@@ -14,6 +14,7 @@ from dbg_agent.rank.holding import MAX_SITES, RESTATED_SECONDS, HoldCounts, Hold
 from dbg_agent.stop.inbox import GoOn
 from dbg_wire.messages import Arrival, ChosenRank, Kept, Waiting
 from dbg_wire.records.ranks import RankState
+from tests.conftest import Approved
 
 STOP = 4
 
@@ -59,7 +60,9 @@ class Held:
         call()
 
 
-def test_it_waits_on_while_a_broker_says_that_somebody_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_waits_on_while_a_broker_says_that_somebody_is_kept(
+    approved: Approved, capsys: pytest.CaptureFixture[str]
+) -> None:
     held = Held()
 
     def body() -> None:
@@ -70,7 +73,7 @@ def test_it_waits_on_while_a_broker_says_that_somebody_is_kept(capsys: pytest.Ca
         assert held.went_on == [STOP]
 
     held.hold_exit(body)
-    assert "has waited long enough" in capsys.readouterr().err
+    approved(capsys.readouterr().err)
 
 
 def test_those_that_ended_while_there_was_no_broker_are_not_waited_for() -> None:

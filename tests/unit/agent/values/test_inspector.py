@@ -21,6 +21,7 @@ from dbg_agent.values.describe import describe
 from dbg_agent.values.inspector import Refused
 from dbg_agent.values.listing import NoSuchHandle
 from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope, Sight, Variable
+from tests.conftest import Approved
 from tests.unit.agent.values.inspected import PLENTY, Sights, cut
 from tests.unit.agent.values.test_describe import VALUES
 
@@ -262,7 +263,7 @@ def test_recursive_and_huge_values_are_told_in_a_moment() -> None:
     assert all(len(part.text) <= 2000 for part in sights.parts(sights.parts()["value"]).values())
 
 
-def test_what_is_assigned_is_assigned_as_the_program_would() -> None:
+def test_what_is_assigned_is_assigned_as_the_program_would(approved: Approved) -> None:
     value = {"list": [1, 2], "config": Config(1, []), "slotted": Slotted(), "tuple": (1, 2), "namespace": Point(1, 2)}
     sights = Sights(frame_with(value))
     top = sights.parts(sights.parts()["value"])
@@ -275,8 +276,9 @@ def test_what_is_assigned_is_assigned_as_the_program_would() -> None:
     assert value["config"] == Config(42, [])
     assert vars(value["slotted"])["shared"] == "own"
     assert Slotted.shared == "shared"
-    with pytest.raises(Refused, match="`x` can't be assigned: its owner can't be changed"):
+    with pytest.raises(Refused) as caught:
         sights.assign("x", "3", top["'namespace'"])
+    approved(str(caught.value))
     with pytest.raises(Refused, match=r"`computed` can't be assigned: AttributeError: "):
         sights.assign("computed", "3", top["'slotted'"])
     with pytest.raises(Refused, match="there is no `9` to assign to"):
@@ -285,7 +287,7 @@ def test_what_is_assigned_is_assigned_as_the_program_would() -> None:
         sights.assign("1", "absent", top["'list'"])
 
 
-def test_no_handle_is_known_and_no_value_kept_once_the_thread_goes_on() -> None:
+def test_no_handle_is_known_and_no_value_kept_once_the_thread_goes_on(approved: Approved) -> None:
     ended_in: list[int] = []
     sights = Sights(frame_with(None))
     made = sights.value("[Slotted()]")
@@ -295,19 +297,21 @@ def test_no_handle_is_known_and_no_value_kept_once_the_thread_goes_on() -> None:
     sights.inspector.forget()
     gc.collect()
     assert ended_in == [threading.get_ident()]
-    with pytest.raises(NoSuchHandle, match="the rank has run on since this value was listed; list the variables again"):
+    with pytest.raises(NoSuchHandle) as caught:
         sights.parts(made)
+    approved(str(caught.value))
     again = sights.value("[1]")
     assert again.handle > made.handle
 
 
-def test_the_oldest_values_go_first() -> None:
+def test_the_oldest_values_go_first(approved: Approved) -> None:
     value = [[n] for n in range(100)]
     sights = Sights(frame_with(value))
     sights.inspector.handles._most = 50
     listed = sights.parts(sights.parts()["value"])
-    with pytest.raises(NoSuchHandle, match="more than 50 values have been listed at this stop"):
+    with pytest.raises(NoSuchHandle) as caught:
         sights.parts(listed["0"])
+    approved(str(caught.value))
     assert sights.parts(listed["99"])["0"].text == "99"
 
 

@@ -13,6 +13,7 @@ from dbg_wire.errors import PeerError
 from dbg_wire.messages import Hang, Sender
 from dbg_wire.records.ranks import Place
 from dbg_wire.targets.grammar import parse_target
+from tests.conftest import Approved
 from tests.unit.broker.events.test_occasions import ended, stopped
 
 
@@ -25,14 +26,14 @@ def test_a_stock_debugger_that_names_no_place_is_told_without_one() -> None:
 @pytest.mark.parametrize(
     ("left", "shown"), [(28800.0, "480 min"), (119.4, "119 s"), (120.0, "2 min"), (0.0, "0 s"), (None, "0 s")]
 )
-def test_the_time_left_is_told_in_minutes_or_seconds(left: float | None, shown: str) -> None:
+def test_the_time_left_is_told_in_minutes_or_seconds(approved: Approved, left: float | None, shown: str) -> None:
     event = sentences.of_ranks(EventKind.LEASE, [RankSnapshot(stopped(lease=28800.0, lease_seconds=left))], 1.0)
-    assert event.sentence.endswith(f"goes on by itself in {shown}")
+    approved(event.sentence)
 
 
-def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal() -> None:
+def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal(approved: Approved) -> None:
     event = sentences.of_ranks(EventKind.CRASH, [RankSnapshot(ended(0, -50))], 1.0)
-    assert event.sentence == "gpu013:0 of job 4711.0 was killed by signal 50: ValueError: bad"
+    approved(event.sentence)
     assert event.next == "dbg-attach list --all"
 
 

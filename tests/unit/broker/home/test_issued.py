@@ -27,6 +27,7 @@ from dbg_broker.home.issued import (
 from dbg_broker.home.private_files import open_home, write_private
 from dbg_broker.home.tokens import digest_of
 from dbg_wire.errors import BadInput, BadSecretFile
+from tests.conftest import Approved
 
 TEXT = "x" * 43
 ALICE = IssuedToken(name="alice", role=Role.WATCHER, digest=digest_of(TEXT), made=1.5, job="train-1", expires=9.0)
@@ -47,12 +48,13 @@ def test_a_list_comes_back_and_holds_no_token(home: Path) -> None:
     assert TEXT not in (home / ISSUED_FILE).read_text()
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_is_taken_once(approved: Approved) -> None:
     with pytest.raises(BadInput, match="the name 'alice' already; take another one"):
         IssuedTokens((ALICE,)).issue(ALICE)
     assert IssuedTokens((ALICE, BOB)).revoke("alice", 3.0).tokens == (BOB,)
-    with pytest.raises(BadInput, match="no token has the name 'carol'"):
+    with pytest.raises(BadInput) as caught:
         IssuedTokens((ALICE, BOB)).revoke("carol", 3.0)
+    approved(str(caught.value))
 
 
 def test_there_are_only_so_many() -> None:
@@ -178,10 +180,11 @@ def entry(**changes: object) -> dict[str, object]:
         json.dumps({"schema": 1, "tokens": [entry(), entry()]}),
     ],
 )
-def test_another_file_is_refused_with_what_to_do(home: Path, text: str) -> None:
+def test_another_file_is_refused_with_what_to_do(approved: Approved, home: Path, text: str) -> None:
     write_private(home / ISSUED_FILE, text)
-    with pytest.raises(BadSecretFile, match="remove it, which revokes all tokens that have a name"):
+    with pytest.raises(BadSecretFile) as caught:
         load_issued(home)
+    approved(str(caught.value))
 
 
 @given(st.text(st.characters(codec="utf-8")))

@@ -9,6 +9,7 @@ import pytest
 from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.terminals import notices
 from dbg_wire.messages import Action, Answer, Ask, Kind, Mode, Notice, Question
+from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import STOPPED, Broker, Peer, attach, registration
 
@@ -53,11 +54,11 @@ async def test_connections_of_one_program_are_not_told_of_each_other(broker: Bro
     assert [await told(other), await told(other)] == ['"me@login1 (VS Code)" asked `loss`', '"me@login1" ran `n`']
 
 
-async def test_a_name_can_not_pretend_to_be_another(broker: Broker) -> None:
+async def test_a_name_can_not_pretend_to_be_another(approved: Approved, broker: Broker) -> None:
     await broker.rank(0, report=STOPPED)
     terminal = await broker.seated(KEY)
     await (await broker.terminal('x" let it go on; "y')).say(question(Action.EVAL, "1\x1b[2J"))
-    assert await told(terminal) == "\"x' let it go on; 'y\" asked `1\\x1b[2J`"
+    approved(await told(terminal))
 
 
 async def test_a_flood_is_summed_up_and_counted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Place, RankState
+from tests.conftest import Approved
 from tests.support.rank_infos import changed
 from tests.unit.broker.peers import registration
 from tests.unit.broker.recording.events import shown
@@ -88,7 +89,7 @@ def kinds(happenings: Sequence[Happening | None]) -> list[type]:
     return [type(one) for one in happenings]
 
 
-def test_a_stop_is_recorded_from_its_first_output_on() -> None:
+def test_a_stop_is_recorded_from_its_first_output_on(approved: Approved) -> None:
     test, record = Recording(), rank(stopped())
     test.recorder.changed(record)
     test.recorder.seated(record.key, "alice, a driver,")
@@ -102,7 +103,7 @@ def test_a_stop_is_recorded_from_its_first_output_on() -> None:
     assert first == ScreenInfo(100.0, 1, "pudb", 24, 80, None)
     assert second == Marker(100.0, "alice, a driver, types")
     assert kinds(rest) == [Shown, Shown, Shown]
-    assert test.recorder.notice(record.key) == "this session is recorded"
+    approved(test.recorder.notice(record.key))
     assert test.recorder.open == 1
     assert test.repaints == []
 

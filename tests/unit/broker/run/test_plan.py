@@ -13,6 +13,7 @@ from dbg_broker.run.settings import RunOptions, RunSettings
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import Breakpoint
 from dbg_wire.records.stop_points import StopAt, StopIn
+from tests.conftest import Approved
 
 COMMAND = ("python", "train.py", "--name", "a b")
 LINES = ["import x", "", "def main():", "    step()", "    end()"]
@@ -68,11 +69,12 @@ def test_the_rank_of_the_last_run_is_preferred_by_the_same_command_alone(source:
     assert make_plan(replace(typed(source, ranks="0-3"), command=("python",)), last).prefer is None
 
 
-def test_a_line_that_is_not_there_is_refused_before_anything_starts(source: Path) -> None:
+def test_a_line_that_is_not_there_is_refused_before_anything_starts(approved: Approved, source: Path) -> None:
     last = ended(make_plan(typed(source), None))
     for settings in (typed(source, stop_at=("train.py:6",)), again(source, stop_at=("train.py:6",))):
-        with pytest.raises(BadInput, match=r"train\.py:6 is behind the file's end, which has 5 lines"):
+        with pytest.raises(BadInput) as caught:
             make_plan(settings, last)
+        approved(str(caught.value))
 
 
 # -------------------------------------------------------------------------------------------------------------- again

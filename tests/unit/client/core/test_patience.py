@@ -8,6 +8,7 @@ from dbg_client.core import patience
 from dbg_client.core.patience import OpenAnswers, WaitingLine, count_states
 from dbg_wire.messages import Progress
 from dbg_wire.records.ranks import RankInfo, RankState
+from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 
 
@@ -50,12 +51,12 @@ def test_of_one_rank_the_address_is_named() -> None:
     assert str(OpenAnswers([make_rank(5)], {0: 1})) == "waiting for gpu013:5"
 
 
-def test_who_is_waited_for_is_named_by_number_over_all_pages() -> None:
+def test_who_is_waited_for_is_named_by_number_over_all_pages(approved: Approved) -> None:
     ranks = [make_rank(number) for number in range(6)]
     answers = OpenAnswers(ranks, {3: 4, 4: 2})
-    assert str(answers) == "6 ranks asked, waiting for their answers"
+    approved(str(answers))
     answers.progress(progress(3, 2, ranks[1], ranks[2]))
-    assert str(answers) == "6 ranks asked, waiting for their answers"
+    approved(str(answers), "2")
     answers.progress(progress(4, 1, ranks[5]))
     answers.progress(progress(9, 0, ranks[0]))
     assert str(answers) == "3 of 6 answered, waiting for 1-2, 5"

@@ -14,6 +14,7 @@ from dbg_client.core.switchboard import MAX_QUESTIONS, Switchboard, switchboard_
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer, Refusal, RefusalCode
 from dbg_wire.records.ranks import RankState
+from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -109,7 +110,7 @@ async def test_more_questions_than_a_broker_takes_wait_their_turn(board: Switchb
 
 
 async def test_the_time_of_a_question_that_waits_its_turn_begins_when_it_is_sent(
-    board: Switchboard, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+    approved: Approved, board: Switchboard, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dbg_client.core.asking.GRACE_SECONDS", 0.0)
     broker.silent.add(Question)
@@ -123,8 +124,9 @@ async def test_the_time_of_a_question_that_waits_its_turn_begins_when_it_is_sent
         await board.until(lambda: None, 0.01)
     broker.reply(first, {ranks[0].key: RankAnswer(key="", kind=Kind.VALUE, text="0.25")})
     assert (await broker.heard(Question, MAX_QUESTIONS + 1)).text == "waits"
-    with pytest.raises(TimedOut, match=r"did not answer within 0\.001 s"):
+    with pytest.raises(TimedOut) as caught:
         await tasks[-1]
+    approved(str(caught.value))
     # It has given its turn to the next one.
     tasks.append(asyncio.create_task(Asker(board).ask(Action.EVAL, ranks, "next")))
     assert (await broker.heard(Question, MAX_QUESTIONS + 2)).text == "next"

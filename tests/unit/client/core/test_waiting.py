@@ -12,6 +12,7 @@ from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Change, Snapshot, Subscribe
 from dbg_wire.records.ranks import DIED, RankState
 from dbg_wire.targets.selection import parse_target
+from tests.conftest import Approved
 from tests.support.rank_infos import changed
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank
@@ -80,12 +81,13 @@ async def test_a_broker_that_is_slow_to_list_is_waited_for_aloud(
         await board.close()
 
 
-async def test_a_wait_has_an_end(environ: dict[str, str]) -> None:
+async def test_a_wait_has_an_end(approved: Approved, environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         board = switchboard_to(None, PATIENCE, environ | broker.environment)
         await board.open()
-        with pytest.raises(TimedOut, match=r"5 did not stop within 0\.01 s"):
+        with pytest.raises(TimedOut) as caught:
             await wait_for_stop(board, parse_target("5"), 0.01)
+        approved(str(caught.value))
         await board.close()
 
 
@@ -112,11 +114,12 @@ async def test_the_signal_of_a_rank_that_died_is_waited_for(
         await board.close()
 
 
-async def test_a_broker_that_lists_nothing_is_unreachable(environ: dict[str, str]) -> None:
+async def test_a_broker_that_lists_nothing_is_unreachable(approved: Approved, environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         broker.silent.add(Subscribe)
         board = switchboard_to(None, PATIENCE, environ | broker.environment)
         await board.dial()
-        with pytest.raises(BrokerUnreachable, match="is slow: it did not list its ranks"):
+        with pytest.raises(BrokerUnreachable) as caught:
             await board.listed(0.01)
+        approved(str(caught.value))
         await board.close()

@@ -106,22 +106,22 @@ def test_a_dump_that_was_cut_is_told(tmp_path: Path, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    "content",
     [
-        (b"\x80\x02]q\x00.", "is no dump of torch's flight recorder"),
-        (b"{" * 100_000, "is no dump of torch's flight recorder"),
-        (b'{"entries": 5}', "is no dump of torch's flight recorder"),
-        (b'{"entries": [' + b"[" * 100_000, "is no dump of torch's flight recorder"),
-        (pickle.dumps({"entries": [{}]}), "is no dump of torch's flight recorder"),
-        (b"\x80\x02" + b"]" * 200, "ends in the middle of a pickle"),
-        (b"text", "is neither a dump of torch's flight recorder nor a report of dbg-attach"),
-        (b"dbg-attach report, 2026\n", "is a report without evidence that can be read again"),
+        b"\x80\x02]q\x00.",
+        b"{" * 100_000,
+        b'{"entries": 5}',
+        b'{"entries": [' + b"[" * 100_000,
+        pickle.dumps({"entries": [{}]}),
+        b"\x80\x02" + b"]" * 200,
+        b"text",
+        b"dbg-attach report, 2026\n",
     ],
 )
-def test_what_is_no_dump_is_told(tmp_path: Path, content: bytes, sentence: str) -> None:
+def test_what_is_no_dump_is_told(approved: Approved, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace_rank_0"
     path.write_bytes(content)
-    assert told(path).endswith(sentence)
+    approved(told(path))
 
 
 def test_a_name_without_a_rank_is_told(approved: Approved, tmp_path: Path) -> None:

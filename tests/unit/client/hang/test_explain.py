@@ -115,63 +115,49 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
 
 
 @pytest.mark.parametrize(
-    ("late", "reason", "command", "cause"),
+    ("late", "command", "cause"),
     [
         (
             without_answer(elsewhere(2, state=RankState.EXITED, exit=-9, since=NOW - 62)),
-            "it was killed by SIGKILL 1 min 2 s ago",
             "dbg-attach where 2 --all",
             "dead",
         ),
-        (
-            without_answer(elsewhere(2, state=RankState.LOST, since=NOW - 62)),
-            "it is lost: its connection is gone since 1 min 2 s, and its process may live",
-            "dbg-attach where 2 --all",
-            "dead",
-        ),
-        (
-            elsewhere(2, state=RankState.STOPPED, where=MAIN),
-            "rank 2 (gpu013) stands in the debugger (train.py:41); 3 ranks wait for it in all_reduce #5 of dp_0",
-            "dbg-attach 2",
-            "waiting",
-        ),
+        (without_answer(elsewhere(2, state=RankState.LOST, since=NOW - 62)), "dbg-attach where 2 --all", "dead"),
+        (elsewhere(2, state=RankState.STOPPED, where=MAIN), "dbg-attach 2", "waiting"),
         (
             elsewhere(2, text="suspended (SIGSTOP) for 12 s", state=RankState.UNRESPONSIVE),
-            "it is suspended (SIGSTOP) for 12 s",
             "dbg-attach where 2",
             "suspended",
         ),
         (
             elsewhere(2, text="stuck in C code for 12 s; asked now", state=RankState.UNRESPONSIVE),
-            "it is stuck in C code for 12 s (wait_for_shard, data.py:17); 3 of 4",
             "dbg-attach where 2",
             "stuck",
         ),
         (
             waits(elsewhere(2), main(WaitKind.FILE, "reads the file /data/shard-3.bin")),
-            "it reads the file /data/shard-3.bin",
             "dbg-attach interrupt 2",
             "waiting",
         ),
         (
             waits(elsewhere(2), main(WaitKind.CHILD, "waits for the process 4711 (`sort big`)")),
-            "it waits for the process 4711 (`sort big`)",
             "dbg-attach interrupt 2",
             "waiting",
         ),
         (
             waits(elsewhere(2), main(WaitKind.NATIVE, "is in C code (numpy.linalg.svd)")),
-            "it is in C code (numpy.linalg.svd)",
             "dbg-attach interrupt 2",
             "stuck",
         ),
     ],
 )
-def test_what_keeps_the_missing_rank_is_told_once(late: RankEvidence, reason: str, command: str, cause: str) -> None:
+def test_what_keeps_the_missing_rank_is_told_once(
+    approved: Approved, late: RankEvidence, command: str, cause: str
+) -> None:
     found = once(waiting(0), waiting(1), waiting(3), late)
 
     assert (kinds(found), first(found).cause) == (["missing"], VerdictKind(cause))
-    assert reason in first(found).sentence
+    approved(first(found).sentence)
     assert command_of(first(found)) == command
     assert show_verdicts(found.verdicts, color=False).count("4711.0:") == 1
 

@@ -24,6 +24,7 @@ from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.messages.run_terminal import Task
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.records.ranks import Place, RankState
+from tests.conftest import Approved
 from tests.support.processes import USUAL_WAIT
 from tests.support.rank_evidence import elsewhere, waiting
 from tests.support.time_unit import seconds
@@ -144,11 +145,11 @@ async def test_a_job_with_a_stopped_rank_is_not_asked(broker: FakeBroker, tmp_pa
 
 
 async def test_a_broker_that_can_not_be_reached_is_told(
-    broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    approved: Approved, broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broker.stop()
     await watch(tmp_path / "job.out").go()
-    assert "hangs are not told" in capsys.readouterr().err
+    approved(capsys.readouterr().err)
 
 
 async def test_an_output_that_can_not_be_written_is_told_on_stderr(
@@ -194,11 +195,11 @@ def output(tmp_path: Path) -> Path:
     return path
 
 
-async def test_a_report_is_written_beside_the_output(broker: FakeBroker, output: Path) -> None:
+async def test_a_report_is_written_beside_the_output(approved: Approved, broker: FakeBroker, output: Path) -> None:
     told = await watched(watch(output, on_hang="report"), output, "reads it again")
 
     path = output.with_name("train-1.hang.txt")
-    assert f"dbg-broker: the report is in {path}; dbg-attach why reads it again\n" in told
+    approved(told)
     text = path.read_text()
     assert "epoch 3 loss 0.25" in text
     assert "step train.py:1" in text
@@ -215,7 +216,7 @@ async def test_a_report_that_is_there_stays(broker: FakeBroker, output: Path) ->
 
 
 async def test_a_full_disk_costs_the_report_alone(
-    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
+    approved: Approved, broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: str, _: str) -> None:
         raise OSError(28, "No space left on device")
@@ -224,19 +225,20 @@ async def test_a_full_disk_costs_the_report_alone(
     told = await watched(watch(output, on_hang="report"), output, "all there is")
     where = output.with_name("train-1.hang.txt")
     assert f"dbg-broker: no report: {where} can't be written (No space left on device)" in told
-    assert "it can't be told" in told
+    approved(told)
 
 
-async def test_a_job_that_hangs_is_ended_if_that_is_asked_for(broker: FakeBroker, output: Path) -> None:
+async def test_a_job_that_hangs_is_ended_if_that_is_asked_for(
+    approved: Approved, broker: FakeBroker, output: Path
+) -> None:
     ended = asyncio.Event()
     task = Task(job="4711.0", output=str(output), hang_after=LIMIT, on_hang="end")
     told = await watched(HangWatch(BrokerOptions(), task, ended.set), output, "is ended", ended)
-    assert "the report is in" in told
-    assert "dbg-broker: 4711.0 is ended, as --on-hang end asks for\n" in told
+    approved(told)
 
 
 async def test_a_job_that_moves_while_the_report_is_written_is_not_ended(
-    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
+    approved: Approved, broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = []
     writing = hang_report.write_hang_report
@@ -248,7 +250,7 @@ async def test_a_job_that_moves_while_the_report_is_written_is_not_ended(
     monkeypatch.setattr(hang_watch, "write_hang_report", write)
     task = Task(job="4711.0", output=str(output), hang_after=LIMIT, on_hang="end")
     told = await watched(HangWatch(BrokerOptions(), task, lambda: ended.append(True)), output, "is not ended")
-    assert "dbg-broker: 4711.0 goes on by itself now, and is not ended\n" in told
+    approved(told)
     assert ended == []
 
 

@@ -13,6 +13,7 @@ from dbg_client.run.panes import RankPanes
 from dbg_client.run.tmux import MAX_PANES, NoTmux
 from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
 from dbg_wire.records.ranks import Breakpoint, RankInfo
+from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 
 
@@ -76,29 +77,32 @@ async def test_at_the_end_those_of_ended_ranks_are_closed(tmux: Panes, shown: Ra
     assert tmux.open == ["%0", "%2"]
 
 
-async def test_what_can_not_be_opened_is_told_with_another_way(tmux: Panes, shown: RankPanes) -> None:
+async def test_what_can_not_be_opened_is_told_with_another_way(
+    approved: Approved, tmux: Panes, shown: RankPanes
+) -> None:
     tmux.is_there = False
     await shown.show(make_rank(5), [])
     (sentence,) = tmux.said
-    assert "tmux is not on PATH" in sentence
-    assert sentence.endswith("`dbg-attach 4711.0/gpu013:5` attaches in another terminal")
+    approved(sentence)
 
 
-async def test_a_full_disk_is_told_as_well(tmux: Panes, shown: RankPanes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_told_as_well(
+    approved: Approved, tmux: Panes, shown: RankPanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(_: object) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(rank_panes, "directory_in_memory", full)
     await shown.show(make_rank(5), [])
-    assert tmux.said[0].startswith("dbg-attach: no file can be made for a pane (No space left on device)")
+    approved(tmux.said[0])
     await shown.close([])
 
 
-async def test_more_than_can_be_looked_at_are_told(tmux: Panes, shown: RankPanes) -> None:
+async def test_more_than_can_be_looked_at_are_told(approved: Approved, tmux: Panes, shown: RankPanes) -> None:
     for number in range(MAX_PANES + 1):
         await shown.show(make_rank(number), [])
     assert len(tmux.asked) == MAX_PANES
-    assert tmux.said[0].startswith(f"dbg-attach: gpu013:{MAX_PANES} is stopped, and has no pane")
+    approved(tmux.said[0])
 
 
 async def test_what_is_set_in_the_panes_is_known_until_they_are_closed(tmux: Panes, shown: RankPanes) -> None:

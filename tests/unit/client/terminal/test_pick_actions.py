@@ -13,6 +13,7 @@ from dbg_client.terminal.picker import PickActions
 from dbg_wire.codec import Input
 from dbg_wire.messages import Answers, Change, Gone, Kind, Message, Question, RankAnswer, Snapshot
 from dbg_wire.records.ranks import RankState
+from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.scripted_link import ScriptedLink
@@ -50,11 +51,11 @@ class Broker(ScriptedLink):
         await self._switchboard.close()
 
 
-async def test_without_a_broker_the_page_says_so() -> None:
+async def test_without_a_broker_the_page_says_so(approved: Approved) -> None:
     actions = Broker(None).actions
 
-    assert await actions.answer("w", "", [RUNNING]) == "the broker is gone\n"
-    assert (await actions.stop(RUNNING)).text == "the broker is gone\n"
+    approved(await actions.answer("w", "", [RUNNING]))
+    approved((await actions.stop(RUNNING)).text, "2")
 
 
 async def test_a_question_that_can_not_be_asked_is_a_page() -> None:
@@ -73,18 +74,18 @@ async def test_a_rank_that_stops_later_is_returned_as_it_is_then() -> None:
 
 
 @pytest.mark.parametrize(
-    ("news", "says"),
+    "news",
     [
-        (Change(rank=make_rank(5, state=RankState.EXITED, exit=1)), "gpu013:5 has exited with status 1"),
-        (Change(rank=make_rank(5, state=RankState.LOST)), "the connection to gpu013:5 was lost"),
-        (Gone(key=RUNNING.key), "gpu013:5 is not there any more"),
+        Change(rank=make_rank(5, state=RankState.EXITED, exit=1)),
+        Change(rank=make_rank(5, state=RankState.LOST)),
+        Gone(key=RUNNING.key),
     ],
 )
-async def test_a_rank_that_ends_instead_is_a_page(news: Message, says: str) -> None:
+async def test_a_rank_that_ends_instead_is_a_page(approved: Approved, news: Message) -> None:
     async with Broker(RankAnswer(key="", kind=Kind.RUNNING, text="in C code")) as broker:
         stopping = asyncio.ensure_future(broker.actions.stop(RUNNING))
         broker.events.put_nowait(news)
-        assert says in (await asyncio.wait_for(stopping, seconds(10))).text
+        approved((await asyncio.wait_for(stopping, seconds(10))).text)
 
 
 async def test_a_rank_that_can_not_be_broken_into_says_why() -> None:

@@ -16,6 +16,7 @@ from dbg_client.words.config import (
 )
 from dbg_client.words.settings import Attach, ListRanks
 from dbg_wire.errors import BadInput
+from tests.conftest import Approved
 from tests.unit.client.words.typed import settled
 
 PATH = "/home/ada/.config/dbg-broker/config.toml"
@@ -99,30 +100,30 @@ def test_colours_of_the_file(environ: dict[str, str], value: str, color: bool) -
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "says"),
+    ("key", "value"),
     [
-        ("escape", "x", f"{PATH}, `escape`: escape key 'x' is not a control key; write it as"),
-        ("escape", 3, f"{PATH} has no good value for `escape`; give it a control key"),
-        ("engine", "gdb\x1b", f'{PATH}, `engine`: \'gdb\\\\x1b\' can\'t be used; give it "pudb" or "pdb"'),
-        ("engine", True, "no good value for `engine`"),
-        ("editing", "nano", 'give it "emacs" or "vi"'),
-        ("colors", "red", 'give it "auto", "never" or "always"'),
-        ("timeout", -1, "`timeout`: '-1' can't be used; give it a number of seconds"),
-        ("timeout", "soon", "give it a number of seconds"),
-        ("timeout", float("nan"), "give it a number of seconds"),
-        ("timeout", True, "no good value for `timeout`"),
-        ("pager", ["less"], "no good value for `pager`"),
-        ("colours", "never", "has an unknown key `colours`; did you mean `colors`?"),
-        ("zebra", 1, "has an unknown key `zebra`; take escape, engine"),
-        ("engine", {"name": "pdb"}, "no good value for `engine`"),
+        ("escape", "x"),
+        ("escape", 3),
+        ("engine", "gdb\x1b"),
+        ("engine", True),
+        ("editing", "nano"),
+        ("colors", "red"),
+        ("timeout", -1),
+        ("timeout", "soon"),
+        ("timeout", float("nan")),
+        ("timeout", True),
+        ("pager", ["less"]),
+        ("colours", "never"),
+        ("zebra", 1),
+        ("engine", {"name": "pdb"}),
     ],
 )
-def test_what_is_wrong_with_a_key_is_one_sentence(key: str, value: object, says: str) -> None:
+def test_what_is_wrong_with_a_key_is_one_sentence(approved: Approved, key: str, value: object) -> None:
     config = read_values(
         {key: value, "timeout" if key != "timeout" else "engine": "5" if key != "timeout" else "pdb"}, PATH
     )
 
-    assert says in str(config.problems[key])
+    approved(str(config.problems[key]))
     assert str(config.problems[key]).isprintable()
     assert len(config.problems) == len(config.values) == 1
 

@@ -4,6 +4,7 @@ from dbg_client.words.help import full_help
 from dbg_client.words.parsers import ASKING, ATTACH, LEADING, OPTIONS_OF, OTHER, all_options, parser_of
 from dbg_client.words.verbs import BY_NAME, VERBS
 from dbg_wire.command_line.parser import options_of
+from tests.conftest import Approved
 
 OPTIONS = {max(one.action.option_strings, key=len): one for one in all_options()}
 
@@ -40,8 +41,8 @@ def options_names(parser: object) -> list[str]:
     return [flag for action in options_of(parser) for flag in action.option_strings]  # type: ignore[arg-type]
 
 
-def test_the_help_of_an_option_says_which_verbs_take_it_if_they_are_few() -> None:
+def test_the_help_of_an_option_says_which_verbs_take_it_if_they_are_few(approved: Approved) -> None:
     assert full_help(OPTIONS["--exact"]).startswith("with eval, command, exec: ")
-    assert full_help(OPTIONS["--json"]) == "one JSON document on stdout"
+    approved(full_help(OPTIONS["--json"]))
     assert OPTIONS["--broker"].is_of_all
     assert not OPTIONS["--json"].is_of_all

@@ -25,6 +25,7 @@ from dbg_wire.finding.endpoint import (
     spread,
     wrong_host_reason,
 )
+from tests.conftest import Approved
 from tests.support.reach import OTHER_PIN, PIN, SECRET, any_text, endpoints, near_misses, refusal, said, tokens
 
 # addresses
@@ -89,43 +90,43 @@ def test_an_endpoint_reads_back_from_its_own_text(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    "text",
     [
-        ("", "has no host"),
-        (":6900", "has no host"),
-        ("wss://:6900", "has no host"),
-        ("6900", "neither a name nor an IP address"),
-        ("300.1.1.1", "neither a name nor an IP address"),
-        ("-x", "neither a name nor an IP address"),
-        ("höst", "neither a name nor an IP address"),
-        ("[::z]:1", "neither a name nor an IP address"),
-        ("[::1", "is not host:port"),
-        ("::1", "write [::1]:6900"),
-        ("fe80::1:6900", "without brackets"),
-        ("login1:", "port"),
-        ("login1:0", "port"),
-        ("login1:65536", "port"),
-        ("login1:٣", "port"),
-        ("login1:+80", "port"),
-        ("login1:6900:1", "port"),
-        ("tcp://login1:6900", "wss:// or ws://"),
-        ("https://login1:6900", "wss:// or ws://"),
-        ("login 1", "space or a control"),
-        ("login1\n", "space or a control"),
-        ("login1\x1b[2J", "space or a control"),
-        ("wss://me@login1", "user info"),
-        ("login1?token=x", "query"),
-        ("wss://login1/agent", "path"),
-        ("login1#", "fingerprint"),
-        ("login1#sha1:" + "a" * 40, "fingerprint"),
-        ("login1#" + PIN[:-1], "fingerprint"),
-        (f"ws://login1#{PIN}", "ws:// shows no certificate"),
+        "",
+        ":6900",
+        "wss://:6900",
+        "6900",
+        "300.1.1.1",
+        "-x",
+        "höst",
+        "[::z]:1",
+        "[::1",
+        "::1",
+        "fe80::1:6900",
+        "login1:",
+        "login1:0",
+        "login1:65536",
+        "login1:٣",
+        "login1:+80",
+        "login1:6900:1",
+        "tcp://login1:6900",
+        "https://login1:6900",
+        "login 1",
+        "login1\n",
+        "login1\x1b[2J",
+        "wss://me@login1",
+        "login1?token=x",
+        "wss://login1/agent",
+        "login1#",
+        "login1#sha1:" + "a" * 40,
+        "login1#" + PIN[:-1],
+        f"ws://login1#{PIN}",
     ],
 )
-def test_a_bad_address_is_refused_with_its_source(text: str, reason: str) -> None:
+def test_a_bad_address_is_refused_with_its_source(approved: Approved, text: str) -> None:
     with pytest.raises(BadEndpoint) as caught:
         parse_endpoint(text, source="DBG_BROKER")
-    assert reason in str(caught.value)
+    approved(str(caught.value))
     assert str(caught.value).startswith("DBG_BROKER '")
     assert str(caught.value).isprintable()
 
@@ -205,12 +206,9 @@ def test_a_bad_token_is_refused_unseen(text: str) -> None:
     "host",
     ["127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST.", "0.0.0.0", "::ffff:127.0.0.1"],  # noqa: S104
 )
-def test_another_hosts_loopback_is_named(host: str) -> None:
+def test_another_hosts_loopback_is_named(approved: Approved, host: str) -> None:
     endpoint = Endpoint(host=host, port=6900, secure=True, fingerprint=PIN)
-    assert wrong_host_reason(endpoint, "login1", "gpu013") == (
-        "the broker listens only on the loopback of login1, this rank is on gpu013: "
-        "restart it with `dbg-broker serve --listen 0.0.0.0`"
-    )
+    approved(wrong_host_reason(endpoint, "login1", "gpu013"))
     assert "this terminal is on gpu013" in str(wrong_host_reason(endpoint, "login1", "gpu013", who="terminal"))
 
 

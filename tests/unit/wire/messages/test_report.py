@@ -13,6 +13,7 @@ from dbg_wire.messages import RankReport, Sender, SessionInfo, StopInfo
 from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import Breakpoint, Place, RankState
 from dbg_wire.records.record import Record, checked
+from tests.conftest import Approved
 
 RUNNING = RankReport(state=RankState.RUNNING)
 WHERE = Place(file="/home/me/train.py", line=41, function="step")
@@ -37,62 +38,50 @@ def test_what_ranks_say_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "named"),
+    "make",
     [
-        (lambda: RankReport(state=RankState.LOST), "rankreport.state: lost is none that a rank reports"),
-        (lambda: running(queued=-1), "rankreport.queued is -1, below 0"),
-        (lambda: running(applied=-1), "rankreport.applied is -1, below 0"),
-        (lambda: running(generation=2**32), "rankreport.generation is 4294967296, above 4294967295"),
-        (lambda: stop(number=-1), "stopinfo.number is -1, below 0"),
-        (lambda: stop(age=-0.1), "stopinfo.age is -0.1, below 0.0"),
-        (lambda: stop(age=1e12), "stopinfo.age is 1000000000000.0, above 315360000.0"),
-        (lambda: stop(age=float("nan")), "stopinfo.age is nan, not `float`"),
-        (lambda: stop(reason="\x1b[2J"), "stopinfo.reason is '\\x1b[2J', not a word"),
-        (lambda: Place(file="f", line=-1, function="f"), "place.line is -1, below 0"),
-        (lambda: Place(file="f" * 5000, line=1, function="f"), "place.file has 5000 characters, above 4096"),
-        (lambda: Place(file="\ud800", line=1, function="f"), "place is no text in UTF-8"),
-        (lambda: session(engine="a b"), "sessioninfo.engine is 'a b', not a word"),
-        (lambda: session(number=2**32), "sessioninfo.number is 4294967296, above 4294967295"),
-        (lambda: session(rows=-1), "sessioninfo.rows is -1, below 0"),
-        (lambda: running(user_breakpoints=(SET,) * 101), "user_breakpoints has 101 elements, above 100"),
-        (lambda: Breakpoint(file="train.py", line=1), "breakpoint.file is 'train.py', not an absolute path"),
-        (lambda: Breakpoint(file="/" * 5000, line=1), "breakpoint.file has 5000 characters, above 4096"),
-        (lambda: Breakpoint(file="/f", line=0), "breakpoint.line is 0, below 1"),
-        (
-            lambda: Breakpoint(file="/f", line=1, condition="x" * (MAX_CONDITION + 1)),
-            "breakpoint.condition has 1001 characters",
-        ),
-        (
-            lambda: Breakpoint(file="/f", line=1, text="x" * (MAX_LINE_TEXT + 1)),
-            "breakpoint.text has 201 characters",
-        ),
+        lambda: RankReport(state=RankState.LOST),
+        lambda: running(queued=-1),
+        lambda: running(applied=-1),
+        lambda: running(generation=2**32),
+        lambda: stop(number=-1),
+        lambda: stop(age=-0.1),
+        lambda: stop(age=1e12),
+        lambda: stop(age=float("nan")),
+        lambda: stop(reason="\x1b[2J"),
+        lambda: Place(file="f", line=-1, function="f"),
+        lambda: Place(file="f" * 5000, line=1, function="f"),
+        lambda: Place(file="\ud800", line=1, function="f"),
+        lambda: session(engine="a b"),
+        lambda: session(number=2**32),
+        lambda: session(rows=-1),
+        lambda: running(user_breakpoints=(SET,) * 101),
+        lambda: Breakpoint(file="train.py", line=1),
+        lambda: Breakpoint(file="/" * 5000, line=1),
+        lambda: Breakpoint(file="/f", line=0),
+        lambda: Breakpoint(file="/f", line=1, condition="x" * (MAX_CONDITION + 1)),
+        lambda: Breakpoint(file="/f", line=1, text="x" * (MAX_LINE_TEXT + 1)),
     ],
 )
-def test_what_can_not_be_true_is_named(make: Callable[[], Record], named: str) -> None:
+def test_what_can_not_be_true_is_named(approved: Approved, make: Callable[[], Record]) -> None:
     with pytest.raises(InvalidMessage) as caught:
         checked(make())
-    assert named in str(caught.value)
+    approved(str(caught.value))
 
 
 @pytest.mark.parametrize(
-    ("report", "named"),
+    "report",
     [
-        ('{"state":"lost"}', "report.report: rankreport.state: lost is none that a rank reports"),
-        ('{"state":"running","stop":7}', "report.report.stop is 7, not `object | null`"),
-        (
-            '{"state":"stopped","stop":{"number":1,"reason":"step","where":{"file":"f","line":-1,"function":"f"}}}',
-            "report.report.stop.where.line is -1, below 0",
-        ),
-        (
-            '{"state":"running","user_breakpoints":[{"file":"/f","line":1},{"file":"f","line":1}]}',
-            "report.report.user_breakpoints[1].file is 'f', not an absolute path",
-        ),
+        '{"state":"lost"}',
+        '{"state":"running","stop":7}',
+        '{"state":"stopped","stop":{"number":1,"reason":"step","where":{"file":"f","line":-1,"function":"f"}}}',
+        '{"state":"running","user_breakpoints":[{"file":"/f","line":1},{"file":"f","line":1}]}',
     ],
 )
-def test_what_is_wrong_in_a_frame_is_named_from_the_message_on(report: str, named: str) -> None:
+def test_what_is_wrong_in_a_frame_is_named_from_the_message_on(approved: Approved, report: str) -> None:
     with pytest.raises(PeerError) as caught:
         decode(f'{{"type":"report","report":{report}}}', Sender.AGENT)
-    assert named in str(caught.value)
+    approved(str(caught.value))
 
 
 def test_a_number_without_a_fraction_is_an_age() -> None:

@@ -8,6 +8,7 @@ from dbg_wire.errors import BadTarget
 from dbg_wire.targets.grammar import MAX_TERMS, Classic, Group, Numbers, Target, Term, What, Word, parse_target
 from dbg_wire.targets.host_pattern import parse_host
 from dbg_wire.targets.rank_set import RankSet, parse_ranks
+from tests.conftest import Approved
 
 unhurried = settings(deadline=None)
 
@@ -144,46 +145,46 @@ def test_tells_by_the_form_whether_one_rank_is_named(text: str, single: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("text", "what", "remedy"),
+    ("text", "remedy"),
     [
-        ("gpu013", "'gpu013' names no rank", "write gpu013:* for all ranks of that host"),
-        ("gpu[01-04]", "'gpu[01-04]' names no rank", "write gpu[01-04]:* for all ranks of such hosts"),
-        ("10.0.0.7", "'10.0.0.7' names no rank", "write 10.0.0.7:* for all ranks of that host"),
-        ("*", "'*' names no rank", "write all"),
-        ("gpu013:", "'gpu013:' names no rank", "write gpu013:* for all ranks"),
-        ("tcp://127.0.0.1:4444", "'tcp://127.0.0.1:4444' is a URL and no rank", "write host:rank"),
-        ("", "target '' has an empty piece", ""),
-        ("all,,5", "target 'all,,5' has an empty piece", ""),
-        ("job/", "'job/' names no rank", ""),
-        ("!", "'!' names no rank", ""),
-        ("!!5", "host '!5' has '!'", ""),
-        ("@", "'@' names no rank", ""),
-        ("@Err", "'@Err' names no rank", ""),
-        ("gpu013:@2", "'gpu013:' names no rank", ""),
-        ("@2@4711", "'@2@4711' names no rank", ""),
-        ("my job/5", "'my job' is no job", "job/gpu013:5"),
-        ("gpu[1-2]/5", "'gpu[1-2]' is no job", ""),
-        ("a/b/c:5", "host 'b/c' has '/'", ""),
-        ("gpu[01-04:5", "host 'gpu[01-04' has an open bracket", ""),
-        ("gpu013:x", "'x' is no rank or range of ranks", ""),
-        ("gpu013:5-3", "range '5-3' is empty", ""),
-        ("gpu013:1,gpu014:2-", "'2-' is no rank or range of ranks", ""),
-        ("5.1.2", "'5.1.2' names no rank", ""),
-        ("5.123456789", "'5.123456789' is no rank", ""),
-        ("all@5", "'@5' in 'all@5' can't be read", ""),
-        ("0-3@5", "'@5' in '0-3@5' can't be read", ""),
-        ("5@", "'@' in '5@' can't be read", ""),
-        ("5@12345678901", "'@12345678901' in", ""),
-        ("x\x1b[2J", r"host 'x\x1b[2J' has '\x1b'", ""),
-        ("\x1b/5", r"'\x1b' is no job", ""),
-        ("gpu:\x9b5", r"'\x9b5' is no rank", ""),
-        ("0-99999999", "number 99999999 is too large", ""),
+        ("gpu013", "write gpu013:* for all ranks of that host"),
+        ("gpu[01-04]", "write gpu[01-04]:* for all ranks of such hosts"),
+        ("10.0.0.7", "write 10.0.0.7:* for all ranks of that host"),
+        ("*", "write all"),
+        ("gpu013:", "write gpu013:* for all ranks"),
+        ("tcp://127.0.0.1:4444", "write host:rank"),
+        ("", ""),
+        ("all,,5", ""),
+        ("job/", ""),
+        ("!", ""),
+        ("!!5", ""),
+        ("@", ""),
+        ("@Err", ""),
+        ("gpu013:@2", ""),
+        ("@2@4711", ""),
+        ("my job/5", "job/gpu013:5"),
+        ("gpu[1-2]/5", ""),
+        ("a/b/c:5", ""),
+        ("gpu[01-04:5", ""),
+        ("gpu013:x", ""),
+        ("gpu013:5-3", ""),
+        ("gpu013:1,gpu014:2-", ""),
+        ("5.1.2", ""),
+        ("5.123456789", ""),
+        ("all@5", ""),
+        ("0-3@5", ""),
+        ("5@", ""),
+        ("5@12345678901", ""),
+        ("x\x1b[2J", ""),
+        ("\x1b/5", ""),
+        ("gpu:\x9b5", ""),
+        ("0-99999999", ""),
     ],
 )
-def test_refuses_by_name_and_says_what_to_write(text: str, what: str, remedy: str) -> None:
+def test_refuses_by_name_and_says_what_to_write(approved: Approved, text: str, remedy: str) -> None:
     with pytest.raises(BadTarget) as caught:
         parse_target(text)
-    assert str(caught.value).startswith(what)
+    approved(str(caught.value))
     assert remedy in caught.value.remedy
     assert str(caught.value).isprintable()
 
