@@ -15,7 +15,7 @@ from dbg_wire.messages import (
     Subscribe,
 )
 from dbg_wire.records.ranks import RankState
-from tests.unit.broker.hub.test_sweeper import KERNEL, KEY, quick
+from tests.unit.broker.hub.test_from_ranks import KERNEL, KEY, quick
 from tests.unit.broker.peers import Broker
 
 __all__ = ["quick"]

@@ -11,8 +11,12 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.run import terminal as module
+from dbg_broker.run import tmux_session
 from dbg_broker.run.terminal import TerminalProcess
+from dbg_broker.run.tmux_session import NoSession, run_in_session
+from dbg_wire.errors import BadInput
 from dbg_wire.messages.run_terminal import Task, Told
+from tests.conftest import Approved
 
 TASK = Task(job="train-7", output="/job.out", prefer=3, commands="/first.pdb", attach=False)
 
@@ -108,3 +112,90 @@ def test_it_becomes_no_rank_of_a_run_around_it(program: list[str]) -> None:
     terminal.process.wait()
     terminal.close()
     assert terminal.told.rank == 0
+
+
+COMMAND = ["sh", "-c", 'echo "$SECRET $PWD $TERM"; exit 3']
+
+
+@pytest.fixture
+def environ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
+    """An environment whose tmux runs the pane at once, its output in a file, and then shows it."""
+    monkeypatch.setattr("dbg_broker.run.tmux_session.os.isatty", lambda _: True)
+    monkeypatch.setattr("dbg_broker.run.tmux_session.os.get_terminal_size", lambda _: (100, 30))
+    script = tmp_path / "tmux"
+    # Without the environment of whoever asked, as a server of tmux has it.
+    script.write_text(
+        f"""#!/bin/sh
+echo "$*" >>{tmp_path}/calls
+case "$1" in
+new-session)
+    while [ "$1" != sh ]; do shift; done
+    mkfifo {tmp_path}/done
+    (env -i TERM=tmux "$@" </dev/null >{tmp_path}/pane 2>&1; echo >{tmp_path}/done) >/dev/null 2>&1 &
+    echo '$7';;
+attach-session) read end <{tmp_path}/done;;
+esac
+"""
+    )
+    script.chmod(0o755)
+    environ = {**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "SECRET": "insecure-word", "TERM": "xterm"}
+    monkeypatch.setenv("PATH", environ["PATH"])
+    return environ
+
+
+def test_the_run_has_the_environment_and_its_status_comes_back(
+    approved: Approved, environ: dict[str, str], tmp_path: Path
+) -> None:
+    said: list[str] = []
+    assert run_in_session(COMMAND, environ, str(tmp_path), said.append) == 3
+    pane, calls = (tmp_path / "pane").read_text(), (tmp_path / "calls").read_text()
+    assert pane.startswith(f"insecure-word {tmp_path} tmux\n")
+    approved(pane)
+    assert "insecure-word" not in calls
+    assert "new-session -d -P -F #{session_id} -n dbg-broker -x 100 -y 30" in calls
+    assert calls.endswith("attach-session -t $7\n")
+    assert said == []
+
+
+def test_who_leaves_the_session_is_told_how_to_come_back(environ: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "tmux"
+    script.write_text(script.read_text().replace("attach-session) read", "attach-session) exit;; never) read"))
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    said: list[str] = []
+    assert run_in_session(["sh", "-c", f"read line <{gate}"], environ, str(tmp_path), said.append) == 0
+    assert said == ["the run goes on in tmux: `tmux attach-session -t '$7'` comes back"]
+    gate.write_text("\n")
+    (tmp_path / "done").read_text()
+
+
+def test_a_session_that_was_ended_by_force_ends_the_run(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "tmux").write_text("#!/bin/sh\ncase $1 in new-session) echo '$7';; has-session) exit 1;; esac\n")
+    own = tmp_path / "own"
+    own.mkdir()
+    assert run_in_session(COMMAND, environ, str(tmp_path), print) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "why"), [("echo 'no server\x1b' >&2; exit 1", r"no server\\x1b"), ("sleep 5", "TimeoutExpired")]
+)
+def test_a_tmux_that_fails_is_told(
+    approved: Approved, environ: dict[str, str], tmp_path: Path, body: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tmux_session, "ANSWER_SECONDS", 0.5)
+    (tmp_path / "tmux").write_text(f"#!/bin/sh\n{body}\n")
+    with pytest.raises(NoSession) as caught:
+        run_in_session(COMMAND, environ, str(tmp_path), print)
+    approved(str(caught.value))
+
+
+def test_without_tmux_or_a_terminal_it_is_refused(
+    approved: Approved, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(NoSession, match="not on PATH"):
+        run_in_session(COMMAND, {**environ, "PATH": "/nowhere"}, str(tmp_path), print)
+    monkeypatch.setattr("dbg_broker.run.tmux_session.os.isatty", lambda _: False)
+    with pytest.raises(BadInput) as caught:
+        run_in_session(COMMAND, environ, str(tmp_path), print)
+    approved(str(caught.value))

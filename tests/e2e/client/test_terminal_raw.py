@@ -33,7 +33,7 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import Place, RankState
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
-from tests.unit.client.core.test_connection import Listener, certified
+from tests.unit.client.core.test_link import Listener, certified
 from tests.unit.client.fake_broker import FakeBroker, make_rank, make_report
 
 RANK = make_rank(5)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.agent.test_breakpoints_points import run
+from tests.e2e.agent.test_breakpoints import run
 from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
 

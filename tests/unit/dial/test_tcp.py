@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from dbg_dial import apart as module
 from dbg_dial import tcp
+from dbg_dial.apart import apart, read_apart
+from dbg_dial.blocking import BlockingDial, NotABroker
+from dbg_dial.find import Opening
 from dbg_dial.tcp import OwnSocket, connected, seconds_since_ack
+from dbg_dial.waiting import within
+from dbg_wire.errors import BadEndpoint, BadInput, BrokerUnreachable, SilentFile, WrongCertificate, WrongVersion
+from dbg_wire.finding.endpoint import Endpoint
+from tests.conftest import Approved
+from tests.support import fake_brokers as fake
+from tests.support.fake_brokers import FakeBroker
+from tests.support.impostor import Impostor
+from tests.support.reach import PIN, THROW_AWAY, TOKENS
+from tests.support.time_unit import seconds
 
 
 async def transport_of(connected: socket.socket) -> asyncio.Transport:
@@ -98,3 +115,191 @@ def test_a_socket_leaves_a_number_to_the_file_that_the_program_has_opened_under_
         assert os.fstat(number).st_ino == os.fstat(theirs.fileno()).st_ino
         os.close(number)
         assert theirs.read() == b""
+
+
+PATIENCE = seconds(10)
+
+
+async def test_the_deadline_ends_the_wait_and_cancels_what_was_waited_for() -> None:
+    never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    with pytest.raises(asyncio.TimeoutError):
+        await within(0.01, never)
+    assert never.cancelled()
+
+
+async def test_without_seconds_there_is_no_deadline() -> None:
+    assert await within(None, asyncio.sleep(0, "answer")) == "answer"
+
+
+async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task = asyncio.ensure_future(within(PATIENCE, answer))
+    await asyncio.sleep(0)
+    answer.set_result(None)
+    # The answer is set, and the task that waits for it has not gone on yet.
+    await asyncio.sleep(0)
+    task.cancel()
+    (outcome,) = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(outcome, asyncio.CancelledError)
+
+
+async def test_an_error_in_the_moment_of_a_cancellation_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise OSError("late")
+
+    task = asyncio.ensure_future(within(PATIENCE, fails()))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    task.cancel()
+    (outcome,) = await asyncio.gather(task, return_exceptions=True)
+    del task
+    gc.collect()
+    await asyncio.sleep(0)
+    assert isinstance(outcome, asyncio.CancelledError)
+    assert caplog.messages == []
+
+
+TOKEN = TOKENS["driver"]
+
+
+def at(port: int, fingerprint: str | None) -> Endpoint:
+    return Endpoint(host="127.0.0.1", port=port, secure=fingerprint is not None, fingerprint=fingerprint)
+
+
+def dial(endpoint: Endpoint) -> BlockingDial:
+    return BlockingDial(endpoint, seconds(10))
+
+
+def test_all_steps_lead_to_frames_both_ways() -> None:
+    answer = fake.accept_and_send(fake.frame(fake.TEXT, b"one"), fake.frame(fake.TEXT, b"two"))
+    with FakeBroker(answer) as broker, dial(at(broker.port, broker.fingerprint)) as line:
+        assert line.look_up() == "127.0.0.1"
+        line.connect()
+        assert line.secure().startswith("TLS")
+        assert line.compare() == broker.fingerprint
+        line.present(TOKEN)
+        line.agree()
+        assert [line.next_frame().data, line.next_frame().data] == [b"one", b"two"]
+        assert line.connected().getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_an_impostor_is_told_nothing_although_a_step_is_repeated() -> None:
+    with Impostor(0, "tls") as impostor:
+        with dial(at(impostor.port, PIN)) as line:
+            line.look_up()
+            line.connect()
+            line.secure()
+            with pytest.raises(WrongCertificate, match=f"not {PIN}"):
+                line.compare()
+            with pytest.raises(WrongCertificate):
+                line.present(TOKEN)
+        impostor.wait_for_all()
+    assert impostor.heard() == [b""]
+
+
+def test_an_impostor_without_tls_is_told_nothing_although_that_step_is_left_out() -> None:
+    with Impostor(0, "http") as impostor:
+        with dial(at(impostor.port, PIN)) as line:
+            line.look_up()
+            line.connect()
+            with pytest.raises(WrongCertificate, match="no certificate"):
+                line.compare()
+            with pytest.raises(WrongCertificate):
+                line.present(TOKEN)
+        impostor.wait_for_all()
+    assert impostor.heard() == [b""]
+
+
+def test_without_tls_only_what_opens_nothing_later_is_sent() -> None:
+    with Impostor(0, "closes") as impostor:
+        with dial(at(impostor.port, None)) as line:
+            line.look_up()
+            line.connect()
+            with pytest.raises(BadEndpoint):
+                line.present(TOKEN)
+        with dial(at(impostor.port, None)) as line:
+            line.look_up()
+            line.connect()
+            with pytest.raises((BrokerUnreachable, NotABroker)):
+                line.present(THROW_AWAY["driver"])
+        impostor.wait_for_all()
+    lasting, throw_away = sorted(impostor.heard())
+    assert lasting == b""
+    assert f"Authorization: Bearer {THROW_AWAY['driver']}\r\n".encode() in throw_away
+
+
+def test_another_version_is_told_by_the_step_that_agrees() -> None:
+    with (
+        FakeBroker(fake.answer_status("426 Upgrade Required", "version 7")) as broker,
+        dial(at(broker.port, broker.fingerprint)) as line,
+    ):
+        line.look_up()
+        line.connect()
+        line.secure()
+        line.compare()
+        line.present(TOKEN)
+        with pytest.raises(WrongVersion, match="version 7"):
+            line.agree()
+
+
+def test_steps_before_a_connection_say_so() -> None:
+    line = dial(at(1, PIN))
+    with pytest.raises(BrokerUnreachable, match="not connected"):
+        line.compare()
+    with pytest.raises(BrokerUnreachable, match="ended"):
+        line.next_frame()
+
+
+def test_what_a_call_returns_or_raises_comes_out_of_its_thread() -> None:
+    assert apart("here", threading.get_ident) != threading.get_ident()
+    with pytest.raises(BadInput, match="no number"):
+        apart("here", partial(fail, BadInput("no number", "give one")))
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_a_call_that_hangs_is_given_up_and_the_path_named_that_it_has_touched_last(
+    approved: Approved,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    enough = threading.Event()
+
+    def read(opening: Opening) -> bool:
+        opening("/home/me/broker.json")
+        opening("/home/me/driver.json")
+        return enough.wait()
+
+    monkeypatch.setattr(module, "FILE_SECONDS", 0.05)
+    with pytest.raises(SilentFile) as caught:
+        read_apart(read)
+    approved(str(caught.value))
+    enough.set()
+
+
+def test_a_thread_that_has_touched_nothing_yet_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def begin_late(call: Callable[[], object], tell: Callable[[object, None], object]) -> None:
+        threading.Timer(0.1, lambda: tell(call(), None)).start()
+
+    monkeypatch.setattr(module, "begin", begin_late)
+    monkeypatch.setattr(module, "FILE_SECONDS", 0.01)
+    assert read_apart(lambda opening: "read") == "read"
+
+
+def test_ctrl_c_ends_the_wait_at_once() -> None:
+    enough = threading.Event()
+
+    def read(opening: Opening) -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        return enough.wait()
+
+    # A process that a shell has started in the background ignores it.
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            read_apart(read)
+    finally:
+        signal.signal(signal.SIGINT, former)
+        enough.set()

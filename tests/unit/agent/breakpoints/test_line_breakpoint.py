@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from types import CodeType
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.line_breakpoint import MAX_OF_JOB, MAX_OF_RANK, MAX_VALUE, LogPace, LogText, NoLogText
+from dbg_agent.breakpoints.wish import NoHits, hits_of
+from dbg_wire.messages import Action, Ask
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish
 from tests.conftest import Approved
+from tests.unit.agent import pudb_viewer
+from tests.unit.agent.pudb_viewer import Viewer, play, train
 
 NAMES = {"loss": 0.125, "width": 8, "digits": 2, "batch": {"x": [1, 2]}, "long": "x" * 2 * MAX_VALUE}
 
@@ -96,3 +104,91 @@ def test_of_any_flood_all_texts_are_told_or_counted(waits: list[float], world_si
     told += [last] if last is not None else []
     assert sum(1 + (int(line.split("(")[1].split()[0]) if "(" in line else 0) for line in told) == len(waits)
     assert len(told) <= (int(now) + 1) * MAX_OF_RANK + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"),
+    [
+        ("3", [3, 4, 5, 6]),
+        ("== 3", [3]),
+        ("=3", [3]),
+        (">= 5", [5, 6]),
+        ("> 5", [6]),
+        ("<2", [1]),
+        ("<= 2", [1, 2]),
+        ("% 2 == 0", [2, 4, 6]),
+        ("%2==1", [1, 3, 5]),
+        ("% 4", [4]),
+    ],
+)
+def test_hits_are_counted_from_one(text: str, stops: list[int]) -> None:
+    compare = hits_of(text)
+    assert compare is not None
+    assert [count for count in range(1, 7) if compare(count)] == stops
+
+
+def test_no_text_means_every_hit() -> None:
+    assert hits_of("  ") is None
+
+
+@given(st.text() | st.from_regex(r"[=<>%! 0-9]{1,12}", fullmatch=True))
+def test_any_other_text_is_refused_and_no_comparison_fails(text: str) -> None:
+    try:
+        compare = hits_of(text)
+    except NoHits:
+        return
+    assert compare is None or compare(1) in (True, False)
+
+
+def test_a_remainder_that_never_comes_is_refused(approved: Approved) -> None:
+    with pytest.raises(NoHits) as caught:
+        hits_of("% 3 == 5")
+    approved(str(caught.value))
+
+
+@pytest.mark.parametrize("text", ["== 0", "=0", "< 1", "<=0", "< 0"])
+def test_a_comparison_that_no_hit_meets_is_refused(approved: Approved, text: str) -> None:
+    with pytest.raises(NoHits) as caught:
+        hits_of(text)
+    approved(str(caught.value))
+
+
+NUMBERS = itertools.count(100)
+
+SECOND = train.__code__.co_firstlineno + 4
+"""Line of ``total += 2``."""
+
+
+def ask(viewer: Viewer, *wishes: BreakpointWish) -> tuple[BreakpointState, ...]:
+    number = next(NUMBERS)
+    wish = BreakpointsWish(set=wishes)
+    viewer.rank.from_broker.on_message(Ask(request=number, action=Action.BREAKPOINTS, inquiry=wish, seconds=10.0))
+
+    def answers() -> list[dict[str, list[str]]]:
+        return [one for one in map(json.loads, viewer.answers) if one.get("request") == number]
+
+    viewer.wait_for(lambda: bool(answers()), "the answer about breakpoints")
+    return msgspec.convert(answers()[0]["rows"], tuple[BreakpointState, ...])
+
+
+def test_pudb_draws_a_breakpoint_of_an_ide_and_its_own_is_told(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.opens()
+        (state,) = ask(viewer, BreakpointWish(file=pudb_viewer.__file__, line=SECOND, condition="total == 2"))
+        assert state.is_set
+        viewer.sees(f"pudb_viewer.py:{SECOND} (")
+        # `b` in the line of the IDE's breakpoint clears it, and one line further sets one.
+        viewer.type(b"jjb")
+        viewer.sees_no(f"pudb_viewer.py:{SECOND} (")
+        assert ask(viewer) == ()
+        viewer.type(b"jb")
+        viewer.sees(f"pudb_viewer.py:{SECOND + 1} (")
+        (state,) = ask(viewer)
+        assert (state.asked, state.line, state.is_set) == (SECOND + 1, SECOND + 1, True)
+        viewer.type(b"c")
+        viewer.sees_current_line("total += 3")
+        viewer.type(b"b")
+        viewer.sees_no(f"pudb_viewer.py:{SECOND + 1} (")
+        viewer.type(b"c")
+
+    assert play(viewer, script) == 7

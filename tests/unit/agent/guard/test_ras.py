@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import socket
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbg_agent.guard import ras
-from dbg_agent.guard.ras import NoRas, address_of, ask_ras
+from dbg_agent.guard.ras import NoRas, address_of, ask_ras, parse_reply
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import Answer, Kind
+from dbg_wire.records.beside import (
+    MISSING,
+    OperationCount,
+    RasCommunicator,
+    RasProcess,
+    RasRank,
+    status_in,
+    status_rows,
+)
+from dbg_wire.records.record import fitted
 from tests.conftest import Approved
 from tests.support.ras_replies import TEXT, Replies, missing, playing, rank, reply
 
@@ -81,3 +97,109 @@ def test_the_address_is_what_nccl_takes_for_it() -> None:
     for text in ("host", ":5", "host:x", "host:0", "host:99999"):
         with pytest.raises(NoRas, match="not host:port"):
             address_of({"NCCL_RAS_ADDR": text})
+
+
+NAME = "a1349768e9517ed7"
+
+
+@pytest.mark.parametrize("comma", [True, False])
+def test_a_reply_in_json_tells_who_is_missing(comma: bool) -> None:
+    text = reply(([rank(0), rank(2, count=3)], [missing(1), missing(3, dead=True)]), comma=comma)
+    if not comma:
+        with pytest.raises(ValueError, match="delimiter"):
+            json.loads(text)
+    status = parse_reply(text)
+    assert (status.seen.version, status.seen.timeouts) == ("2.28.9", 1)
+    assert status.communicators == (RasCommunicator(name=NAME, size=4, missing=2),)
+    found = {one.rank: one for one in status.ranks}
+    assert {number: one.state for number, one in found.items()} == {
+        0: "running",
+        1: "unresponsive",
+        2: "running",
+        3: "dead",
+    }
+    assert found[2] == RasRank(
+        communicator=NAME,
+        rank=2,
+        state="running",
+        host="10.0.0.1",
+        pid=32,
+        device="2",
+        counts=(OperationCount(name="Broadcast", count=0), OperationCount(name="AllReduce", count=3)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ({"abort_flag": True, "destroy_flag": True}, "aborted"),
+        ({"destroy_flag": True}, "finalizing"),
+        ({"init_state": 7}, "initializing"),
+        ({"async_error": 3}, "error"),
+        ({"init_state": 1}, "error"),
+        ({"async_error": 7}, "running"),
+    ],
+)
+def test_the_state_of_a_rank_is_named(status: dict[str, Any], state: str) -> None:
+    (one,) = parse_reply(reply(([rank(0, **status)], []))).ranks
+    assert one.state == state
+
+
+def test_a_rank_that_answers_without_the_communicator_has_left_it() -> None:
+    (one,) = parse_reply(reply(([], [missing(0, unresponsive=False)]))).ranks
+    assert one.state == "left"
+    assert one.state in MISSING
+
+
+def test_a_reply_in_text_tells_the_same_of_what_is_odd() -> None:
+    status = parse_reply(TEXT)
+    assert (status.seen.version, status.seen.timeouts) == ("2.27.5", 2)
+    name = "27a079b828ff1a75"
+    assert status.communicators == (RasCommunicator(name=name, size=None, missing=1),)
+    told = [(one.rank, one.state, one.host, one.pid, one.device, one.counts) for one in status.ranks]
+    launched = tuple((OperationCount(name="AllReduce", count=count),) for count in (6650, 6649))
+    assert told == [
+        (3, "unresponsive", "10.0.0.2", 4711, "1", ()),
+        (1, "aborted", "10.0.0.1", 31, "1", ()),
+        (0, "", "10.0.0.1", 30, "0", launched[0]),
+        (1, "", "10.0.0.1", 31, "1", launched[0]),
+        (2, "", "10.0.0.2", 32, "0", launched[1]),
+    ]
+    assert status.processes == (
+        RasProcess(state="unresponsive", pid=4711, host="10.0.0.2"),
+        RasProcess(state="dead", pid=4712, host="10.0.0.3"),
+    )
+
+
+@pytest.mark.parametrize("text", [TEXT, reply(([rank(0)], [missing(1)])), reply()])
+def test_a_status_comes_back_from_the_rows_of_an_answer(text: str) -> None:
+    status = parse_reply(text)
+    assert status_in(status_rows(status)) == status
+
+
+def test_of_too_many_ranks_those_that_are_missing_are_kept() -> None:
+    status = parse_reply(reply(([rank(number) for number in range(6000)], [missing(number) for number in range(100)])))
+    rows = status_rows(status)
+    assert fitted(Answer, request=1, kind=Kind.VALUE, text="", rows=rows).rows == rows
+    kept = status_in(rows)
+    assert kept is not None
+    assert sum(one.state in MISSING for one in kept.ranks) == 100
+    assert kept.seen.left_out == 6100 - len(kept.ranks) > 0
+
+
+@given(
+    st.text(max_size=200) | st.sampled_from(['{"communicators": 1}', '{"communicators": [{"hash": 1}]}', "[" * 9000])
+)
+def test_what_is_no_reply_is_refused_and_nothing_else_happens(text: str) -> None:
+    with pytest.raises(PeerError):
+        parse_reply(text)
+
+
+@given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)))
+def test_a_text_that_is_cut_anywhere_is_read_as_far_as_it_goes(begin: int, end: int) -> None:
+    parse_reply("NCCL version 2.27.5\n" + TEXT[begin:end])
+
+
+def test_rows_of_others_are_none() -> None:
+    assert status_in(()) is None
+    assert status_in(("evidence",)) is None

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from dbg_agent.link.dialling import (
     FIRST_BACKOFF_SECONDS,
@@ -16,10 +22,15 @@ from dbg_agent.link.dialling import (
     Dialler,
     Silence,
 )
-from dbg_agent.link.lookup import Lookups
-from dbg_wire.errors import BrokerUnreachable, Busy, HungUp
+from dbg_agent.link.lookup import Lookups, find_ranks_broker
+from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
+from dbg_agent.link.timers import Timers
+from dbg_wire.codec import Output, encode_data
+from dbg_wire.errors import BadSecretFile, BrokerUnreachable, Busy, HungUp, NoBroker, WrongHost
 from dbg_wire.finding.endpoint import Reach
-from dbg_wire.limits import SILENT_SECONDS
+from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
+from dbg_wire.limits import MAX_LINK_BACKLOG, SILENT_SECONDS
+from tests.conftest import Approved
 
 NOW = 1000.0
 
@@ -115,3 +126,199 @@ def test_patience_with_a_broker_that_takes_connections_and_does_not_answer_grows
     patient.unanswered_since = 0.0
     patient.pause(BrokerUnreachable("wss://h:1", "refused"))
     assert patient.patience == OPEN_SECONDS
+
+
+PIN = "sha256:" + "ab" * 32
+TOKEN = "t" * 43
+
+
+def write_home(home: Path, url: str = "wss://login1:6900", host: str = "login1") -> Path:
+    path = home / "broker.json"
+    path.write_text(format_rendezvous(Rendezvous(url=url, host=host, pid=7, fingerprint=PIN, tokens={"rank": TOKEN})))
+    path.chmod(0o600)
+    return path
+
+
+def find(home: Path, **variables: str) -> tuple[Reach, list[str]]:
+    """Return how to reach the broker, and the files that were opened for it."""
+    opened: list[str] = []
+    return find_ranks_broker(None, {"DBG_HOME": str(home), **variables}, opened.append), opened
+
+
+def test_the_broker_of_the_shared_home_is_found(tmp_path: Path) -> None:
+    path = write_home(tmp_path)
+    reach, opened = find(tmp_path)
+    assert reach.endpoint.url == "wss://login1:6900"
+    assert (reach.endpoint.fingerprint, reach.token) == (PIN, TOKEN)
+    assert opened == [str(path)]
+
+
+def test_the_file_with_the_tokens_of_terminals_is_not_opened(tmp_path: Path) -> None:
+    path = write_home(tmp_path)
+    (tmp_path / "driver.json").write_text("not for ranks")
+    assert find(tmp_path)[1] == [str(path)]
+
+
+def test_no_broker_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(NoBroker):
+        find(tmp_path)
+
+
+def test_a_file_that_others_can_read_is_refused_unless_everything_is_given_otherwise(tmp_path: Path) -> None:
+    write_home(tmp_path).chmod(0o644)
+    with pytest.raises(BadSecretFile, match="chmod 600"):
+        find(tmp_path)
+    reach, opened = find(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN=TOKEN)
+    assert (reach.token, opened) == (TOKEN, [])
+
+
+def test_each_file_is_told_before_it_is_opened(tmp_path: Path) -> None:
+    path = write_home(tmp_path)
+    missing = str(tmp_path / "token")
+    told: list[str] = []
+    with pytest.raises(BadSecretFile, match="token"):
+        find_ranks_broker(None, {"DBG_HOME": str(tmp_path), "DBG_TOKEN_FILE": missing}, told.append)
+    assert told == [str(path), missing]
+
+
+def test_a_pipe_is_refused_at_once_since_a_rank_waits_for_nobody(approved: Approved, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "broker.json", 0o600)
+    with pytest.raises(BadSecretFile) as caught:
+        find(tmp_path)
+    approved(str(caught.value))
+
+
+def test_a_file_that_can_not_be_read_is_named_in_the_words_of_ranks(approved: Approved, tmp_path: Path) -> None:
+    (tmp_path / "broker.json").symlink_to(tmp_path / "broker.json")
+    with pytest.raises(BadSecretFile) as caught:
+        find(tmp_path)
+    approved(str(caught.value))
+
+
+def test_the_loopback_of_another_host_is_no_ranks(tmp_path: Path) -> None:
+    write_home(tmp_path, url="wss://127.0.0.1:6900", host="login1")
+    with pytest.raises(WrongHost, match="this rank is on"):
+        find(tmp_path)
+    # A typed address of the loopback may be that of a tunnel.
+    assert find(tmp_path, DBG_BROKER="127.0.0.1:6900")[0].endpoint.fingerprint == PIN
+
+
+def opened() -> Outgoing:
+    outgoing = Outgoing(lambda: None, lambda: pytest.fail("started afresh"))
+    outgoing.open()
+    return outgoing
+
+
+def drain(outgoing: Outgoing) -> list[object]:
+    items: list[object] = []
+    while (item := outgoing.pop()) is not None:
+        items.append(item)
+    return items
+
+
+def test_reports_keep_their_place_before_the_output_that_follows_them() -> None:
+    outgoing = opened()
+    outgoing.put_report()
+    outgoing.put_report()
+    outgoing.put_output(b"screen")
+    outgoing.put_report()
+    outgoing.put_message("applied")
+    assert drain(outgoing) == [REPORT_NOW, b"screen", REPORT_NOW, "applied"]
+
+
+def test_output_beyond_the_bound_is_dropped_whole_and_leaves_messages_alone() -> None:
+    outgoing = opened()
+    outgoing.put_message("first")
+    for _ in range(MAX_LINK_BACKLOG // 1024 + 1):
+        outgoing.put_output(b"x" * 1024)
+    outgoing.put_message("last")
+    assert outgoing.starved
+    outgoing.put_output(b"more")
+    assert drain(outgoing) == ["first", "last"]
+
+
+def test_output_that_follows_is_one_frame_and_wakes_once() -> None:
+    woken: list[bool] = []
+    outgoing = Outgoing(lambda: woken.append(True), lambda: pytest.fail("started afresh"))
+    outgoing.open()
+    whole = b""
+    for number in range(1000):
+        line = b"%d\n" % number
+        outgoing.put_output(encode_data(Output(1, len(whole), line)))
+        whole += line
+    outgoing.put_output(encode_data(Output(2, 0, b"another session")))
+    outgoing.put_report()
+    outgoing.put_output(encode_data(Output(2, 15, b"after it")))
+    assert len(woken) == 1
+    assert drain(outgoing) == [
+        encode_data(Output(1, 0, whole)),
+        encode_data(Output(2, 0, b"another session")),
+        REPORT_NOW,
+        encode_data(Output(2, 15, b"after it")),
+    ]
+    outgoing.put_message("more")
+    assert len(woken) == 2
+
+
+def test_frames_stay_within_their_bound_and_gaps_stay_gaps() -> None:
+    outgoing = opened()
+    frames = [encode_data(Output(1, offset, b"x" * 40_000)) for offset in (0, 40_000, 90_000)]
+    for frame in frames:
+        outgoing.put_output(frame)
+    assert drain(outgoing) == frames
+
+
+@pytest.mark.parametrize(("count", "size"), [(MAX_MESSAGES, 1), (16, MAX_MESSAGE_BYTES // 16)])
+def test_too_many_messages_have_the_link_start_afresh_once(count: int, size: int) -> None:
+    afresh: list[bool] = []
+    outgoing = Outgoing(lambda: None, lambda: afresh.append(True))
+    outgoing.open()
+    for _ in range(count):
+        outgoing.put_message("m" * size)
+    assert not afresh
+    for _ in range(3):
+        outgoing.put_message("one too many")
+        outgoing.put_report()
+        outgoing.put_output(b"too late")
+    assert afresh == [True]
+    assert drain(outgoing) == []
+    outgoing.open()
+    outgoing.put_message("anew")
+    assert drain(outgoing) == ["anew"]
+
+
+def test_nothing_is_kept_while_the_link_is_down() -> None:
+    outgoing = opened()
+    outgoing.put_message("old")
+    outgoing.close()
+    outgoing.put_message("lost")
+    outgoing.put_report()
+    outgoing.put_output(b"lost")
+    outgoing.open()
+    assert drain(outgoing) == []
+
+
+class EndsMeanwhile(asyncio.SelectorEventLoop):
+    """A loop that ends between the look at it and the call."""
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> Any:
+        self.close()
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
+def test_a_timer_of_a_loop_that_just_ends_is_that_of_the_next_loop() -> None:
+    timers, called = Timers(), list[str]()
+    timers.begin(EndsMeanwhile())
+    timers.call_later(0.0, lambda: called.append("in the next loop"))
+    timers.end()
+
+    loop = asyncio.new_event_loop()
+    timers.call_later(0.0, loop.stop)
+    timers.begin(loop)
+    loop.run_forever()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+
+    assert called == ["in the next loop"]

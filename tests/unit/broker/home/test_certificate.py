@@ -1,7 +1,10 @@
+"""A certificate of the user's own: what can be served, and one sentence for each pair that can't."""
+
 from __future__ import annotations
 
 import os
 import ssl
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -13,17 +16,25 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from dbg_broker.home.certificate import (
     CERTIFICATE_FILE,
+    DAY_SECONDS,
     KEY_FILE,
     NEXT_CERTIFICATE_FILE,
     NEXT_KEY_FILE,
+    SOON_SECONDS,
+    distance,
+    is_soon,
+    load_given,
     load_own,
     next_certificate,
     prepare_next,
+    read_validity,
     switch,
+    until,
 )
 from dbg_wire.errors import BadInput, BadSecretFile
 from dbg_wire.finding.endpoint import canonical_pin, fingerprint_of
 from tests.conftest import Approved
+from tests.support.certificates import Authority
 
 
 @pytest.fixture(params=[0, 0o077], ids=oct)
@@ -195,3 +206,129 @@ def test_a_next_certificate_of_which_only_the_key_was_written_is_made_anew(tmp_p
     following = prepare_next(tmp_path)
     switch(tmp_path)
     assert shown_by(load_own(tmp_path).context) == following
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def files(options: tuple[str, ...]) -> tuple[Path, Path]:
+    return Path(options[1]), Path(options[3])
+
+
+def refusal(certificate: Path, key: Path) -> str:
+    with pytest.raises(BadSecretFile) as caught:
+        load_given(certificate, key)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_pair_is_served_also_where_links_lead_to_it(authority: Authority, tmp_path: Path) -> None:
+    certificate, key = files(authority.issue("own", "login1"))
+    certificate.chmod(0o644)
+    shown = load_given(certificate, key)
+    assert shown.fingerprint == fingerprint_of(shown.certificate)
+    assert shown.others == ()
+    link = tmp_path / "live.pem"
+    link.symlink_to(certificate)
+    assert load_given(link, key).fingerprint == shown.fingerprint
+
+
+def test_a_pair_that_does_not_match(approved: Approved, authority: Authority) -> None:
+    one, key = files(authority.issue("one", "h"))[0], files(authority.issue("two", "h"))[1]
+    approved(refusal(one, key))
+
+
+def test_a_time_that_is_over_or_to_come(authority: Authority) -> None:
+    certificate, key = files(authority.issue("old", "h", days=-1, from_days=-2))
+    assert refusal(certificate, key).startswith(f"--certificate {certificate} expired 20")
+    certificate, key = files(authority.issue("future", "h", from_days=1))
+    assert refusal(certificate, key).startswith(f"--certificate {certificate} is not valid before 20")
+
+
+def test_a_key_with_a_password_is_not_asked_for_it(approved: Approved, authority: Authority) -> None:
+    certificate, key = files(authority.issue("own", "h"))
+    made = serialization.load_pem_private_key(key.read_bytes(), password=None)
+    for form in (serialization.PrivateFormat.PKCS8, serialization.PrivateFormat.TraditionalOpenSSL):
+        key.write_bytes(
+            made.private_bytes(serialization.Encoding.PEM, form, serialization.BestAvailableEncryption(b"password"))
+        )
+        approved(refusal(certificate, key))
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_key_that_others_can_read(authority: Authority, mode: int) -> None:
+    certificate, key = files(authority.issue("own", "h"))
+    key.chmod(mode)
+    assert refusal(certificate, key).endswith(f"type `chmod 600 {key}`")
+
+
+def test_a_certificate_that_others_can_write(authority: Authority) -> None:
+    certificate, key = files(authority.issue("own", "h"))
+    certificate.chmod(0o666)
+    assert "can be written by others" in refusal(certificate, key) or "open to others" in refusal(certificate, key)
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nAA\n"])
+def test_what_is_no_certificate(authority: Authority, content: bytes) -> None:
+    certificate, key = files(authority.issue("own", "h"))
+    certificate.write_bytes(content)
+    assert refusal(certificate, key).startswith(f"--certificate {certificate} ")
+
+
+@pytest.mark.parametrize("content", [b"", b"rubbish", b"\xff\xfe", b"-----BEGIN PRIVATE KEY-----\nAA\n"])
+def test_what_is_no_key(authority: Authority, content: bytes) -> None:
+    certificate, key = files(authority.issue("own", "h"))
+    key.write_bytes(content)
+    assert f"--key {key} " in refusal(certificate, key)
+
+
+def test_what_is_not_there(authority: Authority, tmp_path: Path) -> None:
+    certificate, key = files(authority.issue("own", "h"))
+    assert "--certificate /gone.pem can't be read (No such file" in refusal(Path("/gone.pem"), key)
+    assert "--key /gone.key can't be read (No such file" in refusal(certificate, Path("/gone.key"))
+    assert f"--certificate {tmp_path} can't be read (Is a directory)" in refusal(tmp_path, key)
+
+
+def test_names_authority_and_dates_are_read(tmp_path: Path) -> None:
+    options = Authority(tmp_path).issue("own", "login1.example", "10.0.0.1", days=12, from_days=-3)
+    found = read_validity(ssl.PEM_cert_to_DER_cert(Path(options[1]).read_text()))
+    assert found.names == ("login1.example", "10.0.0.1")
+    assert found.issuer != found.subject
+    now = time.time()
+    assert abs(found.begins - (now - 3 * DAY_SECONDS)) < 60
+    assert abs(found.ends - (now + 12 * DAY_SECONDS)) < 60
+
+
+def test_a_brokers_own_certificate_signs_itself(tmp_path: Path) -> None:
+    found = read_validity(load_own(tmp_path).certificate)
+    assert (found.issuer, found.names) == (found.subject, ("dbg-broker",))
+
+
+def test_bytes_that_are_no_certificate_are_refused() -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        read_validity(b"rubbish")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (12.5 * DAY_SECONDS, "in 12 days"),
+        (30 * 3600, "in 30 hours"),
+        (90 * 60, "in 90 minutes"),
+        (30, "in 0 minutes"),
+        (-30, "0 minutes ago"),
+        (-3.1 * DAY_SECONDS, "3 days ago"),
+    ],
+)
+def test_a_distance_in_words(seconds: float, words: str) -> None:
+    assert distance(seconds) == words
+
+
+def test_an_end_is_soon_for_thirty_days_before_it_and_after_it() -> None:
+    now = 1e9
+    lefts = (SOON_SECONDS + 1, SOON_SECONDS - 1, 0, -1)
+    assert [is_soon(now + left, now) for left in lefts] == [False, True, True, True]
+    assert until(now + DAY_SECONDS * 3, now).startswith("until 2001-")
+    assert until(now - DAY_SECONDS * 3, now).startswith("expired 2001-")

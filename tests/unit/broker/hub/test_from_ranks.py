@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from dbg_broker.hub import reception
+from dbg_broker.hub import reception, sweeper
 from dbg_broker.hub.from_ranks import PULSE_BEGINS
+from dbg_broker.net.connection import PeerConnection
+from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks import rank_record
+from dbg_broker.ranks import held_ranks, rank_record
+from dbg_broker.ranks.liveness import ProbeIntervals
+from dbg_wire import limits, messages
 from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Message, Pulse, Question, RankAnswer, Sender
+from dbg_wire.messages import (
+    Action,
+    Answer,
+    Answers,
+    Ask,
+    Audience,
+    Change,
+    Finding,
+    Gone,
+    Goodbye,
+    Kind,
+    Message,
+    Mode,
+    Probe,
+    Pulse,
+    Question,
+    RankAnswer,
+    RankReport,
+    Refusal,
+    RefusalCode,
+    Report,
+    Seat,
+    Sender,
+    Snapshot,
+    Subscribe,
+    Waiting,
+    Welcome,
+)
+from dbg_wire.records.ranks import Breakpoint, Place, RankState, SeatCounts
 from dbg_wire.records.record import decode_record
-from tests.unit.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, registration, running_broker
+from tests.support.time_unit import seconds
+from tests.unit.broker.peers import RUNNING, STOP, STOPPED, WHERE, Broker, Peer, attach, registration, running_broker
 
 KEY = registration().identity.key
 PULSE = Pulse(where=WHERE, frames=(STOP.where, WHERE))
@@ -128,3 +162,292 @@ async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_
     await broker.seated(KEY)
     await again.websocket.send(wrong)
     assert (await again.closed())[0] == CloseCode.BAD_MESSAGE
+
+
+@pytest.fixture
+async def broker_silences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
+    """Run a broker whose times of silence are a twentieth of the real ones, in the tests' unit of time."""
+    monkeypatch.setattr(sweeper, "LOOK_SECONDS", seconds(0.05))
+    monkeypatch.setattr(sweeper, "PING_SECONDS", seconds(0.125))
+    monkeypatch.setattr(sweeper, "SEAT_SECONDS", seconds(1.25))
+    monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 0.0)
+    async with running_broker(tmp_path) as running:
+        yield running
+
+
+async def listing(broker_silences: Broker) -> Peer:
+    terminal = await broker_silences.terminal("list@h")
+    await terminal.say(Subscribe())
+    return terminal
+
+
+async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(broker_silences: Broker) -> None:
+    await broker_silences.rank()
+    driver = await broker_silences.seated(KEY, "gone@h")
+    watcher = await broker_silences.seated(KEY, "here@h")
+    driver.websocket.transport.pause_reading()
+    silent = await watcher.expect(Change, lambda change: change.rank.driver_silent)
+    assert silent.rank.driver == "gone@h"
+    freed = await watcher.expect(Seat, lambda seat: seat.driver is None)
+    assert freed.watchers == 1
+    await watcher.say(attach(KEY))
+    assert (await watcher.expect(Seat, lambda seat: seat.generation is not None)).driver == "here@h"
+
+
+async def test_driver_who_is_heard_again_is_no_longer_silent(broker_silences: Broker) -> None:
+    await broker_silences.rank()
+    driver = await broker_silences.seated(KEY, "slow@h")
+    terminal = await listing(broker_silences)
+    driver.websocket.transport.pause_reading()
+    await terminal.expect(Change, lambda change: change.rank.driver_silent)
+    driver.websocket.transport.resume_reading()
+    heard = await terminal.expect(Change, lambda change: not change.rank.driver_silent)
+    assert heard.rank.driver == "slow@h"
+
+
+async def test_terminal_that_answers_pings_and_says_nothing_keeps_its_seat(broker_silences: Broker) -> None:
+    await broker_silences.rank()
+    await broker_silences.seated(KEY, "quiet@h")
+    passed = asyncio.Event()
+    broker_silences.hub.timers.schedule(2 * sweeper.SEAT_SECONDS, passed.set)
+    await passed.wait()
+    assert broker_silences.hub.terminals.seats.counts_at(KEY) == SeatCounts(driver="quiet@h")
+
+
+async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
+    broker_silences: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank = await broker_silences.rank()
+    terminal = await listing(broker_silences)
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 1.0)
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 0.0)
+    await rank.expect(Probe)
+    await rank.say(Pulse(where=WHERE))
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
+
+
+async def test_ranks_of_a_host_are_looked_at_by_one_look_for_all_and_told_within_six_seconds_of_a_cut(
+    broker_silences: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SILENT_SECONDS", 4.5)
+    keys = [registration(number).identity.key for number in range(8)]
+    ranks = [await broker_silences.rank(number) for number in range(len(keys))]
+    now = cut = broker_silences.hub.timers.clock() + 1000.0
+    looks = 0
+
+    def since_ack(_: PeerConnection) -> float:
+        nonlocal looks
+        looks += 1
+        return max(0.0, now - cut)
+
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", since_ack)
+    watch, cut = sweeper.Sweeper(broker_silences.hub), now + 60.0
+    while now < cut:
+        watch._look(now)
+        now += 0.25
+    assert looks <= 60 / 4.5 + 1
+    assert not broker_silences.hub.ranks.liveness.silent
+    while now < cut + 6.0:
+        watch._look(now)
+        now += 0.25
+    assert broker_silences.hub.ranks.liveness.silent == set(keys)
+    assert len(ranks) == len(keys)
+
+
+async def test_newer_connection_of_a_driver_takes_over_with_the_same_number(broker_silences: Broker) -> None:
+    await broker_silences.rank()
+    old = await broker_silences.terminal("me@h")
+    await old.say(attach(KEY))
+    generation = (await old.expect(Seat)).generation
+    assert generation is not None
+    new = await broker_silences.terminal("me@h")
+    await new.say(attach(KEY, resume=generation))
+    assert (await new.expect(Seat)).generation == generation
+    assert (await old.expect(Seat)).generation is None
+
+
+async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker_silences: Broker) -> None:
+    old = await broker_silences.rank()
+    driver = await broker_silences.seated(KEY)
+    before = broker_silences.hub.terminals.seats.audience(KEY, 0).generation
+    new = await broker_silences.rank()
+    assert (await old.closed())[0] == 4000
+    seat = await driver.expect(Seat)
+    assert (seat.generation, seat.rank.state) == (before, RankState.STOPPED)
+    await new.say(Pulse(where=WHERE))
+    await driver.expect(Pulse)
+
+
+KERNEL = "boot/4026531836"
+
+
+@pytest.fixture
+async def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
+    """Run a broker that probes and sweeps more often, on the same kernel as its ranks."""
+    monkeypatch.setattr(sweeper, "ACK_CHECK_SECONDS", 0.05)
+    intervals = ProbeIntervals(attended=seconds(0.05), idle=seconds(0.2))
+    async with running_broker(tmp_path, intervals=intervals, kernel=KERNEL) as running:
+        yield running
+
+
+async def state(broker: Broker, wanted: RankState) -> None:
+    """Subscribe, and wait for rank 0 to be in a state; the snapshot tells it where it is so already."""
+    terminal = await broker.terminal("list@h")
+    await terminal.say(Subscribe())
+    known: dict[str, RankState] = {}
+    while known.get(KEY) is not wanted:
+        message = await terminal.next()
+        if isinstance(message, Snapshot):
+            known.update((rank.key, rank.state) for rank in message.ranks)
+        elif isinstance(message, Change):
+            known[message.rank.key] = message.rank.state
+
+
+async def test_rank_that_leaves_probes_unanswered_is_unresponsive_and_comes_back(quick: Broker) -> None:
+    rank = await quick.rank()
+    driver = await quick.seated(KEY)
+    silent = await driver.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
+    assert silent.rank.where == WHERE
+    await rank.say(Pulse(where=WHERE))
+    back = await driver.expect(Change, lambda change: change.rank.state is not RankState.UNRESPONSIVE)
+    assert back.rank.state is RankState.STOPPED
+    assert back.rank.since < silent.rank.since
+
+
+async def test_silent_rank_keeps_its_connection_and_is_not_probed_on_and_on(quick: Broker) -> None:
+    rank = await quick.rank(report=RUNNING)
+    await state(quick, RankState.UNRESPONSIVE)
+    await rank.say(Report(report=STOPPED))
+    assert (await state_now(quick)) is RankState.STOPPED
+    for _ in range(limits.SILENT_PROBES):
+        await rank.expect(Probe)
+
+
+async def state_now(broker: Broker) -> RankState:
+    terminal = await broker.seated(KEY, "now@h", Mode.WATCH)
+    change = await terminal.expect(Change, lambda change: change.rank.state is not RankState.UNRESPONSIVE)
+    return change.rank.state
+
+
+async def test_rank_that_answers_stays_what_it_is_and_its_terminals_hear_where(quick: Broker) -> None:
+    rank = await quick.rank(report=RUNNING)
+    driver = await quick.seated(KEY)
+    for _ in range(5):
+        await rank.expect(Probe)
+        await rank.say(Pulse(where=WHERE))
+        assert (await driver.expect(Pulse)).where == WHERE
+    assert quick.hub.ranks.registry.counts[RankState.RUNNING] == 1
+
+
+async def test_connection_whose_host_vanished_is_ended(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    await quick.rank()
+    # One subscription sees both changes: a second one might come after the rank is lost.
+    terminal = await quick.terminal("list@h")
+    await terminal.say(Subscribe())
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
+    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: limits.CONNECTION_DEAD_SECONDS + 1)
+    await terminal.expect(Change, lambda change: change.rank.state is RankState.LOST)
+
+
+async def test_end_without_goodbye_is_lost(quick: Broker) -> None:
+    rank = await quick.rank()
+    driver = await quick.seated(KEY)
+    await rank.cut()
+    change = await driver.expect(Change, lambda change: change.rank.state is RankState.LOST)
+    assert change.rank.exit is None
+
+
+async def test_goodbye_is_exited_with_its_status(quick: Broker) -> None:
+    rank = await quick.rank()
+    driver = await quick.seated(KEY)
+    await rank.say(Goodbye(exit=3))
+    await rank.websocket.close()
+    change = await driver.expect(Change, lambda change: change.rank.state is RankState.EXITED)
+    assert change.rank.exit == 3
+
+
+async def test_forgotten_rank_is_gone_for_lists_and_terminals(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    rank = await quick.rank()
+    listing = await quick.terminal("list@h")
+    await listing.say(Subscribe())
+    driver = await quick.seated(KEY)
+    await rank.cut()
+    await driver.expect(Change, lambda change: change.rank.state is RankState.LOST)
+    monkeypatch.setattr(limits, "ENDED_RANK_SECONDS", 0.0)
+    assert (await listing.expect(Gone)).key == KEY
+    assert (await driver.expect(Refusal)).code == RefusalCode.GONE
+    await driver.say(attach(KEY))
+    assert (await driver.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
+
+
+async def test_if_ranks_say_too_much_the_heaviest_is_closed_and_no_other(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.hub.ranks.live_bytes.most = limits.MIB
+    light = [await broker.rank(number) for number in range(3)]
+    heavy = await broker.rank(3)
+    points = tuple(Breakpoint(file=f"/{line}/" + "x" * 3000, line=1) for line in range(100))
+    await heavy.say(Report(report=RUNNING.replace(user_breakpoints=points)))
+    code, reason = await heavy.closed()
+    assert (code, reason) == (CloseCode.SLOW, "what it reports takes too much memory")
+    assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
+    for rank in light:
+        await rank.say(Report(report=RUNNING))
+    terminal = await broker.seated(registration(0).identity.key)
+    await light[0].expect(Audience, lambda audience: audience.driven)
+    assert [rank.state for rank in broker.hub.ranks.registry.ranks()].count(RankState.LOST) == 1
+    # It may come back, as light as the others.
+    await broker.rank(3)
+    assert broker.hub.ranks.live_bytes.size < limits.MIB
+    await terminal.cut()
+
+
+DEEP = (Place(file="/" + "x" * 4000, line=1, function="f"),) * limits.MAX_STACK_FRAMES
+MOST = tuple(Breakpoint(file=f"/{line}/{'x' * 4000}", line=1, condition="c" * 900) for line in range(100))
+
+
+async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker: Broker) -> None:
+    other, heavy = await broker.rank(0), await broker.rank(1)
+    # All breakpoints that a rank may have are kept.
+    await heavy.say(Report(report=RUNNING.replace(user_breakpoints=MOST)))
+    await heavy.say(Pulse(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
+    await heavy.say(Pulse(where=WHERE, frames=DEEP))
+    assert await heavy.closed() == (CloseCode.SLOW, "what it reports takes too much memory")
+    budgets = broker.hub.connections.meters.budgets
+    assert (budgets.of(Payer.RANK, Budget.MEMORY_OF_RANK), budgets.of(Payer.RANK, Budget.MEMORY)) == (1, 0)
+    await broker.seated(registration(0).identity.key)
+    await other.expect(Audience, lambda audience: audience.driven)
+
+
+async def test_a_rank_that_waits_for_too_many_others_is_closed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_ranks, "MAX_WAITED_FOR", 1000)
+    other, heavy = await broker.rank(0), await broker.rank(1)
+    stop = STOP.replace(reason="hold")
+    for rank, size in ((other, 900), (heavy, 2000)):
+        waits = Waiting(site=f"s{size}", count=1, ranks=tuple(range(10, 10 + size)))
+        await rank.say(Report(report=RankReport(state=RankState.HELD, stop=stop, waits=waits)))
+    assert await heavy.closed() == (CloseCode.SLOW, "what it reports takes too much memory")
+    assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
+    assert broker.hub.ranks.held.size == 900
+    await other.say(Report(report=RUNNING))
+    await broker.seated(registration(0).identity.key)
+    await other.expect(Audience, lambda audience: audience.driven)
+    assert broker.hub.ranks.held.size == 0
+
+
+async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> None:
+    """A guard may enter a rank that has never connected; what it says is kept as well."""
+    guard = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    said = registration(0, report=RUNNING.replace(user_breakpoints=MOST))
+    testimony = messages.Testimony(
+        minor=0, key=said.identity.key, kind=Finding.SUSPENDED, frames=(WHERE,), registration=said
+    )
+    await guard.say(testimony)
+    await guard.expect(Welcome)
+    assert broker.hub.ranks.live_bytes.size > limits.MIB
+
+    await guard.say(testimony.replace(registration=None, frames=DEEP))
+    assert await guard.closed() == (CloseCode.SLOW, "what it reports takes too much memory")
+    assert (broker.hub.ranks.live_bytes.size, len(broker.hub.ranks.guards)) == (0, 0)

@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from dbg_broker.hub import terminals
+from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.quotas import TokenBucket
+from dbg_broker.terminals import notices
+from dbg_wire import limits
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
+    Action,
+    Answer,
     Applied,
+    Ask,
     Audience,
     Change,
+    Complete,
+    Completions,
     Detach,
     Discarded,
     Goodbye,
+    Interrupt,
+    Kind,
+    Message,
     Mode,
+    Notice,
+    Probe,
+    PromptInfo,
+    PromptState,
+    Pulse,
+    Question,
     Refusal,
     RefusalCode,
     Repaint,
+    Replay,
+    Replied,
+    Reply,
     Report,
     Resize,
     Seat,
+    SessionInfo,
     Snapshot,
+    Source,
     Subscribe,
     Take,
+    Welcome,
 )
-from dbg_wire.records.ranks import Breakpoint, RankState
-from tests.unit.broker.peers import RUNNING, STOP, STOPPED, Broker, attach, registration
+from dbg_wire.records.ranks import Breakpoint, Place, RankInfo, RankState
+from tests.conftest import Approved
+from tests.support.time_unit import seconds
+from tests.unit.broker.peers import RUNNING, STOP, STOPPED, WHERE, Broker, Peer, attach, registration
 
 KEY = registration().identity.key
 
@@ -210,3 +239,370 @@ async def test_unknown_rank_is_refused_with_its_key_escaped(broker: Broker) -> N
     assert refusal.code == RefusalCode.NO_SUCH_RANK
     assert "no/" in refusal.text
     assert "\x1b" not in refusal.text
+
+
+PROMPT = PromptInfo(number=3, offset=40, text="(Pdb) ", state=PromptState.COMMAND)
+AT_PROMPT = STOPPED.replace(session=SessionInfo(number=1, engine="pdb", rows=24, columns=80), prompt=PROMPT)
+REPLY = Reply(prompt=3, generation=1, text="p loss")
+COMPLETE = Complete(request=1, prompt=3, generation=1, line="p lo", begin=2, end=4)
+SOURCE = Source(where=WHERE, first=41, lines=("x = 1",), breakpoints=())
+
+
+async def next_about_the_prompt(rank: Peer) -> Message | bytes:
+    """Return the next message to a rank that is about its prompt, log or screen; skip probes and audiences."""
+    while True:
+        message = await rank.next()
+        if isinstance(message, (Reply, Complete, Interrupt, Replay, Repaint)):
+            return message
+
+
+@pytest.mark.parametrize("message", [REPLY, COMPLETE, Interrupt(generation=1)])
+async def test_what_the_driver_says_reaches_the_rank(broker: Broker, message: Message) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    driver = await broker.seated(KEY)
+    await driver.say(message)
+    assert await next_about_the_prompt(rank) == message
+
+
+@pytest.mark.parametrize("message", [REPLY, COMPLETE, Interrupt(generation=1)])
+async def test_nobody_else_may_say_it(broker: Broker, message: Message) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    driver = await broker.seated(KEY)
+    other = await broker.terminal("other@h")
+    await other.say(message)
+    assert (await other.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
+    await other.say(attach(KEY, Mode.DRIVE))
+    await other.expect(Seat)
+    await other.say(message)
+    assert (await other.expect(Refusal)).code == RefusalCode.NOT_DRIVING
+    watcher = await broker.seated(KEY, mode=Mode.WATCH)
+    await watcher.say(message)
+    assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
+    await driver.say(Reply(prompt=3, generation=1, text="the driver's own"))
+    assert await next_about_the_prompt(rank) == Reply(prompt=3, generation=1, text="the driver's own")
+
+
+async def test_an_earlier_turn_at_the_keyboard_does_not_count(broker: Broker) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    first = await broker.seated(KEY)
+    second = await broker.seated(KEY, "second@h")
+    await second.say(Take())
+    assert (await second.expect(Seat)).generation == 2
+    await second.say(REPLY)
+    assert (await second.expect(Refusal)).code == RefusalCode.NOT_DRIVING
+    await first.say(REPLY)
+    assert (await first.expect(Refusal)).code == RefusalCode.NOT_DRIVING
+    await second.say(REPLY.replace(generation=2))
+    assert await next_about_the_prompt(rank) == REPLY.replace(generation=2)
+
+
+async def test_a_watcher_may_ask_for_the_log_and_all_get_it(broker: Broker) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    driver = await broker.seated(KEY)
+    watcher = await broker.seated(KEY, mode=Mode.WATCH)
+    await watcher.say(Replay(session=1, offset=16))
+    assert await next_about_the_prompt(rank) == Replay(session=1, offset=16)
+    logged = Output(session=1, offset=16, data=b"(Pdb) p loss\n")
+    await rank.send(logged)
+    assert await driver.expect_data() == logged
+    assert await watcher.expect_data() == logged
+
+
+async def test_who_sits_nowhere_gets_no_log(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    await terminal.say(Replay(session=1, offset=0))
+    assert (await terminal.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
+
+
+async def test_replays_are_paced(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    spend = TokenBucket.spend
+
+    def watched(pace: TokenBucket, size: int, now: float) -> float:
+        rests.append(spend(pace, size, now))
+        return rests[-1]
+
+    monkeypatch.setattr(TokenBucket, "spend", watched)
+    await broker.rank(report=AT_PROMPT)
+    terminal = await broker.seated(KEY)
+    await terminal.say(Replay(session=1, offset=0))
+    await terminal.say(Reply(prompt=99, generation=7, text="later"))
+    await terminal.expect(Refusal)
+    assert max(rests) > 0
+
+
+@pytest.mark.parametrize(
+    "message",
+    [Replied(prompt=3, taken=False, reason="too late"), Completions(request=1, matches=("loss",)), SOURCE],
+)
+async def test_what_the_rank_says_reaches_all_its_terminals(broker: Broker, message: Message) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    driver = await broker.seated(KEY)
+    watcher = await broker.seated(KEY, mode=Mode.WATCH)
+    await rank.say(message)
+    assert await driver.expect(type(message)) == message
+    assert await watcher.expect(type(message)) == message
+
+
+async def test_who_missed_a_part_of_the_log_is_told_where_it_sits_though_nothing_follows(broker: Broker) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    slow = await broker.seated(KEY)
+    piece = b"x" * limits.MAX_DATA_BYTES
+    sent = 0
+    while not broker.hub.connections.meters.dropped_frames:
+        await rank.send(Output(1, sent, piece))
+        sent += len(piece)
+
+    shown = 0
+    while not isinstance(said := await slow.next(), Seat):
+        shown += len(said) if isinstance(said, bytes) else 0
+    assert shown < sent
+
+
+async def test_a_log_is_never_repainted(broker: Broker) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    driver = await broker.seated(KEY)
+    await driver.say(Repaint())
+    await driver.say(REPLY)
+    assert await next_about_the_prompt(rank) == REPLY
+    await rank.say(Report(report=STOPPED.replace(generation=1)))
+    await driver.expect(Report)
+    await driver.say(Repaint())
+    assert await next_about_the_prompt(rank) == Repaint()
+
+
+@pytest.mark.parametrize(
+    ("message", "fields"),
+    [(COMPLETE, {"end": 99}), (COMPLETE, {"begin": -1}), (Replay(session=1, offset=0), {"offset": -1})],
+)
+async def test_what_can_not_be_meant_closes_the_connection(
+    broker: Broker, message: Message, fields: dict[str, object]
+) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    driver = await broker.seated(KEY)
+    await driver.say_instead(message, **fields)
+    assert (await driver.closed())[0] == 1002
+    await rank.expect(Probe)
+
+
+@pytest.mark.parametrize(
+    ("message", "fields"), [(SOURCE, {"first": -1}), (Report(report=AT_PROMPT), {"report": {"state": "lost"}})]
+)
+async def test_what_can_not_be_true_closes_the_ranks_connection(
+    broker: Broker, message: Message, fields: dict[str, object]
+) -> None:
+    rank = await broker.rank(report=AT_PROMPT)
+    await rank.say_instead(message, **fields)
+    assert (await rank.closed())[0] == 1002
+
+
+async def snapshot(terminal: Peer) -> list[RankInfo]:
+    ranks: list[RankInfo] = []
+    while True:
+        page = await terminal.expect(Snapshot)
+        ranks.extend(page.ranks)
+        if page.last:
+            return ranks
+
+
+async def test_empty_snapshot_is_a_snapshot(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe(once=True))
+    assert await snapshot(terminal) == []
+
+
+async def test_snapshot_says_all_of_a_rank(broker: Broker) -> None:
+    await broker.rank(3)
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe(once=True))
+    [rank] = await snapshot(terminal)
+    assert (rank.address, rank.state, rank.reason, rank.engine) == ("gpu013:3", RankState.STOPPED, "breakpoint", "pudb")
+    assert (rank.where, rank.world_size, rank.driver, rank.watchers) == (STOP.where, 8, None, 0)
+
+
+async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(broker: Broker) -> None:
+    rank = await broker.rank(3)
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe())
+    reducing = Place(file="/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
+    # A pulse of a rank that doesn't step says nothing of that kind.
+    await rank.say(Pulse(where=None, frames=(STOP.where, reducing)))
+    await rank.say(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
+    await rank.expect(Probe)
+    assert (await terminal.expect(Change, lambda change: change.rank.state is RankState.RUNNING)).rank.waits_in == ""
+    await rank.say(Pulse(where=reducing, frames=(STOP.where, reducing)))
+    assert (await terminal.expect(Change)).rank.waits_in == "all_reduce"
+    await rank.say(Report(report=STOPPED))
+    change = await terminal.expect(Change)
+    assert (change.rank.state, change.rank.waits_in) == (RankState.STOPPED, "")
+    await rank.say(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
+    assert (await terminal.expect(Change)).rank.waits_in == ""
+
+
+async def test_once_is_once(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe(once=True))
+    await snapshot(terminal)
+    await broker.rank(1)
+    await terminal.say(Subscribe())
+    # A change about the new rank would have come before this snapshot.
+    assert isinstance(await terminal.next(), Snapshot)
+
+
+async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks come, stop and go while terminals subscribe at every moment; all of them end up with the same list."""
+    monkeypatch.setattr(terminals, "SNAPSHOT_RANKS", 3)
+    count = 12
+
+    async def life(number: int) -> None:
+        rank = await broker.rank(number, report=RUNNING)
+        for line in range(1, 4):
+            await asyncio.sleep(0)
+            stop = STOP.replace(number=line, where=STOP.where.replace(line=line))
+            await rank.say(Report(report=STOPPED.replace(stop=stop)))
+        if number % 2:
+            await rank.say(Goodbye(exit=0))
+
+    def is_final(rank: RankInfo) -> bool:
+        return rank.state is RankState.EXITED if rank.rank % 2 else bool(rank.where and rank.where.line == 3)
+
+    async def follow() -> None:
+        terminal = await broker.terminal()
+        await terminal.say(Subscribe())
+        known = {rank.key: rank for rank in await snapshot(terminal)}
+        while len(known) < count or not all(map(is_final, known.values())):
+            change = await terminal.expect(Change)
+            known[change.rank.key] = change.rank
+
+    followers = []
+    for number in range(count):
+        followers.append(asyncio.create_task(follow()))
+        await life(number)
+    await asyncio.gather(*followers)
+
+
+async def test_many_changes_of_a_rank_at_once_may_be_told_as_one(broker: Broker) -> None:
+    rank = await broker.rank(report=RUNNING)
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe())
+    await snapshot(terminal)
+    for line in range(1, 101):
+        stop = STOP.replace(number=line, where=STOP.where.replace(line=line))
+        await rank.say(Report(report=STOPPED.replace(stop=stop)))
+    last = await terminal.expect(Change, lambda change: change.rank.where is not None and change.rank.where.line == 100)
+    assert last.rank.state is RankState.STOPPED
+
+
+async def test_large_snapshot_reaches_a_slow_reader_whole(broker: Broker) -> None:
+    for number in range(300):
+        said = registration(number, directory="/" + "d" * 4000)
+        broker.hub.ranks.registry.register(said, 0.0)
+    terminal = await broker.terminal(max_queue=1)
+    terminal.websocket.transport.pause_reading()
+    await terminal.say(Subscribe())
+    later = await broker.rank(300)
+    await later.say(Report(report=RUNNING))
+    terminal.websocket.transport.resume_reading()
+    ranks = await snapshot(terminal)
+    assert [rank.rank for rank in ranks][:300] == list(range(300))
+    await terminal.expect(Change, lambda change: change.rank.rank == 300)
+
+
+async def test_children_get_numbers_and_are_told(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe())
+    await snapshot(terminal)
+    child = await broker.rank(0, key="4711.0/child", pid=9000, ancestors=(8800,))
+    assert (await terminal.expect(Change)).rank.address == "gpu013:0"
+    await broker.rank(0)
+    renamed = await terminal.expect(Change, lambda change: change.rank.key == "4711.0/child")
+    assert renamed.rank.address == "gpu013:0.1"
+    welcome = await child.expect(Welcome)
+    assert (welcome.address, welcome.child) == ("gpu013:0.1", 1)
+
+
+KEY_NOTICES = registration(0).identity.key
+
+
+def question(action: Action, text: str = "", *keys: str) -> Question:
+    return Question(request=7, keys=keys or (KEY_NOTICES,), action=action, seconds=60.0, text=text)
+
+
+async def told(terminal: Peer) -> str:
+    return (await terminal.expect(Notice)).text
+
+
+async def test_all_but_the_one_who_asks_are_told(broker: Broker) -> None:
+    ranks = [await broker.rank(number, report=STOPPED) for number in range(2)]
+    asking = await broker.seated(KEY_NOTICES, "bob@login1 (Claude)")
+    watching, away = (
+        await broker.seated(KEY_NOTICES, mode=Mode.WATCH),
+        await broker.seated(registration(1).identity.key),
+    )
+    await asking.say(question(Action.WHERE))
+    await asking.say(question(Action.COMMAND, "n"))
+    await asking.say(question(Action.CONTINUE, "", KEY_NOTICES, registration(1).identity.key))
+    assert await told(watching) == '"bob@login1 (Claude)" ran `n`'
+    for terminal in (watching, away):
+        ended = await terminal.expect(Notice)
+        assert (ended.text, ended.ends_stop) == ('"bob@login1 (Claude)" let it go on', True)
+    for rank in ranks:
+        ask = await rank.expect(Ask, lambda ask: ask.action is Action.CONTINUE)
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="continued"))
+    # The one who has asked gets its answers and nothing else.
+    assert not [message for message in await asking.all_so_far() if isinstance(message, Notice)]
+
+
+async def test_connections_of_one_program_are_not_told_of_each_other(broker: Broker) -> None:
+    await broker.rank(0, report=STOPPED)
+    seated = await broker.seated(KEY_NOTICES, "me@login1 (VS Code)")
+    terminal, other = await broker.seated(KEY_NOTICES, "me@login1"), await broker.seated(KEY_NOTICES, "me@login1")
+    asking = await broker.terminal("me@login1 (VS Code)")
+    await asking.say(question(Action.EVAL, "loss"))
+    assert await told(terminal) == '"me@login1 (VS Code)" asked `loss`'
+    await terminal.say(question(Action.COMMAND, "n"))
+    assert await told(seated) == '"me@login1" ran `n`'
+    assert [await told(other), await told(other)] == ['"me@login1 (VS Code)" asked `loss`', '"me@login1" ran `n`']
+
+
+async def test_a_name_can_not_pretend_to_be_another(approved: Approved, broker: Broker) -> None:
+    await broker.rank(0, report=STOPPED)
+    terminal = await broker.seated(KEY_NOTICES)
+    await (await broker.terminal('x" let it go on; "y')).say(question(Action.EVAL, "1\x1b[2J"))
+    approved(await told(terminal))
+
+
+async def test_a_flood_is_summed_up_and_counted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "SECONDS_FOR_ONE", 0.05)
+    rank, terminal = await broker.rank(0, report=STOPPED), await broker.seated(KEY_NOTICES)
+    asking = await broker.terminal("bob@login1")
+    count = 40
+    for number in range(count):
+        await asking.say(question(Action.EVAL, f"x{number}"))
+        ask = await rank.expect(Ask)
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="1"))
+    said = [await told(terminal)]
+    while f"`x{count - 1}`" not in said[-1]:
+        said.append(await told(terminal))
+    more = [int(one.rpartition(" and ")[2].split()[0]) for one in said if " more before that" in one]
+    assert said[: notices.TOLD_AT_ONCE] == [f'"bob@login1" asked `x{number}`' for number in range(notices.TOLD_AT_ONCE)]
+    assert sum(more) + len(said) == count
+    assert more
+    assert broker.hub.connections.meters.budgets.of(Payer.DRIVER, Budget.DEEDS) >= sum(more)
+
+
+async def test_what_was_counted_at_a_rank_is_not_told_at_another(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "SECONDS_FOR_ONE", seconds(0.2))
+    rank, _ = await broker.rank(0, report=STOPPED), await broker.rank(1, report=STOPPED)
+    terminal, asking = await broker.seated(KEY_NOTICES), await broker.terminal("bob@login1")
+    for _ in range(notices.TOLD_AT_ONCE + 2):
+        await asking.say(question(Action.EVAL, "loss"))
+        ask = await rank.expect(Ask)
+        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="1"))
+    await terminal.say(attach(registration(1).identity.key))
+    done = asyncio.Event()
+    broker.hub.timers.schedule(2 * notices.SECONDS_FOR_ONE, done.set)
+    await done.wait()
+    assert "more before" not in str(await terminal.all_so_far())

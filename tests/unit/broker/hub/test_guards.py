@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from dbg_broker.events.event import Event, EventKind
+from dbg_broker.events.occasions import Occasions
+from dbg_broker.home.bearer import Role
+from dbg_broker.timers import Timers
 from dbg_wire import messages
 from dbg_wire.codec import encode
 from dbg_wire.messages import (
@@ -18,6 +22,7 @@ from dbg_wire.messages import (
     Change,
     Finding,
     Goodbye,
+    Hang,
     Kind,
     Message,
     Probe,
@@ -26,6 +31,7 @@ from dbg_wire.messages import (
     Refusal,
     RefusalCode,
     Sender,
+    Snapshot,
     Subscribe,
     Welcome,
 )
@@ -273,3 +279,33 @@ async def test_a_guard_registers_nobody_but_its_own_rank(broker: Broker) -> None
     witness = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     await witness.websocket.send(json.dumps(said))
     assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
+
+
+HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3")
+
+
+def listen(broker: Broker) -> list[Event]:
+    """Have the events of a broker put into a list."""
+    told: list[Event] = []
+    timers = broker.hub.timers
+    occasions = Occasions(told.append, Timers(timers.clock, timers.schedule, wall=timers.clock))
+    broker.hub.journal.occasions = occasions
+    return told
+
+
+async def test_verdicts_of_drivers_are_events_and_those_of_watchers_are_not(broker: Broker) -> None:
+    told = listen(broker)
+    watcher, driver = await broker.terminal("alice@h", Role.WATCHER), await broker.terminal()
+    for terminal in (watcher, driver):
+        await terminal.say(HANG if terminal is driver else Hang(job="j", kind="dead", sentence="made up"))
+        # The answer says that the message before was taken.
+        await terminal.say(Subscribe(once=True))
+        await terminal.expect(Snapshot)
+    assert [(event.kind, event.job) for event in told] == [(EventKind.HANG, "4711.0")]
+
+
+async def test_a_broker_without_a_command_takes_no_note(broker: Broker) -> None:
+    driver = await broker.terminal()
+    await driver.say(HANG)
+    await driver.say(Subscribe(once=True))
+    assert (await driver.expect(Snapshot)).last

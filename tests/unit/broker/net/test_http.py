@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens, proof
-from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit, page
+from dbg_broker.net.http import (
+    MAX_HEAD_BYTES,
+    MAX_HEADERS,
+    Connected,
+    Head,
+    HttpAnswer,
+    NoRequest,
+    Upgrade,
+    admit,
+    answer_bytes,
+    page,
+    read_head,
+    read_request,
+    switching,
+    upgrade_of,
+)
 from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.places import MANY, OWN_DESCRIPTORS, Capacity
+from dbg_broker.net.tcp import CantListen, PortTaken, listen
+from dbg_broker.net.turns import Account, FairQueue, Work
 from dbg_wire import limits
 from dbg_wire.records.ranks import RankState
 
@@ -167,3 +188,213 @@ def test_no_lasting_token_is_proved_to_strangers() -> None:
 )
 def test_what_is_not_hex_digits_is_not_answered(query: str) -> None:
     assert proofs(query, THROW_AWAY) == []
+
+
+UPGRADE = {
+    "Host": "h",
+    "Upgrade": "websocket",
+    "Connection": "keep-alive, Upgrade",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Protocol": "other, dbg.v1",
+    "Authorization": "Bearer x",
+}
+
+REQUEST = b"GET /client HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+def test_a_head_is_read_once_it_is_complete() -> None:
+    for size in range(len(REQUEST)):
+        assert read_head(REQUEST[:size]) is None
+    assert read_head(REQUEST + b"frames") == Head("GET", "/client", REQUEST, b"frames")
+
+
+@pytest.mark.parametrize("method", ["HEAD", "POST", "OPTIONS"])
+def test_other_methods_are_known_by_name_and_path(method: str) -> None:
+    assert read_head(f"{method} /metrics?x=1 HTTP/1.1\r\n\r\n".encode()) == Head(method, "/metrics?x=1")
+
+
+@pytest.mark.parametrize("noise", [b"\x16\x03\x01\x02\x00\x01\x00\x01", b"get / HTTP/1.1", b"GETGETGETGETGETGET /"])
+def test_what_is_no_request_is_known_by_its_begin(noise: bytes) -> None:
+    with pytest.raises(NoRequest, match="no HTTP request"):
+        read_head(noise)
+
+
+def test_a_head_is_bounded() -> None:
+    assert read_head(b"GET /" + b"x" * (MAX_HEAD_BYTES - 5)) is None
+    with pytest.raises(NoRequest, match="has no end"):
+        read_head(b"GET /" + b"x" * MAX_HEAD_BYTES)
+
+
+def test_an_answer_says_how_long_it_is_and_a_head_is_the_same_without_it() -> None:
+    answer = HttpAnswer(404, "né\n", {"Allow": "GET"})
+    whole, head = answer_bytes(answer), answer_bytes(answer, with_body=False)
+    assert head.startswith(b"HTTP/1.1 404 Not Found\r\n")
+    assert b"\r\nContent-Length: 4\r\n" in head
+    assert b"\r\nAllow: GET\r\n" in head
+    assert whole == head + "né\n".encode()
+
+
+def lines(headers: dict[str, str], first: str = "GET /agent HTTP/1.1") -> bytes:
+    return "\r\n".join([first, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode("latin-1")
+
+
+def test_a_websocket_is_answered_as_the_rfc_has_it() -> None:
+    request = read_request(lines(UPGRADE))
+    assert upgrade_of(request) == Upgrade("/agent", "Bearer x", None, ["other", "dbg.v1"])
+    answer = switching(request)
+    assert isinstance(answer, bytes)
+    assert answer.startswith(b"HTTP/1.1 101 ")
+    assert b"\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in answer
+    assert b"\r\nSec-WebSocket-Protocol: dbg.v1\r\n" in answer
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "status"),
+    [
+        ("Connection", "keep-alive", 426),
+        ("Upgrade", "h2c", 426),
+        ("Upgrade", "websocket, h2c", 426),
+        ("Sec-WebSocket-Key", "", 400),
+        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ", 400),
+        ("Sec-WebSocket-Version", "8", 400),
+    ],
+)
+def test_what_asks_for_no_websocket_is_told_why(header: str, value: str, status: int) -> None:
+    answer = switching(read_request(lines({**UPGRADE, header: value})))
+    assert isinstance(answer, HttpAnswer)
+    assert answer.status == status
+
+
+def test_two_tokens_and_two_keys_count_as_none() -> None:
+    twice = read_request(lines({**UPGRADE, "authorization": "Bearer y", "sec-websocket-key": "A" * 22 + "=="}))
+    assert upgrade_of(twice).authorization is None
+    assert isinstance(switching(twice), HttpAnswer)
+
+
+def test_an_older_http_has_no_websocket() -> None:
+    answer = switching(read_request(lines(UPGRADE, "GET /agent HTTP/1.0")))
+    assert isinstance(answer, HttpAnswer)
+    assert answer.status == 505
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lines({}, "GET /agent"),
+        lines({}, "GET /agent HTTP/2.0"),
+        lines({}, "GET /\xe9 HTTP/1.1"),
+        lines({"A B": "c"}),
+        lines({"A": "b\rc"}),
+        lines({"A": "b\nC: d"}),
+        lines({"A": "b\x00"}),
+        b"GET / HTTP/1.1\r\n folded: x\r\n\r\n",
+        lines({"Transfer-Encoding": "chunked"}),
+        lines({"Content-Length": "1"}),
+        lines({f"H{number}": "" for number in range(MAX_HEADERS + 1)}),
+    ],
+)
+def test_what_is_not_well_formed_or_has_a_body_is_no_request(wrong: bytes) -> None:
+    with pytest.raises(NoRequest):
+        read_request(wrong)
+
+
+def named() -> Work:
+    """Return work that is only told apart from other work."""
+    return lambda is_over: not is_over()
+
+
+def serve(line: FairQueue, slices: int, seconds: float = 1.0) -> list[Account]:
+    """Serve workers that always have more, and return whose turn it was."""
+    served = []
+    for _ in range(slices):
+        worker, share = line.pop()
+        line.charge(share, seconds)
+        line.put(worker, share)
+        served.append(share)
+    return served
+
+
+def line_of(*shares: Account) -> FairQueue:
+    line = FairQueue()
+    for share in shares:
+        line.put(named(), share)
+    return line
+
+
+def test_five_hundred_connections_of_a_token_have_the_share_of_one() -> None:
+    flood = [Account("job", "10.0.0.1", number) for number in range(500)]
+    mine = Account("mine", "10.0.0.1", 1)
+    served = Counter(share.token for share in serve(line_of(*flood, mine), 100))
+    assert served == {"job": 50, "mine": 50}
+
+
+def test_connections_of_one_address_have_the_share_of_one_among_those_of_a_token() -> None:
+    flood = [Account("job", "10.0.0.1", number) for number in range(500)]
+    others = [Account("job", f"10.0.0.{host}", 1) for host in (2, 3)]
+    served = Counter(share.address for share in serve(line_of(*flood, *others), 90))
+    assert served == {"10.0.0.1": 30, "10.0.0.2": 30, "10.0.0.3": 30}
+
+
+def test_who_asks_for_little_waits_for_one_slice_though_a_whole_crowd_floods() -> None:
+    line = line_of(*(Account("job", "10.0.0.1", number) for number in range(100)))
+    serve(line, 250)
+    light = Account("job", "10.0.0.1", "light")
+    for _ in range(5):
+        line.put(named(), light)
+        before = serve_until(line, light)
+        assert before <= 51  # half of the crowd had two slices, and half three
+        serve(line, 100)
+
+
+def serve_until(line: FairQueue, wanted: Account) -> int:
+    for count in range(1000):
+        worker, share = line.pop()
+        if share == wanted:
+            line.charge(share, 0.01)
+            return count
+        line.charge(share, 1.0)
+        line.put(worker, share)
+    raise AssertionError("its turn never came")
+
+
+SHARES = st.builds(Account, st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 3))
+EVENTS = st.lists(st.tuples(st.sampled_from(["put", "serve", "end", "forget"]), SHARES), max_size=60)
+
+
+@given(EVENTS)
+def test_all_that_wait_are_served_and_nobody_else(events: list[tuple[str, Account]]) -> None:
+    line = FairQueue()
+    waiting: set[Account] = set()
+    for event, share in events:
+        if event == "put" and share not in waiting:
+            line.put(named(), share)
+            waiting.add(share)
+        elif event in ("serve", "end") and waiting:
+            worker, served = line.pop()
+            line.charge(served, 0.5)
+            if event == "serve":
+                line.put(worker, served)
+            else:
+                waiting.remove(served)
+        elif event == "forget":
+            line.forget(share)
+        assert len(line) == len(waiting)
+    left = set()
+    while line:
+        _, served = line.pop()
+        line.charge(served, 0.5)
+        left.add(served)
+    assert left == waiting
+
+
+def test_port_that_is_taken_is_named() -> None:
+    with listen("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        with pytest.raises(PortTaken, match=f"port {port} on 127.0.0.1 is taken"):
+            listen("127.0.0.1", port)
+
+
+def test_address_of_another_host_is_named() -> None:
+    with pytest.raises(CantListen, match=r"can't listen on 192\.0\.2\.1"):
+        listen("192.0.2.1", 0)

@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import logging
+import mmap
+import os
+import re
+import resource
 import socket
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import sweeper
-from dbg_broker.net import server
+from dbg_broker.net import places, server, spare
+from dbg_broker.net.http import PROMETHEUS, page
+from dbg_broker.net.loop import LoopTimes
+from dbg_broker.net.metrics import Budget, ClusterFigures, Gauges, Meters, Payer, Recorded, metrics
+from dbg_broker.net.spare import (
+    DESCRIPTORS,
+    ENOUGH,
+    MEMORY,
+    RETRY_SECONDS,
+    TELL_SECONDS,
+    Lack,
+    SpareDescriptors,
+    SpareMemory,
+)
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -24,6 +47,8 @@ from dbg_wire.messages import (
     Sender,
     Welcome,
 )
+from dbg_wire.records.ranks import RankState
+from tests.conftest import Approved
 from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, narrow, registration, running_broker
 
 KEY = registration().identity.key
@@ -165,3 +190,258 @@ async def test_greeting_twice_is_a_breach(broker: Broker) -> None:
     terminal = await broker.terminal()
     await terminal.say(Greet(minor=0, release="0.1.0", name="again@h"))
     assert (await terminal.closed())[0] == 1002
+
+
+NONE_LEFT = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+@pytest.fixture
+def descriptors() -> Iterator[SpareDescriptors]:
+    """Return spare descriptors that are there."""
+    kept = SpareDescriptors(lambda: 0.0)
+    kept.begin()
+    yield kept
+    kept.close()
+
+
+@pytest.fixture
+def full(descriptors: SpareDescriptors) -> Iterator[list[int]]:
+    """Leave this process no descriptor beside the spare ones; return some that may be closed for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 8, hard))
+    taken = [lowest]
+    try:
+        while True:
+            taken.append(os.dup(0))
+    except OSError:
+        yield taken
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_each_spare_is_lent_once_and_what_lacks_is_said(descriptors: SpareDescriptors, full: list[int]) -> None:
+    assert descriptors.lack.why == ""
+    for _ in range(DESCRIPTORS):
+        assert descriptors.lend(NONE_LEFT)
+        full.append(os.dup(0))
+    assert not descriptors.lend(NONE_LEFT)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert descriptors.lack.why == (
+        f"the broker has no file descriptor left, as it may have {soft} open files; "
+        "start it after `ulimit -n` with a larger number"
+    )
+
+
+def test_the_lack_ends_when_there_are_enough_beside_the_spare_ones(
+    descriptors: SpareDescriptors, full: list[int]
+) -> None:
+    descriptors.lend(NONE_LEFT)
+    descriptors.refill()
+    assert descriptors.lack.why
+    os.close(full.pop())
+    descriptors.refill()
+    assert descriptors.lack.why
+    for _ in range(ENOUGH - 1):
+        os.close(full.pop())
+    descriptors.refill()
+    assert descriptors.lack.why == ""
+
+
+def test_a_host_without_descriptors_is_told_as_such(descriptors: SpareDescriptors) -> None:
+    descriptors.lend(OSError(errno.ENFILE, os.strerror(errno.ENFILE)))
+    assert "host" in descriptors.lack.why
+    assert "fs.file-max" in descriptors.lack.why
+
+
+def test_a_lack_that_comes_and_goes_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = 100.0
+    lack = Lack(lambda: now)
+    with caplog.at_level(logging.WARNING, "dbg_broker"):
+        for _ in range(20):
+            lack.begin("no room")
+            lack.begin("less room")
+            lack.end()
+        assert caplog.messages == ["newcomers are refused: no room", "newcomers are taken again"]
+        now += TELL_SECONDS
+        lack.begin("no room")
+    assert len(caplog.messages) == 3
+
+
+class Host:
+    """A host that has so many bytes of address space for the reserve and what is beside it, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.room = 10 * MEMORY
+
+    def clock(self) -> float:
+        return self.now
+
+    def map(self, size: int) -> mmap.mmap | None:
+        return mmap.mmap(-1, size) if size <= self.room else None
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Host:
+    """Return a host on which memory is reserved."""
+    host = Host()
+    monkeypatch.setattr(spare, "_room", host.map)
+    return host
+
+
+@pytest.fixture
+def memory(host: Host) -> Iterator[SpareMemory]:
+    """Return a reserve of memory that is there."""
+    kept = SpareMemory(host.clock)
+    kept.begin()
+    yield kept
+    kept.close()
+
+
+def test_memory_lacks_from_the_look_that_finds_none_until_reserve_and_headroom_are_back(
+    approved: Approved, memory: SpareMemory, host: Host
+) -> None:
+    assert memory.lack.why == ""
+    host.room = 0
+    memory.poll()
+    approved(memory.lack.why)
+    host.room = MEMORY - 1
+    host.now += RETRY_SECONDS
+    memory.poll()
+    assert memory.lack.why
+    host.room = MEMORY
+    memory.poll()
+    assert memory.lack.why, "it is tried again too soon"
+    host.now += RETRY_SECONDS
+    memory.poll()
+    assert memory.lack.why == ""
+
+
+def test_a_memory_error_elsewhere_gives_the_reserve_up(memory: SpareMemory, host: Host) -> None:
+    memory.give_up()
+    memory.give_up()
+    assert memory.lack.why
+    host.now += RETRY_SECONDS
+    memory.poll()
+    assert memory.lack.why == ""
+
+
+def test_no_memory_lacks_before_the_reserve_is_taken_and_after_it_is_closed(host: Host) -> None:
+    host.room = 0
+    kept = SpareMemory(host.clock)
+    kept.poll()
+    assert kept.lack.why == ""
+    kept.begin()
+    assert kept.lack.why
+
+
+TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
+TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
+GAUGES = Gauges(
+    ranks={RankState.STOPPED: 3}, terminals=2, sessions=1, drivers=1, watchers=1, pending=0, uptime=1234567.125
+)
+
+
+def samples_of(text: str) -> dict[str, str]:
+    return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+
+
+def test_metrics_are_what_prometheus_reads() -> None:
+    meters = Meters(handshakes=5, bytes_from_ranks=10**12)
+    meters.refusals.update([401, 401, 426])
+    meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
+    answer = page("/metrics", meters, GAUGES, TIMES, TOKENS)
+    assert answer is not None
+    assert answer.content_type == PROMETHEUS
+    samples = samples_of(answer.body)
+    assert samples['dbg_broker_ranks{state="stopped"}'] == "3"
+    assert samples['dbg_broker_ranks{state="lost"}'] == "0"
+    assert samples['dbg_broker_refusals_total{status="401"}'] == "2"
+    assert samples['dbg_broker_budget_hits_total{role="stranger",budget="waiting"}'] == "1"
+    assert samples["dbg_broker_rank_bytes_total"] == "1000000000000"
+    assert samples["dbg_broker_uptime_seconds"] == "1234567.125"
+    label = r'[a-z]+="[A-Za-z0-9_.+]+"'
+    assert all(re.fullmatch(rf"[a-z_]+(\{{{label}(,{label})*\}})?", name) for name in samples)
+
+
+def test_what_the_audit_log_has_lost_is_counted() -> None:
+    samples = samples_of(metrics(Meters(audit_lost=lambda: 7), GAUGES, TIMES))
+    assert samples["dbg_broker_audit_lost_total"] == "7"
+
+
+def test_recordings_are_counted_where_there_are_any() -> None:
+    assert "record" not in metrics(Meters(), GAUGES, TIMES)
+    recorded = Recorded(open=1, begun=2, bytes=3, lost=4, removed=5)
+    samples = samples_of(metrics(Meters(), replace(GAUGES, recorded=recorded), TIMES))
+    names = ("recordings", "recordings_total", "recorded_bytes_total", "recording_lost_bytes_total")
+    assert [samples[f"dbg_broker_{name}"] for name in names] == ["1", "2", "3", "4"]
+
+
+def test_every_sample_has_a_type() -> None:
+    text = metrics(Meters(), replace(GAUGES, recorded=Recorded(open=0, begun=0, bytes=0, lost=0, removed=0)), TIMES)
+    typed = set(re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.MULTILINE))
+    for histogram in re.findall(r"^# TYPE (\S+) histogram$", text, re.MULTILINE):
+        typed |= {f"{histogram}_{part}" for part in ("bucket", "sum", "count")}
+    assert {re.split(r"[{ ]", name)[0] for name in samples_of(text)} <= typed
+
+
+def test_the_classes_of_a_histogram_add_up() -> None:
+    times = LoopTimes(lambda: 0.0, lambda: 0.0)
+    for late in (0.0, 0.049, 0.051, 100.0):
+        times.timer_ran(late)
+    samples = samples_of(metrics(Meters(), GAUGES, times))
+    name = "dbg_broker_loop_delay_seconds"
+    assert samples[f'{name}_bucket{{le="0.04"}}'] == "1"
+    assert samples[f'{name}_bucket{{le="0.05"}}'] == "2"
+    assert samples[f'{name}_bucket{{le="0.1"}}'] == "3"
+    assert samples[f'{name}_bucket{{le="+Inf"}}'] == samples[f"{name}_count"] == "4"
+    assert samples[f"{name}_sum"] == "100.1"
+
+
+def test_a_broker_of_a_cluster_tells_of_nats_and_of_the_others() -> None:
+    assert "cluster" not in metrics(Meters(), GAUGES, TIMES)
+    figures = ClusterFigures(brokers=3, nats_silent=12.5, claims_waiting=4, sent=5, received=6, refused=7, gaps=8)
+    samples = samples_of(metrics(Meters(), replace(GAUGES, cluster=figures), TIMES))
+    names = ("cluster_brokers", "nats_silent_seconds", "claims_waiting", "cluster_sent_total")
+    more = ("cluster_received_total", "cluster_refused_total", "cluster_gaps_total")
+    assert [samples[f"dbg_broker_{name}"] for name in (*names, *more)] == ["3", "12.5", "4", "5", "6", "7", "8"]
+
+
+async def test_a_connection_given_up_in_its_tls_handshake_counts_once(
+    any_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dbg_broker")
+    monkeypatch.setattr(places, "MAX_PENDING", 1)
+    monkeypatch.setattr(places, "PATIENCE_SECONDS", 0.0)
+    _, first = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
+    # The rank needs the room of the first connection, which is within its handshake by the time the rank is welcome.
+    await any_broker.rank()
+    await asyncio.wait_for(any_broker.reception.forgot.wait(), SECONDS)
+    first.close()
+    assert any_broker.hub.connections.meters.failures == 1
+    assert [record.getMessage() for record in caplog.records if "is closed" in record.getMessage()] == [
+        record.getMessage() for record in caplog.records if "too many connections wait" in record.getMessage()
+    ]
+
+
+async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_theirs(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "dbg_broker")
+    await broker.rank()
+    await broker.seated(KEY)
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    for line in (
+        "comes from 127.0.0.1",
+        "is open, for a rank",
+        "says register",
+        "says attach",
+        f"rank {KEY} is stopped",
+    ):
+        assert line in said
+    tokens = broker.tokens
+    for token in (tokens.rank, *(tokens.of(role) for role in (Role.DRIVER, Role.WATCHER))):
+        assert token not in caplog.text

@@ -3,24 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import select
+import shutil
 import socket
 import ssl
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from websockets.frames import Frame, Opcode
 
 from dbg_broker.home.certificate import load_own
+from dbg_broker.net import connections, memory_socket, websocket
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.connections import Connections
 from dbg_broker.net.handshakes import Handshakes
+from dbg_broker.net.memory_socket import MemorySocket
+from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, keep_little, listen, peer_name, prepare, unaccepted
 from dbg_broker.net.transport import UNREAD_BYTES, WRITE_HIGH_WATER, SocketTransport
+from dbg_broker.net.websocket import (
+    MAX_UNFINISHED_BYTES,
+    MESSAGE_SECONDS,
+    Fragments,
+    Unfinished,
+    WebSocket,
+    pack,
+    pack_message,
+    whole_frames,
+)
 from dbg_broker.timers import Timers
-from tests.unit.broker.peers import SECONDS, trusting_context
+from dbg_dial.memory import ask_memory, socket_directories, socket_name
+from dbg_dial.tcp import ask_peer
+from dbg_wire import limits
+from dbg_wire.codec import Output
+from dbg_wire.messages import Probe
+from tests.support.time_unit import seconds
+from tests.unit.broker.peers import SECONDS, Broker, Peer, registration, trusting_context
 
 MUCH = bytes(range(256)) * 16 * 1024
 """More than the kernel takes of a peer that reads nothing."""
@@ -290,3 +313,275 @@ def test_what_is_no_tls_is_an_error_of_ssl_and_no_other(context: ssl.SSLContext,
 
 def test_an_open_connection_can_not_shake_hands_anew(tmp_path: Path) -> None:
     assert load_own(tmp_path).context.options & ssl.OP_NO_RENEGOTIATION
+
+
+@pytest.fixture
+def runtime() -> Iterator[Path]:
+    path = tempfile.mkdtemp(prefix="dbg-run-")
+    yield Path(path)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def made(runtime: Path, home: Path, *more: str) -> MemorySocket:
+    directories = (*more, f"{runtime}/dbg-broker")
+    return MemorySocket(directories, socket_name(str(home)), lambda pid, seconds: f"{pid > 1} {seconds:g}")
+
+
+async def asked(runtime: Path, home: Path) -> str | None:
+    return await asyncio.to_thread(ask_memory, str(home), {"XDG_RUNTIME_DIR": str(runtime)}, 12.0)
+
+
+async def test_it_answers_until_it_is_closed_and_leaves_nothing(runtime: Path, tmp_path: Path) -> None:
+    socket = made(runtime, tmp_path)
+    path = await socket.open()
+    assert path == f"{runtime}/dbg-broker/{socket_name(str(tmp_path))}"
+    assert await asked(runtime, tmp_path) == "True 12"
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    assert await asked(runtime, link) == "True 12"
+    assert await asked(runtime, tmp_path / "other") is None
+    socket.close()
+    assert await asked(runtime, tmp_path) is None
+    assert list((runtime / "dbg-broker").iterdir()) == []
+
+
+async def test_a_socket_that_a_killed_broker_left_is_replaced(runtime: Path, tmp_path: Path) -> None:
+    first, second = made(runtime, tmp_path), made(runtime, tmp_path)
+    await first.open()
+    await second.open()
+    # The older one must not remove what is not its own any more.
+    first.close()
+    assert await asked(runtime, tmp_path) == "True 12"
+    second.close()
+
+
+async def test_it_comes_back_after_the_system_has_removed_its_directory(
+    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_socket, "LOOK_SECONDS", 0.05)
+    socket = made(runtime, tmp_path)
+    await socket.open()
+    shutil.rmtree(runtime / "dbg-broker")
+    end = asyncio.get_running_loop().time() + seconds(20)
+    while await asked(runtime, tmp_path) is None:
+        assert asyncio.get_running_loop().time() < end
+    socket.close()
+
+
+async def test_a_directory_of_others_is_passed_over(runtime: Path, tmp_path: Path) -> None:
+    (runtime / "open").mkdir(mode=0o755)
+    (runtime / "file").write_text("")
+    socket = made(
+        runtime, tmp_path, f"{runtime}/open", f"{runtime}/file", "/no/such/directory", f"{runtime}/{'x' * 120}"
+    )
+    assert await socket.open() == f"{runtime}/dbg-broker/{socket_name(str(tmp_path))}"
+    socket.close()
+    nowhere = MemorySocket([f"{runtime}/open"], "x.sock", lambda pid, seconds: "")
+    assert await nowhere.open() is None
+    nowhere.close()
+
+
+def test_the_directories_are_those_of_the_user_on_this_host() -> None:
+    assert socket_directories({"XDG_RUNTIME_DIR": "/run/user/7"}, 7) == ("/run/user/7/dbg-broker", "/tmp/dbg-broker-7")
+    assert socket_directories({"XDG_RUNTIME_DIR": "x"}, 7) == ("/run/user/7/dbg-broker", "/tmp/dbg-broker-7")
+    assert socket_directories({"XDG_RUNTIME_DIR": "/x"}, 7)[0] == "/x/dbg-broker"
+
+
+def option(connected: socket.socket, level: int, name: int) -> int:
+    return connected.getsockopt(level, name)
+
+
+def test_an_accepted_connection_has_the_options_of_its_listener() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as asked:
+        prepare(listener)
+        ask_peer(asked)
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert option(accepted, socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+            for level, name in (
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
+                (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
+            ):
+                assert option(accepted, level, name) == option(asked, level, name) > 0
+
+
+def test_little_is_buffered_for_terminals() -> None:
+    with socket.socket() as connected:
+        keep_little(connected)
+        # Linux doubles the size that it is asked for, to have room for its own bookkeeping.
+        assert option(connected, socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * TERMINAL_SEND_BUFFER
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [(("10.0.0.1", 5), "10.0.0.1:5"), (("::1", 5, 0, 0), "[::1]:5"), ("", "?"), (None, "?")],
+)
+def test_addresses_are_written_as_people_do(address: object, name: str) -> None:
+    assert peer_name(address) == name
+
+
+def test_a_connection_that_comes_before_the_broker_accepts_has_them_too() -> None:
+    """A broker that joins others takes a while from its listening to its first accept, and ranks dial at once."""
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        listener.setblocking(True)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == limits.KEEPALIVE_SECONDS
+
+
+def test_the_connections_that_wait_to_be_accepted_are_counted() -> None:
+    with listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as connected:
+        for number in range(3):
+            assert unaccepted(listener) == number
+            connected.enter_context(socket.create_connection(listener.getsockname()))
+        listener.accept()[0].close()
+        assert unaccepted(listener) == 2
+
+
+KEY = registration().identity.key
+PART = 512 * limits.KIB
+
+
+def test_a_message_has_its_own_time_from_where_it_begins() -> None:
+    messages = Unfinished()
+    messages.note(1, 10, 0.0, is_new=False)
+    messages.note(2, 10, 1.0, is_new=False)
+    messages.note(1, 20, 2.0, is_new=False)
+    assert messages.overdue(MESSAGE_SECONDS - 0.1) == []
+    assert messages.overdue(MESSAGE_SECONDS) == [1]
+    messages.note(1, 20, 3.0, is_new=True)
+    assert messages.overdue(MESSAGE_SECONDS + 1) == [2]
+    messages.note(2, 0, 4.0, is_new=True)
+    assert messages.size == 20
+    messages.drop(1)
+    messages.drop(1)
+    assert (messages.size, messages.overdue(1e9), messages.heaviest()) == (0, [], None)
+
+
+def test_who_keeps_most_goes() -> None:
+    messages = Unfinished()
+    messages.note(1, 1000, 0.0, is_new=False)
+    for number in range(2, 66):
+        messages.note(number, limits.MIB - number, 1.0, is_new=False)
+    assert messages.heaviest() is None
+    messages.note(1, limits.MIB, 2.0, is_new=False)
+    assert messages.size > MAX_UNFINISHED_BYTES
+    assert messages.heaviest() == 1
+
+
+async def send_part(peer: Peer, size: int) -> None:
+    """Send the first ``size`` bytes of a message whose header announces the largest size allowed."""
+    whole = Frame(Opcode.TEXT, bytes(limits.MAX_FRAME_BYTES)).serialize(mask=True)
+    peer.websocket.transport.write(whole[:size])
+    await asyncio.sleep(0)
+
+
+async def test_a_message_that_never_ends_is_closed_with_a_sentence(
+    any_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(websocket, "MESSAGE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "MESSAGE_SECONDS", 0.2)
+    slow, honest = await any_broker.rank(0), await any_broker.rank(1)
+    terminal = await any_broker.seated(registration(1).identity.key)
+    await send_part(slow, PART)
+    assert await slow.closed() == (4001, "a message was not complete within 0.2 s")
+    piece = Output(session=1, offset=0, data=b"drawn")
+    await honest.send(piece)
+    assert await terminal.expect_data() == piece
+    assert any_broker.hub.connections.unfinished.size == 0
+
+
+async def test_parts_of_fragmented_messages_count_too(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "MESSAGE_SECONDS", 0.2)
+    rank = await broker.rank()
+    rank.websocket.transport.write(Frame(Opcode.TEXT, bytes(1000), fin=False).serialize(mask=True))
+    assert (await rank.closed())[0] == 4001
+
+
+async def test_all_parts_together_are_bounded(broker: Broker) -> None:
+    broker.hub.connections.unfinished.most = 4 * PART
+    honest = await broker.rank(99)
+    await send_part(honest, 20_000)
+    for number in range(12):
+        await send_part(await broker.rank(number), PART + 1000 * number)
+    await broker.left(lambda hub: len(hub.ranks.links) == 4)
+    assert KEY.replace("gpu013:0/8800", "gpu013:99/8899") in broker.hub.ranks.links
+    assert broker.hub.connections.unfinished.size <= 4 * PART
+
+
+async def test_many_whole_messages_leave_nothing_behind(any_broker: Broker) -> None:
+    rank = await any_broker.rank()
+    terminal = await any_broker.seated(KEY)
+    for number in range(50):
+        piece = Output(session=1, offset=number * PART, data=bytes(limits.MAX_DATA_BYTES))
+        await rank.send(piece)
+        assert await terminal.expect_data() == piece
+    assert any_broker.hub.connections.unfinished.size == 0
+
+
+@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 100_000])
+@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
+def test_frame_is_the_librarys(opcode: Opcode, size: int) -> None:
+    payload = bytes(range(256)) * (size // 256 + 1)
+    assert pack(opcode, payload[:size]) == Frame(opcode, payload[:size]).serialize(mask=False)
+
+
+def test_messages_are_text() -> None:
+    assert pack_message(Probe()) == Frame(Opcode.TEXT, b'{"type":"probe"}').serialize(mask=False)
+
+
+def frame_of(opcode: Opcode, payload: bytes, *, fin: bool) -> Frame:
+    """Return a frame that the protocol allows."""
+    is_control = opcode >= Opcode.CLOSE
+    return Frame(opcode, payload[:125] if is_control else payload, fin=fin or is_control)
+
+
+FRAMES = st.builds(
+    frame_of,
+    st.sampled_from(list(Opcode)),
+    st.binary(max_size=300) | st.sampled_from([bytes(65535), bytes(65536)]),
+    fin=st.booleans(),
+)
+
+
+def is_short(frame: Frame) -> bool:
+    is_control = frame.opcode in (Opcode.PING, Opcode.PONG)
+    return frame.fin and (is_control or (frame.opcode in (Opcode.TEXT, Opcode.BINARY) and len(frame.data) < 65536))
+
+
+@given(st.lists(FRAMES, min_size=1, max_size=4))
+def test_short_frames_of_a_client_are_found_in_their_bytes_and_nothing_else_is(frames: list[Frame]) -> None:
+    data = b"".join(frame.serialize(mask=True) for frame in frames)
+    assert whole_frames(data) == (frames if all(map(is_short, frames)) else None)
+    unmasked = frames[-1].serialize(mask=False)
+    for other in (data[:-1], data + b"\x81", data + unmasked, bytes([data[0] | 0x40]) + data[1:]):
+        assert whole_frames(other) is None
+
+
+def test_a_ping_is_answered_and_short_frames_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(websocket, "ServerProtocol")
+    opened = WebSocket()
+    came = [Frame(Opcode.TEXT, b"one"), Frame(Opcode.PING, b"there?"), Frame(Opcode.BINARY, b"two")]
+    assert opened.receive(b"".join(frame.serialize(mask=True) for frame in came))
+    messages = [opened.message(opened.frames.pop()) for _ in came]
+    assert messages == [(Opcode.TEXT, b"one"), None, (Opcode.BINARY, b"two")]
+    assert opened.data_to_send() == [Frame(Opcode.PONG, b"there?").serialize(mask=False)]
+    assert opened.data_to_send() == []
+    assert (opened.is_open, opened.breach, opened.unfinished()) == (True, "", None)
+
+
+def test_fragments_become_one_message_of_the_kind_of_the_first() -> None:
+    fragments = Fragments()
+    assert not fragments.is_begun
+    assert fragments.add(Frame(Opcode.TEXT, b"", fin=False)) is None
+    assert fragments.add(Frame(Opcode.CONT, b"one ", fin=False)) is None
+    assert fragments.is_begun
+    assert fragments.add(Frame(Opcode.PING, b"between")) is None
+    assert fragments.add(Frame(Opcode.CONT, b"two ", fin=False)) is None
+    assert len(fragments) == len(b"one two ")
+    assert fragments.add(Frame(Opcode.CONT, b"three")) == (Opcode.TEXT, b"one two three")
+    assert (len(fragments), fragments.is_begun) == (0, False)
+    assert fragments.add(Frame(Opcode.BINARY, b"whole")) == (Opcode.BINARY, b"whole")

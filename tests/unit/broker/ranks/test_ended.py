@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+import signal
 import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable
 
 import pytest
 
+from dbg_broker.net.websocket import pack_message
+from dbg_broker.ranks.broadcast import REST_SECONDS, SENT_AT_ONCE, Broadcasts
+from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
+from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.memory import EndedRanks, weight
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
+from dbg_broker.timers import Timers
 from dbg_wire import limits
-from dbg_wire.messages import Register
-from dbg_wire.records.ranks import Breakpoint, Place
-from tests.unit.broker.peers import RUNNING, registration
+from dbg_wire.messages import Arrival, Chosen, Kept, RankReport, Register, Waiting
+from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from tests.conftest import Approved
+from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
+from tests.unit.broker.ranks.test_held_ranks import CRASHED, Job
 
 
 def stack(number: int, frames: int = limits.MAX_STACK_FRAMES) -> tuple[Place, ...]:
@@ -81,3 +94,277 @@ def test_the_heaviest_go_by_bytes() -> None:
     ended.resize("crashed", 5)
     ended.drop("crashed")
     assert ended.sizes.size == sum(limits.MAX_ENDED_BYTES // 4 + number for number in range(3))
+
+
+RANKS = 200
+
+
+def report_together(job: Job, ranks: Iterable[RankRecord], report: RankReport) -> dict[str, Kept]:
+    """Have all ranks report before any rank is told; return the messages by the key of the rank that gets them."""
+    job.now += 1
+    for rank in ranks:
+        job.registry.report(rank, report, job.now)
+        assert job.crashes.changed(rank)
+    return job.crash_tellings()
+
+
+def whole(count: int = RANKS) -> tuple[Job, list[RankRecord]]:
+    job = Job()
+    ranks = [job.enter(number, RUNNING) for number in range(count)]
+    for rank in ranks:
+        job.kept(rank)
+    return job, ranks
+
+
+def test_of_ranks_that_crash_together_each_rank_is_told_once() -> None:
+    job, ranks = whole()
+    everybody = {rank.key: Kept(ranks=tuple(range(RANKS))) for rank in ranks}
+    assert report_together(job, ranks, CRASHED) == everybody
+    assert job.crash_tellings() == {}
+
+
+def test_of_ranks_that_end_together_each_rank_is_told_once() -> None:
+    job, ranks = whole(4)
+    report_together(job, ranks, CRASHED)
+    assert report_together(job, ranks[:3], RUNNING) == {rank.key: Kept(ranks=(3,)) for rank in ranks}
+    assert report_together(job, ranks[3:], RUNNING) == {rank.key: Kept(ranks=()) for rank in ranks}
+
+
+def test_nothing_is_left_of_runs_that_are_over() -> None:
+    job, ranks = whole(2)
+    report_together(job, ranks, CRASHED)
+    for rank in ranks:
+        job.crashes.forget(rank.key)
+    assert job.crash_tellings() == {}
+    assert len(job.crashes) == 0
+
+
+def ended(number: int, left: float, exit_status: int | None, *, run: str = "0.0", died: bool = False) -> RankRecord:
+    said = registration(number, run=run)
+    record = RankRecord(
+        registration=said, report=said.report, state=RankState.EXITED, child=None, since=0, heard=0, entered=0
+    )
+    record.end.left, record.end.exit, record.end.died = left, exit_status, died
+    if exit_status is not None and exit_status < 0:
+        record.end.signal = -exit_status
+    return record
+
+
+def causes(records: list[RankRecord]) -> dict[int, str]:
+    failures = FirstFailures()
+    for at, record in enumerate(records):
+        failures.note(record, lambda at=at: records[: at + 1])  # type: ignore[misc]
+    return {record.identity.rank: record.end.cause for record in records}
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_ranks_that_a_launcher_ended_name_the_one_that_failed_first(order: tuple[int, ...]) -> None:
+    records = [ended(0, 10.0, -9), ended(1, 10.2, -15), ended(2, 40.3, -9), ended(3, 10.1, 0)]
+    found = causes([records[at] for at in order])
+    told = "likely from its launcher, after rank 0 was killed by SIGKILL"
+    assert found == {0: "", 1: told, 2: told, 3: ""}
+
+
+@pytest.mark.parametrize(
+    ("first", "text"),
+    [
+        (ended(0, 10.0, 1), "rank 0 had exited with status 1"),
+        (ended(0, 11.9, 1), "rank 0 had exited with status 1"),
+        (ended(0, 10.0, -50), "rank 0 was killed by SIGRTMIN+16"),
+    ],
+)
+def test_how_the_first_one_failed_is_told(approved: Approved, first: RankRecord, text: str) -> None:
+    text = text.replace("SIGRTMIN+16", "signal 50")
+    approved(causes([first, ended(1, 11.0, -signal.SIGTERM)])[1])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ended(1, 8.9, -15),
+        ended(1, 200.0, -15),
+        ended(1, 11.0, -11),
+        ended(1, 11.0, 1),
+        ended(1, 11.0, -15, run="1.0"),
+        ended(1, 11.0, None, died=True),
+    ],
+)
+def test_an_end_that_has_nothing_to_do_with_it_names_nobody(other: RankRecord) -> None:
+    assert causes([ended(0, 10.0, 1), other])[1] == ""
+
+
+def test_how_the_first_one_has_ended_may_become_known_late() -> None:
+    failures, first, other = FirstFailures(), ended(0, 10.0, None, died=True), ended(1, 11.0, -15)
+    for rank in (first, other):
+        failures.note(rank, lambda: [first, other])
+    assert not other.end.cause
+    first.end.exit, first.end.signal = -9, 9
+    assert failures.note(first, lambda: [first, other]) == [other]
+    assert other.end.cause.endswith("rank 0 was killed by SIGKILL")
+    assert failures.note(first, lambda: [first, other]) == []
+
+
+def test_what_is_no_longer_listed_is_forgotten() -> None:
+    failures, first = FirstFailures(), ended(0, 10.0, 1)
+    failures.note(first, lambda: [first])
+    failures.forget("another")
+    failures.forget(first.key)
+    late = ended(1, 11.0, -15)
+    assert failures.note(late, lambda: [late]) == []
+    assert not late.end.cause
+
+
+RANKS_BROADCAST = 1024
+CHOSEN = tuple(range(0, RANKS_BROADCAST, 8))
+SITE = "/home/me/train.py:41"
+HELD = RankReport(state=RankState.HELD, stop=STOP, waits=Waiting(site=SITE, count=1, ranks=CHOSEN))
+CRASHED_BROADCAST = STOPPED.replace(stop=STOP.replace(reason="crash"))
+
+
+def at_site(arrived: int, completed: int) -> RankReport:
+    report = STOPPED if completed < arrived else RUNNING
+    return report.replace(arrivals=(Arrival(site=SITE, arrived=arrived, completed=completed),))
+
+
+class JobBroadcast:
+    """The ranks of one job, and an event loop that makes a turn only when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.due: list[tuple[float, Callable[[], None]]] = []
+        self.packed: Counter[type] = Counter()
+        self.changes = 0
+        self.told: Counter[str] = Counter()
+        self.turns: list[int] = []
+        self.registry = Registry()
+        self.holds = HeldRanks(self.registry)
+        self.crashes = CrashedRanks()
+        self.behind: set[str] = set()
+        self.spread = Broadcasts(
+            (self.holds.news, self.crashes.news), self.pack, self.tell, Timers(lambda: self.now, self.schedule)
+        )
+        self.ranks = [self.registry.register(registration(n, report=RUNNING), 0.0).rank for n in range(RANKS_BROADCAST)]
+        for rank in self.ranks:
+            self.changed(rank)
+        self.turn_until_quiet()
+
+    def schedule(self, seconds: float, call: Callable[[], None]) -> None:
+        self.due.append((self.now + seconds, call))
+
+    def pack(self, message: Chosen | Kept) -> bytes:
+        self.packed[type(message)] += 1
+        self.changes += len(message.ranks)
+        return pack_message(message)
+
+    def tell(self, frame: bytes, key: str, name: Hashable) -> None:
+        if name is None and key in self.behind:
+            self.holds.missed(key)
+            return
+        self.told[key] += 1
+        self.turns[-1] += 1
+
+    def changed(self, rank: RankRecord) -> None:
+        if self.holds.changed(rank) | self.crashes.changed(rank):
+            self.spread.changed()
+
+    def report(self, number: int, report: RankReport) -> None:
+        self.registry.report(self.ranks[number], report, self.now)
+        self.changed(self.ranks[number])
+
+    def turn(self) -> None:
+        """Advance the time to the next call that is due, and run all calls that are due then."""
+        self.turns.append(0)
+        self.now = max(self.now, min(at for at, _ in self.due))
+        now_due = [call for at, call in self.due if at <= self.now]
+        self.due = [(at, call) for at, call in self.due if at > self.now]
+        for call in now_due:
+            call()
+
+    def turn_until_quiet(self) -> None:
+        while self.due:
+            self.turn()
+
+
+@pytest.fixture
+def job() -> JobBroadcast:
+    return JobBroadcast()
+
+
+def test_each_held_rank_is_told_once_for_all_that_changed_in_a_turn(job: JobBroadcast) -> None:
+    for number in range(RANKS_BROADCAST):
+        job.report(number, at_site(1, 0) if number in CHOSEN else HELD)
+    job.turn_until_quiet()
+    held = RANKS_BROADCAST - len(CHOSEN)
+    assert set(job.told.values()) == {1}
+    assert job.told.total() == held
+    assert job.packed[Chosen] == 1
+    for number in CHOSEN:
+        job.report(number, at_site(1, 1))
+    job.turn_until_quiet()
+    assert set(job.told.values()) == {2}
+    assert job.packed[Chosen] == 2
+    assert max(job.turns) <= SENT_AT_ONCE
+
+
+def test_a_held_rank_hears_only_of_those_that_changed(job: JobBroadcast) -> None:
+    for number in range(RANKS_BROADCAST):
+        job.report(number, at_site(1, 0) if number in CHOSEN else HELD)
+    job.turn_until_quiet()
+    job.changes = 0
+    for number in CHOSEN[:3]:
+        job.report(number, at_site(1, 1))
+        job.report(number, at_site(1, 1))
+        job.turn_until_quiet()
+    assert job.changes == 3
+
+
+@pytest.mark.parametrize("number", [CHOSEN[5], 1])
+def test_a_report_that_changes_nothing_for_others_is_told_to_nobody(job: JobBroadcast, number: int) -> None:
+    for other in range(RANKS_BROADCAST):
+        job.report(other, at_site(1, 0) if other in CHOSEN else HELD)
+    job.turn_until_quiet()
+    job.told.clear()
+    job.report(number, job.ranks[number].report.replace(applied=1))
+    job.turn_until_quiet()
+    assert not job.told
+
+
+def test_what_comes_one_by_one_is_gathered_while_the_last_telling_rests(job: JobBroadcast) -> None:
+    for number in range(RANKS_BROADCAST):
+        if number not in CHOSEN:
+            job.report(number, HELD)
+    job.turn_until_quiet()
+    job.packed.clear()
+    began = job.now
+    for number in CHOSEN:
+        job.report(number, at_site(1, 0))
+        job.now += REST_SECONDS / 20
+        while job.due and min(at for at, _ in job.due) <= job.now:
+            job.turn()
+    job.turn_until_quiet()
+    assert job.packed[Chosen] <= 2 + (job.now - began) / REST_SECONDS
+
+
+def test_one_that_was_behind_is_told_all_of_it_later(job: JobBroadcast) -> None:
+    job.report(1, HELD)
+    job.turn_until_quiet()
+    key = job.ranks[1].key
+    job.behind.add(key)
+    job.changes = 0
+    job.report(0, at_site(1, 1))
+    job.turn_until_quiet()
+    assert job.changes == 1 + len(CHOSEN)
+    assert job.told[key] == 2
+
+
+def test_a_whole_job_that_crashes_in_one_turn_hears_so_once(job: JobBroadcast) -> None:
+    for number in range(RANKS_BROADCAST):
+        job.report(number, CRASHED_BROADCAST)
+    job.turn_until_quiet()
+    assert set(job.told.values()) == {1}
+    assert job.packed[Kept] == 1
+    for number in range(RANKS_BROADCAST):
+        job.registry.goodbye(job.ranks[number], 1, job.now)
+        job.changed(job.ranks[number])
+    job.turn_until_quiet()
+    assert job.told.total() == RANKS_BROADCAST

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import select
+import signal
 from dataclasses import replace
+from pathlib import Path
+from types import FrameType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dbg_broker.run.settings import Option, RunOptions, RunSettings, check, command_of
+from dbg_broker.cli.main import parse, run_settings
+from dbg_broker.home.private_files import open_home
+from dbg_broker.home.rendezvous import write_rendezvous
+from dbg_broker.home.tokens import job_token
+from dbg_broker.run import plan
+from dbg_broker.run.environment import token_file_of
+from dbg_broker.run.own_broker import (
+    StartedBy,
+    format_started,
+    notes_on,
+    options_of,
+    words_of,
+)
+from dbg_broker.run.plan import find_again, notes_of_unfound, text_of
+from dbg_broker.run.settings import Option, Options, RunOptions, RunSettings, check, command_of
+from dbg_broker.run.terminal import Wakeup
+from dbg_broker.settings import EventCommand, ServeSettings, serve_settings
 from dbg_wire.errors import BadInput
+from dbg_wire.finding.rendezvous import Rendezvous
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_in
 from tests.conftest import Approved
+from tests.support.reach import PIN, TOKENS
+from tests.support.time_unit import seconds
 
 COMMAND = ("python", "train.py")
 
@@ -109,3 +136,290 @@ def test_the_first_double_dash_is_ours_where_it_stands_before_the_command(
     words: list[str], behind: list[str] | None, command: tuple[str, ...]
 ) -> None:
     assert command_of(words, behind) == command
+
+
+WORDS = ["--allow", "10.0.0.0/8", "--allow", "::1", "--audit-input", "--record", "casts", "--record-input"]
+WORDS += ["--record-max", "1G", "--on-event", "sh -c 'cat > told'", "--max-lease", "8h"]
+
+
+def broker_options(words: list[str], directory: str) -> Options:
+    """Return what a run in this directory hands to a broker of its own. Raise BadInput."""
+    settings = run_settings(parse(["run", *words, "--", "true"]))
+    return check(replace(settings, directory=directory)).options.broker
+
+
+def served(words: list[str], directory: str) -> ServeSettings:
+    """Return what the run's broker makes of the options; it runs at the root."""
+    told = ["serve", *words_of(broker_options(words, directory))]
+    return serve_settings(parse(told), {"DBG_HOME": "/h"}, "/")
+
+
+def test_the_broker_has_what_serve_makes_of_the_same_words_in_the_directory_of_the_run() -> None:
+    typed = serve_settings(parse(["serve", *WORDS]), {"DBG_HOME": "/h"}, "/work")
+    assert served(WORDS, "/work") == replace(typed, on_event=EventCommand(("sh", "-c", "cat > told"), "/work"))
+    assert broker_options([], "/work") == ()
+
+
+def test_a_program_of_the_directory_is_found_from_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "-tell me.sh"
+    program.touch(0o700)
+    settings = served(["--on-event", "'./-tell me.sh' --now"], str(tmp_path))
+    assert settings.on_event == EventCommand((f"{tmp_path}/./-tell me.sh", "--now"), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--allow", "10.0.0.0/40"], "--allow '10.0.0.0/40' is no network"),
+        (["--record", ""], "--record is empty"),
+        (["--record-input"], "nothing is recorded"),
+        (["--record", "d", "--record-max", "1K"], "--record-max '1K'"),
+        (["--on-event", "no-such-program"], "no program here"),
+        (["--max-lease", "soon"], "--max-lease 'soon'"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_before_anything_is_started(words: list[str], named: str) -> None:
+    with pytest.raises(BadInput, match=named):
+        broker_options(words, "/work")
+
+
+RECORD, LEASE = Option("--record", "/it's"), Option("--max-lease", "8h")
+HIDDEN = Option("--event-directory", "/work")
+
+
+def test_a_broker_that_serves_already_is_told_of_in_one_sentence(approved: Approved) -> None:
+    url = "wss://login1:6900"
+    assert list(notes_on((), (), url)) == []
+    assert list(notes_on((RECORD, HIDDEN), (RECORD, HIDDEN), url)) == []
+    (both,) = notes_on((RECORD, LEASE), (), url)
+    approved(both)
+    (near,) = notes_on((LEASE,), (), url, 4711)
+    approved(near, "2")
+    (other,) = notes_on((LEASE,), (RECORD, Option("--max-lease", "1h")), url)
+    assert "--max-lease changes nothing there" in other
+    (left,) = notes_on((), (RECORD, Option("--audit-input"), HIDDEN), url)
+    approved(left, "3")
+
+
+OPTIONS = st.lists(st.builds(Option, st.text(), st.none() | st.text())).map(tuple)
+
+
+@given(options=OPTIONS)
+def test_later_runs_read_what_was_told_of_this_broker_and_no_other(options: tuple[Option, ...]) -> None:
+    text = format_started(StartedBy("login1", 4711, options))
+    assert options_of(text, "login1", 4711) == options
+    assert options_of(text, "login2", 4711) == options_of(text, "login1", 4712) == ()
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{", '{"host":"h","pid":1}', '{"host":"h","pid":1,"options":[[1]]}'])
+def test_what_no_run_has_written_tells_of_no_options(text: str | None) -> None:
+    assert options_of(text, "h", 1) == ()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return open_home(str(tmp_path / "home"))
+
+
+def serving(home: Path) -> None:
+    told = Rendezvous(url="wss://h:1", host="h", pid=7, fingerprint=PIN, tokens={"rank": TOKENS["rank"]})
+    write_rendezvous(home, told)
+
+
+def test_the_file_holds_a_token_of_the_job(home: Path) -> None:
+    serving(home)
+    path = token_file_of("train-1", str(home), {})
+    assert path is not None
+    assert Path(path).read_text().strip() == job_token(TOKENS["rank"], "train-1")
+
+
+@pytest.mark.parametrize("chosen", ["DBG_BROKER", "DBG_TOKEN", "DBG_TOKEN_FILE"])
+def test_what_the_user_has_chosen_is_left_alone(home: Path, chosen: str) -> None:
+    serving(home)
+    assert token_file_of("train-1", str(home), {chosen: "x"}) is None
+
+
+def test_a_home_without_a_broker_has_no_such_token(home: Path) -> None:
+    assert token_file_of("train-1", str(home), {}) is None
+
+
+def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> None:
+    serving(home)
+    outer = token_file_of("train-1", str(home), {})
+    assert outer is not None
+    inner = token_file_of("train-1-2", str(home), {"DBG_TOKEN_FILE": outer})
+    assert inner is not None
+    assert Path(inner).read_text().strip() == job_token(TOKENS["rank"], "train-1-2")
+
+
+LINES = st.lists(st.sampled_from(["", "x = 1", "  x = 1", "y = 2", "z()", "\tz()"]), max_size=8)
+
+
+def test_the_only_line_with_this_text_is_meant_wherever_it_went() -> None:
+    assert find_again(["import a", "", "x = 1", "    f()"], 2, "f()") == 4
+    assert find_again(["f()"], 7, "f()") == 1
+
+
+def test_a_line_that_still_fits_is_not_left() -> None:
+    assert find_again(["f()", "g()", "  f()"], 3, "f()") == 3
+
+
+def test_what_may_be_several_lines_or_none_stays_where_it_was() -> None:
+    assert find_again(["f()", "g()", "f()"], 2, "f()") == 2
+    assert find_again(["g()"], 1, "f()") == 1
+    assert find_again(["g()"], 1, None) == 1
+
+
+@given(LINES, st.integers(0, 9), LINES)
+def test_a_line_whose_text_is_there_once_is_found_after_any_edit(before: list[str], at: int, after: list[str]) -> None:
+    lines = [*before, "the_stop()", *after]
+    assert find_again(lines, at, text_of(["  the_stop()"], 1)) == len(before) + 1
+
+
+@given(LINES, st.integers(-2, 10), st.none() | st.sampled_from(["x = 1", "y = 2", "z()", "w"]))
+def test_the_answer_has_the_text_or_is_the_number_asked_with(lines: list[str], number: int, text: str | None) -> None:
+    found = find_again(lines, number, text)
+    assert found == number or (text is not None and text_of(lines, found) == text)
+
+
+@given(LINES, st.integers(-2, 10))
+def test_a_file_that_was_not_edited_has_its_lines_where_they_were(lines: list[str], number: int) -> None:
+    assert find_again(lines, number, text_of(lines, number)) == number
+
+
+@given(LINES, st.integers(-2, 10))
+def test_a_line_that_says_nothing_has_no_text(lines: list[str], number: int) -> None:
+    text = text_of(lines, number)
+    assert text is None or (text == lines[number - 1].strip() != "")
+    if not 1 <= number <= len(lines):
+        assert text is None
+
+
+COMMAND_UNFOUND = ("python", "src/train.py")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("train.py", "src/train.py", "src/pkg/__init__.py", "src/pkg/model.py", ".git/hidden.py"):
+        path = tmp_path / "here" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("raise SystemExit('was run')\n")
+    (tmp_path / "library" / "deep").mkdir(parents=True)
+    (tmp_path / "library" / "deep" / "kernels.py").write_text("")
+    monkeypatch.setattr("sys.path", [])
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "library"))
+    return tmp_path / "here"
+
+
+def notes(folder: Path, *stops: StopAt | StopIn) -> list[str]:
+    return notes_of_unfound(stops, str(folder), COMMAND_UNFOUND)
+
+
+@pytest.mark.parametrize(
+    "file", ["train.py", "train", "src/pkg/model.py", "model.py", "pkg/model", "deep/kernels.py", "kernels"]
+)
+def test_a_file_below_the_directory_or_on_the_path_is_found(folder: Path, file: str) -> None:
+    assert notes(folder, StopAt(file=file, line=1)) == []
+    assert notes(folder, StopAt(file=str(folder / "train.py"), line=1)) == []
+
+
+@pytest.mark.parametrize(
+    "module", ["pkg.model", "pkg", "train", "src.train", "deep.kernels", "json.decoder", "__main__"]
+)
+def test_a_module_is_found_by_its_file(folder: Path, module: str) -> None:
+    assert notes(folder, parse_stop_in(f"{module}:f")) == []
+
+
+@pytest.mark.parametrize(
+    ("stop", "note"),
+    [
+        ("trian.py", "--stop-at trian.py:307: there is no trian.py here or on the path; did you mean train.py?"),
+        ("trian", "--stop-at trian:307: there is no trian.py here or on the path; did you mean train.py?"),
+        (
+            "pkg/modle",
+            "--stop-at pkg/modle:307: there is no pkg/modle.py here or on the path; did you mean src/pkg/model.py?",
+        ),
+        ("hidden.py", "--stop-at hidden.py:307: there is no hidden.py here or on the path"),
+        ("/no/such.py", "--stop-at /no/such.py:307: there is no /no/such.py here or on the path"),
+        ("a\x1bb", "--stop-at a\\x1bb:307: there is no a\\x1bb.py here or on the path"),
+    ],
+)
+def test_a_file_that_is_nowhere_is_told(folder: Path, stop: str, note: str) -> None:
+    assert notes(folder, StopAt(file=stop, line=307)) == [note]
+
+
+def test_a_module_that_is_nowhere_is_told(approved: Approved, folder: Path) -> None:
+    (told,) = notes(folder, parse_stop_in("src.pkg.modle:f"))
+    approved(told)
+
+
+def test_where_time_runs_out_nothing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MAX_SECONDS", -1.0)
+    assert notes(folder, StopAt(file="trian.py", line=1)) == []
+
+
+def wakes(wakeup: Wakeup) -> bool:
+    """Return whether the wakeup becomes readable in time, and drain it."""
+    poll = select.poll()
+    poll.register(wakeup, select.POLLIN)
+    woken = bool(poll.poll(seconds(20) * 1000))
+    wakeup.drain()
+    return woken
+
+
+def is_quiet(wakeup: Wakeup) -> bool:
+    poll = select.poll()
+    poll.register(wakeup, select.POLLIN)
+    return not poll.poll(0)
+
+
+def test_whatever_came_before_it_began_is_looked_for_once() -> None:
+    with Wakeup({}) as wakeup:
+        assert wakes(wakeup)
+        assert is_quiet(wakeup)
+
+
+def test_a_signal_wakes_and_is_handled() -> None:
+    came: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        came.append(number)
+
+    with Wakeup({signal.SIGUSR1: note, signal.SIGHUP: note}) as wakeup:
+        wakes(wakeup)
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert wakes(wakeup)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert wakes(wakeup)
+        assert is_quiet(wakeup)
+    assert came == [signal.SIGUSR1, signal.SIGHUP]
+
+
+def test_many_signals_block_nobody() -> None:
+    with Wakeup({signal.SIGUSR1: lambda *_: None}) as wakeup:
+        for _ in range(100_000):
+            signal.raise_signal(signal.SIGUSR1)
+        assert wakes(wakeup)
+        assert is_quiet(wakeup)
+
+
+def test_afterwards_all_is_as_before() -> None:
+    numbers = (signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    with Wakeup({signal.SIGINT: lambda *_: None, signal.SIGHUP: lambda *_: None}) as wakeup:
+        read_end = wakeup.fileno()
+        assert [signal.getsignal(number) for number in numbers] != before
+
+    assert [signal.getsignal(number) for number in numbers] == before
+    assert signal.set_wakeup_fd(-1) == -1
+    assert not Path(f"/proc/self/fd/{read_end}").exists()
+
+
+def test_a_hangup_that_was_set_aside_stays_so() -> None:
+    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Wakeup({signal.SIGHUP: lambda *_: None}):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, former)

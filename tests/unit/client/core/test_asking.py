@@ -1,13 +1,23 @@
+"""Which stop of a job a terminal goes to next."""
+
 from __future__ import annotations
 
 import asyncio
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dbg_client.core import patience
 from dbg_client.core.asking import PAGE, Asker
+from dbg_client.core.choose import WantedRank, is_followed, next_stop, ranks_of
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
-from dbg_client.core.patience import WaitingLine
+from dbg_client.core.patience import OpenAnswers, WaitingLine, count_states
+from dbg_client.core.roll_call import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs, never_came
+from dbg_client.core.switchboard import switchboard_to
+from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
+from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import (
     Action,
     Answers,
@@ -18,11 +28,15 @@ from dbg_wire.messages import (
     Refusal,
     RefusalCode,
     Snapshot,
+    Subscribe,
 )
 from dbg_wire.records.inspection import ScreenSize
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
+from dbg_wire.targets.selection import parse_target
 from tests.conftest import Approved
-from tests.unit.client.fake_broker import make_rank
+from tests.support.rank_infos import changed, rank
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import FakeBroker, make_rank
 from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
 
 
@@ -146,3 +160,482 @@ async def test_a_silent_broker_is_given_up_some_seconds_after_the_deadline(
         async with switchboard_on(ScriptedLink()) as switchboard:
             await Asker(switchboard, 0.01).ask(Action.EVAL, [make_rank()], "loss")
     approved(str(caught.value))
+
+
+EXITED = RankState.EXITED
+
+
+def rank_roll_call(number: int, state: RankState = RankState.RUNNING, **changes: object) -> RankInfo:
+    job, run = changes.get("job", "4711.0"), changes.get("run", "0.0")
+    values = {"world_size": 4, "key": f"{job}/{run}/{number}/{state.value}/{changes.get('child')}", **changes}
+    return make_rank(number, state=state, **values)
+
+
+def missing(calls: list[RollCall]) -> list[tuple[str, tuple[int, ...], str]]:
+    return [(one.job, one.numbers, one.text) for call in calls for one in call.missing]
+
+
+def test_a_whole_run_misses_nobody() -> None:
+    assert call_roll([rank_roll_call(number) for number in range(4)]) == []
+
+
+def test_ranks_that_never_came_are_those_that_the_world_size_tells_of() -> None:
+    (call,) = call_roll([rank_roll_call(0), rank_roll_call(1)])
+
+    assert (call.world, call.connected, call.absent) == (4, 2, (2, 3))
+    assert [one.state for one in call.missing] == [Missing.ABSENT]
+
+
+def test_the_largest_world_size_counts_and_none_tells_of_nobody() -> None:
+    (call,) = call_roll(
+        [
+            rank_roll_call(0, world_size=None),
+            rank_roll_call(1, world_size=2),
+            rank_roll_call(2, EXITED, world_size=3, exit=0),
+        ]
+    )
+
+    assert call.world == 3
+    assert missing([call]) == [("4711.0", (2,), "exited with status 0")]
+    assert call_roll([rank_roll_call(0, world_size=None)]) == []
+
+
+def test_a_world_that_nobody_can_have_is_not_believed() -> None:
+    assert call_roll([rank_roll_call(0, world_size=MAX_WORLD + 1)]) == []
+    (call,) = call_roll([rank_roll_call(0, world_size=MAX_WORLD)])
+    assert len(call.absent) == MAX_WORLD - 1
+
+
+def test_dead_ranks_are_told_by_how_they_ended_and_since_when_the_first_did() -> None:
+    ranks = [
+        rank_roll_call(0),
+        rank_roll_call(1, EXITED, exit=-9, since=30.0),
+        rank_roll_call(2, EXITED, exit=1, since=40.0),
+        rank_roll_call(3, EXITED, exit=-9, since=20.0),
+    ]
+
+    (call,) = call_roll(ranks)
+
+    assert missing([call]) == [
+        ("4711.0", (1, 3), "killed by SIGKILL"),
+        ("4711.0", (2,), "exited with status 1"),
+    ]
+    assert [one.since for one in call.exited] == [20.0, 40.0]
+    assert (call.connected, call.absent) == (4, ())
+
+
+def test_a_lost_rank_has_connected_and_is_asked_like_the_others() -> None:
+    assert call_roll([rank_roll_call(0), rank_roll_call(1), rank_roll_call(2), rank_roll_call(3, RankState.LOST)]) == []
+
+
+def test_a_process_that_took_the_place_of_a_dead_one_hides_it() -> None:
+    ranks = [rank_roll_call(number) for number in range(4)]
+    assert call_roll([*ranks, rank_roll_call(2, EXITED, exit=-9)]) == []
+    again = [rank_roll_call(2, EXITED, exit=-9, since=5.0), rank_roll_call(2, EXITED, key="first", exit=0, since=1.0)]
+    assert missing(call_roll([*ranks[:2], ranks[3], *again])) == [("4711.0", (2,), "killed by SIGKILL")]
+
+
+def test_children_and_stock_debuggers_are_not_counted() -> None:
+    child = rank_roll_call(0, EXITED, child=1, address="gpu013:0.1", exit=1)
+    stock = rank_roll_call(0, job="classic", address="gpu013:?1")
+    ended = rank_roll_call(9, EXITED, job="classic", address="gpu013:?9", key="ended")
+
+    assert call_roll([*(rank_roll_call(number) for number in range(4)), child, stock, ended]) == []
+
+
+def test_of_a_job_that_was_launched_again_the_new_run_counts() -> None:
+    before = [rank_roll_call(number, RankState.LOST, run="0.0") for number in (0, 1)]
+    before += [rank_roll_call(number, EXITED, run="0.0", exit=1) for number in (2, 3)]
+    now = [rank_roll_call(number, run="0.1") for number in (0, 1, 2)]
+
+    assert live_runs([*before, *now]) == {("4711.0", "0.1")}
+    assert missing(call_roll([*before, *now])) == [("4711.0", (3,), "never came")]
+    assert live_runs(before) == {("4711.0", "0.0")}
+    assert live_runs(before[2:]) == frozenset()
+
+
+def test_two_runs_of_one_job_that_both_live_are_called_apart() -> None:
+    both = [
+        rank_roll_call(0, run="a", world_size=2),
+        rank_roll_call(0, run="b", world_size=2),
+        rank_roll_call(1, run="b", world_size=2),
+    ]
+    (call,) = call_roll(both)
+    assert (call.connected, call.absent) == (1, (1,))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("all", {2, 3}),
+        ("*/all", {2, 3}),
+        ("4711.0/all", {2, 3}),
+        ("47*/all", {2, 3}),
+        ("4712.0/all", set()),
+        (":*", {2, 3}),
+        ("0-2", {2}),
+        ("3", {3}),
+        ("!3", {2}),
+        ("all,!2", {3}),
+        ("0,3", {3}),
+        ("gpu013:*", {2}),
+        ("gpu014:*", set()),
+        ("stopped", set()),
+        ("running", set()),
+        ("0,running", set()),
+        ("2@7", set()),
+    ],
+)
+def test_a_target_means_a_missing_rank_by_number_or_with_the_whole_job(text: str, numbers: set[int]) -> None:
+    ranks = [rank_roll_call(0), rank_roll_call(1), rank_roll_call(2, EXITED, exit=-9)]
+
+    calls = call_roll(ranks, parse_target(text))
+
+    assert {number for call in calls for one in call.missing for number in one.numbers} == numbers
+
+
+def test_ranks_that_are_told_of_elsewhere_are_not_missing_and_other_jobs_are_left_out() -> None:
+    dead, other = rank_roll_call(2, EXITED, exit=-9), rank_roll_call(0, job="other")
+    ranks = [rank_roll_call(0), rank_roll_call(1), dead, rank_roll_call(3), other]
+
+    assert missing(call_roll(ranks, asked={ranks[0].key})) == [("4711.0", (2,), "killed by SIGKILL")]
+    assert call_roll(ranks, asked={ranks[0].key, dead.key}) == []
+    assert missing(call_roll(ranks, asked={other.key})) == [("other", (1, 2, 3), "never came")]
+
+
+def test_who_ended_in_a_run_that_lives_is_listed_once() -> None:
+    dead, older = rank_roll_call(2, EXITED, since=5.0, exit=-9), rank_roll_call(2, EXITED, key="older", since=1.0)
+    gone = rank_roll_call(1, EXITED, job="gone")
+    assert ended_of_live_runs([rank_roll_call(0), older, dead, gone]) == [dead]
+
+
+def test_a_childs_number_does_not_stand_for_a_rank() -> None:
+    assert never_came([rank_roll_call(0, world_size=2), rank_roll_call(1, world_size=2, child=1)]) == (1,)
+    assert never_came([rank_roll_call(0, world_size=None)]) == ()
+    assert never_came([rank_roll_call(0, world_size=10**12)]) == ()
+    assert never_came([]) == ()
+
+
+def progress(request: int, answered: int, *waiting: RankInfo) -> Progress:
+    keys = tuple(rank.key for rank in waiting)
+    return Progress(request=request, asked=answered + len(waiting), answered=answered, waiting=keys)
+
+
+async def test_what_takes_no_second_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str | None] = []
+    async with WaitingLine(shown.append).says(lambda: "nothing"):
+        await asyncio.sleep(0)
+    assert shown == [None]
+
+
+async def test_the_line_follows_what_is_so_and_goes_away_also_when_the_wait_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.01)
+    shown: asyncio.Queue[str | None] = asyncio.Queue()
+    said = ["first"]
+
+    async def wait_in_vain() -> None:
+        async with WaitingLine(shown.put_nowait).says(lambda: said[-1]):
+            assert await shown.get() == "first (0 s)"
+            said.append("second")
+            while await shown.get() != "second (0 s)":
+                pass
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await wait_in_vain()
+    last = None
+    while not shown.empty():
+        last = shown.get_nowait()
+    assert last is None
+
+
+def test_of_one_rank_the_address_is_named() -> None:
+    assert str(OpenAnswers([make_rank(5)], {0: 1})) == "waiting for gpu013:5"
+
+
+def test_who_is_waited_for_is_named_by_number_over_all_pages(approved: Approved) -> None:
+    ranks = [make_rank(number) for number in range(6)]
+    answers = OpenAnswers(ranks, {3: 4, 4: 2})
+    approved(str(answers))
+    answers.progress(progress(3, 2, ranks[1], ranks[2]))
+    approved(str(answers), "2")
+    answers.progress(progress(4, 1, ranks[5]))
+    answers.progress(progress(9, 0, ranks[0]))
+    assert str(answers) == "3 of 6 answered, waiting for 1-2, 5"
+    answers.ended(4)
+    assert str(answers) == "4 of 6 answered, waiting for 1-2"
+
+
+def test_names_that_are_too_many_are_cut_and_counted() -> None:
+    ranks = [make_rank(number) for number in range(0, 2000, 7)]
+    answers = OpenAnswers(ranks, {0: len(ranks)})
+    answers.progress(Progress(request=0, asked=286, answered=0, waiting=tuple(rank.key for rank in ranks[:64:3])))
+    assert len(str(answers)) < 90
+    assert "… (286 ranks)" in str(answers)
+
+
+def test_ranks_that_share_a_number_are_named_by_address() -> None:
+    ranks = [make_rank(5), make_rank(5, address="gpu014:5", host="gpu014", key="other")]
+    answers = OpenAnswers([*ranks, make_rank(6)], {0: 3})
+    answers.progress(progress(0, 1, *ranks))
+    assert str(answers) == "1 of 3 answered, waiting for gpu013:5, gpu014:5"
+
+
+def test_states_are_counted() -> None:
+    running = [make_rank(number, state=RankState.RUNNING) for number in range(3)]
+    assert count_states(running[:1]) == "running"
+    assert count_states([make_rank(9, state=RankState.LOST), *running]) == "3 running, 1 lost"
+    assert count_states([]) == ""
+
+
+PATIENCE = seconds(10)
+RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
+
+
+async def test_who_waits_is_told_of_the_wait_and_of_a_broker_that_comes_and_goes(environ: dict[str, str]) -> None:
+    told: list[str] = []
+    with FakeBroker(RUNNING) as broker:
+        board = switchboard_to(None, PATIENCE, environ | broker.environment)
+        await board.open()
+        waiting = asyncio.ensure_future(wait_for_stop(board, parse_target("5"), PATIENCE, tell=told.append))
+        await broker.heard(Subscribe)
+        broker.cut()
+        await broker.heard(Subscribe, count=2)
+        broker.tell(Change(rank=make_rank(5)))
+
+        assert (await waiting).rank == make_rank(5)
+        await board.close()
+
+    assert told == [
+        "Waiting for 5 to stop; Ctrl-C gives up.",
+        "The broker is gone, reconnecting (the connection broke).",
+        "The broker is back.",
+    ]
+
+
+async def test_a_wait_says_what_the_ranks_do_meanwhile(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbg_client.core.patience.PATIENCE_SECONDS", 0.01)
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+    line = WaitingLine(lines.put_nowait)
+    other = make_rank(7, state=RankState.HELD)
+
+    async def shown(sentence: str) -> None:
+        while await asyncio.wait_for(lines.get(), PATIENCE) != f"{sentence} (0 s)":
+            pass
+
+    with FakeBroker(RUNNING, make_rank(6, state=RankState.RUNNING), other) as broker:
+        board = switchboard_to(None, seconds(60), environ | broker.environment)
+        await open_and_list(board, line)
+        for target, said in (("5", "running"), ("5-7", "2 running, 1 held"), ("9", "no rank fits it yet")):
+            waiting = asyncio.ensure_future(wait_for_stop(board, parse_target(target), PATIENCE, line=line))
+            await shown(f"waiting for {target}: {said}")
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        await board.close()
+
+
+async def test_a_broker_that_is_slow_to_list_is_waited_for_aloud(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbg_client.core.patience.PATIENCE_SECONDS", 0.01)
+    lines: asyncio.Queue[str | None] = asyncio.Queue()
+    with FakeBroker(RUNNING) as broker:
+        broker.silent.add(Subscribe)
+        board = switchboard_to(None, PATIENCE, environ | broker.environment)
+        opening = asyncio.ensure_future(open_and_list(board, WaitingLine(lines.put_nowait)))
+        while await asyncio.wait_for(lines.get(), PATIENCE) != "waiting for the broker's list of ranks (0 s)":
+            pass
+        broker.tell(Snapshot(ranks=(), last=True))
+        await opening
+        await board.close()
+
+
+async def test_a_wait_has_an_end(approved: Approved, environ: dict[str, str]) -> None:
+    with FakeBroker(RUNNING) as broker:
+        board = switchboard_to(None, PATIENCE, environ | broker.environment)
+        await board.open()
+        with pytest.raises(TimedOut) as caught:
+            await wait_for_stop(board, parse_target("5"), 0.01)
+        approved(str(caught.value))
+        await board.close()
+
+
+async def test_the_signal_of_a_rank_that_died_is_waited_for(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died = make_rank(5, state=RankState.EXITED, reason=DIED)
+    killed = changed(died, exit=-9)
+    exited = make_rank(5, state=RankState.EXITED, exit=0)
+    monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", PATIENCE)
+    with FakeBroker(died) as broker:
+        board = switchboard_to(None, PATIENCE, environ | broker.environment)
+        await board.open()
+        asked = asyncio.ensure_future(with_signal(board, died))
+        await asyncio.sleep(0)
+        broker.tell(Change(rank=killed))
+        assert await asked == killed
+        assert await with_signal(board, exited) == exited
+        # A rank without a guard has nobody to tell it.
+        broker.tell(Change(rank=died))
+        monkeypatch.setattr("dbg_client.core.waiting.GUARD_SECONDS", 0.01)
+        board.directory.receive(Change(rank=died))
+        assert await with_signal(board, died) == died
+        await board.close()
+
+
+async def test_a_broker_that_lists_nothing_is_unreachable(approved: Approved, environ: dict[str, str]) -> None:
+    with FakeBroker(RUNNING) as broker:
+        broker.silent.add(Subscribe)
+        board = switchboard_to(None, PATIENCE, environ | broker.environment)
+        await board.dial()
+        with pytest.raises(BrokerUnreachable) as caught:
+            await board.listed(0.01)
+        approved(str(caught.value))
+        await board.close()
+
+
+ALL = parse_target("all")
+STOPPED, RUNNING_FOLLOWING, HELD, EXITED_FOLLOWING, LOST, SILENT = (
+    RankState.STOPPED,
+    RankState.RUNNING,
+    RankState.HELD,
+    RankState.EXITED,
+    RankState.LOST,
+    RankState.UNRESPONSIVE,
+)
+
+
+def job(*states: RankState) -> list[RankInfo]:
+    """Make the ranks of one job, numbered from 0."""
+    return [rank(f"gpu1:{number}", state=state, since=1.0) for number, state in enumerate(states)]
+
+
+def next_of(
+    ranks: list[RankInfo], wanted: WantedRank | None = None, left: dict[str, float] | None = None, target: str = "all"
+) -> tuple[int | None, bool]:
+    found, at_once = next_stop(parse_target(target), ranks, left or {}, wanted)
+    return (None if found is None else found.rank), at_once
+
+
+def test_only_ranks_of_the_job_are_its_ranks() -> None:
+    ranks = [rank("gpu1:0", job="A"), rank("gpu1:0", job="AB"), rank("gpu2:1", job="A")]
+    assert ranks_of("A", ranks) == [ranks[0], ranks[2]]
+
+
+def test_the_lowest_stopped_rank_is_gone_to_at_once() -> None:
+    assert next_of(job(RUNNING_FOLLOWING, STOPPED, STOPPED)) == (1, True)
+    assert next_of([*reversed(job(STOPPED, STOPPED))]) == (0, True)
+
+
+@pytest.mark.parametrize("states", [(), (RUNNING_FOLLOWING,), (HELD, EXITED_FOLLOWING), (LOST, SILENT)])
+def test_where_nobody_is_stopped_nobody_is_gone_to(states: tuple[RankState, ...]) -> None:
+    assert next_of(job(*states)) == (None, False)
+
+
+def test_a_rank_that_fell_silent_at_its_stop_is_still_stopped() -> None:
+    (silent,) = job(SILENT)
+    assert next_of([changed(silent, where=Place(file="a.py", line=1, function="f"))]) == (0, True)
+
+
+def test_other_ranks_wait_for_the_wanted_one() -> None:
+    wanted = WantedRank(2, 5.0)
+    assert next_of(job(STOPPED, RUNNING_FOLLOWING, RUNNING_FOLLOWING), wanted) == (0, False)
+    assert next_of(job(STOPPED, RUNNING_FOLLOWING, STOPPED), wanted) == (2, True)
+    assert next_of(job(STOPPED, RUNNING_FOLLOWING), wanted) == (0, False)
+
+
+@pytest.mark.parametrize("state", [EXITED_FOLLOWING, LOST])
+def test_nobody_waits_for_a_rank_that_is_gone(state: RankState) -> None:
+    assert next_of(job(STOPPED, RUNNING_FOLLOWING, state), WantedRank(2, 5.0)) == (0, True)
+
+
+def test_a_rank_that_was_started_anew_is_not_gone() -> None:
+    ranks = [*job(STOPPED, EXITED_FOLLOWING), rank("gpu1:1", state=RUNNING_FOLLOWING, pid=2)]
+    assert next_of(ranks, WantedRank(1, 5.0)) == (0, False)
+
+
+def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None:
+    ranks = job(STOPPED, STOPPED)
+    left = {ranks[0].key: ranks[0].since}
+    assert next_of(ranks, left=left) == (1, True)
+    assert next_of(ranks[:1], left=left) == (None, False)
+    assert next_of([ranks[0].replace(since=2.0)], left=left) == (0, True)
+
+
+def test_a_stop_that_was_left_is_the_same_stop_when_the_clock_of_the_broker_is_set() -> None:
+    stopped = changed(rank("gpu1:0", since=1.0), stop=4)
+    left = {stopped.key: stopped.occasion}
+    assert next_of([stopped.replace(since=1.001)], left=left) == (None, False)
+    assert next_of([changed(stopped, stop=5)], left=left) == (0, True)
+
+
+def test_a_rank_that_was_gone_to_for_a_moment_is_not_the_one_that_was_followed() -> None:
+    assert is_followed(None, 0.1, ended_by_user=False)
+    assert is_followed(1, 0.1, ended_by_user=True)
+    assert is_followed(1, 2.0, ended_by_user=False)
+    assert not is_followed(1, 0.1, ended_by_user=False)
+
+
+def test_a_wanted_rank_that_was_left_keeps_others_waiting_no_longer_than_any() -> None:
+    ranks = job(STOPPED, STOPPED)
+    assert next_of(ranks, WantedRank(1, 5.0), {ranks[1].key: ranks[1].since}) == (0, False)
+
+
+def test_whoever_comes_back_comes_back_to_the_rank_that_was_left() -> None:
+    ranks = job(STOPPED, STOPPED, STOPPED)
+    assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[2], True)
+    assert next_stop(ALL, ranks, {}, WantedRank(1, 5.0), ranks[2].key) == (ranks[2], True)
+    assert next_stop(parse_target("0"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
+    assert next_stop(parse_target("7"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
+
+
+def test_whoever_comes_back_to_a_rank_that_went_on_gets_the_next_one_at_once() -> None:
+    ranks = job(STOPPED, STOPPED, RUNNING_FOLLOWING)
+    assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[0], True)
+
+
+def test_only_the_target_is_followed() -> None:
+    ranks = job(STOPPED, STOPPED, RUNNING_FOLLOWING)
+    assert next_of(ranks, target="1-2") == (1, True)
+    assert next_of(ranks, target="!0,!1") == (None, False)
+    assert next_of(ranks, target="7") == (None, False)
+
+
+def test_a_rank_goes_before_its_children() -> None:
+    ranks = [rank("gpu1:0.2"), rank("gpu1:0.1"), rank("gpu1:1"), rank("gpu1:0")]
+    order = []
+    left: dict[str, float] = {}
+    for _ in ranks:
+        found, _ = next_stop(ALL, ranks, left, None)
+        assert found is not None
+        left[found.key] = found.since
+        order.append(found.address)
+    assert order == ["gpu1:0", "gpu1:0.1", "gpu1:0.2", "gpu1:1"]
+
+
+RANKS = st.lists(st.sampled_from(list(RankState)), max_size=6).map(lambda states: job(*states))
+
+
+@given(RANKS, st.none() | st.integers(0, 7), st.sets(st.integers(0, 5)))
+def test_whoever_is_gone_to_is_stopped_and_was_not_left(
+    ranks: list[RankInfo], wanted: int | None, gone: set[int]
+) -> None:
+    left = {one.key: one.since for one in ranks if one.rank in gone}
+    ready = {one.rank for one in ranks if one.state is STOPPED and one.rank not in gone}
+    found, at_once = next_of(ranks, None if wanted is None else WantedRank(wanted, 1.0), left)
+
+    assert found == (wanted if wanted in ready else min(ready, default=None))
+    assert at_once <= (found is not None)
+    if wanted is None or found == wanted:
+        assert at_once is (found is not None)
+    elif at_once:
+        assert ranks[wanted].state in (EXITED_FOLLOWING, LOST)
+
+
+@given(RANKS, st.integers(0, 7))
+def test_the_order_in_which_ranks_are_listed_is_all_the_same(ranks: list[RankInfo], wanted: int) -> None:
+    assert next_of(ranks, WantedRank(wanted, 1.0)) == next_of(ranks[::-1], WantedRank(wanted, 1.0))

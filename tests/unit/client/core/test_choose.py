@@ -1,13 +1,44 @@
+"""Stock debuggers on the broker's host: how they are named, and what a terminal shows of those that keep their size."""
+
 from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from dbg_client.core.choose import choose, choose_when_ready, is_ready, neighbour
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.core import reach
+from dbg_client.core.choose import choose, choose_when_ready, exited, is_ready, listed, neighbour, there
+from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, NotStopped, RankEnded
-from dbg_wire.errors import AmbiguousTarget, DbgError, NoSuchRank
-from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.targets.selection import parse_target
-from tests.unit.client.fake_broker import HERE, make_rank
+from dbg_client.core.left_breakpoints import read_breakpoints, write_breakpoints
+from dbg_client.core.live_targets import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    SECONDS,
+    live_ranks,
+    patience,
+    remembered_targets,
+    targets_of,
+)
+from dbg_client.core.remembered_groups import find_remembered_groups
+from dbg_client.core.waiting import Stock, parse_stock
+from dbg_client.views.status_line import Others, status_of
+from dbg_wire.errors import AmbiguousTarget, BadSecretFile, BadTarget, DbgError, NoBroker, NoSuchRank, WrongHost
+from dbg_wire.finding.endpoint import TOKEN_ROLES, Reach, parse_endpoint
+from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
+from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
+from dbg_wire.records.ranks import Breakpoint, Place, RankInfo, RankState
+from dbg_wire.records.record import plain
+from dbg_wire.targets.selection import parse_target, select
+from tests.conftest import Approved
+from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank, make_report
 
 RUNNING: dict[str, object] = {"state": RankState.RUNNING, "where": None, "reason": None}
 
@@ -166,3 +197,419 @@ def test_a_wait_may_be_for_a_rank_of_any_job_whose_name_fits() -> None:
     with pytest.raises(AmbiguousTarget) as caught:
         choose(parse_target("*/5"), [make_rank(5, job="train-1", key="one"), other])
     assert caught.value.candidates == ("eval/gpu013:5", "train-1/gpu013:5")
+
+
+RUNNING_LIVE_TARGETS = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
+
+
+def as_json(*ranks: RankInfo) -> list[Mapping[str, Any]]:
+    return [plain(rank) for rank in ranks]
+
+
+def test_ranks_of_one_job_are_told_with_where_they_are() -> None:
+    gone = make_rank(7, state=RankState.EXITED)
+
+    assert list(targets_of(as_json(make_rank(5), RUNNING_LIVE_TARGETS, gone))) == [
+        ("gpu013:5", "stopped train.py:41"),
+        ("gpu013:6", "running"),
+    ]
+
+
+def test_of_several_jobs_each_is_named() -> None:
+    found = [target for target, _ in targets_of(as_json(make_rank(5), make_rank(5, job="other", key="o")))]
+
+    assert found == ["4711.0/gpu013:5", "other/gpu013:5", "4711.0/all", "other/all"]
+
+
+def test_two_of_one_address_are_told_apart_by_their_process() -> None:
+    found = [target for target, _ in targets_of(as_json(make_rank(5), make_rank(5, key="again", pid=9)))]
+
+    assert found == ["gpu013:5@8805", "gpu013:5@9"]
+
+
+@pytest.mark.parametrize("address", ["gpu;reboot:5", "$(reboot):5", "a b:5", "gpu\n:5", "gpu\x1b[2J:5", "`x`:5", ""])
+def test_an_address_that_a_shell_could_take_for_more_is_not_offered(address: str) -> None:
+    assert list(targets_of(as_json(make_rank(5, address=address, job="evil; job")))) == []
+
+
+def test_a_place_can_not_act_on_a_terminal() -> None:
+    place = {"file": "/a\x1b[2J\t.py", "line": 3, "function": "f"}
+    ((_, meaning),) = targets_of(
+        [*as_json(RUNNING_LIVE_TARGETS)[:0], {**as_json(make_rank(5))[0], "halt": {"where": place}}]
+    )
+
+    assert meaning.isprintable()
+
+
+def test_the_ranks_of_the_broker_are_found(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), RUNNING_LIVE_TARGETS) as broker:
+        found = [target for target, _ in live_ranks({**environ, **broker.environment, SECONDS: "30"})]
+
+    assert found == ["gpu013:5", "gpu013:6"]
+
+
+def test_without_a_broker_there_are_none(environ: dict[str, str], tmp_path: Path) -> None:
+    with FakeBroker() as broker:
+        gone = {**environ, **broker.environment}
+
+    assert list(live_ranks(gone)) == []
+    assert list(live_ranks({"DBG_HOME": str(tmp_path)})) == []
+    assert list(live_ranks({"DBG_BROKER": "no address"})) == []
+
+
+def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, str], tmp_path: Path) -> None:
+    with FakeBroker() as gone:
+        own = gone.environment["DBG_BROKER"]
+    with FakeBroker(make_rank(5), RUNNING_LIVE_TARGETS) as other:
+        token = other.environment["DBG_TOKEN"]
+        others = (parse_endpoint(other.environment["DBG_BROKER"], source="broker.json"),)
+        written = Rendezvous(
+            url=own,
+            host=socket.gethostname(),
+            pid=1,
+            fingerprint=None,
+            tokens=dict.fromkeys(TOKEN_ROLES, token),
+            brokers=others,
+        )
+        home = tmp_path / "site"
+        home.mkdir(mode=0o700)
+        (home / "broker.json").touch(mode=0o600)
+        (home / "broker.json").write_text(format_rendezvous(written))
+        found = [target for target, _ in live_ranks({**environ, "DBG_HOME": str(home), SECONDS: "30"})]
+
+    assert found == ["gpu013:5", "gpu013:6"]
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0", "-1", "nan", "inf", "61"])
+def test_a_user_far_away_can_have_it_wait(text: str) -> None:
+    assert patience({SECONDS: "3"}) == (3.0, 3.0)
+    assert patience({SECONDS: text}) == (CONNECT_SECONDS, ANSWER_SECONDS)
+
+
+def test_remembered_groups_are_targets(tmp_path: Path) -> None:
+    environ = {"DBG_HOME": str(tmp_path)}
+    memory = find_remembered_groups(environ)
+    assert memory is not None
+    memory.save({"@1": ["a", "b"], "@?": ["c"], "$(x)": ["d"]})
+
+    assert list(remembered_targets(environ)) == [("@1", "2 of the last answer"), ("@?", "1 of the last answer")]
+    assert list(remembered_targets({})) == []
+
+
+def test_a_snapshot_is_whole_with_its_last_page() -> None:
+    directory = Directory()
+
+    directory.receive(Snapshot(ranks=(make_rank(0),), last=False))
+    assert (directory.complete, directory.ranks) == (False, ())
+    directory.receive(Snapshot(ranks=(make_rank(1),), last=True))
+
+    assert directory.complete
+    assert [rank.rank for rank in directory.ranks] == [0, 1]
+
+
+def test_changes_follow() -> None:
+    directory = Directory()
+    directory.receive(Snapshot(ranks=(make_rank(0),), last=True))
+
+    directory.receive(Change(rank=make_rank(0, state=RankState.RUNNING)))
+    directory.receive(Change(rank=make_rank(1)))
+    directory.receive(Gone(key=make_rank(0).key))
+
+    assert [rank.rank for rank in directory.ranks] == [1]
+
+
+def test_a_new_connection_keeps_the_old_list_until_its_own_is_whole() -> None:
+    directory = Directory()
+    directory.receive(Snapshot(ranks=(make_rank(0),), last=True))
+
+    directory.begin()
+    assert not directory.complete
+    assert [rank.rank for rank in directory.ranks] == [0]
+    directory.receive(Snapshot(ranks=(make_rank(1),), last=True))
+
+    assert [rank.rank for rank in directory.ranks] == [1]
+
+
+def test_a_change_between_two_pages_is_not_lost() -> None:
+    directory = Directory()
+
+    directory.receive(Snapshot(ranks=(make_rank(0),), last=False))
+    directory.receive(Change(rank=make_rank(0, state=RankState.RUNNING)))
+    directory.receive(Snapshot(ranks=(), last=True))
+
+    assert directory.by_key[make_rank(0).key].state is RankState.RUNNING
+
+
+def test_who_listens_hears_of_changes_and_of_the_broker() -> None:
+    directory, heard = Directory(), []
+    directory.on_change = lambda: heard.append(directory.away)
+
+    assert directory.receive(Change(rank=make_rank(0)))
+    assert not directory.receive(Repaint())
+    directory.cut_off("it shut down")
+    directory.begin()
+
+    assert heard == [None, "it shut down", None]
+
+
+def ended(number: int, **changes: object) -> RankInfo:
+    values = {"key": f"ended-{number}-{changes.get('job')}-{changes.get('run')}", **changes}
+    return make_rank(number, state=RankState.EXITED, **values)
+
+
+LIVE = make_rank(0)
+DEAD = ended(1)
+BEFORE = ended(2, run="before")
+ELSEWHERE = ended(3, job="4710.0")
+STOCK = ended(0, job="classic", address="gpu013:?1")
+KNOWN = (LIVE, DEAD, BEFORE, ELSEWHERE, STOCK)
+
+
+def shown(text: str | None, *, with_exited: bool, known: tuple[RankInfo, ...] = KNOWN) -> list[RankInfo]:
+    target = parse_target(text) if text is not None else None
+    found = select(target, known, any_job=True).ranks if target is not None else ()
+    return listed(known, target, found, with_exited=with_exited)
+
+
+def test_a_list_shows_who_is_there_and_who_ended_in_that_run() -> None:
+    assert there(KNOWN) == [LIVE]
+    assert shown(None, with_exited=False) == [LIVE, DEAD]
+    assert shown("all", with_exited=False) == [LIVE, DEAD]
+    assert shown("1", with_exited=False) == [DEAD]
+    assert shown("stopped", with_exited=False) == [LIVE]
+    assert shown("3", with_exited=False) == []
+
+
+def test_all_adds_the_exited_ones_of_jobs_that_live() -> None:
+    assert shown(None, with_exited=True) == [LIVE, DEAD, BEFORE, STOCK]
+    assert shown("all", with_exited=True) == [LIVE, DEAD, BEFORE, STOCK]
+    assert exited(KNOWN, None) == [DEAD, BEFORE, STOCK]
+
+
+def test_all_adds_those_of_the_jobs_that_a_target_names() -> None:
+    assert set(shown("*/all", with_exited=True)) == set(KNOWN)
+    assert shown("4710.0/all", with_exited=True) == [ELSEWHERE]
+    assert shown("47*/3", with_exited=True) == [ELSEWHERE]
+
+
+def test_where_no_job_lives_all_have_ended() -> None:
+    assert set(shown(None, with_exited=True, known=KNOWN[1:])) == set(KNOWN[1:])
+    assert shown(None, with_exited=False, known=KNOWN[1:]) == []
+
+
+ONE = Breakpoint(file="/home/me/train.py", line=7, condition="loss > 9", text="step()")
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "0.json")
+    write_breakpoints(path, [ONE])
+    write_breakpoints(path, [ONE, Breakpoint(file="/a.py", line=1)])
+
+    assert read_breakpoints(path) == (ONE, Breakpoint(file="/a.py", line=1))
+    assert [file.name for file in tmp_path.iterdir()] == ["0.json"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "{}", "7", '[{"file": "a.py", "line": 1}]', '[{"line": 1}]', "[1]", "\udcff"]
+)
+def test_what_was_not_written_here_is_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "0.json"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    assert read_breakpoints(str(path)) == ()
+
+
+def test_a_folder_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    path = str(tmp_path / "gone" / "0.json")
+    write_breakpoints(path, [ONE])
+    assert read_breakpoints(path) == ()
+
+
+PIN = "sha256:" + "ab" * 32
+
+
+def write_rendezvous(home: Path, *, mode: int = 0o600, **changes: object) -> Path:
+    document: dict[str, object] = {
+        "schema": 1,
+        "url": "wss://127.0.0.1:6900",
+        "host": socket.gethostname(),
+        "pid": 1,
+        "fingerprint": PIN,
+        "tokens": {"driver": TOKEN, "watcher": TOKEN[::-1]},
+    }
+    path = home / "broker.json"
+    path.write_text(json.dumps({**document, **changes}))
+    path.chmod(mode)
+    return path
+
+
+def find_reach(broker: str | None, variables: dict[str, str]) -> Reach:
+    return reach.find_reach(broker, variables, lambda path: None)
+
+
+def environ(home: Path, **more: str) -> dict[str, str]:
+    return {"DBG_HOME": str(home), **more}
+
+
+def test_broker_json_is_all_that_is_needed(tmp_path: Path) -> None:
+    write_rendezvous(tmp_path)
+
+    found = find_reach(None, environ(tmp_path))
+
+    assert (found.endpoint.port, found.endpoint.fingerprint, found.token) == (6900, PIN, TOKEN)
+
+
+def test_it_is_read_anew_each_time(tmp_path: Path) -> None:
+    write_rendezvous(tmp_path)
+    find_reach(None, environ(tmp_path))
+    write_rendezvous(tmp_path, url="wss://127.0.0.1:7000")
+
+    assert find_reach(None, environ(tmp_path)).endpoint.port == 7000
+
+
+def test_argument_then_variable_then_file(tmp_path: Path) -> None:
+    write_rendezvous(tmp_path)
+    variables = environ(tmp_path, DBG_BROKER="wss://127.0.0.1:7001")
+
+    assert find_reach(None, variables).endpoint.port == 7001
+    assert find_reach("wss://127.0.0.1:7002", variables).endpoint.port == 7002
+
+
+def test_a_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    path = write_rendezvous(tmp_path, mode=0o644)
+
+    with pytest.raises(BadSecretFile, match="chmod 600") as caught:
+        find_reach(None, environ(tmp_path))
+
+    assert str(path) in str(caught.value)
+
+
+def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    write_rendezvous(tmp_path)
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    token.chmod(0o640)
+
+    with pytest.raises(BadSecretFile, match="token"):
+        find_reach(None, environ(tmp_path, DBG_TOKEN_FILE=str(token)))
+    token.chmod(0o600)
+    assert find_reach(None, environ(tmp_path, DBG_TOKEN_FILE=str(token))).token == TOKEN
+
+
+def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
+    write_rendezvous(tmp_path)
+    missing = str(tmp_path / "missing")
+
+    with pytest.raises(BadSecretFile, match="missing"):
+        find_reach(None, environ(tmp_path, DBG_TOKEN_FILE=missing))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe"])
+def test_a_broken_file_is_named(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "broker.json"
+    path.write_bytes(text)
+    path.chmod(0o600)
+
+    with pytest.raises(BadSecretFile, match=r"broker\.json"):
+        find_reach(None, environ(tmp_path))
+
+
+def test_without_any_broker_the_next_step_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoBroker, match="dbg-broker serve"):
+        find_reach(None, environ(tmp_path))
+
+
+def test_the_loopback_of_another_host_is_named_at_once(tmp_path: Path) -> None:
+    write_rendezvous(tmp_path, host="some-other-host")
+
+    with pytest.raises(WrongHost, match="--listen") as caught:
+        find_reach(None, environ(tmp_path))
+
+    assert caught.value.exit_status == 4
+    assert find_reach("wss://127.0.0.1:6900", environ(tmp_path)).endpoint.port == 6900
+
+
+def test_a_pipe_into_which_nobody_writes_is_told_at_once(approved: Approved, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "token", 0o600)
+    variables = environ(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN_FILE=str(tmp_path / "token"))
+    with pytest.raises(BadSecretFile) as caught:
+        find_reach(None, variables)
+    approved(str(caught.value))
+
+
+def test_what_a_command_writes_into_a_pipe_is_the_token(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    ready = threading.Event()
+
+    def command() -> None:
+        ready.wait()
+        with os.fdopen(write, "w") as pipe:
+            pipe.write(TOKEN + "\n")
+
+    writer = threading.Thread(target=command)
+    writer.start()
+    threading.Timer(0.05, ready.set).start()
+    variables = environ(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN_FILE=f"/dev/fd/{read}")
+    assert find_reach(None, variables).token == TOKEN
+    writer.join()
+    os.close(read)
+
+
+def test_a_device_is_no_file_of_secrets(tmp_path: Path) -> None:
+    variables = environ(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN_FILE="/dev/zero")  # noqa: S106
+    with pytest.raises(BadSecretFile):
+        find_reach(None, variables)
+
+
+@pytest.mark.parametrize(
+    ("target", "stock"),
+    [
+        ("tcp://127.0.0.1:4444", Stock("127.0.0.1", 4444)),
+        ("tcp://localhost:1/", Stock("localhost", 1)),
+        ("tcp://[::1]:65535", Stock("[::1]", 65535)),
+        ("gpu013:5", None),
+        ("?1", None),
+        (None, None),
+    ],
+)
+def test_addresses_of_debuggers_are_told_from_ranks(target: str | None, stock: Stock | None) -> None:
+    assert parse_stock(target) == stock
+
+
+@pytest.mark.parametrize("target", ["tcp://", "tcp://h", "tcp://h:0", "tcp://h:99999", "tcp://h:x", "tcp://h:1\x1b[2J"])
+def test_what_is_no_address_is_named(target: str) -> None:
+    with pytest.raises(BadTarget, match="tcp://127") as refused:
+        parse_stock(target)
+    assert str(refused.value).isprintable()
+
+
+def classic(rows: int, columns: int, *, address: str = "gpu013:?1") -> Attachment:
+    rank = make_rank(1, address=address, where=None)
+    attachment = Attachment(rank, Mode.DRIVE, (23, 80), colors=256)
+    attachment.attach()
+    session = SessionInfo(number=1, engine="pudb", rows=rows, columns=columns)
+    report = make_report(session=session)
+    attachment.message(Seat(rank=rank, report=report, generation=1, driver="me@here", watchers=0), 0.0)
+    return attachment
+
+
+@pytest.mark.parametrize(("rows", "columns", "told"), [(72, 80, True), (23, 81, True), (23, 80, False), (0, 0, False)])
+def test_a_window_that_is_too_small_is_told_so_as_long_as_it_is(rows: int, columns: int, told: bool) -> None:
+    attachment = classic(rows, columns)
+    shown = status_of(attachment, Others(), 1000.0, prefix="", pending=False)
+    assert any(f"{columns}x{rows}" in notice for notice in shown.notices) == told
+    attachment.resize(72, 240, 1001.0)
+    assert status_of(attachment, Others(), 1001.0, prefix="", pending=False).notices == ()
+
+
+def test_a_rank_with_an_agent_follows_the_window_and_says_nothing() -> None:
+    attachment = classic(72, 240, address="gpu013:1")
+    assert status_of(attachment, Others(), 1000.0, prefix="", pending=False).notices == ()
+
+
+def test_a_debugger_that_does_not_say_where_it_is_has_no_place() -> None:
+    attachment = classic(23, 80)
+    nowhere = Place(file="", line=0, function="")
+    report = make_report()
+    assert report.stop is not None
+    attachment.report = report.replace(stop=report.stop.replace(where=nowhere))
+    assert status_of(attachment, Others(), 0.0, prefix="", pending=False).place is None

@@ -1,19 +1,44 @@
+"""A link whose broker falls silent or whose name server hangs."""
+
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+import trustme
 
-from dbg_client.core.connection import Connection
+from dbg_client.core import connection, link, patience
+from dbg_client.core.connection import FLOWING_BYTES, PING_SECONDS, Connection, Disconnected, Silence, dial
 from dbg_client.core.link import BrokerLink, Down, Up
+from dbg_client.core.patience import in_thread, read_in_thread
+from dbg_client.core.switchboard import MAX_PROGRAM, person_name
 from dbg_dial.find import Opening
-from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, NoBroker, WrongToken
-from dbg_wire.finding.endpoint import Reach
-from dbg_wire.messages import BrokerAddress, Snapshot, Subscribe, Take
+from dbg_dial.kernel import user_name
+from dbg_dial.waiting import within
+from dbg_wire.codec import Output
+from dbg_wire.errors import (
+    BrokerUnreachable,
+    Busy,
+    DbgError,
+    NoBroker,
+    Refused,
+    SilentFile,
+    WrongCertificate,
+    WrongToken,
+    WrongVersion,
+)
+from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
+from dbg_wire.limits import SILENT_SECONDS
+from dbg_wire.messages import BrokerAddress, Detach, Greet, Snapshot, Subscribe, Take
+from tests.conftest import Approved
 from tests.support.time_unit import seconds
-from tests.unit.client.core.test_connection import Listener, certified, reach
-from tests.unit.client.fake_broker import FakeBroker, make_rank
+from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
 
 PATIENCE = seconds(10)
 
@@ -236,3 +261,360 @@ async def test_a_broker_that_is_busy_for_longer_than_the_user_waits_says_so() ->
         broker.busy = 100
         with pytest.raises(Busy, match="is busy: come again"):
             await BrokerLink(Where(reach(broker.port)), "me@here", seconds(1)).open()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a link notice a silence within half a second."""
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
+    monkeypatch.setattr(link, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(link, "LOOK_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("soon")
+async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken() -> None:
+    enough = threading.Event()
+    with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
+        where = Where(reach(first.port))
+        to_broker = BrokerLink(where, "me@here", PATIENCE)
+        await to_broker.open()
+        assert isinstance(await to_broker.next(), Snapshot)
+        where.reach = reach(second.port)
+        # The broker answers nothing, like a suspended process: its kernel still acknowledges all data.
+        first.do(enough.wait)
+        assert await within(PATIENCE, to_broker.next()) == Down("the broker was silent")
+        assert await within(PATIENCE, to_broker.next()) == Up()
+        await second.heard(Subscribe)
+        enough.set()
+        await to_broker.close()
+
+
+@pytest.mark.usefixtures("soon")
+async def test_while_a_broker_is_silent_the_others_are_dialled_before_it() -> None:
+    enough = threading.Event()
+    with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
+        where = Where(replace(reach(first.port), others=(reach(second.port).endpoint,)))
+        to_broker = BrokerLink(where, "me@here", PATIENCE)
+        await to_broker.open()
+        first.do(enough.wait)
+        while await within(PATIENCE, to_broker.next()) != Up():
+            pass
+        await second.heard(Subscribe)
+        enough.set()
+        await to_broker.close()
+
+
+@pytest.mark.usefixtures("soon")
+async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Longer than a busy machine keeps the thread of the broker waiting.
+    monkeypatch.setattr(link, "SILENT_SECONDS", seconds(1.5))
+    with FakeBroker(make_rank()) as broker:
+        where = Where(reach(broker.port))
+        to_broker = BrokerLink(where, "me@here", PATIENCE)
+        await to_broker.open()
+        assert isinstance(await to_broker.next(), Snapshot)
+        with pytest.raises(asyncio.TimeoutError):
+            await within(seconds(3), to_broker.next())
+        assert where.asked == 1
+        await to_broker.close()
+
+
+def certified() -> tuple[ssl.SSLContext, str]:
+    """Return a server's TLS context and its certificate's fingerprint."""
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    der = ssl.PEM_cert_to_DER_cert(certificate.cert_chain_pems[0].bytes().decode())
+    return context, fingerprint_of(der)
+
+
+def reach(port: int, fingerprint: str | None = None, token: str = TOKEN) -> Reach:
+    endpoint = Endpoint(host="127.0.0.1", port=port, secure=fingerprint is not None, fingerprint=fingerprint)
+    return Reach(endpoint=endpoint, token=token, sources={})
+
+
+async def dialled(where: Reach) -> Connection:
+    return await dial(where, "me@here", PATIENCE)
+
+
+class Listener:
+    """A server on loopback that keeps every byte it receives, and sends ``reply`` at once."""
+
+    def __init__(self, reply: bytes = b"", *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
+        self.received = b""
+        self.ended = threading.Event()
+        self._reply = reply
+        self._tls = tls
+        self._socket = socket.create_server(("127.0.0.1", port))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        try:
+            peer, _ = self._socket.accept()
+            with self._socket, peer:
+                self._talk(self._tls.wrap_socket(peer, server_side=True) if self._tls else peer)
+        except OSError:
+            pass
+        finally:
+            self.ended.set()
+
+    def _talk(self, peer: socket.socket) -> None:
+        with peer:
+            if self._reply:
+                peer.sendall(self._reply)
+            while data := peer.recv(4096):
+                self.received += data
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    yield port
+
+
+async def test_a_terminal_greets_and_is_welcome() -> None:
+    with FakeBroker(make_rank()) as broker:
+        connection = await dialled(reach(broker.port))
+        connection.send(Subscribe())
+        answer = await connection.receive()
+        await connection.close()
+
+        assert isinstance(answer, Snapshot)
+        assert broker.wait_for(Greet).name == "me@here"
+
+
+async def test_the_pinned_broker_is_reached_over_tls() -> None:
+    context, fingerprint = certified()
+    with FakeBroker(tls=context) as broker:
+        connection = await dialled(reach(broker.port, fingerprint))
+        await connection.close()
+
+        broker.wait_for(Greet)
+
+
+async def test_an_impostor_with_another_certificate_gets_no_byte_of_http() -> None:
+    context, _ = certified()
+    _, pinned = certified()
+    impostor = Listener(tls=context)
+
+    with pytest.raises(WrongCertificate) as caught:
+        await dialled(reach(impostor.port, pinned))
+
+    assert await asyncio.to_thread(impostor.ended.wait, PATIENCE)
+    assert impostor.received == b""
+    assert TOKEN not in str(caught.value)
+
+
+async def test_an_impostor_without_tls_gets_a_hello_and_no_token() -> None:
+    _, pinned = certified()
+    impostor = Listener(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
+
+    with pytest.raises(WrongCertificate):
+        await dialled(reach(impostor.port, pinned))
+
+    assert await asyncio.to_thread(impostor.ended.wait, PATIENCE)
+    assert impostor.received[:1] == b"\x16"  # a TLS handshake record, and nothing readable
+    assert TOKEN.encode() not in impostor.received
+    assert b"HTTP" not in impostor.received
+
+
+@pytest.mark.parametrize(
+    ("refuse", "error"),
+    [
+        ((401, "no token"), WrongToken),
+        ((403, "a rank's token"), WrongToken),
+        ((426, "dbg.v1 is not spoken here, dbg.v2 is"), WrongVersion),
+        ((503, "full"), Refused),
+        ((404, ""), Refused),
+    ],
+)
+async def test_a_refused_upgrade_is_told_apart(refuse: tuple[int, str], error: type[DbgError]) -> None:
+    with FakeBroker(refuse=refuse) as broker, pytest.raises(error) as caught:
+        await dialled(reach(broker.port))
+
+    assert refuse[1] in str(caught.value)
+    assert caught.value.exit_status == 5
+
+
+async def test_a_wrong_token_is_not_repeated() -> None:
+    with FakeBroker(token=TOKEN[::-1]) as broker, pytest.raises(WrongToken) as caught:
+        await dialled(reach(broker.port))
+
+    assert TOKEN not in str(caught.value)
+
+
+async def test_nobody_there_is_unreachable() -> None:
+    with closed_port() as port, pytest.raises(BrokerUnreachable, match="Connection refused"):
+        await dialled(reach(port))
+
+
+async def test_an_unknown_host_is_unreachable() -> None:
+    endpoint = Endpoint(host="no-such-host.invalid", port=6900, secure=False, fingerprint=None)
+    where = Reach(endpoint=endpoint, token=TOKEN, sources={})
+
+    with pytest.raises(BrokerUnreachable, match="no-such-host"):
+        await dialled(where)
+
+
+async def test_somebody_who_never_answers_is_unreachable() -> None:
+    listener = Listener()
+
+    with pytest.raises(BrokerUnreachable, match=r"no answer within 0\.2 s"):
+        await dial(reach(listener.port), "me@here", 0.2)
+
+
+async def test_a_broker_that_never_says_welcome_is_unreachable() -> None:
+    with FakeBroker() as broker:
+        broker.silent.add(Greet)
+        with pytest.raises(BrokerUnreachable, match="silent"):
+            await dial(reach(broker.port), "me@here", 0.2)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: ws://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+    ],
+)
+async def test_something_else_on_the_port_is_refused(reply: bytes) -> None:
+    listener = Listener(reply)
+
+    with pytest.raises((Refused, BrokerUnreachable)):
+        await dialled(reach(listener.port))
+
+
+async def test_a_cut_is_told_to_whoever_receives() -> None:
+    with FakeBroker() as broker:
+        connection = await dialled(reach(broker.port))
+        broker.cut()
+
+        with pytest.raises(Disconnected):
+            await connection.receive()
+        await connection.close()
+
+
+async def test_terminal_bytes_come_through() -> None:
+    with FakeBroker() as broker:
+        connection = await dialled(reach(broker.port))
+        broker.tell(Output(1, 7, b"\x1b[H"))
+
+        assert await connection.receive() == Output(1, 7, b"\x1b[H")
+        await connection.close()
+
+
+async def test_what_was_queued_goes_out_before_the_close() -> None:
+    with FakeBroker() as broker:
+        connection = await dialled(reach(broker.port))
+        for _ in range(100):
+            connection.send(Detach())
+        await connection.close()
+
+        broker.wait_for(Detach, count=100)
+
+
+async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    with FakeBroker() as broker:
+        connection = await dialled(reach(broker.port))
+        await connection.close()
+
+
+async def test_closing_twice_and_after_a_cut_is_no_error() -> None:
+    with FakeBroker() as broker:
+        connection = await dialled(reach(broker.port))
+        broker.cut()
+        await asyncio.wait_for(connection.close(), PATIENCE)
+        await asyncio.wait_for(connection.close(), PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [
+        ("Python", "Python"),
+        ("  claude\tcode\n", r"claude\tcode"),
+        ("\x1b]0;x\x07\u202e", r"\x1b]0;x\x07\u202e"),
+        ("a" * 1000, "a" * MAX_PROGRAM + "…"),
+    ],
+)
+def test_a_program_stands_behind_its_user(program: str, shown: str) -> None:
+    assert person_name(program) == f"{user_name()} ({shown})"
+
+
+def test_a_terminal_has_its_users_name_alone() -> None:
+    assert person_name("") == person_name(" ") == user_name()
+
+
+async def test_what_hangs_in_a_thread_is_given_up_at_the_deadline() -> None:
+    enough = threading.Event()
+    with pytest.raises(asyncio.TimeoutError):
+        await in_thread(enough.wait, 0.05)
+    enough.set()
+    with pytest.raises(socket.gaierror):
+        await in_thread(lambda: socket.getaddrinfo("256.256.256.256", 1, flags=socket.AI_NUMERICHOST), PATIENCE)
+
+
+async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_time(
+    approved: Approved,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    enough = threading.Event()
+
+    def read(opening: Opening) -> bool:
+        opening("/home/me/groups")
+        return enough.wait()
+
+    with pytest.raises(SilentFile) as caught:
+        await read_in_thread(read, 0.01)
+    approved(str(caught.value))
+    enough.set()
+
+    def begin_late(call: Callable[[], object], tell: Callable[[object, None], object]) -> None:
+        threading.Timer(0.1, lambda: tell(call(), None)).start()
+
+    monkeypatch.setattr(patience, "begin", begin_late)
+    assert await read_in_thread(lambda opening: "read", 0.01) == "read"
+
+
+def pinged(heard: int = 0) -> Silence:
+    silence = Silence(0.0)
+    silence.pinged(PING_SECONDS, heard)
+    return silence
+
+
+def test_a_ping_is_due_at_intervals_and_never_while_one_is_open() -> None:
+    silence = Silence(0.0)
+    assert not silence.wants_ping(PING_SECONDS - 0.1)
+    assert silence.wants_ping(PING_SECONDS)
+    silence.pinged(PING_SECONDS, 0)
+    assert not silence.wants_ping(100.0)
+    silence.answered(3.0)
+    assert silence.wants_ping(2 * PING_SECONDS)
+
+
+def test_a_broker_that_answers_is_never_silent() -> None:
+    silence = Silence(0.0)
+    assert silence.since(100.0) is None
+    silence.pinged(100.0, 0)
+    silence.answered(100.1)
+    assert (silence.owed(200.0), silence.since(200.0)) == (0.0, None)
+
+
+def test_a_broker_that_owes_an_answer_is_silent_since_its_last_one() -> None:
+    silence = pinged()
+    assert silence.owed(PING_SECONDS + 1.0) == 1.0
+    assert silence.since(SILENT_SECONDS - 0.1) is None
+    assert silence.since(SILENT_SECONDS) == 0.0
+
+
+def test_small_news_prove_nothing_and_a_flood_delays_the_answer() -> None:
+    silence = pinged(heard=1000)
+    silence.update(3.0, 1000 + FLOWING_BYTES - 1)
+    assert silence.since(SILENT_SECONDS) == 0.0
+    silence.update(3.0, 1000 + FLOWING_BYTES)
+    assert silence.since(SILENT_SECONDS) is None
+    assert silence.since(3.0 + SILENT_SECONDS) == 3.0

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import io
 import os
+import random
 import termios
 import threading
 import tty
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TextIO
@@ -17,7 +18,7 @@ from typing import TextIO
 import pytest
 
 from dbg_client.run import job_output
-from dbg_client.run.job_output import END_SHOWN, MAX_BEHIND, JobOutput
+from dbg_client.run.job_output import END_SHOWN, MAX_BEHIND, READ_BYTES, GrowingFile, JobOutput, LastLine, clipped
 from dbg_client.terminal.screen import CALM
 from tests.conftest import Approved
 from tests.support.screen import VirtualScreen
@@ -326,3 +327,316 @@ async def test_bars_are_not_drawn_over_what_was_told_meanwhile(
     # The emulated terminal has no mode in which a line feed goes to the line's beginning.
     screen.feed(terminal.ended().replace(b"\n", b"\r\n").replace(b"\r\r", b"\r"))
     assert [row for row in screen.rows if row] == ["outer", "inner", "Detached", "outer", "inner"]
+
+
+class ReaderGrowingFile:
+    """A reader that keeps what a growing file brings."""
+
+    def __init__(self, path_growing_file: Path) -> None:
+        self.data = b""
+        self.stop_at: int | None = None
+        self.turns: list[int] = []
+        self._more = asyncio.Event()
+        self.file = GrowingFile(str(path_growing_file), self._take)
+
+    def _take(self, data: bytes) -> None:
+        self.data += data
+        self.turns.append(len(data))
+        if self.stop_at is not None and len(self.data) >= self.stop_at:
+            self.file.stop()
+        self._more.set()
+
+    async def has(self, data: bytes) -> None:
+        """Wait until as many bytes were read, and fail unless they are ``data``."""
+        while len(self.data) < len(data):
+            self._more.clear()
+            await asyncio.wait_for(self._more.wait(), seconds(20))
+        assert self.data == data
+
+
+@pytest.fixture
+def path_growing_file(tmp_path: Path) -> Path:
+    path_growing_file = tmp_path / "job.out"
+    path_growing_file.write_bytes(b"begin ")
+    return path_growing_file
+
+
+@pytest.fixture(params=["told by the kernel", "looking"])
+async def reader(
+    request: pytest.FixtureRequest, path_growing_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[ReaderGrowingFile]:
+    if request.param == "looking":
+        monkeypatch.setattr(job_output, "watch_growth", lambda _: None)
+        monkeypatch.setattr(job_output, "LOOK_SECONDS", 0.01)
+    reader = ReaderGrowingFile(path_growing_file)
+    yield reader
+    reader.file.close()
+
+
+def _descriptors() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+async def test_what_is_there_and_what_comes_is_read(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
+    reader.file.start()
+    await reader.has(b"begin ")
+    append(path_growing_file, b"one ")
+    await reader.has(b"begin one ")
+    append(path_growing_file, b"two ")
+    append(path_growing_file, b"three")
+    await reader.has(b"begin one two three")
+
+
+async def test_while_it_is_stopped_nothing_is_read_and_afterwards_all(
+    reader: ReaderGrowingFile, path_growing_file: Path
+) -> None:
+    append(path_growing_file, b"before ")
+    assert reader.data == b""
+    reader.file.start()
+    await reader.has(b"begin before ")
+    reader.file.stop()
+    append(path_growing_file, b"meanwhile ")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert reader.data == b"begin before "
+
+    reader.file.start()
+    append(path_growing_file, b"after")
+    await reader.has(b"begin before meanwhile after")
+
+
+async def test_starting_and_stopping_again_does_nothing(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
+    reader.file.stop()
+    reader.file.start()
+    reader.file.start()
+    append(path_growing_file, b"one")
+    await reader.has(b"begin one")
+    reader.file.stop()
+    reader.file.stop()
+    append(path_growing_file, b" two")
+    reader.file.start()
+    await reader.has(b"begin one two")
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_nothing_is_lost_or_read_twice_however_it_is_started_and_stopped(
+    reader: ReaderGrowingFile, path_growing_file: Path, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - a test's order, no secret
+    whole = b"begin "
+    for number in range(60):
+        what = chance.randrange(4)
+        if what == 0:
+            reader.file.start()
+        elif what == 1:
+            reader.file.stop()
+        elif what == 2:
+            whole += (piece := b"%d " % number * chance.choice([1, 20_000]))
+            append(path_growing_file, piece)
+        else:
+            await asyncio.sleep(0)
+        assert whole.startswith(reader.data)
+    reader.file.start()
+    await reader.has(whole)
+
+
+async def test_the_loop_has_its_turns_between_pieces_of_much(
+    reader: ReaderGrowingFile, path_growing_file: Path
+) -> None:
+    append(path_growing_file, bytes(3 * READ_BYTES))
+    reader.file.start()
+    assert reader.turns == [READ_BYTES]
+    await asyncio.sleep(0)
+    assert max(reader.turns) == READ_BYTES
+    await reader.has(b"begin " + bytes(3 * READ_BYTES))
+
+
+async def test_it_can_be_stopped_by_what_it_reads(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
+    append(path_growing_file, bytes(3 * READ_BYTES))
+    reader.stop_at = READ_BYTES
+    reader.file.start()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert reader.turns == [READ_BYTES]
+
+    reader.stop_at = None
+    reader.file.start()
+    await reader.has(b"begin " + bytes(3 * READ_BYTES))
+
+
+async def test_the_rest_is_read_at_once(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
+    append(path_growing_file, bytes(3 * READ_BYTES))
+    reader.file.read_rest()
+    assert reader.data == b"begin " + bytes(3 * READ_BYTES)
+    assert reader.file.behind == 0
+
+
+async def test_bytes_can_be_left_out(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
+    append(path_growing_file, b"one two")
+    assert reader.file.behind == 13
+    reader.file.skip(10)
+    assert reader.file.behind == 3
+    reader.file.start()
+    await reader.has(b"two")
+
+
+async def test_a_file_that_was_made_smaller_has_nothing_new(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
+    reader.file.start()
+    await reader.has(b"begin ")
+    os.truncate(path_growing_file, 0)
+    assert reader.file.behind == 0
+
+
+async def test_once_closed_it_holds_nothing(path_growing_file: Path) -> None:
+    before = _descriptors()
+    reader = ReaderGrowingFile(path_growing_file)
+    reader.file.start()
+    reader.file.close()
+
+    assert _descriptors() == before
+    append(path_growing_file, b"more")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert reader.data == b"begin "
+
+
+ROWS, COLUMNS = 8, 20
+
+
+class Shown:
+    """A screen with the line, and one beside it that gets the job's output alone."""
+
+    def __init__(self, rows: int = ROWS) -> None:
+        self.line = LastLine()
+        self.rows = rows
+        self.screen, self.plain = VirtualScreen(rows, COLUMNS), VirtualScreen(rows, COLUMNS)
+
+    def prints(self, text: str, kept: str = "") -> None:
+        data = text.encode()
+        # A terminal in its usual mode makes a carriage return and a line feed of each.
+        on_screen = data.replace(b"\n", b"\r\n")
+        erased = self.line.erase(COLUMNS, data)
+        self.line.note(data)
+        self.screen.feed(erased + on_screen)
+        self.plain.feed(on_screen)
+        if kept:
+            self.keeps(kept)
+
+    def keeps(self, text: str) -> None:
+        self.screen.feed(self.line.draw(text, self.rows, COLUMNS))
+
+    @property
+    def output(self) -> list[str]:
+        return [row for row in self.screen.rows if row]
+
+
+def test_the_line_stays_below_what_is_printed() -> None:
+    shown = Shown()
+    shown.prints("one\n", "waiting")
+    assert shown.output == ["one", "waiting"]
+    shown.prints("two\n", "waiting")
+    assert shown.output == ["one", "two", "waiting"]
+    shown.screen.feed(shown.line.erase(COLUMNS))
+    assert shown.screen.rows == shown.plain.rows
+    assert shown.screen.cursor == shown.plain.cursor
+
+
+def test_it_is_kept_at_the_end_of_a_screen_that_scrolls() -> None:
+    shown = Shown()
+    for number in range(30):
+        shown.prints(f"line {number}\n", "waiting")
+    assert shown.screen.rows == [*(f"line {number}" for number in range(24, 30)), "", "waiting"]
+
+
+def test_a_bar_that_is_drawn_over_and_over_stays_a_bar() -> None:
+    shown = Shown()
+    for percent in range(0, 101, 10):
+        shown.prints(f"\r{percent:3}%|{'#' * (percent // 10):10}|", "waiting")
+    assert shown.output == ["100%|##########|", "waiting"]
+    shown.prints("\nend\n")
+    assert shown.output == ["100%|##########|", "end"]
+
+
+def test_bars_below_each_other_stay_where_they_are() -> None:
+    shown = Shown()
+    # As tqdm draws them: the cursor is behind the upper one.
+    for count in range(5):
+        shown.prints(f"\router {count}", "waiting")
+        shown.prints(f"\n\rinner {count}\x1b[A", "waiting")
+        shown.prints("\r")
+        assert shown.screen.rows[:2] == shown.plain.rows[:2]
+        shown.keeps("waiting")
+        assert shown.screen.rows[2] == "waiting"
+    assert shown.output == ["outer 4", "inner 4", "waiting"]
+
+
+def test_a_full_row_goes_on_in_the_next_one() -> None:
+    shown = Shown()
+    shown.prints("x" * COLUMNS, "waiting")
+    shown.prints("y\n", "waiting")
+    assert shown.output == ["x" * COLUMNS, "y", "waiting"]
+
+
+def test_colours_of_the_job_are_not_the_lines_and_go_on_behind_it() -> None:
+    shown = Shown()
+    shown.prints("\x1b[31mred", "waiting")
+    assert shown.screen.colours(1)[0] == ("default", "default")
+    shown.prints("der\n")
+    assert shown.screen.colours(0)[4] == ("red", "default")
+
+
+@pytest.mark.parametrize("text", ["one\n", "one", "no\rone\n"])
+def test_an_enter_that_was_typed_leaves_nothing_of_it(text: str) -> None:
+    shown = Shown()
+    shown.prints(text, "waiting for long")
+    shown.screen.feed(b"\r\n")
+    shown.prints("two\n")
+    assert shown.output == ["one", "two"]
+
+
+def test_what_a_carriage_return_goes_back_over_stays() -> None:
+    shown = Shown()
+    shown.prints("50%|####\r", "waiting")
+    shown.prints("60%", "waiting")
+    assert shown.output == ["60%|####", "waiting"]
+
+
+@pytest.mark.parametrize("screen", ["\x1b[?1049h", "\x1b[3;4H", "\x1b[2;5r", "\x1b7", "\x1b[s"])
+def test_a_job_that_draws_a_screen_of_its_own_is_left_alone(screen: str) -> None:
+    line = LastLine()
+    line.note(screen.encode())
+    assert not line.is_possible
+    assert line.draw("waiting", ROWS, COLUMNS) == b""
+
+
+def test_more_bars_than_a_screen_has_rows_are_left_alone() -> None:
+    shown = Shown(rows=3)
+    shown.prints("one\ntwo\x1b[A", "waiting")
+    assert shown.screen.rows == shown.plain.rows
+
+
+def test_a_long_sentence_is_cut() -> None:
+    shown = Shown()
+    shown.prints("one\n", "a sentence that is longer than the screen is wide")
+    assert shown.output[1] == "a sentence that i…"
+    assert clipped("界界界", 5) == "界…"
+    assert clipped("short", 5) == "short"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_is_printed_looks_the_same_without_the_line(seed: int) -> None:
+    pieces = ["one\n", "two", "\rbar 50%", "\x1b[31mred\x1b[0m", "\n\n", "x" * COLUMNS, "\x1b[K", "\n\x1b[A", "y" * 7]
+    chosen = random.Random(seed)  # noqa: S311
+    shown = Shown()
+    for _ in range(chosen.randrange(1, 6)):
+        shown.prints(chosen.choice(pieces), chosen.choice(["", "waiting", "still waiting"]))
+    shown.screen.feed(shown.line.erase(COLUMNS))
+    assert [row for row in shown.screen.rows if row] == [row for row in shown.plain.rows if row]
+
+
+def test_the_end_is_a_row_of_its_own() -> None:
+    shown = Shown()
+    assert shown.line.end() == b""
+    shown.prints("50%", "waiting")
+    shown.screen.feed(shown.line.erase(COLUMNS) + shown.line.end() + b"Attached")
+    assert shown.output == ["50%", "Attached"]

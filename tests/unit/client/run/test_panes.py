@@ -1,14 +1,23 @@
+"""Which ranks get a pane; tmux is a few functions."""
+
 from __future__ import annotations
 
+import errno
 import shlex
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dbg_client.core.errors import NeedsTarget, NoTerminal, RankEnded
-from dbg_client.run.panes import TooManyPanes, attach_words, open_panes, plan_panes
-from dbg_client.words.settings import Attach, Tmux
+from dbg_client.core.left_breakpoints import write_breakpoints
+from dbg_client.run import panes as rank_panes
+from dbg_client.run.panes import RankPanes, TooManyPanes, attach_words, open_panes, plan_panes
+from dbg_client.run.progress import panes_beside, progress, way_back
+from dbg_client.run.tmux import MAX_PANES, NoTmux
+from dbg_client.words.settings import Attach, AttachOptions, BrokerOptions, Tmux
 from dbg_wire.errors import BadInput
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import make_rank
@@ -109,3 +118,157 @@ def test_what_is_another_action_is_refused(words: list[str]) -> None:
     with pytest.raises(BadInput) as caught:
         settled(shlex.join(["tmux", "0-3", *words]), Tmux)
     assert caught.value.exit_status == 2
+
+
+class Panes:
+    """A tmux: the panes that are open, and what was asked of it."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = ["%0"]
+        self.asked: list[tuple[str, str, bool]] = []
+        self.said: list[str] = []
+        self.files: list[str] = []
+        self.is_there = True
+
+    def open_beside(self, settings: Tmux, rank: RankInfo, _: object, behind: str, *, is_first: bool) -> str:
+        if not self.is_there:
+            raise NoTmux
+        self.asked.append((rank.address, behind, is_first))
+        self.files.append(str(settings.attach.breakpoints_to))
+        self.open.append(f"%{len(self.asked)}")
+        return self.open[-1]
+
+
+@pytest.fixture
+def tmux(monkeypatch: pytest.MonkeyPatch) -> Panes:
+    panes = Panes()
+    monkeypatch.setattr(rank_panes, "open_pane_beside", panes.open_beside)
+    monkeypatch.setattr(rank_panes, "living_panes", lambda: frozenset(panes.open))
+    monkeypatch.setattr(rank_panes, "kill_pane", panes.open.remove)
+    return panes
+
+
+@pytest.fixture
+def shown(tmux: Panes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RankPanes:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return RankPanes(BrokerOptions(), AttachOptions(), "%0", tmux.said.append)
+
+
+async def test_the_first_is_at_the_side_and_the_others_below_it(tmux: Panes, shown: RankPanes) -> None:
+    for number in (5, 6, 7):
+        await shown.show(make_rank(number), [])
+    assert tmux.asked == [("gpu013:5", "%0", True), ("gpu013:6", "%1", False), ("gpu013:7", "%2", False)]
+
+
+async def test_a_rank_that_stops_again_has_its_pane(tmux: Panes, shown: RankPanes) -> None:
+    await shown.show(make_rank(5), [])
+    await shown.show(make_rank(5, since=1760000001.0), [])
+    assert len(tmux.asked) == 1
+
+
+async def test_a_pane_that_was_closed_is_opened_at_the_next_stop(tmux: Panes, shown: RankPanes) -> None:
+    await shown.show(make_rank(5), [])
+    tmux.open.remove("%1")
+    await shown.show(make_rank(5, since=1760000001.0), [])
+    assert tmux.asked[1:] == [("gpu013:5", "%0", True)]
+
+
+async def test_at_the_end_those_of_ended_ranks_are_closed(tmux: Panes, shown: RankPanes) -> None:
+    await shown.show(make_rank(5), [])
+    await shown.show(make_rank(6), [])
+    await shown.close([make_rank(6)])
+    assert tmux.open == ["%0", "%2"]
+
+
+async def test_what_can_not_be_opened_is_told_with_another_way(
+    approved: Approved, tmux: Panes, shown: RankPanes
+) -> None:
+    tmux.is_there = False
+    await shown.show(make_rank(5), [])
+    (sentence,) = tmux.said
+    approved(sentence)
+
+
+async def test_a_full_disk_is_told_as_well(
+    approved: Approved, tmux: Panes, shown: RankPanes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: object) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(rank_panes, "directory_in_memory", full)
+    await shown.show(make_rank(5), [])
+    approved(tmux.said[0])
+    await shown.close([])
+
+
+async def test_more_than_can_be_looked_at_are_told(approved: Approved, tmux: Panes, shown: RankPanes) -> None:
+    for number in range(MAX_PANES + 1):
+        await shown.show(make_rank(number), [])
+    assert len(tmux.asked) == MAX_PANES
+    approved(tmux.said[0])
+
+
+async def test_what_is_set_in_the_panes_is_known_until_they_are_closed(tmux: Panes, shown: RankPanes) -> None:
+    first, second = (Breakpoint(file="/home/me/train.py", line=line) for line in (7, 44))
+    for number in (5, 6):
+        await shown.show(make_rank(number), [])
+    write_breakpoints(tmux.files[0], [second])
+    write_breakpoints(tmux.files[1], [second, first])
+
+    assert shown.breakpoints() == (first, second)
+    await shown.close([])
+    write_breakpoints(tmux.files[0], [first])
+    assert shown.breakpoints() == ()
+
+
+def running(rank: int, **fields: Any) -> RankInfo:
+    return make_rank(rank, **{"state": RankState.RUNNING, "where": None, "reason": None, "world_size": 4, **fields})
+
+
+PASSED = "a.py:5 without stopping, because no broker answered (no answer within 10 s)"
+FOUR = [running(rank) for rank in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "stops"),
+    [
+        ([], ("train.py:38",)),
+        (FOUR[:1], ("train.py:38",)),
+        (FOUR, ("train.py:38",)),
+        (FOUR, ("a.py:1", "b:main")),
+        (FOUR, ()),
+        ([running(0, world_size=None)], ()),
+        ([*FOUR[:3], running(3, state=RankState.EXITED)], ()),
+        ([*FOUR, running(0, child=1)], ()),
+        ([running(rank, passed=PASSED) for rank in range(4)], ("a.py:5",)),
+        ([*FOUR[:3], running(3, passed=PASSED)], ("a.py:5",)),
+        (FOUR, ("a\x1b.py:1",)),
+    ],
+)
+def test_who_is_there_and_what_none_has_reached(
+    approved: Approved, ranks: list[RankInfo], stops: tuple[str, ...]
+) -> None:
+    approved(progress(ranks, stops, "all", 12.3, had_stop=False))
+
+
+def test_after_a_stop_nothing_is_said_of_where_none_has_been() -> None:
+    assert progress(FOUR, ("train.py:38",), "all", 2, had_stop=True) == "4 of 4 ranks connected, none is stopped (2 s)"
+
+
+def test_stops_that_are_not_followed_are_told() -> None:
+    ranks = [make_rank(0, world_size=2), running(1, world_size=2)]
+    assert progress(ranks, (), "1", 2, had_stop=False) == "2 of 2 ranks connected, 1 stopped, waiting for 1 (2 s)"
+
+
+def test_the_way_back_names_the_rank_that_was_left_last(approved: Approved) -> None:
+    approved(way_back([make_rank(6)]))
+    approved(way_back([make_rank(6), make_rank(5)]), "2")
+
+
+def test_stops_in_panes_are_named(approved: Approved) -> None:
+    approved(panes_beside([make_rank(6)]))
+    approved(panes_beside([make_rank(6), make_rank(5)]), "2")
+
+
+def test_a_long_wait_is_counted_in_minutes(approved: Approved) -> None:
+    approved(progress([], (), "all", 605, had_stop=False))

@@ -1,15 +1,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.output import DummyOutput
 
 from dbg_client.terminal import pager as pager_module
-from dbg_client.terminal.pager import Pager
+from dbg_client.terminal.options import Startup, commands_of, read_startup
+from dbg_client.terminal.pager import Pager, PageText, wrapped
+from dbg_client.views.table import text_width
+from dbg_wire.errors import BadInput
+from dbg_wire.limits import MAX_INPUT_PENDING
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 
@@ -117,3 +126,106 @@ def first_footer(lines: int) -> str:
 def test_the_foot_says_first_how_to_leave(approved: Approved) -> None:
     assert first_footer(5) == " q goes back   / searches   : another command"
     approved(first_footer(25))
+
+
+def page(count: int, height: int = 10) -> PageText:
+    text = PageText("".join(f"line {number}\n" for number in range(count)))
+    text.measure(height, 40)
+    return text
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=200), st.integers(2, 30))
+def test_a_wrapped_text_is_all_there_and_fits(text: str, columns: int) -> None:
+    rows = [fragment_list_to_text(row) for row in wrapped(text, columns)]
+
+    assert "".join(rows) == text
+    assert all(text_width(row) <= columns for row in rows)
+
+
+def test_colours_stay_and_lines_stay_lines() -> None:
+    rows = wrapped("a\x1b[31mbc\x1b[0m\nd\n", 2)
+
+    assert [fragment_list_to_text(row) for row in rows] == ["ab", "c", "d"]
+    assert [bool(re.search("red", fragment[0])) for row in rows for fragment in row] == [False, True, True, False]
+
+
+def test_the_part_in_sight_stops_at_the_ends() -> None:
+    text = page(25)
+    for rows, top, end in ((-3, 0, 10), (10, 10, 20), (10, 15, 25), (99, 15, 25), (-1, 14, 24), (-99, 0, 10)):
+        text.move(rows)
+        assert (text.top, text.end) == (top, end)
+    assert page(10).fits
+    assert not page(11).fits
+
+
+def test_a_window_that_grows_shows_more() -> None:
+    text = page(25)
+    text.move(99)
+    text.measure(20, 40)
+
+    assert (text.top, text.end) == (5, 25)
+
+
+def test_a_search_goes_round_in_both_directions() -> None:
+    text = page(50)
+
+    assert text.seek("LINE 1")  # line 1 and lines 10 to 19
+    assert text.top == 1
+    tops = []
+    for step in (1, 1, -1, -1, -1):
+        assert text.next_match(step)
+        tops.append(text.top)
+    assert tops == [10, 11, 10, 1, 19]
+    assert not text.seek("nowhere")
+    assert text.top == 19
+
+
+def test_a_search_finds_every_row_of_the_last_page() -> None:
+    text = page(25)
+
+    assert text.seek("2")
+    found = [text.top]
+    for _ in range(7):
+        text.next_match(1)
+        found.append(text.top)
+    assert found == [2, 12, 15, 15, 15, 15, 15, 2]
+
+
+def test_what_is_sought_is_marked() -> None:
+    text = page(3)
+    text.seek("ine 1")
+
+    marked = "".join(fragment[1] for fragment in text.shown() if "reverse" in fragment[0])
+
+    assert marked == "ine 1"
+
+
+def test_comments_and_empty_lines_are_no_commands() -> None:
+    assert commands_of("# mine\n\nalias nl n;;l\r\n  b 12  \n   # b 13\n") == ["alias nl n;;l", "b 12"]
+
+
+def test_the_users_file_comes_before_the_one_named(tmp_path: Path) -> None:
+    (tmp_path / ".pdbrc").write_text("first\n")
+    (tmp_path / "x").write_text("second\n")
+
+    assert list(read_startup(str(tmp_path), str(tmp_path / "x")).for_rank("a")) == ["first", "second"]
+    assert list(read_startup(None, str(tmp_path / "x")).for_rank("a")) == ["second"]
+    assert list(read_startup(str(tmp_path / "nowhere"), None).for_rank("a")) == []
+
+
+def test_each_rank_is_told_each_line_once() -> None:
+    startup = Startup(["b 12", "c"])
+    startup.for_rank("a").popleft()
+
+    assert list(startup.for_rank("a")) == ["c"]
+    assert list(startup.for_rank("b")) == ["b 12", "c"]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"x" * (MAX_INPUT_PENDING + 1), None])
+def test_a_file_that_can_not_be_used_is_named(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "x"
+    if content is not None:
+        path.write_bytes(content)
+
+    with pytest.raises(BadInput, match=str(path)):
+        read_startup(None, str(path))

@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from dbg_broker.hub.cluster.members import GONE_SECONDS, MAX_MEMBERS, Members, read_presence
+from dbg_broker.home.bearer import Role
+from dbg_broker.hub.cluster.cluster import ABSENCE_SECONDS, Cluster
+from dbg_broker.hub.cluster.members import GONE_SECONDS, HEARTBEAT_SECONDS, MAX_MEMBERS, Members, read_presence
+from dbg_broker.hub.cluster.messages import LegTaken, Sync, encode
+from dbg_broker.hub.state import Hub
+from dbg_broker.net.bus.buckets import BucketName
+from dbg_broker.net.connections import Connections
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.timers import Timers
+from dbg_wire import messages
+from dbg_wire.codec import Input
 from dbg_wire.errors import PeerError
-from tests.unit.broker.hub.cluster.brokers import presence
+from dbg_wire.finding.endpoint import Endpoint
+from dbg_wire.messages import (
+    Action,
+    Answer,
+    Answers,
+    Ask,
+    BrokerAddress,
+    Detach,
+    Finding,
+    Interrupt,
+    Kind,
+    Mode,
+    Question,
+    Refusal,
+    RefusalCode,
+    Report,
+    Seat,
+    Sender,
+    Subscribe,
+    Take,
+    Welcome,
+)
+from dbg_wire.records.audit import Entry, What
+from dbg_wire.records.beside import CommandEnd, command_line
+from dbg_wire.records.ranks import RankState
+from tests.support.memory_bus import MemoryNats
+from tests.unit.broker.hub.cluster.brokers import join_cluster, joined, new_cluster, presence, settled
+from tests.unit.broker.hub.cluster.several import Several, key, several_brokers
+from tests.unit.broker.peers import RUNNING, STOPPED, Broker, Peer, attach, registration
 
 
 class Clock:
@@ -87,3 +128,266 @@ def test_one_of_the_brokers_that_tell_events_tells_those_of_a_run() -> None:
     assert not told["d"]
     assert all(told[name] for name in "abc")
     assert sorted(run for runs in told.values() for run in runs) == sorted(map(str, range(30)))
+
+
+COMMAND = command_line(["nvidia-smi", "-L"])
+
+
+def exec_of(*keys: str, **changes: Any) -> Question:
+    told = {"request": 7, "keys": keys, "action": Action.EXEC, "seconds": 60.0, "inquiry": COMMAND}
+    return Question(**{**told, **changes})
+
+
+async def guard(broker: Broker, **changes: Any) -> Peer:
+    peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
+    await peer.say(messages.Testimony(**{"minor": 0, "key": key(0), "kind": Finding.CALLED, **changes}))
+    return peer
+
+
+async def test_each_thing_is_noted_once_with_its_broker(several: Several) -> None:
+    noted: list[Entry] = []
+    for broker in several.brokers:
+        broker.hub.journal.audit = noted.append
+    rank = await several.brokers[0].rank(0)
+    await several.listed(0)
+    driver = await several.brokers[1].seated(key(0))
+    await driver.say(Question(request=1, keys=(key(0),), action=Action.WHERE, seconds=9.0, text="why"))
+    ask = await rank.expect(Ask)
+    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text=""))
+    await driver.expect(Answers)
+    await driver.say(Interrupt(generation=1))
+    await rank.expect(Interrupt)
+    await driver.say(Take())
+    await driver.expect(Seat)
+    await driver.say(Detach())
+    await driver.say(attach(key(0), Mode.WATCH))
+    await driver.expect(Seat)
+    await driver.cut()
+    await several.until(lambda: noted[-1].what is What.LEAVE)
+    there = ("me@login1", "4711.0", "gpu013:0")
+    assert [(entry.broker, entry.what, entry.action, entry.terminal, entry.job, entry.ranks) for entry in noted] == [
+        ("two", What.CONNECT, "", "me@login1", "", ""),
+        ("one", What.ATTACH, "drive", *there),
+        ("two", What.QUESTION, "where", *there),
+        ("one", What.INTERRUPT, "", *there),
+        ("one", What.TAKE, "", *there),
+        ("one", What.DETACH, "", *there),
+        ("one", What.ATTACH, "watch", *there),
+        ("two", What.LEAVE, "", *there),
+    ]
+    assert {entry.address.partition(":")[0] for entry in noted} == {"127.0.0.1"}
+
+
+async def test_a_command_runs_beside_a_rank_of_another_broker(several: Several) -> None:
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    beside = await guard(several.brokers[0])
+    terminal = await several.brokers[1].terminal()
+    await terminal.say(exec_of(key(0)))
+    ask = await beside.expect(Ask)
+    assert ask.inquiry == COMMAND
+    await beside.say(Answer(request=ask.request, kind=Kind.VALUE, text="exit status 0", rows=(CommandEnd(), "GPU 0")))
+    (said,) = (await terminal.expect(Answers)).answers
+    assert (said.kind, said.rows) == (Kind.VALUE, (CommandEnd(), "GPU 0"))
+
+
+@pytest.mark.parametrize("how", ["leaves", "withdraws", "deadline"])
+async def test_a_command_at_another_broker_ends_when_nobody_waits_for_it(several: Several, how: str) -> None:
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    beside = await guard(several.brokers[0])
+    terminal = await several.brokers[1].terminal()
+    await terminal.say(exec_of(key(0), seconds=0.3 if how == "deadline" else 60.0))
+    ask = await beside.expect(Ask)
+    if how == "leaves":
+        await terminal.cut()
+    elif how == "withdraws":
+        await terminal.say(exec_of(key(0), request=8, text="", withdrawn=True))
+        assert (await terminal.expect(Answers)).answers[0].kind is Kind.SILENT
+        assert (await terminal.expect(Answers)).answers[0].text == "ended"
+    ended = await beside.expect(Ask)
+    assert (ended.request, ended.withdrawn) == (ask.request, True)
+
+
+async def test_a_guard_that_comes_to_another_broker_than_its_ranks_dials_on(several: Several) -> None:
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    beside = await guard(several.brokers[1])
+    assert (await beside.closed())[0] == CloseCode.SHUTDOWN
+
+
+async def test_the_guard_of_an_orphan_tells_all_brokers_how_it_ended(several: Several) -> None:
+    await several.brokers[0].rank(0)
+    await several.listed(0)
+    several.kill(0)
+    left = several.brokers[1:]
+    beside = await guard(left[0], kind=Finding.ENDED, signal=9)
+    await beside.expect(Welcome)
+
+    def is_told(broker: Broker) -> bool:
+        rank = broker.hub.ranks.registry.find(key(0))
+        return rank is not None and rank.state is RankState.EXITED and rank.end.exit == -9
+
+    await several.until(lambda: all(map(is_told, left)))
+
+
+async def test_a_rank_that_only_its_guard_has_told_of_is_listed_by_all(several: Several) -> None:
+    beside = await guard(several.brokers[0], kind=Finding.STUCK, registration=registration(0))
+    await beside.expect(Welcome)
+    await several.listed(0, RankState.UNRESPONSIVE)
+
+
+async def test_a_token_for_one_job_sees_no_rank_of_another_broker_that_is_of_another_job(several: Several) -> None:
+    await several.brokers[0].rank(0)
+    await several.brokers[0].rank(1, key="other/1", job="other")
+    await several.listed(0)
+    terminal = await several.brokers[1].terminal()
+    (link,) = several.brokers[1].hub.terminals.links.values()
+    link.bearer, link.told = type(link.bearer)(role=Role.DRIVER, job="4711.0"), set()
+    await several.until(lambda: several.brokers[1].hub.ranks.registry.find("other/1") is not None)
+    await terminal.say(attach("other/1"))
+    assert (await terminal.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
+    await terminal.say(Question(request=7, keys=("other/1", key(0)), action=Action.CONTINUE, seconds=0.3))
+    first, _ = (await terminal.expect(Answers)).answers
+    assert (first.kind, first.text) == (Kind.LOST, "no rank has this key")
+
+
+async def test_a_step_of_a_rank_at_another_broker_is_listed_in_order(several: Several) -> None:
+    rank = await several.brokers[0].rank(0)
+    await several.listed(0)
+    driver = await several.brokers[1].seated(key(0))
+    watcher = await several.brokers[2].terminal()
+    await watcher.say(Subscribe())
+    for step in range(20):
+        await driver.send(Input(session=1, stop=1, generation=1, offset=step, data=b"n"))
+        await rank.expect_data()
+        await rank.say(Report(report=RUNNING))
+        await rank.say(Report(report=STOPPED))
+        await driver.expect(Report, lambda one: one.report.state is RankState.STOPPED)
+    await several.listed(0, RankState.STOPPED)
+
+
+PINS = ("sha256:" + "0" * 64,)
+
+
+async def test_who_is_connected_is_welcomed_again_with_all_brokers_when_one_comes_or_goes(tmp_path: Path) -> None:
+    async with several_brokers(tmp_path, ("one", "two")) as several:
+        broker, cluster = several.brokers[0], several.clusters[0]
+        written: list[tuple[Endpoint, ...]] = []
+        cluster.addresses.write = written.append
+        rank, terminal = await broker.rank(), await broker.terminal()
+        third = presence("three").replace(fingerprints=PINS)
+        cluster.members.saw(third)
+        own, other = cluster.members.own, several.clusters[1].members.own
+        everybody = tuple(BrokerAddress(url=one.url, fingerprints=one.fingerprints) for one in (own, third, other))
+        for peer in (rank, terminal):
+            welcome = await peer.expect(Welcome, lambda said: len(said.brokers) == 3)
+            assert welcome.brokers == everybody
+        assert {endpoint.url: endpoint.fingerprints for endpoint in written[-1]} == {third.url: PINS, other.url: ()}
+        cluster.members.left("three")
+        welcome = await rank.expect(Welcome, lambda said: len(said.brokers) == 2)
+        assert welcome.address == "gpu013:0"
+
+
+async def test_another_certificate_is_told_to_all(tmp_path: Path) -> None:
+    async with several_brokers(tmp_path, ("one", "two")) as several:
+        one, two = several.clusters
+        one.shows(PINS)
+        await several.until(lambda: two.members.others()[0].fingerprints == PINS)
+        assert one.addresses.all()[0].fingerprints == PINS
+
+
+async def test_brokers_come_to_know_each_other_and_one_that_ends_is_gone_at_once() -> None:
+    nats = MemoryNats()
+    one, two, three = await joined(nats, "one", "two", "three")
+    assert [member.name for member in one.members.others()] == ["three", "two"]
+    assert [member.name for member in three.members.others()] == ["one", "two"]
+    assert sorted(nats.buses["two"].peers) == ["one", "three"]
+    await two.end()
+    await settled()
+    assert [member.name for member in one.members.others()] == ["three"]
+    assert sorted(nats.buses["one"].peers) == ["three"]
+    assert "two" not in nats.entries[BucketName.BROKERS]
+
+
+async def test_a_broker_that_has_joined_tells_so_each_second_before_it_serves() -> None:
+    nats, due = MemoryNats(), list[tuple[float, Callable[[], None]]]()
+    timers = Timers(lambda: 100.0, lambda seconds, call: due.append((seconds, call)))
+    cluster = join_cluster(Hub(timers, Connections(timers), host="one", pid=1, kernel=None), nats, "one")
+    await cluster.begin()
+    told = nats.entries[BucketName.BROKERS]
+    for _ in range(3):
+        before = told["one"].revision
+        ((_, beat),) = [one for one in due if one[0] == HEARTBEAT_SECONDS]
+        due.clear()
+        beat()
+        assert told["one"].revision > before
+    cluster.leave()
+    due[0][1]()
+    assert "one" not in told
+    await cluster.end()
+
+
+async def test_a_broker_of_another_site_is_nobody() -> None:
+    nats = MemoryNats()
+    one, two = new_cluster(nats, "one"), new_cluster(nats, "two")
+    two.members.own = two.members.own.replace(site="other")
+    await one.begin()
+    await two.begin()
+    await settled()
+    assert (len(one.members), len(two.members)) == (0, 0)
+
+
+async def test_a_message_reaches_the_function_for_its_kind_and_none_of_a_stranger_does() -> None:
+    nats = MemoryNats()
+    one, two = await joined(nats, "one", "two")
+    got: list[tuple[str, object]] = []
+    two.on(LegTaken, lambda sender, message: got.append((sender, message)))
+    assert one.send("two", LegTaken(leg=1, count=5))
+    assert one.send("two", Sync(number=1))
+    assert nats.join("stranger").send("two", encode(LegTaken(leg=2, count=6)))
+    await settled()
+    assert got == [("one", LegTaken(leg=1, count=5))]
+
+
+async def test_what_can_not_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    nats = MemoryNats()
+    _, two = await joined(nats, "one", "two")
+    nats.buses["one"].send("two", b"\xff")
+    await settled()
+    assert "the broker one is not understood" in caplog.text
+    assert two.name == "two"
+
+
+async def two_of_which_the_first_has_a_clock() -> tuple[MemoryNats, list[float], Cluster]:
+    nats, now = MemoryNats(), [100.0]
+    one, two = new_cluster(nats, "one", lambda: now[0]), new_cluster(nats, "two")
+    for cluster in (one, two):
+        await cluster.begin()
+    await settled()
+    return nats, now, one
+
+
+async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
+    _, now, one = await two_of_which_the_first_has_a_clock()
+    now[0] += 60.0
+    one.sweep(now[0])
+    assert len(one.members) == 1
+    for _ in range(round(GONE_SECONDS)):
+        now[0] += ABSENCE_SECONDS / 3
+        one.sweep(now[0])
+    assert len(one.members) == 0
+
+
+async def test_nobody_is_gone_while_nats_is_gone() -> None:
+    nats, now, one = await two_of_which_the_first_has_a_clock()
+    nats.go()
+    for _ in range(30):
+        now[0] += 1.0
+        one.sweep(now[0])
+    assert len(one.members) == 1
+    nats.come()
+    one.sweep(now[0])
+    await settled()
+    assert len(one.members) == 1
+    assert set(nats.entries[BucketName.BROKERS]) == {"one", "two"}

@@ -1,0 +1,167 @@
+"""All libraries together: order, number, and what is left when one of them can't be read."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import pytest
+
+from dbg_agent.evidence.descriptors import waits_in
+from dbg_agent.evidence.process import SystemCall
+from dbg_wire.records.evidence import WaitKind
+from tests.conftest import Approved
+from tests.support.time_unit import seconds
+from tests.unit.agent.evidence import waiting_threads
+
+
+def test_nothing_is_loaded_to_look() -> None:
+    script = (
+        "import sys\n"
+        "from dbg_agent.evidence.gather import collectives_seen\n"
+        "assert collectives_seen() == []\n"
+        "print(*sorted({'torch', 'mpi4py', 'numpy', 'pathlib'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("begin", ["", "if os.fork(): raise SystemExit(os.wait()[1])"])
+def test_the_main_threads_system_call_is_told(begin: str) -> None:
+    program = f"""\
+import os, signal, threading
+{begin}
+signal.alarm(60)
+from dbg_agent.evidence.process import process_seen
+
+def look():
+    while True:
+        seen = process_seen()
+        if (seen.system_call, seen.state) == ("wait4", "S"):
+            break
+    print(seen.state, flush=True)
+    os.kill(child, 9)
+
+child = os.posix_spawn("/bin/sleep", ["sleep", "3600"], os.environ)
+threading.Thread(target=look).start()
+os.waitpid(child, 0)
+"""
+    # A forked rank keeps the number that its main thread had in its parent.
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True, text=True)
+    assert ran.stdout == "S\n"
+
+
+class Anything:
+    """Stands for the program, whose functions are not called here."""
+
+    def __getattr__(self, name: str) -> Any:
+        return None
+
+
+CASES = waiting_threads.cases(Anything())
+
+
+class Told(NamedTuple):
+    thread: str
+    kind: str
+    text: str
+    circle: int
+    is_main: bool
+    frames: list[tuple[str, int]]
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Told]:
+    ran = subprocess.run(
+        [sys.executable, waiting_threads.__file__], capture_output=True, timeout=seconds(60), check=True, text=True
+    )
+    assert ran.stderr == ""
+    rows = [Told(*json.loads(line)) for line in ran.stdout.splitlines()]
+    return {row.thread: row for row in rows}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_thread_is_told_with_what_it_waits_for(told: dict[str, Told], name: str) -> None:
+    case, seen = CASES[name], told[name]
+    assert seen.kind == case.kind, seen.text
+    assert re.fullmatch(case.text, seen.text), seen.text
+
+
+def test_a_forked_main_thread_is_told_by_its_own_kernel_thread() -> None:
+    program = """\
+import os, signal, threading
+if os.fork(): raise SystemExit(os.wait()[1])
+signal.alarm(60)
+from dbg_agent.evidence.threads import threads_seen
+
+def look():
+    while not (text := threads_seen(None)[0].text).startswith("reads"):
+        pass
+    print(text, flush=True)
+    os.write(ours, b"\\n")
+
+theirs, ours = os.pipe()
+os.dup2(theirs, 0)
+threading.Thread(target=look).start()
+input()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=seconds(60), check=True)
+    assert ran.stdout.decode() == "reads its standard input\n"
+
+
+@pytest.mark.parametrize(
+    ("family", "address", "host"),
+    [
+        (socket.AF_INET6, "::1", "[::1]"),
+        (socket.AF_INET6, "::ffff:127.0.0.1", "127.0.0.1"),
+        (socket.AF_INET, "127.0.0.1", "127.0.0.1"),
+    ],
+)
+def test_the_addresses_of_a_socket_are_those_of_its_family(family: int, address: str, host: str) -> None:
+    with socket.socket(family) as server, socket.socket(family) as client:
+        server.bind((address, 0))
+        server.listen()
+        client.connect(server.getsockname())
+        here, there = client.getsockname()[1], server.getsockname()[1]
+        told = waits_in(SystemCall("recvfrom", (client.fileno(), 0, 0, 0, 0, 0)))
+    assert told == (WaitKind.SOCKET, f"reads the socket {host}:{here} → {host}:{there}")
+
+
+def test_threads_that_wait_for_each_other_have_one_number_and_no_others_have(told: dict[str, Told]) -> None:
+    circles: dict[str, set[int]] = {}
+    for name, case in CASES.items():
+        circles.setdefault(case.circle, set()).add(told[name].circle)
+    assert circles.pop("") == {0}
+    numbers = [number for (number,) in circles.values()]
+    assert sorted(numbers) == list(range(1, len(circles) + 1))
+
+
+class Anything:
+    """Stands for the program, whose functions are not called here."""
+
+    def __getattr__(self, name: str) -> Any:
+        return None
+
+
+def test_the_main_thread_is_first(approved: Approved, told: dict[str, Told]) -> None:
+    first = next(iter(told.values()))
+    assert first.is_main
+    approved(first.text)
+    assert [row.thread for row in told.values() if row.is_main] == ["MainThread"]
+
+
+def test_threads_of_a_circle_have_their_frames(told: dict[str, Told]) -> None:
+    assert told["a_then_b"].frames[-1][0] == "a_then_b"
+    assert told["lock_then_condition"].frames[-2][0] == "lock_then_condition"
+
+
+def test_our_own_threads_are_left_out(approved: Approved, told: dict[str, Told]) -> None:
+    of_processes = ("Thread-", "QueueFeeder")
+    others = {name for name in set(told) - set(CASES) if not name.startswith(of_processes)}
+    assert others == {"MainThread", "in_pool_0", "of_events_0", "task sleep"}
+    approved(told["of_events_0"].text)
+    assert (told["in_pool_0"].kind, told["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")

@@ -1,0 +1,263 @@
+"""What is made of py-spy's output, and of its absence; the real one is in test_exec."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_agent.guard import beside
+from dbg_agent.guard.beside import NoStack, is_below, stack_of
+from dbg_agent.guard.cause import likely_core
+from dbg_agent.guard.command import CantStart, Command, Output
+from dbg_agent.guard.dumps import parse_dump
+from dbg_agent.guard.seen import evidence_rows, process_of, suspended_by
+from dbg_agent.guard.watched import Memory, WatchedProcess, facts_of
+from dbg_wire.messages import Look
+from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
+from dbg_wire.records.evidence import evidence_in
+from dbg_wire.records.ranks import Place
+from tests.conftest import Approved
+from tests.unit.agent.guard.test_guard import write
+
+
+@pytest.mark.parametrize(
+    ("script", "scope"),
+    [
+        ("echo 'Permission Denied: Try again'; exit 1", ""),
+        ("echo 'Operation not permitted (os error 1)'; exit 1", "1"),
+        ("echo 'Permission Denied'; exit 1", "3"),
+        ("echo 'Error: no python'; echo more; exit 1", ""),
+        ("sleep 1000", ""),
+    ],
+)
+async def test_each_lack_is_a_sentence(
+    approved: Approved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, scope: str
+) -> None:
+    (tmp_path / "scope").write_text(f"{scope}\n")
+    monkeypatch.setattr(beside, "YAMA_SCOPE", str(tmp_path / "scope"))
+    write(tmp_path, script)
+    environ = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    with pytest.raises(NoStack) as caught:
+        await stack_of(7, environ, 0.5 if "sleep" in script else 20.0, (), native=True)
+    approved(str(caught.value))
+
+
+def test_only_processes_that_the_rank_has_started_are_below_it() -> None:
+    child = subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert child.stdout is not None
+        grandchild = int(child.stdout.readline())
+        assert is_below(child.pid, os.getpid())
+        assert is_below(grandchild, os.getpid())
+        assert not is_below(os.getpid(), os.getpid())
+        assert not is_below(os.getppid(), os.getpid())
+        assert not is_below(2**22, os.getpid())
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
+class Heard(Output):
+    """An output that tells when it has begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.something = asyncio.Event()
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        self.something.set()
+
+
+async def run(*words: str, seconds: float = 20.0) -> tuple[CommandEnd, str]:
+    command = Command(words, {"PATH": os.environ["PATH"]}, "/")
+    end = await command.finish(seconds)
+    return end, command.output.text()
+
+
+async def test_output_and_status_are_told() -> None:
+    assert await run("sh", "-c", "echo out; echo err >&2; pwd; exit 7") == (CommandEnd(status=7), "out\nerr\n/\n")
+    end, _ = await run("sh", "-c", "kill -TERM $$")
+    assert end == CommandEnd(status=-signal.SIGTERM)
+
+
+@pytest.mark.parametrize("program", ["no-such-program", "/"])
+async def test_what_can_not_be_started_says_why(approved: Approved, program: str) -> None:
+    with pytest.raises(CantStart) as caught:
+        await run(program)
+    approved(str(caught.value))
+
+
+async def test_a_time_limit_ends_all_that_was_started() -> None:
+    end, text = await run("sh", "-c", "trap '' TERM; sleep 1000 & echo $$ $!; wait; sleep 1000", seconds=0.5)
+    assert end.ended == "after 0.5 s"
+    for pid in map(int, text.split()):
+        assert_ends(pid)
+
+
+async def test_a_cancelled_command_ends() -> None:
+    command = Command(["sh", "-c", "echo $$; sleep 1000"], {"PATH": os.environ["PATH"]}, "/")
+    command.output = printed = Heard()
+    task = asyncio.ensure_future(command.finish(1000))
+    await printed.something.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert_ends(int(command.output.text()))
+
+
+async def test_what_is_left_in_the_background_does_not_delay_the_answer() -> None:
+    began = time.monotonic()
+    end, text = await run("sh", "-c", "sleep 1000 & echo $!", seconds=1000)
+    assert (end.status, time.monotonic() - began < 100) == (0, True)
+    assert_ends(int(text))
+
+
+def assert_ends(pid: int) -> None:
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    assert select.select([handle], [], [], 10)[0], f"{pid} still runs"
+    os.close(handle)
+
+
+def test_long_output_keeps_its_ends_and_counts_the_rest() -> None:
+    output = Output()
+    for number in range(100_000):
+        output.feed(f"{number}\n".encode())
+    text = output.text()
+    assert text.startswith("0\n1\n")
+    assert text.endswith("99998\n99999\n")
+    assert output.left_out == sum(len(f"{n}\n") for n in range(100_000)) - MAX_FIRST - MAX_LAST
+    assert f"[{output.left_out:,} bytes are left out]" in text
+    whole = Output()
+    whole.feed(b"x" * MAX_FIRST + b"y" * MAX_LAST)
+    assert (whole.left_out, len(whole.text())) == (0, MAX_FIRST + MAX_LAST)
+
+
+def test_nobody_promises_a_core_of_a_process_that_is_gone() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert facts_of(child) == {}
+    core = likely_core(facts_of(child), child, 11)
+    assert core == "" or core.startswith("|")
+
+
+DUMPS = """\
+import faulthandler, sys, threading
+
+def here():
+    faulthandler.dump_traceback(file=sys.stdout, all_threads=True)
+
+print(threading.get_ident(), flush=True)
+here()
+"""
+
+
+def test_a_real_dump_is_read(tmp_path: Path) -> None:
+    # A separate process: faulthandler tells of a hundred threads, and other tests leave threads in this one.
+    path = tmp_path / "train.py"
+    path.write_text(DUMPS)
+    printed = subprocess.run([sys.executable, path], capture_output=True, check=True, text=True).stdout
+    ident, _, dump = printed.partition("\n")
+    (mine,) = [stack for stack in parse_dump(dump) if stack.thread == int(ident)]
+    assert mine.current
+    assert (mine.frames[-1].file, mine.frames[-1].function) == (str(path), "here")
+
+
+TRACER = """\
+import ctypes, os, sys
+pid, libc = int(sys.argv[1]), ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(16, pid, None, None):
+    sys.exit(3)
+os.waitpid(pid, 0)
+print("traces", flush=True)
+sys.stdin.read()
+"""
+"""Attach to a process, which stops it."""
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    # Any process may trace this one, where Yama asks for that.
+    allow = "import ctypes; ctypes.CDLL(None).prctl(0x59616d61, ctypes.c_ulong(-1))"
+    script = f"{allow}\nprint(1, flush=True)\nimport time; time.sleep(1000)"
+    with subprocess.Popen([sys.executable, "-S", "-c", script], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def test_a_tracer_is_named(sleeper: int) -> None:
+    command = [sys.executable, "-S", "-c", TRACER, str(sleeper)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stdout is not None
+        if not tracer.stdout.readline():
+            pytest.skip("nothing may be traced here")
+        assert suspended_by(sleeper).endswith(f" (pid {tracer.pid})")
+        seen = process_of(sleeper, Memory(sleeper))
+        assert seen.state == "t"
+        assert seen.note.endswith(f" (pid {tracer.pid}) has stopped it")
+        tracer.communicate("")
+
+
+def test_a_process_that_sleeps_says_so(sleeper: int) -> None:
+    seen = process_of(sleeper, Memory(sleeper))
+    assert (seen.state in ("S", "R"), seen.note) == (True, "")
+    assert seen.memory is not None
+    assert seen.cpu is not None
+    os.kill(sleeper, signal.SIGSTOP)
+    os.waitid(os.P_PID, sleeper, os.WSTOPPED | os.WNOWAIT)
+    assert suspended_by(sleeper) == "SIGSTOP"
+
+
+def test_a_process_that_has_gone_tells_nothing() -> None:
+    seen = process_of(2**22, Memory(2**22))
+    assert (seen.state, seen.cpu, seen.memory, seen.note) == ("", None, None, "")
+
+
+def test_only_a_look_at_evidence_gets_rows() -> None:
+    frames = tuple(Place(file="x.py", line=line, function="f") for line in range(1, 60))
+    assert evidence_rows(Look.COLLECTIVES, os.getpid(), Memory(os.getpid()), "stuck", frames) == ()
+    evidence = evidence_in(evidence_rows(Look.CODE, os.getpid(), Memory(os.getpid()), "stuck", frames))
+    assert evidence is not None
+    assert [(len(wait.frames), wait.frames[-1].line, wait.text) for wait in evidence.waits] == [(40, 59, "stuck")]
+
+
+@pytest.mark.parametrize(
+    ("number", "is_calm", "is_unheard"),
+    [(0, True, False), (0, False, True), (signal.SIGKILL, True, True), (signal.SIGKILL, False, True)],
+)
+def test_who_ended_by_a_signal_or_unannounced_has_not_said_how(number: int, is_calm: bool, is_unheard: bool) -> None:
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.read(read, 1)
+        if number:
+            os.kill(os.getpid(), number)
+        os._exit(3)
+    try:
+        watched = WatchedProcess(child)
+        os.write(write, b"x")
+        assert not watched.is_alive(60)
+        # Nobody has asked for its status yet, as of a rank whose launcher is slow.
+        assert watched.status() == (number or 3 << 8)
+        assert watched.has_ended_unheard(is_calm=is_calm) is is_unheard
+    finally:
+        os.waitpid(child, 0)
+        os.close(read)
+        os.close(write)
+        if watched.descriptor >= 0:
+            os.close(watched.descriptor)

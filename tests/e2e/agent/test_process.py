@@ -1,0 +1,166 @@
+"""A process finds an identity of its own in any environment and beside any framework."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from dbg_agent.process.stderr import MAX_WAITING
+from dbg_agent.process.threads import BoundedThreads
+from tests.support.time_unit import seconds
+from tests.unit.agent.launch.test_this_process import KNOWN_VARIABLES
+from tests.unit.agent.link.test_fork_safety import LONG
+
+PRINT_IDENTITY = (
+    "import os, sys; from dbg_agent.launch.this_process import this_process; os.chdir('/'); i = this_process(); "
+    "print(i.script, i.directory, i.launcher, i.rank, i.pid == os.getpid(), 'asyncio' in sys.modules)"
+)
+
+
+def ask_child(*arguments: str, directory: Path, **environ: str) -> list[str]:
+    cleared = {name: value for name, value in os.environ.items() if name not in KNOWN_VARIABLES}
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=directory, env=cleared | environ, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_this_process_finds_its_script_after_a_change_of_directory(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PRINT_IDENTITY)
+
+    assert ask_child("train.py", directory=tmp_path) == [str(tmp_path / "train.py"), "/", "none", "0", "True", "False"]
+
+
+def test_this_process_reads_its_environment(tmp_path: Path) -> None:
+    told = ask_child("-c", PRINT_IDENTITY, directory=tmp_path, RANK="1", WORLD_SIZE="2")
+
+    assert told == ["-c", "/", "env", "1", "True", "False"]
+
+
+def test_this_process_in_a_removed_directory(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    program = tmp_path / "train.py"
+    program.write_text(f"import os; os.rmdir({str(gone)!r})\n" + PRINT_IDENTITY.replace("os.chdir('/'); ", ""))
+
+    assert ask_child(str(program), directory=gone) == [str(program), "none", "0", "True", "False"]
+
+
+def test_this_process_names_the_module_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text(PRINT_IDENTITY)
+
+    assert ask_child("-m", "fit", directory=tmp_path)[:2] == ["-m", "fit"]
+
+
+def test_this_process_names_the_folder_it_runs(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__main__.py").write_text(PRINT_IDENTITY.replace("os.chdir('/'); ", ""))
+
+    assert ask_child("app", directory=tmp_path)[:2] == [str(tmp_path / "app"), str(tmp_path)]
+
+
+FORK_WHILE_DIALLING = """\
+import os, sys, threading, time
+import dbg_agent, dbg_agent.link.dialling, dbg_dial.dial
+
+inside, forking = threading.Event(), threading.Event()
+lock = threading.Lock()
+def context(endpoint):
+    # As OpenSSL: takes a lock of its own, Python's being free meanwhile.
+    with lock:
+        inside.set()
+        forking.wait()
+        time.sleep(0.1)
+    raise OSError
+dbg_dial.dial.client_context = context
+dbg_agent.install(guard=False)
+# Of two hooks the later one goes first.
+os.register_at_fork(before=forking.set)
+inside.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if lock.acquire(timeout=0) else 7)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_child_forked_while_its_parent_dials_has_the_locks_of_that_for_itself(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK_WHILE_DIALLING]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        broker = f"127.0.0.1:{listener.getsockname()[1]}#sha256:" + "0" * 64
+        environ = {**os.environ, "DBG_HOME": str(tmp_path), "DBG_BROKER": broker, "DBG_TOKEN": "t" * 43}
+        result = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=LONG, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+FULL_PIPE = """\
+import fcntl, os, sys
+from dbg_agent.process.stderr import say
+descriptor = sys.stderr.fileno()
+flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
+fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+try:
+    while True: os.write(descriptor, b"x" * 4096)
+except BlockingIOError:
+    pass
+fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
+for number in range(COUNT):
+    say(f"line {number}")
+print("went on", flush=True)
+sys.stdin.readline()
+import dbg_agent.process.stderr, time
+while not dbg_agent.process.stderr.is_written(): time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("count", [1, MAX_WAITING, 5 * MAX_WAITING])
+def test_a_full_pipe_keeps_nobody_and_is_told_later(count: int) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", FULL_PIPE.replace("COUNT", str(count))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "went on\n"
+    _, errors = child.communicate("\n", timeout=seconds(20))
+    said = [line for line in errors.replace("x", "").splitlines() if line]
+    assert said[-1] == f"dbg-agent: line {count - 1}"
+    assert len(said) <= min(count, MAX_WAITING + 1)
+    assert child.returncode == 0
+
+
+WAITS_FOR_A_SIGNAL = """\
+import os, signal, threading
+from dbg_agent.process.threads import own_thread
+is_up, may_end = threading.Event(), threading.Event()
+own_thread(lambda: is_up.set() or may_end.wait(), "dbg-agent-test").start()
+is_up.wait()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+os.kill(os.getpid(), signal.SIGUSR1)
+print(signal.sigwait({signal.SIGUSR1}).name)
+"""
+
+
+def test_a_program_that_waits_for_a_signal_gets_it_and_is_not_ended_by_it() -> None:
+    done = subprocess.run([sys.executable, "-c", WAITS_FOR_A_SIGNAL], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "SIGUSR1\n"), done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
+    threads, gate = BoundedThreads("dbg-agent-test", 1), threading.Event()
+    assert threads.start(gate.wait)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if threads.start(lambda: None) else 1)
+    _, status = os.waitpid(child, 0)
+    gate.set()
+    assert os.waitstatus_to_exitcode(status) == 0

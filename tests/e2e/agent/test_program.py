@@ -1,0 +1,328 @@
+"""``python -m dbg_agent``: a program runs as it would by itself; importing the public names costs next to nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Approved
+from tests.support.processes import Processes
+from tests.support.time_unit import seconds
+
+HEAVY = ("websockets", "pudb", "asyncio", "ssl", "socket", "json", "urwid", "dataclasses", "typing", "threading", "pdb")
+
+
+def run(*arguments: str, directory: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments, where no broker is and none is waited for."""
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=directory,
+        env={**os.environ, "DBG_HOME": str(directory), "DBG_CONNECT_TIMEOUT": "0.1", **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import json, sys, __main__\n"
+        "class Model: pass\n"
+        "print(json.dumps([__name__, __file__, sys.argv, sys.path[0], __main__.Model is Model,"
+        " Model.__module__, __spec__ is None, sorted(n for n in dir() if not n.startswith('__'))]))\n"
+    )
+    return path
+
+
+def test_a_script_sees_what_it_would_see_by_itself(script: Path, tmp_path: Path) -> None:
+    alone = run("train.py", "--lr", "-m", directory=tmp_path)
+    ours = run("-m", "dbg_agent", "train.py", "--lr", "-m", directory=tmp_path)
+    assert ours.returncode == 0, ours.stderr
+    assert json.loads(ours.stdout) == json.loads(alone.stdout)
+
+
+def test_a_module_sees_what_it_would_see_by_itself(script: Path, tmp_path: Path) -> None:
+    text = script.read_text().replace(", __spec__ is None", "").replace("__main__.Model is Model", "True")
+    script.with_name("recipe.py").write_text(text)
+    alone = run("-m", "recipe", "--lr", directory=tmp_path)
+    ours = run("-m", "dbg_agent", "-m", "recipe", "--lr", directory=tmp_path)
+    assert ours.returncode == 0, ours.stderr
+    assert json.loads(ours.stdout) == json.loads(alone.stdout)
+
+
+@pytest.mark.parametrize(
+    ("last_line", "status"), [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("sys.exit()", 0), ("1 / 0", 1), ("pass", 0)]
+)
+def test_the_exit_status_is_the_programs(tmp_path: Path, last_line: str, status: int) -> None:
+    (tmp_path / "train.py").write_text(f"import sys\n{last_line}\n")
+    assert run("-m", "dbg_agent", "train.py", directory=tmp_path).returncode == status
+
+
+def test_a_traceback_shows_the_program_and_not_us(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("def step():\n    1 / 0\nstep()\n")
+    alone = run("train.py", directory=tmp_path)
+    ours = run("-m", "dbg_agent", "train.py", directory=tmp_path)
+    assert "ZeroDivisionError" in ours.stderr
+    # Where the program lives for 0.1 s, the rank says that it has found no broker.
+    told = [line for line in ours.stderr.splitlines() if not line.startswith("dbg-agent: ")]
+    assert told == alone.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["-m"],
+        ["nowhere.py"],
+        ["--nonsense", "x.py"],
+        ["--broker"],
+    ],
+)
+def test_a_bad_command_line_is_one_sentence(approved: Approved, tmp_path: Path, arguments: list[str]) -> None:
+    ended = run("-m", "dbg_agent", *arguments, directory=tmp_path)
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1
+    approved(ended.stderr)
+
+
+def test_importing_the_public_names_loads_nothing_heavy(tmp_path: Path) -> None:
+    code = "import sys; before = set(sys.modules); import dbg_agent; print(*sorted(set(sys.modules) - before))"
+    ended = run("-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}", directory=tmp_path)
+    loaded = ended.stdout.split()
+    assert "dbg_agent" in loaded, ended.stderr
+    assert [name for name in loaded if name.partition(".")[0] in HEAVY] == []
+    assert len(loaded) <= 2
+
+
+def test_breakpoint_goes_through_us_while_installed(approved: Approved, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import sys, dbg_agent\nbefore = sys.breakpointhook\ndbg_agent.install()\n"
+        "assert sys.breakpointhook is dbg_agent.set_trace\nbreakpoint()\n"
+        "dbg_agent.uninstall()\nassert sys.breakpointhook is before\n"
+        "dbg_agent.install(breakpoint=False)\nassert sys.breakpointhook is before\n"
+    )
+    ended = run("train.py", directory=tmp_path, DBG_CONNECT_TIMEOUT="1")
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+    approved(ended.stderr)
+
+
+def test_a_stop_within_the_set_up_of_another_is_passed_by(approved: Approved, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import dbg_agent\n"
+        "from dbg_agent.program import own_rank\n"
+        "make = own_rank.Rank\n"
+        "def interrupted(*arguments):\n"
+        "    dbg_agent.set_trace()  # as by a signal handler\n"
+        "    return make(*arguments)\n"
+        "own_rank.Rank = interrupted\n"
+        "dbg_agent.set_trace()\n"
+        "print('went on')\n"
+    )
+    ended = run("train.py", directory=tmp_path, DBG_CONNECT_TIMEOUT="1")
+    assert (ended.returncode, ended.stdout) == (0, "went on\n")
+    inner, outer = ended.stderr.splitlines()
+    approved(inner)
+    approved(outer, "2")
+
+
+def test_help_is_what_was_asked_for_and_no_error(tmp_path: Path) -> None:
+    done = run("-m", "dbg_agent", "--help", directory=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: python -m dbg_agent ")
+
+
+SECONDS = 30
+
+
+def test_redirecting_imports_no_debugger_and_pudb_follows(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from dbg_agent.program import stock_calls\n"
+        "asked = []\n"
+        "stock_calls.stop_at = lambda frame, *_: asked.append(frame.f_lineno)\n"
+        "stock_calls.redirect()\n"
+        "assert not {'pudb', 'remote_pdb', 'pdb', 'importlib.abc'} & set(sys.modules), sys.modules.keys()\n"
+        "from pudb.remote import set_trace\n"
+        "set_trace(host='10.0.0.1', port=6899, term_size=(240, 72), reverse=True)\n"
+        "set_trace(port=6899)\n"
+        "assert asked == [8, 9], asked\n"
+    )
+    environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+TRACED_AFTERWARDS = """
+import sys, threading
+from dbg_agent.stop.interruptible import Interruptible
+
+def work():
+    interruptible = Interruptible(lambda seconds, call: None)
+    try:
+        with interruptible.running() as ticket:
+            interruptible.interrupt(ticket)
+    except KeyboardInterrupt:
+        print("interrupted")
+
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+sys.settrace(lambda *event: None)
+(lambda: print("called"))()
+"""
+
+
+def test_a_traced_call_begins_after_an_interrupt_was_taken_back() -> None:
+    # A separate process: a mark that an interrupt leaves in the interpreter would keep the call from ever beginning.
+    command = [sys.executable, "-c", TRACED_AFTERWARDS]
+    ended = subprocess.run(command, capture_output=True, check=True, text=True, timeout=20)
+    assert (ended.stdout, ended.stderr) == ("interrupted\ncalled\n", "")
+
+
+HEAD = """\
+import atexit, functools, multiprocessing, os, sys, threading
+from dbg_agent.stop.stacks import is_at_end
+def tell(*_arguments):
+    print(is_at_end(sys._getframe()), flush=True)
+class Hook:
+    def __call__(self, *_arguments): tell()
+    def method(self, *_arguments): tell()
+def inner():
+    tell()
+tell(); inner()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("sys.excepthook = tell; 1 / 0", [False, False, True]),
+        ("sys.excepthook = lambda *_: inner(); 1 / 0", [False, False, True]),
+        ("sys.excepthook = Hook(); 1 / 0", [False, False, True]),
+        ("sys.excepthook = Hook().method; 1 / 0", [False, False, True]),
+        ("sys.excepthook = functools.partial(tell, 1); 1 / 0", [False, False, True]),
+        ("atexit.register(tell)", [False, False, True]),
+        ("atexit.register(inner); sys.exit(3)", [False, False, True]),
+        ("threading._register_atexit(inner)", [False, False, True]),
+        ("keeps = type('Keeps', (), {'__del__': tell})(); sys.modules['keeps'] = keeps", [False, False, True]),
+        ("try: 1 / 0\nexcept ZeroDivisionError: tell()", [False, False, False]),
+        ("os.fork() or inner(); os.wait() if 0 else None", [False, False, False]),
+        (
+            "multiprocessing.util.Finalize(None, tell, exitpriority=1) if multiprocessing.util else 0",
+            [False, False, True],
+        ),
+    ],
+)
+def test_a_frame_of_the_end_is_known(program: str, told: list[bool]) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", f"{HEAD}import multiprocessing.util\n{program}\n"],
+        capture_output=True,
+        text=True,
+        timeout=seconds(30),
+        check=False,
+    )
+    assert result.stdout.split() == [str(one) for one in told], result.stderr
+
+
+LOOKS_AND_COLLECTS = """\
+import gc, threading, time
+from dbg_agent.stop.stacks import all_frames
+
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        time.sleep(0.001)
+
+def start_threads():
+    while True:
+        thread = threading.Thread(target=int)
+        thread.start()
+        thread.join()
+
+for _ in range(3):
+    threading.Thread(target=start_threads, daemon=True).start()
+gc.set_threshold(1)
+for _ in range(300):
+    Cycle()
+    assert len(all_frames()) > 1
+print("collects", gc.isenabled())
+"""
+"""Each allocation begins a collection, each collection lets other threads run, and threads start and end all the time.
+Two looks by `sys._current_frames` alone are enough to stop Python 3.11.7 for ever."""
+
+
+def test_threads_that_start_and_end_while_garbage_is_collected_stop_nothing(processes: Processes) -> None:
+    program = processes.start("program", [sys.executable, "-c", LOOKS_AND_COLLECTS])
+    assert program.wait(seconds(30)) == 0
+    assert program.text() == "collects True\n"
+
+
+PROBE = """\
+import sys
+from dbg_agent.stop.stacks import stack_of
+from tests.unit.agent.pdb_driver import Driver, play
+from tests.unit.agent.pudb_viewer import Viewer
+from tests.unit.agent.pudb_viewer import play as play_in_pudb
+
+print("where", stack_of(sys._getframe())[0].file)
+
+driver = Driver()
+
+def type_in_pdb():
+    print("pdb", driver.output_of("w").splitlines()[0])
+    driver.say("c")
+
+play(driver, type_in_pdb)
+viewer = Viewer()
+
+def type_in_pudb():
+    viewer.opens()
+    print("pudb", viewer.rank.debuggers.last.stack[0][0].f_code.co_filename)
+    viewer.type(b"c")
+
+play_in_pudb(viewer, type_in_pudb)
+"""
+
+
+def test_a_module_that_is_run_has_no_runner_below_it_in_where_pdb_and_pudb(tmp_path: Path) -> None:
+    (tmp_path / "probe.py").write_text(PROBE)
+    root = Path(__file__).parents[4]
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{root}", "HOME": str(tmp_path)}
+    run = [sys.executable, "-m", "probe"]
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True, timeout=seconds(60))
+    lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
+    assert {name: Path(where.partition("(")[0]).name for name, where in lines.items()} == dict.fromkeys(
+        ("where", "pdb", "pudb"), "probe.py"
+    )
+
+
+def test_ranks_with_other_hash_seeds_agree() -> None:
+    code = (
+        "from dbg_agent.values.describe import describe; names = [chr(97 + n) * 3 for n in range(26)]; "
+        "told = describe([set(names), {'in': frozenset(names)}], stats=False, seconds=60); "
+        "print(told.digest, told.text)"
+    )
+    ranks = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split(maxsplit=1)
+        for seed in ("1", "2")
+    ]
+    assert ranks[0][0] == ranks[1][0]
+    assert ranks[0][1] != ranks[1][1]

@@ -1,0 +1,91 @@
+"""The runs that hold the broker of a home, by a real named pipe, and the moment when an unused broker leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.home.certificate import (
+    load_own,
+)
+from dbg_broker.home.rendezvous import lock
+from tests.conftest import Approved
+from tests.support.serving import run
+from tests.unit.broker.home.test_in_use import Watched, held_in, watched
+from tests.unit.broker.home.test_private_files import OTHER, directory, needs_root
+
+
+def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys; from dbg_broker.home.certificate import load_own; "
+        "print(load_own(pathlib.Path(sys.argv[1])).fingerprint, 'cryptography' in sys.modules)"
+    )
+    start = [sys.executable, "-c", program, str(tmp_path)]
+    first, second = (subprocess.run(start, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    fingerprint = load_own(tmp_path).fingerprint
+    assert (first, second) == (f"{fingerprint} True\n", f"{fingerprint} False\n")
+
+
+__all__ = ["watched"]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from dbg_broker.home.in_use import hold
+hold(Path(sys.argv[1]))
+sys.stdin.read()
+"""
+
+
+WAIT = "import sys; sys.stdin.read()"
+
+
+async def test_a_run_that_is_killed_lets_go(watched: Watched, made_home: Path) -> None:
+    run = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLD, str(made_home), stdin=subprocess.PIPE)
+    assert await watched.change()
+    run.kill()
+    assert not await watched.change()
+    await run.communicate()
+
+
+async def test_a_child_that_has_inherited_the_hold_keeps_it(watched: Watched, made_home: Path) -> None:
+    descriptor = held_in(made_home)
+    assert await watched.change()
+    keeper = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", WAIT, stdin=subprocess.PIPE, pass_fds=(descriptor,)
+    )
+    os.close(descriptor)
+    assert watched.users.held
+    await keeper.communicate(b"")
+    assert not await watched.change()
+
+
+@needs_root
+def test_serve_names_the_directory_in_one_sentence(approved: Approved, tmp_path: Path) -> None:
+    theirs = directory(tmp_path / "theirs", 0o755, OTHER)
+    ended = run(theirs / "home", "serve", "--listen", "127.0.0.1:0")
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    approved(line)
+
+
+def test_a_lock_ends_with_its_process(home: Path) -> None:
+    program = (
+        "import pathlib, sys; from dbg_broker.home.rendezvous import lock; held = lock(pathlib.Path(sys.argv[1]));"
+        "print(held is not None, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(home)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as broker:
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == "True\n"
+        assert lock(home) is None
+        broker.kill()
+    with lock(home) or pytest.fail("the lock outlived its process"):
+        pass

@@ -1,0 +1,351 @@
+"""The terminal of a job's own: what the job finds, and what comes into the file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbg_broker.run import keeper
+from dbg_broker.run.keeper import CantStart, JobTerminal, is_wanted, is_written
+from dbg_broker.run.terminal import Wakeup
+from dbg_wire.finding.environment import AUTOSTART
+from tests.conftest import Approved
+from tests.support.processes import Child, Processes
+from tests.support.time_unit import seconds
+from tests.unit.broker.run.test_settings import wakes
+
+RUN = """
+import os, sys
+from dbg_broker.run import keeper
+from dbg_broker.run.keeper import JobTerminal
+
+output = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+terminal = JobTerminal()
+job = keeper.start(sys.argv[2:], os.environ, output, terminal)
+os.close(output)
+terminal.close()
+print("started", job.keeper, flush=True)
+_, status, used = os.wait4(job.keeper, 0)
+print("used", used.ru_utime + used.ru_stime, flush=True)
+sys.exit(keeper.shell_status(os.waitstatus_to_exitcode(status)))
+"""
+
+
+Kept = Callable[..., Child]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    return tmp_path / "job.out"
+
+
+@pytest.fixture
+def kept(processes: Processes, output: Path) -> Kept:
+    """Start a process that runs a command on a terminal of its own and waits for it."""
+
+    def start(*command: str) -> Child:
+        return processes.start("run", [sys.executable, "-c", RUN, str(output), *command])
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("typed", "command", "wanted"),
+    [
+        (True, ["srun", "python"], True),
+        (False, ["python"], False),
+        (None, ["python", "train.py"], True),
+        (None, ["torchrun", "--nproc_per_node", "2", "train.py"], True),
+        (None, ["torchrun", "--nnodes", "2", "train.py"], False),
+        (None, ["mpirun", "python", "train.py"], False),
+    ],
+)
+def test_it_is_there_where_a_job_would_have_one_without_us(
+    typed: bool | None, command: list[str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: True)
+    assert is_wanted(typed, command) is wanted
+
+
+def test_it_is_not_there_where_the_output_goes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: False)
+    assert not is_wanted(None, ["python"])
+    assert is_wanted(True, ["python"])
+
+
+def test_what_is_written_is_in_the_file_byte_for_byte(kept: Kept, output: Path) -> None:
+    text = r"[ -t 1 ] && [ -t 2 ] && [ ! -t 0 ] && printf 'one\n 5%%\r10%%\033[K\t\377\n'; printf 'err\n' >&2; exit 3"
+    assert kept("sh", "-c", text).wait() == 3
+    assert output.read_bytes() == b"one\n 5%\r10%\x1b[K\t\xff\nerr\n"
+
+
+def test_much_that_is_written_is_all_in_the_file(kept: Kept, output: Path) -> None:
+    assert kept("sh", "-c", "seq 1 200000").wait() == 0
+    lines = output.read_text().split()
+    assert (len(lines), lines[-1]) == (200_000, "200000")
+
+
+def test_it_is_as_large_as_ours_and_grows_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "_size_of_ours", lambda: (33, 111))
+    terminal = JobTerminal()
+    try:
+        assert os.get_terminal_size(terminal.slave) == (111, 33)
+        monkeypatch.setattr(keeper, "_size_of_ours", lambda: (40, 90))
+        terminal.resize()
+        assert os.get_terminal_size(terminal.slave) == (90, 40)
+    finally:
+        terminal.close()
+
+
+def test_a_terminal_that_is_gone_is_not_resized() -> None:
+    terminal = JobTerminal()
+    terminal.close()
+    terminal.resize()
+
+
+def test_what_the_job_leaves_behind_can_still_write(kept: Kept, output: Path, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    run = kept("sh", "-c", f"(read line < {gate}; echo $line) & echo $!; exit 5")
+    assert run.wait() == 5
+
+    left_behind = os.pidfd_open(int(output.read_text()))
+    gate.write_text("late\n")
+    assert select.select([left_behind], [], [], seconds(20))[0]
+    os.close(left_behind)
+    assert _comes(output, "late\n")
+
+
+def test_a_job_that_closes_its_output_goes_on(kept: Kept, output: Path) -> None:
+    run = kept("sh", "-c", f"exec >/dev/null 2>&1; sleep 1; echo elsewhere > {output}.other; exit 4")
+    assert run.wait() == 4
+    # The keeper sleeps, too: a terminal that nobody has open is always ready to be read.
+    assert float(run.wait_for_output(r"used ([0-9.]+)")[1]) < 0.1
+    assert Path(f"{output}.other").read_text() == "elsewhere\n"
+
+
+def _comes(output: Path, end: str) -> bool:
+    """Wait until the file ends so: the one who copies it is nobody's child."""
+    from dbg_dial.files import watch_growth
+
+    watch = watch_growth(str(output))
+    assert watch is not None
+    try:
+        while not output.read_text().endswith(end):
+            if not select.select([watch], [], [], seconds(20))[0]:
+                return False
+            os.read(watch, 4096)
+        return True
+    finally:
+        os.close(watch)
+
+
+RUN_RUN_KEEPER = """
+import os, sys
+from dbg_broker.run import keeper
+
+output = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+keeper.lock_output(output)
+held = os.memfd_create("held")
+try:
+    job = keeper.start(sys.argv[2:], os.environ, output)
+except keeper.CantStart as error:
+    print(error)
+    sys.exit(error.exit_status)
+os.close(output)
+print("started", job.keeper, job.process, os.getpid(), flush=True)
+_, status = os.waitpid(job.keeper, 0)
+sys.exit(keeper.shell_status(os.waitstatus_to_exitcode(status)))
+"""
+
+TELL = """
+import json, os, signal
+def files(process):
+    folder = f"/proc/{process}/fd"
+    numbers = [number for number in os.listdir(folder) if os.path.lexists(f"{folder}/{number}")]
+    return {number: os.readlink(f"{folder}/{number}") for number in numbers}
+print(json.dumps({
+    "session": os.getsid(0), "group": os.getpgrp(), "pid": os.getpid(), "parent": os.getppid(),
+    "parents_session": os.getsid(os.getppid()),
+    "files": files("self"),
+    "autostart": os.environ["DBG_AUTOSTART"], "others": os.environ.get("OTHERS"),
+    "keepers": files(os.getppid()),
+    "sigint": str(signal.getsignal(signal.SIGINT)),
+}))
+"""
+
+# Without site-packages, because a job that finds the agent installed becomes a rank and opens files of its own.
+TELLING = (sys.executable, "-S", "-c", TELL)
+
+
+@pytest.fixture
+def kept_run_keeper(processes: Processes, output: Path) -> Kept:
+    """Start a process that runs a command as its job and waits for it."""
+
+    def start(*command: str) -> Child:
+        environ = {**os.environ, "OTHERS": "stay", AUTOSTART: "of another"}
+        return processes.start("run", [sys.executable, "-c", RUN_RUN_KEEPER, str(output), *command], env=environ)
+
+    return start
+
+
+def numbers(run: Child) -> tuple[int, int, int]:
+    """Return the process numbers of keeper, job and run."""
+    found = run.wait_for_output(r"started (\d+) (\d+) (\d+)")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def told(output: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(output.read_text())
+    return document
+
+
+def has_writer(output: Path) -> bool:
+    descriptor = os.open(output, os.O_RDWR)
+    with contextlib.closing(os.fdopen(descriptor)):
+        return is_written(descriptor)
+
+
+def wait_for_end(handle: int) -> None:
+    assert select.select([handle], [], [], seconds(20))[0], "the process goes on"
+    os.close(handle)
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (["true"], 0),
+        (["sh", "-c", "exit 3"], 3),
+        (["sh", "-c", "kill -KILL $$"], 128 + signal.SIGKILL),
+        (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM),
+    ],
+)
+def test_the_job_ends_with_the_status_that_a_shell_would_tell(
+    kept_run_keeper: Kept, command: list[str], status: int
+) -> None:
+    assert kept_run_keeper(*command).wait() == status
+
+
+def test_a_command_that_is_not_there_is_named(approved: Approved, kept_run_keeper: Kept) -> None:
+    run = kept_run_keeper("no-such-command\x1b")
+    assert run.wait() == 127
+    approved(run.text())
+
+
+@pytest.mark.parametrize("mode", [0o600, None])
+def test_what_can_not_be_executed_is_named(kept_run_keeper: Kept, tmp_path: Path, mode: int | None) -> None:
+    path = tmp_path / "train.py"
+    if mode is None:
+        path.mkdir()
+    else:
+        path.write_text("pass")
+        path.chmod(mode)
+    run = kept_run_keeper(str(path))
+    assert run.wait() == 126
+    assert "train.py' can't be started (Permission denied)" in run.text()
+
+
+def test_a_keeper_that_fails_is_no_job(approved: Approved) -> None:
+    approved(str(CantStart("python", 0)))
+    assert CantStart("python", 0).exit_status == 126
+
+
+def test_its_output_is_appended(kept_run_keeper: Kept, output: Path) -> None:
+    output.write_text("before\n")
+    assert kept_run_keeper("sh", "-c", "echo out; echo err >&2; echo out again").wait() == 0
+    assert output.read_text() == "before\nout\nerr\nout again\n"
+
+
+def test_the_job_is_in_a_session_of_its_own_and_started_by_its_keeper(kept_run_keeper: Kept, output: Path) -> None:
+    run = kept_run_keeper(*TELLING)
+    keeper, job, starter = numbers(run)
+    assert run.wait() == 0
+
+    document = told(output)
+    assert (document["pid"], document["session"], document["group"]) == (job, job, job)
+    assert (document["parent"], document["parents_session"]) == (keeper, keeper)
+    assert len({keeper, job, starter}) == 3
+    assert [document["files"][number] for number in "012"] == ["/dev/null", str(output), str(output)]
+
+
+def test_ranks_know_who_started_them_and_the_rest_of_the_environment_is_as_given(
+    kept_run_keeper: Kept, output: Path
+) -> None:
+    run = kept_run_keeper(*TELLING)
+    keeper, _, _ = numbers(run)
+    run.wait()
+
+    assert (told(output)["autostart"], told(output)["others"]) == (str(keeper), "stay")
+
+
+def test_signals_are_to_the_job_what_they_are_to_any_program(kept_run_keeper: Kept, output: Path) -> None:
+    kept_run_keeper(*TELLING).wait()
+    assert "default_int_handler" in told(output)["sigint"]
+    # Python ignores SIGPIPE in its own process; a program that it starts must not inherit that.
+    assert kept_run_keeper("sh", "-c", f"yes | head -n 1 >> {output}.head; grep SigIgn /proc/self/status").wait() == 0
+    ignored = int(output.read_text().split()[-1], 16)
+    assert not ignored & 1 << (signal.SIGPIPE - 1)
+
+
+def test_the_keeper_holds_what_its_maker_held_but_no_terminal(kept_run_keeper: Kept, output: Path) -> None:
+    kept_run_keeper(*TELLING).wait()
+    keepers = told(output)["keepers"]
+
+    assert {keepers[number] for number in "012"} == {"/dev/null"}
+    assert {"/memfd:held (deleted)", str(output)} <= {*keepers.values()}
+
+
+def test_the_job_is_given_no_other_file(kept_run_keeper: Kept, output: Path) -> None:
+    kept_run_keeper(*TELLING).wait()
+    assert set(told(output)["files"].values()) == {"/dev/null", str(output)}
+
+
+def test_job_and_output_outlive_the_process_that_has_started_them(
+    kept_run_keeper: Kept, output: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    run = kept_run_keeper("sh", "-c", f"read line < {gate}; echo $line")
+    keeper, _, _ = numbers(run)
+    keeper_ended = os.pidfd_open(keeper)
+    run.kill()
+    run.wait()
+    assert has_writer(output)
+
+    gate.write_text("still there\n")
+    wait_for_end(keeper_ended)
+    assert output.read_text() == "still there\n"
+    assert not has_writer(output)
+
+
+def test_an_output_is_written_as_long_as_anybody_of_the_job_has_it(
+    kept_run_keeper: Kept, output: Path, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    run = kept_run_keeper("sh", "-c", f"(read line < {gate}; echo $line) & ps -o pid= -p $! ; exit 5")
+    assert run.wait() == 5
+    assert has_writer(output)
+
+    left_behind = os.pidfd_open(int(output.read_text()))
+    gate.write_text("late\n")
+    wait_for_end(left_behind)
+    assert not has_writer(output)
+
+
+def test_the_end_of_a_child_wakes() -> None:
+    with Wakeup({}) as wakeup:
+        wakes(wakeup)
+        with subprocess.Popen(["true"]) as child:
+            assert wakes(wakeup)
+        assert child.returncode == 0

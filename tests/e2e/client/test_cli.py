@@ -1,0 +1,506 @@
+"""Completion in real shells, and how long a Tab may take."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from dbg_client.cli.main import main
+from dbg_client.core.live_targets import SECONDS
+from dbg_wire.messages import Action, Kind, Question, RankAnswer
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.version import RELEASE
+from tests.conftest import Approved
+from tests.e2e.client.test_terminal_raw import Window
+from tests.full.terminals.test_actions_from_shell import command
+from tests.support.processes import run_command
+from tests.support.requirements import needs_shells
+from tests.support.terminal import Terminal
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import HERE, FakeBroker, make_rank
+
+RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
+
+SHELLS = {
+    "bash": (["bash", "--norc", "--noprofile", "-i"], 'PS1="ready> "; eval "$(dbg-attach completion bash)"'),
+    "zsh": (
+        ["zsh", "-f", "-i"],
+        'PS1="ready> "; autoload -U compinit; compinit -u; eval "$(dbg-attach completion zsh)"',
+    ),
+    "fish": (
+        ["fish", "--no-config", "-i"],
+        "function fish_prompt; echo 'ready> '; end; dbg-attach completion fish | source",
+    ),
+}
+
+
+def asked(environ: dict[str, str], *words: str) -> list[str]:
+    done = subprocess.run(
+        command("--complete", *words), env=environ, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def shell_environ(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Return the environment of a shell that finds dbg-attach, beside a broker with two ranks."""
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin/dbg-attach"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m dbg_client "$@"\n')
+    script.chmod(0o755)
+    (tmp_path / "answers.json").touch()
+    with FakeBroker(make_rank(5), RUNNING) as broker:
+        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+        yield {**environ, **broker.environment, SECONDS: "30", "PATH": path}
+
+
+def test_verbs_ranks_and_groups_are_offered_with_what_they_mean(approved: Approved, environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), RUNNING) as broker:
+        environ |= {**broker.environment, SECONDS: "30"}
+        first, target = asked(environ, ""), asked(environ, "where", "gpu")
+
+    approved(first)
+    assert "gpu013:6\trunning" in first
+    assert target == ["gpu013:5\tstopped train.py:41", "gpu013:6\trunning"]
+
+
+def test_without_a_broker_verbs_and_options_are_there(environ: dict[str, str]) -> None:
+    assert asked(environ, "whe")[0].startswith("where\t")
+    assert asked(environ, "5", "-x", "") == [":files"]
+    assert asked(environ, "eval", "all", "--st") == ["--stats\tfigures of tensors, e.g. min, max and NaN count"]
+
+
+def test_a_broker_that_hangs_holds_up_nobody(environ: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        environ |= {"DBG_BROKER": f"ws://127.0.0.1:{listener.getsockname()[1]}", "DBG_TOKEN": "insecure-" + "0" * 16}
+        began = time.monotonic()
+        assert asked(environ, "whe")[0].startswith("where\t")
+        assert time.monotonic() - began < seconds(20)
+
+
+def test_a_call_that_hangs_ends_the_process_behind_what_is_known(environ: dict[str, str], tmp_path: Path) -> None:
+    script = (
+        "import dbg_client.core.live_targets as live, signal, sys\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n"
+        "live.live_ranks = lambda environ: signal.sigwait([signal.SIGALRM])\n"
+        "from dbg_client.cli.completion import complete\n"
+        "sys.exit(complete(['whe']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("where\t")
+
+
+def test_completing_loads_no_event_loop(environ: dict[str, str]) -> None:
+    script = (
+        "import sys\nfrom dbg_client.cli.main import main\nmain(['--complete', 'where', ''])\n"
+        "print('heavy:', *sorted({'asyncio', 'websockets', 'prompt_toolkit'} & set(sys.modules)))\n"
+    )
+    with FakeBroker(make_rank(5)) as broker:
+        environ |= {**broker.environment, SECONDS: "30"}
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=60, check=True
+        )
+
+    assert "gpu013:5" in done.stdout
+    assert done.stdout.splitlines()[-1].strip() == "heavy:"
+
+
+@needs_shells
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_completes_verbs_ranks_options_and_files(
+    shell: str, shell_environ: dict[str, str], tmp_path: Path
+) -> None:
+    words, start = SHELLS[shell]
+    with Terminal(words, rows=30, cols=100, env=shell_environ) as terminal:
+        terminal.send(f"cd {tmp_path}; {start}; clear\n")
+        for typed, completed in (
+            ("dbg-attach wher\t", "dbg-attach where"),
+            ("gpu013:6\t-", "dbg-attach where gpu013:6 -"),
+            ("\x15dbg-attach eval gpu013:5 x --sta\t", "dbg-attach eval gpu013:5 x --stats"),
+            ("--save answ\t", "--save answers.json"),
+        ):
+            terminal.send(typed)
+            terminal.wait_for(completed)
+        terminal.send("\x15dbg-attach eval all x --json\n")
+        terminal.wait_for('"groups"')
+        terminal.send("clear\n")
+        terminal.wait_for(lambda it: "groups" not in "\n".join(it.screen))
+        terminal.send("dbg-attach where @\t")
+        terminal.wait_for("dbg-attach where @1")
+        terminal.send("\x15dbg-attach where gpu\t")
+        terminal.wait_for("where gpu013:")
+
+
+BROKER = [sys.executable, "-m", "dbg_broker"]
+
+
+def run(words: list[str], environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environ, timeout=60, check=False
+    )
+
+
+@pytest.fixture
+def file(environ: dict[str, str], tmp_path: Path) -> Path:
+    environ["XDG_CONFIG_HOME"] = str(tmp_path / "config")
+    path = tmp_path / "config/dbg-broker/config.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+@pytest.mark.parametrize("words", [command("config", "--json"), [*BROKER, "config", "--json"]])
+def test_both_commands_tell_each_setting_and_where_it_comes_from(
+    words: list[str], file: Path, environ: dict[str, str]
+) -> None:
+    file.write_text('engine = "pdb"\n')
+    environ |= {"DBG_TIMEOUT": "7", "DBG_HOME": "/nowhere"}
+    done = run(words, environ)
+    settings = {one["key"]: (one["value"], one["from"]) for one in json.loads(done.stdout)["settings"]}
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert settings["engine"] == ("pdb", "file")
+    assert settings["timeout"] == ("7", "variable")
+    assert settings["escape"] == ("^]", "default")
+    assert settings["home"] == ("/nowhere", "variable")
+    assert settings["broker"][1] == "default"
+
+
+def test_a_bad_file_is_said_by_config_warned_of_by_a_list_and_stops_a_session(
+    file: Path, environ: dict[str, str]
+) -> None:
+    file.write_text('engine = "gdb"\n')
+    says = f'{file}, `engine`: \'gdb\' can\'t be used; give it "pudb" or "pdb"'
+    told, listed, attached = (run(command(*words), environ) for words in (["config"], ["list"], ["5"]))
+
+    assert (told.returncode, says in told.stdout) == (2, True)
+    assert (listed.returncode, listed.stderr.splitlines()[0]) == (4, f"dbg-attach: {says} (left out)")
+    assert (attached.returncode, attached.stderr) == (2, f"dbg-attach: {says}\n")
+
+
+def test_the_escape_key_of_the_file_is_that_of_a_session(file: Path, environ: dict[str, str]) -> None:
+
+    file.write_text('escape = "^^"\n')
+    with FakeBroker(make_rank(5)) as broker, Window(broker, environ, "5") as window:
+        window.wait_for("Ctrl-^ d detaches")
+        window.send("\x1ed")
+        assert window.exit_status() == 0
+
+
+HEAVY = ("asyncio", "websockets", "prompt_toolkit", "ssl")
+
+
+def run_cli_main(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return run_command([sys.executable, "-m", "dbg_client", *words], environ, 60)
+
+
+def ended(
+    environ: dict[str, str], *words: str, stdout: int | IO[str] = subprocess.PIPE, encoding: str = "utf-8"
+) -> subprocess.CompletedProcess[str]:
+    """Run the command with this stdout, and return how it ended."""
+    return subprocess.run(
+        [sys.executable, "-m", "dbg_client", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        encoding=encoding,
+        env=environ,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["--watch", "--take", "5"]])
+def test_help_version_and_usage_errors_load_nothing_heavy(words: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from dbg_client.cli.main import main\n"
+        "try:\n    main(sys.argv[1:])\n"
+        "except SystemExit:\n    pass\n"
+        f"print('heavy:', *sorted(set({HEAVY!r}) & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60, check=True
+    )
+
+    assert done.stdout.splitlines()[-1].strip() == "heavy:"
+
+
+def test_version_names_release_and_protocol(environ: dict[str, str]) -> None:
+    assert run_cli_main(environ, "--version").stdout.startswith(f"dbg-attach {RELEASE} (protocol 1.")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--watch", "--take", "5"],
+        ["--no-such-option"],
+        ["list", "--timeout", "soon"],
+        ["--escape", "x", "5"],
+        ["5", "6"],
+        ["screen"],
+        ["kill"],
+        ["i"],
+        ["interrupt"],
+        ["eval", "all", " "],
+        ["where", "--plain"],
+        ["where", "-e", "x"],
+        ["release"],
+        ["all", "-w"],
+        ["wher", "all"],
+        ["all", "-e", "loss, lr"],
+        ["eval", "all", "loss", "--exat"],
+        ["list", "gpu[1"],
+        ["list", "--broker", "http://x"],
+        ["5"],
+        [],
+    ],
+)
+def test_bad_usage_is_one_sentence_and_status_2(approved: Approved, words: list[str], environ: dict[str, str]) -> None:
+    done = run_cli_main(environ, *words)
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("dbg-attach: ")
+    approved(line)
+
+
+def test_no_broker_is_status_4(environ: dict[str, str]) -> None:
+    with FakeBroker() as broker:
+        environ |= broker.environment
+    done = run_cli_main(environ, "list")
+
+    assert done.returncode == 4
+    assert environ["DBG_BROKER"] in done.stderr
+    assert "dbg-broker serve" in done.stderr
+
+
+def test_a_wrong_token_is_status_5_and_not_shown(environ: dict[str, str]) -> None:
+    with FakeBroker() as broker:
+        done = run_cli_main({**environ, **broker.environment, "DBG_TOKEN": "insecure-wrong-token-0123456789"}, "list")
+
+    assert done.returncode == 5
+    assert "wrong-token" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_bug_is_one_line_and_a_traceback_only_with_v(
+    approved: Approved, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(settings: object) -> int:
+        raise ValueError("\x1b[31m")
+
+    monkeypatch.setattr("dbg_client.cli.main.carry_out", broken)
+
+    assert main(["list"]) == 1
+    approved(capsys.readouterr().err)
+    assert main(["list", "-v"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(settings: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dbg_client.cli.main.carry_out", interrupted)
+
+    assert main(["list"]) == 130
+
+
+def test_a_reader_that_has_enough_is_no_error_message(environ: dict[str, str]) -> None:
+    ranks = [make_rank(number) for number in range(2000)]
+    with FakeBroker(*ranks) as broker:
+        listing = subprocess.Popen(
+            [sys.executable, "-m", "dbg_client", "list", "--all-rows"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**environ, **broker.environment},
+        )
+        with listing:
+            assert listing.stdout is not None
+            assert listing.stderr is not None
+            listing.stdout.read(1)
+            listing.stdout.close()
+            assert listing.stderr.read() == b""
+        assert listing.returncode == 141
+
+
+TWO_JOBS = (make_rank(5, job="train-1", key="one"), make_rank(5, job="train-2", key="two"))
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["5"], ["`dbg-attach train-1/5`", "`dbg-attach train-2/5`"]),
+        (["screen", "5"], ["`dbg-attach screen train-1/5`", "`dbg-attach screen train-2/5`"]),
+        (
+            ["eval", "5", "5", "--wait"],
+            ["`dbg-attach eval train-1/5 5 --wait`", "`dbg-attach eval train-2/5 5 --wait`"],
+        ),
+        (["eval", "5", "5"], ["`dbg-attach eval train-1/5 5`", "`dbg-attach eval train-2/5 5`"]),
+        (["eval", "5", "x", "--wait"], ["`dbg-attach eval train-1/5 x --wait`"]),
+        (["eval", "all", "a b"], ["`dbg-attach eval train-1/all 'a b'`", "`dbg-attach eval '*/all' 'a b'` for all"]),
+        (
+            ["screen", "train*/5"],
+            ["`dbg-attach screen train-1/gpu013:5`", "`dbg-attach screen train-2/gpu013:5`"],
+        ),
+    ],
+)
+def test_a_target_of_two_jobs_offers_the_whole_commands(
+    words: list[str], offered: list[str], environ: dict[str, str]
+) -> None:
+    with FakeBroker(*TWO_JOBS) as broker:
+        if words == ["5"]:
+            with Terminal([sys.executable, "-m", "dbg_client", "5"], env={**environ, **broker.environment}) as terminal:
+                assert terminal.exit_status() == 2
+                said, status = " ".join("".join(terminal.screen).split()), 2
+        else:
+            done = run_cli_main({**environ, **broker.environment}, *words)
+            said, status = done.stderr, done.returncode
+
+    assert status == 2
+    for offer in offered:
+        assert offer in said
+    assert ("for all" in said) is (words[0] == "eval")
+
+
+@pytest.mark.parametrize("words", [["list"], ["where"], ["--help"], ["--version"]])
+def test_a_full_disk_is_one_sentence_and_status_1(words: list[str], environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker, Path("/dev/full").open("w") as full:
+        broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="", frames=(HERE,))
+        done = ended({**environ, **broker.environment}, *words, stdout=full)
+
+    reason = "the answer can't be written to stdout (No space left on device); redirect stdout to another file"
+    assert (done.returncode, done.stderr) == (1, f"dbg-attach: {reason}\n")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list"]])
+def test_a_reader_that_is_gone_ends_it_silently(words: list[str], environ: dict[str, str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with FakeBroker(make_rank(5)) as broker, os.fdopen(writing, "w") as pipe:
+        done = ended({**environ, **broker.environment}, *words, stdout=pipe)
+
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("closed", [0, 1])
+def test_a_closed_stream_is_no_bug(approved: Approved, closed: int, environ: dict[str, str]) -> None:
+    script = f'exec "$0" -m dbg_client list {closed}>&-'
+    with FakeBroker(make_rank(5)) as broker:
+        done = subprocess.run(
+            ["sh", "-c", script, sys.executable],
+            env={**environ, **broker.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds(30),
+        )
+
+    if closed:
+        assert (done.returncode, done.stdout) == (1, "")
+        approved(done.stderr)
+    else:
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "gpu013:5" in done.stdout
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_a_locale_lacks_is_written_as_it_looks(encoding: str, environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), make_rank(6, directory="/é")) as broker:
+        broker.answers[Action.WHERE] = RankAnswer(
+            key="", kind=Kind.VALUE, text="", frames=(HERE, Place(file="/é.py", line=1, function="\u4e2d"))
+        )
+        done = ended({**environ, **broker.environment, "PYTHONIOENCODING": encoding}, "where", encoding=encoding)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u4e2d \\xe9.py:1" in done.stdout if encoding == "ascii" else "\\u4e2d é.py:1" in done.stdout
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_terminal_without_a_cursor_is_told_what_works_there(
+    approved: Approved, term: str, environ: dict[str, str]
+) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        for words in ([], ["5"]):
+            command = [sys.executable, "-m", "dbg_client", *words]
+            with Terminal(command, 24, 200, {**environ, **broker.environment, "TERM": term}) as window:
+                assert window.exit_status() == 2
+                shown = "\n".join(window.screen).strip()
+                approved(shown)
+                assert "set it, e.g. TERM=xterm-256color" in shown
+
+
+LINUX_ONLY = """
+import os, select, signal, socket, sys
+for module, names in (
+    (socket, [name for name in vars(socket) if name.startswith("TCP_") and name not in ("TCP_NODELAY", "TCP_KEEPCNT")]),
+    (socket, ["SOCK_CLOEXEC", "SOCK_NONBLOCK", "SO_PEERCRED", "AF_NETLINK", "AF_VSOCK"]),
+    (select, ["epoll"]),
+    (os, ["eventfd", "pidfd_open", "memfd_create", "posix_fadvise", "pipe2", "O_PATH"]),
+    (signal, ["SIGRTMIN", "SIGRTMAX", "SIGPOLL", "SIGPWR", "sigtimedwait", "sigwaitinfo"]),
+):
+    for name in names:
+        if hasattr(module, name):
+            delattr(module, name)
+
+
+def refuse(event, arguments):
+    if event == "open" and str(arguments[0]).startswith("/proc") or event == "ctypes.dlopen":
+        raise FileNotFoundError(2, "Linux only", arguments[0])
+
+
+sys.addaudithook(refuse)
+from dbg_client.cli.main import main
+sys.exit(main())
+"""
+"""A program that has none of the names and files which macOS lacks."""
+
+
+def test_the_terminal_needs_nothing_that_macos_lacks(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5), make_rank(6)) as broker:
+        broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.VALUE, text="0.25", digest="d")
+        mac = {**environ, **broker.environment}
+        for words in (["eval", "all", "loss"], ["eval", "@1", "loss"], ["report"]):
+            done = subprocess.run(
+                [sys.executable, "-c", LINUX_ONLY, *words], capture_output=True, text=True, env=mac, check=False
+            )
+            assert (done.returncode, done.stderr) == (0, "")
+        with Terminal([sys.executable, "-c", LINUX_ONLY], 24, 80, mac) as window:
+            window.wait_for("Pick a rank")
+            window.send("\r")
+            window.wait_for("PUDB SCREEN")
+            window.send("\x1d:where\r")
+            window.wait_for("q goes back")
+            window.send("q\x1dd")
+            assert window.exit_status() == 0
+
+
+@pytest.mark.parametrize(("key", "status"), [("\x03", 130), ("\x04", 1), ("\r", 1)])
+def test_a_question_that_is_not_answered_with_yes_does_nothing(key: str, status: int, environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        command = [sys.executable, "-m", "dbg_client", "kill", "5"]
+        with Terminal(command, 24, 80, {**environ, **broker.environment}) as window:
+            window.wait_for("End gpu013:5? [y/N]")
+            window.send(key)
+
+            assert window.exit_status() == status
+            question, said, *rest = window.screen
+            assert re.fullmatch(r"End gpu013:5\? \[y/N\]( \^C)?", question)
+            assert (said, "".join(rest)) == ("Nothing was done.", "")
+        assert not [item for item in broker.received if isinstance(item, Question)]

@@ -1,0 +1,253 @@
+"""What an error offers to type is right where the error comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dbg_client
+from dbg_client.api.broker import open_broker
+from dbg_client.core.errors import Declined, RankVanished
+from dbg_client.faces.mcp.server import McpServer
+from dbg_dial.waiting import within
+from dbg_wire.errors import DbgError, Refused
+from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode
+from dbg_wire.records.ranks import RankState
+from tests.conftest import Approved
+from tests.e2e.client.test_terminal_raw import Window
+from tests.full.terminals.test_actions_from_shell import Desk
+from tests.support.time_unit import seconds
+from tests.unit.client.core.test_errors import HELD, RUNNING
+from tests.unit.client.core.test_remembered_groups import environ, file
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+from tests.unit.client.test_library import CORE, PACKAGE
+
+__all__ = ["file"]
+
+
+def test_the_parser_is_loaded_only_where_there_is_a_file(file: Path) -> None:
+    script = (
+        "import os, sys; from dbg_client.core.config_file import read_config; read_config(os.environ); "
+        "print(*{'tomllib', 'tomli'} & set(sys.modules))"
+    )
+
+    def loaded() -> str:
+        variables = {**os.environ, **environ(file)}
+        return subprocess.run(
+            [sys.executable, "-c", script], env=variables, capture_output=True, text=True, timeout=60, check=True
+        ).stdout.strip()
+
+    assert loaded() == ""
+    file.write_text("timeout = 3\n")
+    assert loaded() in ("tomllib", "tomli")
+
+
+def test_each_command_that_an_answer_offers_does_what_it_says(approved: Approved, environ: dict[str, str]) -> None:
+    gone = [make_rank(number, state=RankState.EXITED, exit=0) for number in range(18)]
+    with FakeBroker(*gone) as broker:
+        desk = Desk(broker, environ)
+        nobody, listed = desk.run("where", "*/running"), desk.run("list", "--all", "--plain")
+        empty = desk.run("list")
+    assert (nobody.returncode, len(listed.stdout.splitlines())) == (3, 18)
+    approved(nobody.stderr)
+    approved(empty.stderr, "2")
+
+    with FakeBroker(make_rank(5, world_size=8), RUNNING, HELD) as broker:
+        desk = Desk(broker, environ)
+        kill, held = desk.run("kill", "-y"), desk.run("continue", "7")
+        wrong, never = desk.run("release", "5"), desk.run("eval", "0", "x")
+        shown = desk.run("list", "held", "--plain")
+    assert (kill.returncode, held.returncode, wrong.returncode, never.returncode) == (2, 1, 1, 3)
+    assert "stopped" not in kill.stderr
+    assert "`dbg-attach release 7`" in held.stderr
+    assert re.search("`dbg-attach list held` shows", wrong.stderr)
+    assert shown.stdout.startswith("gpu013:7\theld")
+    assert "rank 0 of 4711.0 has not connected, 3 of 8 ranks have" in never.stderr
+
+
+HANGS = """\
+import socket, sys, threading
+really = socket.getaddrinfo
+def hanging(host, *arguments, **options):
+    if host == "login1" and not options.get("flags"):
+        threading.Event().wait()
+    return really(host, *arguments, **options)
+socket.getaddrinfo = hanging
+from dbg_client.cli.main import main
+sys.argv[0] = "dbg-attach"
+sys.exit(main())
+"""
+
+
+def test_a_name_server_that_hangs_does_not_outlast_the_timeout(tmp_path: Path) -> None:
+    environ = {
+        **os.environ,
+        "DBG_HOME": str(tmp_path),
+        "DBG_BROKER": "login1:6900#sha256:" + "0" * 64,
+        "DBG_TOKEN": "t" * 43,
+    }
+    begun = time.monotonic()
+    result = subprocess.run(
+        [sys.executable, "-c", HANGS, "list", "--timeout", "1"],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds(30),
+    )
+    assert (result.returncode, result.stdout) == (4, "")
+    assert "no answer within 1 s" in result.stderr
+    assert time.monotonic() - begun < seconds(10)
+
+
+def terminal(*prefix: str) -> str:
+    script = (
+        "import os\n"
+        "from dbg_client.core.remembered_groups import find_remembered_groups\n"
+        "print(find_remembered_groups(os.environ).terminal)\n"
+    )
+    done = subprocess.run(
+        [*prefix, sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_terminal_is_a_session_whether_or_not_there_is_a_tty() -> None:
+    in_another_session = ("setsid", "-w", "sh", "-c", '"$@"; true', "sh")
+
+    assert terminal() == terminal() == terminal("setsid", "-w")
+    assert terminal(*in_another_session) != terminal()
+
+
+TERMINAL = ("prompt_toolkit", "termios", "tty", "pty", "curses")
+
+
+def test_nothing_is_loaded_before_it_is_used() -> None:
+    script = "import sys, dbg_client; print(sorted(name for name in sys.modules if name.startswith('dbg_')))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.strip() == "['dbg_client']"
+
+
+def test_the_core_loads_nothing_of_a_terminal() -> None:
+    modules = [".".join(("dbg_client", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in CORE]
+    script = (
+        "import importlib, sys\n"
+        f"for module in {modules!r}: importlib.import_module(module)\n"
+        f"print('loaded:', *sorted(set({TERMINAL!r}) & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.strip() == "loaded:"
+
+
+CODES = sorted(code for name, code in vars(RefusalCode).items() if name.isupper())
+
+
+OF_ATTACH = [code for code in CODES if code not in (RefusalCode.NOT_ATTACHED, RefusalCode.NOT_DRIVING)]
+"""Codes that may answer the wish for a seat: the other two are about a seat that one has."""
+
+
+TEXT = "the moon\x1b[2J is full"
+
+
+SAID = r"the moon\x1b[2J is full"
+
+
+PATIENCE = seconds(30)
+"""Seconds after which a face would say by itself that the broker is silent: a test that gets there has failed."""
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[FakeBroker]:
+    with FakeBroker(make_rank(5)) as broker:
+        yield broker
+
+
+@pytest.fixture
+def broker(serving: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> FakeBroker:
+    """Return a broker to be told what to refuse, which this program finds."""
+    serving.refusals = {}
+    for name, value in serving.environment.items():
+        monkeypatch.setenv(name, value)
+    return serving
+
+
+def refuse(broker: FakeBroker, kind: type[Message], code: str) -> None:
+    broker.refusals = {kind: Refusal(code=code, text=TEXT)}
+
+
+@pytest.mark.parametrize("kind", [Greet, Question])
+@pytest.mark.parametrize("code", CODES)
+def test_a_command_tells_it_in_one_line(
+    kind: type[Message], code: str, broker: FakeBroker, environ: dict[str, str]
+) -> None:
+    refuse(broker, kind, code)
+    asked = Desk(broker, environ).run("eval", "all", "loss")
+    assert (asked.returncode, asked.stdout) == (5, "")
+    assert asked.stderr.count("\n") == 1
+    assert SAID in asked.stderr
+
+
+@pytest.mark.parametrize("code", OF_ATTACH)
+def test_a_terminal_tells_it_and_ends(code: str, broker: FakeBroker, environ: dict[str, str]) -> None:
+    refuse(broker, Attach, code)
+    with Window(broker, environ, "5", "--take") as window:
+        assert window.exit_status() == (3 if code in (RefusalCode.GONE, RefusalCode.NO_SUCH_RANK) else 5)
+        assert SAID in window.text
+        assert window.text.count("dbg-attach: ") == 1
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_program_gets_it_as_an_exception(code: str, broker: FakeBroker) -> None:
+    with dbg_client.connect(timeout=PATIENCE) as connected:
+        refuse(broker, Question, code)
+        for question in (connected.job().eval, connected.job().command):
+            with pytest.raises(Declined) as declined:
+                question("loss")
+            assert SAID in str(declined.value)
+        refuse(broker, Attach, code)
+        if code in OF_ATTACH:
+            with pytest.raises((Declined, RankVanished)) as vanished, connected.job()[5].attach(take=True):
+                pytest.fail("it has a seat")
+            assert SAID in str(vanished.value)
+    refuse(broker, Greet, code)
+    with pytest.raises(Refused) as refused:
+        dbg_client.connect(timeout=PATIENCE)
+    assert SAID in str(refused.value)
+    assert isinstance(refused.value, DbgError)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_an_agent_reads_it_as_the_answer_of_the_tool(code: str, broker: FakeBroker) -> None:
+    async def call(server: McpServer, written: list[bytes], tool: str, **given: str) -> None:
+        line = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": given}}
+        written.clear()
+        await server.receive(json.dumps(line).encode())
+        await within(PATIENCE, asyncio.gather(*server._open._tasks.values()))
+        (answer,) = [json.loads(one) for one in written]
+        assert answer["result"]["isError"], answer
+        assert SAID in answer["result"]["content"][0]["text"]
+
+    async def calls() -> None:
+        written: list[bytes] = []
+        server = McpServer(lambda program: open_broker(timeout=PATIENCE, program=program), written.append)
+        refuse(broker, Greet, code)
+        await call(server, written, "eval", expression="loss")
+        refuse(broker, Question, code)
+        await call(server, written, "eval", expression="loss")
+        await call(server, written, "where")
+        await call(server, written, "continue", ranks="5")
+        await server.end()
+
+    asyncio.run(calls())

@@ -1,0 +1,193 @@
+"""Where the report of a hang is, and the last lines of a job and of its ranks in it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.run.hang_report import last_lines
+from dbg_client.run.tmux import (
+    NoRoom,
+    TmuxPane,
+    TmuxRefused,
+    kill_pane,
+    literal,
+    living_panes,
+    open_window,
+    plain_name,
+    split_beside,
+)
+from dbg_wire.records.ranks import RankState
+from tests.unit.client.fake_broker import make_rank
+
+
+def test_files_that_ranks_of_this_host_write_to_are_read(tmp_path: Path) -> None:
+    output, own = tmp_path / "train.out", tmp_path / "rank0.log"
+    output.write_text("begins\n")
+    own.write_text("step 1\nstep 2\n")
+    here = socket.gethostname().partition(".")[0]
+    pid = os.posix_spawn(
+        "/bin/sh",
+        ["sh", "-c", "exec sleep 60"],
+        {"PATH": os.environ["PATH"]},
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 1, str(own), os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 2, str(output), os.O_WRONLY, 0),
+        ],
+    )
+    try:
+        near = make_rank(0, host=here, address=f"{here}:0", pid=pid, state=RankState.RUNNING)
+        far = make_rank(1, host="another", pid=pid, state=RankState.RUNNING)
+        told = last_lines(str(output), [near, far])
+        output.write_text("[default0]:step 2\n[default1]:step 2\n")
+        once = last_lines(str(output), [near, far])
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    assert told == ["begins", f"{here}:0, {own}:", "  step 1", "  step 2"]
+    # What torchrun's --tee writes twice is told once.
+    assert once == ["0-1:", "  step 2"]
+
+
+FakeTmux = Callable[[str], Path]
+
+
+@pytest.fixture
+def fake_tmux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeTmux:
+    """Return a function that puts a fake tmux of shell code on PATH and returns the file that notes its calls."""
+
+    def install(body: str) -> Path:
+        notes = tmp_path / "notes"
+        script = tmp_path / "tmux"
+        script.write_text(f'#!/bin/sh\necho "$*" >>{notes}\n{body}\n')
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        return notes
+
+    return install
+
+
+def panes(count: int) -> list[TmuxPane]:
+    return [TmuxPane(f"h:{number}", ("python", str(number))) for number in range(count)]
+
+
+def taken_by_tmux(argument: str) -> tuple[str, bool]:
+    """Return the argument as tmux's own parser takes it, and whether it ends the command."""
+    if not argument.endswith(";"):
+        return argument, False
+    if argument.endswith("\\;"):
+        return f"{argument[:-2]};", False
+    return argument[:-1], True
+
+
+@given(st.text(st.characters(exclude_characters="\0", codec="utf-8")))
+def test_any_argument_reaches_the_command_as_it_is(word: str) -> None:
+    assert taken_by_tmux(literal(word)) == (word, False)
+
+
+@given(st.text())
+def test_a_name_is_no_format_that_runs_commands(text: str) -> None:
+    for hostile in (text, f"#({text})", f"{text};"):
+        assert "#" not in plain_name(hostile)
+        assert plain_name(hostile).isprintable()
+
+
+def test_a_window_in_this_session_or_a_session_of_the_terminals_size(fake_tmux: FakeTmux) -> None:
+    notes = fake_tmux("case $1 in new-*) echo '$1 @2 %3';; esac")
+
+    open_window("0-3;", panes(1), None)
+    open_window("0-3", panes(1), (120, 40))
+
+    inside, outside = (line for line in notes.read_text().splitlines() if line.startswith("new-"))
+    assert inside.startswith("new-window -d ")
+    assert inside.endswith(r" -n 0-3\; python 0")
+    assert outside.startswith("new-session -x 120 -y 40 -d ")
+
+
+def test_panes_are_split_behind_each_other_and_tiled_at_once(fake_tmux: FakeTmux) -> None:
+    notes = fake_tmux("case $1 in new-window) echo '$1 @2 %3';; split-window) echo \"%$((${7#%} + 1))\";; esac")
+
+    assert open_window("0-3", panes(4), None) == "$1"
+
+    called = [line.split() for line in notes.read_text().splitlines()]
+    assert [words[-1] for words in called if words[0] in ("new-window", "split-window")] == ["0", "1", "2", "3"]
+    assert [words[6] for words in called if words[0] == "split-window"] == ["%3", "%4", "%5"]
+    assert [words[0] for words in called].count("select-layout") == 3
+    assert [words[2:] for words in called if words[0] == "select-pane"] == [
+        [f"%{3 + number}", "-T", f"h:{number}"] for number in range(4)
+    ]
+
+
+def test_a_tmux_that_knows_no_titles_and_borders_makes_the_window_all_the_same(fake_tmux: FakeTmux) -> None:
+    fake_tmux(
+        "case $1 in new-session) echo '$1 @2 %3';; split-window) echo %4;; select-layout) ;;"
+        " *) echo unknown >&2; exit 1;; esac"
+    )
+
+    assert open_window("0-1", panes(2), (120, 40)) == "$1"
+
+
+@pytest.mark.parametrize(
+    ("failing", "said", "error"),
+    [
+        ("split-window", "no space for new pane", NoRoom),
+        ("split-window", "can't find pane \x1b[31m", TmuxRefused),
+        ("select-layout", "no such window", TmuxRefused),
+    ],
+)
+def test_a_window_that_can_not_be_made_whole_is_killed(
+    failing: str, said: str, error: type[TmuxRefused], fake_tmux: FakeTmux
+) -> None:
+    notes = fake_tmux(
+        f"case $1 in {failing}) printf '%s\\n' \"{said}\" >&2; exit 1;; new-window) echo '$1 @2 %3';;"
+        " split-window) echo %4;; esac"
+    )
+
+    with pytest.raises(TmuxRefused) as caught:
+        open_window("0-3", panes(4), None)
+
+    assert caught.type is error
+    assert caught.value.exit_status == 1
+    assert str(caught.value).isprintable()
+    assert notes.read_text().splitlines()[-1] == "kill-window -t @2"
+
+
+def test_a_server_that_never_answers_is_not_waited_for(fake_tmux: FakeTmux, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, timeout: float, **__: object) -> None:
+        raise subprocess.TimeoutExpired("tmux", timeout)
+
+    monkeypatch.setattr(subprocess, "run", never)
+
+    with pytest.raises(TmuxRefused, match="no answer within 20 s"):
+        open_window("0", panes(1), None)
+
+
+def test_a_pane_beside_leaves_the_other_panes_of_the_window_alone(fake_tmux: FakeTmux) -> None:
+    notes = fake_tmux('case "$1" in split-window) echo %7;; list-panes) printf "%%3\\n%%7\\n";; esac')
+    (pane,) = panes(1)
+    assert split_beside("%3", pane, sideways=True) == "%7"
+    assert split_beside("%7", pane, sideways=False) == "%7"
+    assert living_panes() == {"%3", "%7"}
+    kill_pane("%7")
+    assert notes.read_text().splitlines() == [
+        "split-window -h -d -P -F #{pane_id} -t %3 python 0",
+        "select-pane -t %7 -T h:0",
+        "split-window -v -d -P -F #{pane_id} -t %7 python 0",
+        "select-pane -t %7 -T h:0",
+        "select-layout -E -t %7",
+        "list-panes -a -F #{pane_id}",
+        "kill-pane -t %7",
+    ]
+
+
+def test_a_window_without_room_for_one_more_says_so(fake_tmux: FakeTmux) -> None:
+    fake_tmux("echo 'no space for new pane' >&2; exit 1")
+    with pytest.raises(NoRoom, match="no space"):
+        split_beside("%3", panes(1)[0], sideways=False)

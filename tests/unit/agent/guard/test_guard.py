@@ -1,0 +1,320 @@
+"""What is made of py-spy's output, and of its absence; the real one is in test_exec."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbg_agent.guard import reporting
+from dbg_agent.guard.beside import NoStack, find_program, frames_of
+from dbg_agent.guard.cause import TimeLimit, cause_of_end, expand, likely_core, shown_bytes, time_limit
+from dbg_agent.guard.dumps import BEAT, MARK
+from dbg_agent.guard.reporting import Witness
+from dbg_agent.guard.watched import PAGE_BYTES, Ancestor, Memory, facts_of
+from dbg_wire.finding.endpoint import Endpoint, Reach
+from dbg_wire.limits import MAX_STACK_BYTES
+from dbg_wire.records.record import size_of
+from tests.conftest import Approved
+from tests.support.reach import PIN
+
+
+def thread(number: int, *names: str, pid: int = 7, module: str | None = None) -> dict[str, object]:
+    frames = [{"name": name, "filename": f"/src/{name}.py", "module": module, "line": 3} for name in names]
+    return {"pid": pid, "os_thread_id": number, "frames": frames}
+
+
+def test_the_main_thread_is_told_outermost_frame_first_without_ours() -> None:
+    text = json.dumps([thread(9, "pump"), thread(7, "inner", "outer")])
+    assert [place.function for place in frames_of(text, 7, ())] == ["outer", "inner"]
+    # In a container the guard may know the rank by another number than the kernel outside of it.
+    assert [place.function for place in frames_of(text, 4711, ())] == ["outer", "inner"]
+    assert frames_of(text, 7, ("/src",)) == ()
+
+
+def test_of_frames_with_long_names_the_inner_ones_are_told_and_the_others_counted() -> None:
+    names = [f"f{number}<{'int, ' * 700}>" for number in range(300)]
+    frames = frames_of(json.dumps([thread(7, *names)]), 7, ())
+    assert sum(map(size_of, frames)) < MAX_STACK_BYTES + 200
+    assert frames[-1].function.startswith("f0<")
+    assert frames[0].function == f"[{300 - (len(frames) - 1)} frames left out]"
+
+
+def test_a_frame_of_c_code_is_told_with_its_library() -> None:
+    (place,) = frames_of(json.dumps([thread(7, "wait", module="/lib/libc.so.6")]), 7, ())
+    assert (place.file, place.function) == ("/lib/libc.so.6", "wait")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "[1]", '[{"pid": 1}]', "Error: x\x1b[2J"])
+def test_what_is_no_stack_is_told(approved: Approved, text: str) -> None:
+    with pytest.raises(NoStack) as error:
+        frames_of(text, 7, ())
+    approved(str(error.value))
+    assert "\x1b" not in str(error.value)
+
+
+def test_where_py_spy_is_missing_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(NoStack, match="`pip install py-spy`"):
+        find_program({"PATH": str(tmp_path)})
+    write(tmp_path, "exit 0")
+    assert find_program({}) == find_program({"PATH": str(tmp_path)}) == str(tmp_path / "py-spy")
+
+
+def write(folder: Path, script: str) -> None:
+    """Put a program in the place of py-spy."""
+    program = folder / "py-spy"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+GIB = 1 << 30
+
+
+class Told(Memory):
+    """A memory of which the test says everything."""
+
+    def __init__(self, *, has_run_out: bool = False, limit: int | None = None) -> None:
+        super().__init__(2**22)
+        self.held = 7 * GIB
+        self._said = has_run_out, limit
+
+    def has_run_out(self) -> bool:
+        return self._said[0]
+
+    def limit(self) -> int | None:
+        return self._said[1]
+
+
+def cause(number: int, memory: Memory | None = None, **changes: Any) -> str:
+    told: dict[str, Any] = {"above": (), "environ": {}, "uptime": 1000.0, "now": 1_800_000_000.0, **changes}
+    above, environ = told.pop("above"), told.pop("environ")
+    return cause_of_end(number, memory or Told(), above, environ, **told)
+
+
+def test_the_out_of_memory_killer_is_told_with_limit_and_size(approved: Approved) -> None:
+    said = cause(signal.SIGKILL, Told(has_run_out=True, limit=8 * GIB))
+    approved(said)
+    approved(cause(signal.SIGKILL, Told(has_run_out=True)), "2")
+    assert cause(signal.SIGTERM, Told(has_run_out=True)) == ""
+    assert cause(signal.SIGKILL) == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "uptime", "is_told"),
+    [(15, 1060.1, True), (9, 1090.0, True), (15, 1050.0, False), (15, 1300.0, False), (11, 1060.1, False)],
+)
+def test_a_timeout_above_the_rank_is_told_when_its_time_is_up(number: int, uptime: float, is_told: bool) -> None:
+    above = [Ancestor(9, ["timeout", "1m", "torchrun", "train.py"], 1000.0)]
+    assert cause(number, above=above, uptime=uptime) == ("from `timeout 1m`, whose time was up" if is_told else "")
+
+
+@pytest.mark.parametrize(("late", "is_told"), [(-10, False), (0, True), (170, True), (200, False)])
+def test_slurms_time_limit_is_told(late: int, is_told: bool) -> None:
+    said = cause(signal.SIGKILL, environ={"SLURM_JOB_END_TIME": "1800000000"}, now=1_800_000_000.0 + late)
+    assert said.startswith("from SLURM: the time limit of the job was ") is is_told
+    assert cause(signal.SIGKILL, environ={"SLURM_JOB_END_TIME": "soon"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "limit"),
+    [
+        ("timeout 60 python", TimeLimit("timeout 60", 60, 15)),
+        ("timeout -k 5 -s INT 1.5m python -k 3", TimeLimit("timeout -k 5 -s INT 1.5m", 90, 2)),
+        ("timeout --signal=SIGUSR1 --foreground 2h x", TimeLimit("timeout --signal=SIGUSR1 --foreground 2h", 7200, 10)),
+        ("timeout -s9 -k1 .5 x", TimeLimit("timeout -s9 -k1 .5", 0.5, 9)),
+        ("timeout 0 x", None),
+        ("timeout", None),
+        ("timeout --help", None),
+        ("timeout -s", None),
+        ("timeout later x", None),
+    ],
+)
+def test_the_command_line_of_timeout_is_read(words: str, limit: TimeLimit | None) -> None:
+    assert time_limit(words.split()) == limit
+
+
+def test_bytes_are_told_as_people_say_them() -> None:
+    assert [shown_bytes(size) for size in (500, 2048, 3 << 20, 8 * GIB, 3000 * GIB)] == [
+        "0.5 KiB",
+        "2.0 KiB",
+        "3.0 MiB",
+        "8.0 GiB",
+        "3000.0 GiB",
+    ]
+
+
+FACTS = {"%": "%", "p": "4711", "e": "python", "h": "gpu013", "s": "11"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "with_pid", "name"),
+    [
+        ("core", False, "core"),
+        ("core", True, "core.4711"),
+        ("/cores/%h/core.%e.%p", True, "/cores/gpu013/core.python.4711"),
+        ("core-%s%%%p", False, "core-11%4711"),
+        ("core%Z%", False, "core%"),
+    ],
+)
+def test_a_pattern_becomes_the_name_that_the_kernel_makes_of_it(pattern: str, with_pid: bool, name: str) -> None:
+    assert expand(pattern, FACTS, with_pid=with_pid) == name
+
+
+def test_a_core_lies_in_the_folder_of_its_process_unless_that_may_write_none() -> None:
+    facts = facts_of(os.getpid())
+    assert facts["cwd"] == os.getcwd()  # noqa: PTH109 - as the kernel names it
+    unlimited = {**facts, "limits": "Max core file size        unlimited            unlimited            bytes"}
+    core = likely_core(unlimited, 4711, 11)
+    assert core.startswith(("|", "/"))
+    none = {**facts, "limits": "Max core file size        0                    unlimited            bytes"}
+    core = likely_core(none, 4711, 11)
+    assert core == "" or core.startswith("|")
+
+
+V2, V1 = "0::/job/step\n", "4:cpu:/\n7:memory,hugetlb:/job/step\n0::/\n"
+
+
+def write_watched(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def process(root: Path, groups: str, pages: int = 100) -> Memory:
+    write_watched(root / "proc/7/cgroup", groups)
+    write_watched(root / "proc/7/statm", f"900 {pages} 0 0 0 0 0\n")
+    return Memory(7, str(root / "cgroup"), str(root / "proc"))
+
+
+def set_v2(root: Path, kills: int, where: str = "cgroup/job/step") -> None:
+    write_watched(root / where / "memory.events", f"low 0\nhigh 0\nmax 9\noom 1\noom_kill {kills}\noom_group_kill 0\n")
+
+
+@pytest.mark.parametrize("where", ["cgroup/job/step", "cgroup/unified/job/step", "cgroup"])
+def test_a_kill_of_version_2_is_seen(tmp_path: Path, where: str) -> None:
+    set_v2(tmp_path, 3, where)
+    memory = process(tmp_path, V2)
+    assert (memory.held, memory.has_run_out()) == (100 * PAGE_BYTES, False)
+    set_v2(tmp_path, 4, where)
+    assert memory.has_run_out()
+
+
+def test_the_tightest_limit_of_version_2_counts(tmp_path: Path) -> None:
+    set_v2(tmp_path, 0)
+    memory = process(tmp_path, V2)
+    assert memory.limit() is None
+    write_watched(tmp_path / "cgroup/job/step/memory.max", "max\n")
+    write_watched(tmp_path / "cgroup/job/memory.max", f"{8 * GIB}\n")
+    assert memory.limit() == 8 * GIB
+
+
+def test_version_1_tells_the_same(tmp_path: Path) -> None:
+    group = tmp_path / "cgroup/memory/job/step"
+    write_watched(group / "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n")
+    memory = process(tmp_path, V1)
+    write_watched(group / "memory.limit_in_bytes", f"{2**63 - 4096}\n")
+    assert (memory.has_run_out(), memory.limit()) == (False, None)
+    write_watched(group / "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
+    write_watched(group / "memory.stat", f"cache 0\nhierarchical_memory_limit {GIB}\n")
+    assert (memory.has_run_out(), memory.limit()) == (True, GIB)
+
+
+def test_a_note_of_a_process_that_is_being_ended_does_not_hide_the_kill(tmp_path: Path) -> None:
+    set_v2(tmp_path, 0)
+    memory = process(tmp_path, V2)
+    set_v2(tmp_path, 1)
+    memory.note()
+    assert memory.has_run_out()
+    # A kill before the last two notes has not ended this process; one that has ended holds nothing.
+    memory.note()
+    write_watched(tmp_path / "proc/7/statm", "0 0 0 0 0 0 0\n")
+    memory.note()
+    assert (memory.has_run_out(), memory.held) == (False, 100 * PAGE_BYTES)
+
+
+@pytest.mark.parametrize("groups", ["", "nonsense", "0::/nowhere\n", V1])
+def test_without_a_count_nothing_is_claimed(tmp_path: Path, groups: str) -> None:
+    memory = process(tmp_path, groups)
+    assert (memory.has_run_out(), memory.limit()) == (False, None)
+
+
+def test_the_kernel_tells_of_this_process() -> None:
+    memory = Memory(os.getpid())
+    assert memory.held > 1 << 20
+    assert not memory.has_run_out()
+    assert not Memory(2**22).held
+
+
+class Killed:
+    """A process that a signal has ended."""
+
+    pid = 2**22
+    descriptor = -1
+    memory = Memory(2**22)
+    above: tuple[Ancestor, ...] = ()
+
+    def is_alive(self) -> bool:
+        return False
+
+    def is_suspended(self) -> bool:
+        return False
+
+    def status(self) -> int:
+        return 9
+
+
+def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Reach | None = None, said: bytes = b"") -> list[Reach]:
+    """Have a guard report the end of its rank to nobody; return how it dialled each time."""
+    attempts: list[Reach] = []
+
+    async def find(*_: object) -> Reach | None:
+        return reach
+
+    async def dial(reach: Reach, *_: object) -> None:
+        attempts.append(reach)
+        # A guard that goes on for ever must fail this test, and not keep it waiting.
+        if len(attempts) > 500:
+            raise SystemExit("the guard goes on")
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.01)
+        raise OSError("no broker")
+
+    # The guard's own process ends with its loop.
+    loop = asyncio.SelectorEventLoop()
+    monkeypatch.setattr(asyncio, "SelectorEventLoop", lambda: loop)
+    read, write = os.pipe()
+    for name, value in {
+        "PIPE": read,
+        "LAST_WORDS_SECONDS": 0.3,
+        "LAST_RETRY_SECONDS": 0.0,
+        "QUIET_SECONDS": 0.0,
+        "find": find,
+        "dial": dial,
+    }.items():
+        monkeypatch.setattr(reporting, name, value)
+    about: dict[str, Any] = {"key": "j/r/h:0/1", "main": 1, "broker": None, "environ": {}, "stuck": 6.0, "signal": 0}
+    try:
+        Witness(about, Killed(), {}, None).run(said)  # type: ignore[arg-type] # a process that has ended
+    finally:
+        loop.close()
+        os.close(read)
+        os.close(write)
+    return attempts
+
+
+def test_a_guard_ends_after_its_rank_even_if_its_cancellation_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 1 < len(dials_in_vain(monkeypatch)) <= 500
+
+
+def test_a_guard_dials_first_which_of_several_brokers_has_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (Endpoint(host=host, port=6900, secure=True, fingerprint=PIN) for host in ("login1", "login2"))
+    reach = Reach(endpoint=first, token="t" * 43, sources={}, others=(second,))
+    (route, *_) = dials_in_vain(monkeypatch, reach, f"{MARK}{BEAT} 17 j/r/h:0/1 {second}\n".encode())
+    assert (route.endpoint, route.others) == (second, (first,))

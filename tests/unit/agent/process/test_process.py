@@ -1,0 +1,222 @@
+"""Modules are changed when they are loaded, a change that fails leaves the import alone, and half a module is none."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, ModuleType
+
+import pytest
+
+import dbg_agent
+from dbg_agent.process import imports
+from dbg_agent.process.stderr import say
+from dbg_agent.process.threads import SIGNAL_SECONDS, BoundedThreads, own_thread, wait_for
+from tests.conftest import Approved
+from tests.support.time_unit import seconds
+
+PACKAGE = "package_for_late"
+MODULE = f"{PACKAGE}.inner"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make a package with one module that can be imported."""
+    folder = tmp_path / PACKAGE
+    folder.mkdir()
+    (folder / "__init__.py").write_text(f"from .inner import value\nfrom {MODULE} import value as again\n")
+    (folder / "inner.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield folder
+    for name in (PACKAGE, MODULE):
+        sys.modules.pop(name, None)
+
+
+def set_two(module: ModuleType) -> None:
+    vars(module)["value"] = 2
+
+
+def test_a_module_is_changed_before_anybody_takes_a_name_from_it(package: Path) -> None:
+    imports.when_loaded(MODULE, set_two)
+    try:
+        imported = importlib.import_module(PACKAGE)
+    finally:
+        imports.forget(MODULE, set_two)
+    assert (imported.value, imported.again) == (2, 2)
+
+
+def test_a_module_whose_import_has_only_begun_is_not_loaded(package: Path) -> None:
+    (package / "inner.py").write_text(
+        "from dbg_agent.process.imports import loaded\nduring = loaded(__name__)\nvalue = 1\n"
+    )
+    assert imports.loaded(MODULE) is None
+    module = importlib.import_module(MODULE)
+    assert module.during is None
+    assert imports.loaded(MODULE) is module
+
+
+def test_no_module_of_ours_is_taken_out_of_sys_modules_before_its_import_has_ended() -> None:
+    folder = Path(dbg_agent.__file__).parent
+    taken = [str(path) for path in folder.rglob("*.py") if re.search(r'sys\.modules.{1,5}"dbg_', path.read_text())]
+    assert taken == []
+
+
+def test_a_package_itself_can_be_changed_and_has_its_modules(package: Path) -> None:
+    imports.when_loaded(PACKAGE, set_two)
+    try:
+        imported = importlib.import_module(PACKAGE)
+    finally:
+        imports.forget(PACKAGE, set_two)
+    assert (imported.value, imported.inner.value) == (2, 1)
+
+
+def test_what_is_forgotten_is_not_changed_and_leaves_no_finder(package: Path) -> None:
+    before = list(sys.meta_path)
+    imports.when_loaded(MODULE, set_two)
+    imports.forget(MODULE, set_two)
+    imports.forget(MODULE, set_two)
+    assert importlib.import_module(MODULE).value == 1
+    assert sys.meta_path == before
+
+
+def test_a_change_that_fails_leaves_the_import_alone(
+    approved: Approved, package: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(module: ModuleType) -> None:
+        raise AttributeError(f"no such thing in {module.__name__}")
+
+    imports.when_loaded(MODULE, fail)
+    try:
+        assert importlib.import_module(MODULE).value == 1
+    finally:
+        imports.forget(MODULE, fail)
+    approved(capsys.readouterr().err)
+
+
+def test_a_line_goes_out_at_once_where_there_is_room(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        own = os.fdopen(os.dup(2), "w")
+        patch.setattr(sys, "stderr", own)
+        patch.setattr(sys, "__stderr__", own)
+        say("hello \udcff")
+        own.close()
+    assert capfd.readouterr().err == "dbg-agent: hello \\udcff\n"
+
+
+def test_a_stream_without_a_file_is_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    say("hello")
+    assert stream.getvalue() == "dbg-agent: hello\n"
+
+
+@pytest.mark.parametrize("stream", [None, object()])
+def test_no_stream_is_no_trouble(stream: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    say("hello")
+
+
+BESIDE = {"process/threads.py", "guard/command.py"}
+"""Where threads are made otherwise: here, and in the guard, which is a process of its own."""
+
+
+def test_every_signal_is_blocked_in_a_thread_of_ours() -> None:
+    blocked: list[set[int]] = []
+    thread = own_thread(lambda: blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "dbg-agent-test")
+    thread.start()
+    thread.join()
+    # The kernel lets nobody block these two.
+    assert blocked == [signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}]
+    assert thread.daemon
+
+
+def test_all_threads_of_ours_are_made_so() -> None:
+    folder = Path(dbg_agent.__file__).parent
+    making = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "threading.Thread(" in path.read_text()]
+    assert set(making) == BESIDE
+
+
+def test_so_many_threads_work_at_once_and_no_more() -> None:
+    threads, gate, done = BoundedThreads("dbg-agent-test", 2), threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        gate.wait()
+        done.release()
+
+    assert [threads.start(work) for _ in range(3)] == [True, True, False]
+    gate.set()
+    for _ in range(2):
+        done.acquire()
+    for thread in [one for one in threading.enumerate() if one.name == "dbg-agent-test"]:
+        thread.join()
+    assert threads.start(work)
+
+
+def test_a_thread_that_cannot_start_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, done = BoundedThreads("dbg-agent-test", 1), threading.Event()
+
+    def refuses(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuses)
+        with pytest.raises(RuntimeError):
+            threads.start(done.set)
+    assert threads.start(done.set)
+    assert done.wait(seconds(10))
+
+
+class Mine(BaseException):
+    """What a signal handler of the program raises."""
+
+
+def raises(_number: int, _frame: FrameType | None) -> None:
+    raise Mine
+
+
+def test_a_signal_that_another_thread_takes_ends_the_wait_of_the_main_thread() -> None:
+    condition, begun = threading.Condition(), threading.Event()
+
+    def take() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        begun.wait()
+        # The main thread holds the condition until it waits.
+        with condition:
+            signal.pthread_kill(threading.get_ident(), signal.SIGALRM)
+
+    former = signal.signal(signal.SIGALRM, raises)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+    taking = threading.Thread(target=take)
+    taking.start()
+    try:
+        with condition:
+            begun.set()
+            with pytest.raises(Mine):
+                wait_for(condition, lambda: False, SIGNAL_SECONDS + seconds(20))
+    finally:
+        taking.join()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+        signal.signal(signal.SIGALRM, former)
+
+
+def test_a_wait_ends_when_it_is_so_or_when_its_time_is_over() -> None:
+    condition = threading.Condition()
+    came: list[int] = []
+
+    def come() -> None:
+        with condition:
+            came.append(1)
+            condition.notify_all()
+
+    with condition:
+        assert not wait_for(condition, lambda: bool(came), 0.01)
+        threading.Timer(0.01, come).start()
+        assert wait_for(condition, lambda: bool(came))
+        assert wait_for(condition, lambda: bool(came), 0.0)

@@ -1,0 +1,503 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbg_agent.evidence.flight_recorder import Recorder
+from dbg_agent.launch.proc import TICKS, group_folders
+from dbg_agent.stragglers import arrivals, sampling
+from dbg_agent.stragglers.arrivals import Completions, arrivals_of
+from dbg_agent.stragglers.kernel import Kernel, busy_processes, disks, processors
+from dbg_agent.stragglers.sampling import LOOK_SHARE, MOST_OPEN, Places, Sampler, sampled_places
+from dbg_wire.messages import Action, Ask, Kind
+from dbg_wire.recorder.entries import recent_entries
+from dbg_wire.records.evidence import GroupSeen, SourceSeen
+from dbg_wire.records.samples import (
+    MAX_ARRIVALS,
+    MAX_LOOKS,
+    MAX_PLACES,
+    CoreSpeed,
+    DiskUse,
+    GroupArrivals,
+    Sampled,
+    SampleQuestion,
+    sampled_in,
+)
+from tests.conftest import Approved
+from tests.support.recorded import DUMPS, dump, pickled, raw
+from tests.unit.agent.evidence.fake_torch import FakeTorch
+
+MICROSECOND = 1000
+
+
+def entry(number: int, at: int, **more: Any) -> dict[str, Any]:
+    """Return an entry of gloo that has ended, called at so many microseconds."""
+    return raw(number, "gloo:all_reduce", retired=True, time_created_ns=at * MICROSECOND, **more)
+
+
+def recorder(content: bytes, *, enqueued: int = 5, completed: int = 5, pg: str = "0") -> Recorder:
+    """Return a recorder of gloo with this dump."""
+    status = {
+        "pg_status": {pg: {"last_enqueued_collective": str(enqueued), "last_completed_collective": str(completed)}}
+    }
+    return Recorder("gloo", lambda: json.dumps(status).encode(), lambda: content)
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> FakeTorch:
+    """Return a torch with one group of four ranks."""
+    fake = FakeTorch(monkeypatch)
+    fake.add("default_pg", 0, 1, 2, 3)
+    return fake
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, *found: Recorder, most: int = 512, seconds: float = 10.0
+) -> list[SourceSeen | GroupSeen | GroupArrivals]:
+    """Return what is told of these recorders."""
+    monkeypatch.setattr(arrivals, "recorders", lambda: list(found))
+    completions = Completions()
+    completions.look()
+    return arrivals_of(most, seconds, completions)
+
+
+def test_the_last_collectives_of_a_group_are_told_with_their_times(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, row = told(monkeypatch, recorder(dump(entry(1, 100), entry(2, 350), enqueued=2, completed=2)))
+    assert isinstance(group, GroupSeen)
+    assert (group.members, group.size, group.backend) == ("0-3", 4, "gloo")
+    assert isinstance(row, GroupArrivals)
+    assert (row.group, row.begin, row.sequences, row.came) == (group.name, 100, (1, 2), (0, 250))
+    assert (row.calls, row.which) == (("all_reduce [4] float32",), (0, 0))
+    # The status has told that both had ended.
+    assert min(row.ended) > 0
+    assert row.took == ()
+
+
+def test_sends_are_left_out_and_a_batch_counts_once(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [entry(1, 100), entry(1, 130), raw(1, "gloo:send 0->1", is_p2p=True), entry(2, 200)]
+    _, row = told(monkeypatch, recorder(dump(*entries, enqueued=2)))
+    assert isinstance(row, GroupArrivals)
+    assert (row.sequences, row.came) == ((1, 2), (0, 100))
+
+
+def test_what_nccl_tells_of_ends_and_durations_is_passed_on(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    more: dict[str, Any] = {
+        "duration_ms": 1.5,
+        "time_discovered_completed_ns": 900 * MICROSECOND,
+        "time_discovered_started_ns": 0,
+    }
+    nccl = entry(1, 100, **more) | {"profiling_name": "nccl:all_reduce"}
+    _, row = told(monkeypatch, recorder(dump(nccl, enqueued=1)))
+    assert isinstance(row, GroupArrivals)
+    assert (row.ended, row.took) == ((800,), (1500,))
+
+
+def test_a_pickle_of_an_old_torch_is_read_as_well(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Recorder("nccl", None, lambda: pickled(entry(1, 100), entry(2, 200)))
+    _, row = told(monkeypatch, old)
+    assert isinstance(row, GroupArrivals)
+    assert row.came == (0, 100)
+
+
+def test_a_recorder_that_would_stop_the_program_for_too_long_is_not_read(
+    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never() -> bytes:
+        raise AssertionError("it was read")
+
+    full = recorder(b"", enqueued=100_000)
+    (row,) = told(monkeypatch, Recorder("gloo", full.status, never), seconds=1.0)
+    assert isinstance(row, SourceSeen)
+    approved(row.lack)
+
+
+def test_a_rank_with_many_arrivals_tells_the_newest(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = dump(*(entry(number, 10 * number) for number in range(1, 601)), enqueued=600)
+    _, row = told(monkeypatch, recorder(content, enqueued=600))
+    assert isinstance(row, GroupArrivals)
+    assert (len(row.came), row.sequences[-1]) == (MAX_ARRIVALS, 600)
+    _, row = told(monkeypatch, recorder(content, enqueued=600), most=64)
+    assert isinstance(row, GroupArrivals)
+    assert len(row.came) == 64
+
+
+def test_a_recorder_that_holds_something_else_is_told(
+    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row,) = told(monkeypatch, recorder(b'{"entries":[{"collective_seq_id":1}]}'))
+    assert isinstance(row, SourceSeen)
+    approved(row.lack)
+
+
+def test_without_a_recorder_the_stacks_tell(
+    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (row,) = told(monkeypatch)
+    assert isinstance(row, SourceSeen)
+    approved(row.lack)
+
+
+def test_a_program_without_torch_tells_nothing() -> None:
+    assert arrivals_of(512, 10.0, Completions()) == []
+
+
+def test_an_end_is_known_from_the_first_status_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    completions = Completions()
+    for completed in (3, 3, 5):
+        monkeypatch.setattr(arrivals, "recorders", lambda completed=completed: [recorder(b"", completed=completed)])
+        completions.look()
+    third, fourth = completions.ended_by("gloo", "0", 3), completions.ended_by("gloo", "0", 4)
+    assert third is not None
+    assert fourth is not None
+    assert third <= fourth == completions.ended_by("gloo", "0", 5)
+    assert completions.ended_by("gloo", "0", 6) is None
+    assert completions.ended_by("nccl", "0", 3) is None
+
+
+@pytest.mark.parametrize("name", ["gloo_2_13.json", "gloo_2_14.json", "gloo_2_14.pickle"])
+def test_dumps_of_real_jobs_have_times(name: str) -> None:
+    entries = recent_entries((DUMPS / name).read_bytes(), 4)
+    assert entries
+    times = [int(one["time_created_ns"]) for one in entries]
+    assert times == sorted(times)
+    assert times[0] > 10**18
+
+
+CORE = 3
+
+
+def stat_line(
+    pid: int, *, name: str = "python", used: int = 0, faults: int = 0, core: int = CORE, disk: int = 0
+) -> str:
+    """Return a line of a stat file; a name may hold a parenthesis."""
+    words = ["0"] * 50
+    words[0], words[9], words[11], words[36], words[39] = "R", str(faults), str(used), str(core), str(disk)
+    return f"{pid} ({name}) {' '.join(words)}\n"
+
+
+class Files:
+    """Files of a kernel, below one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.main = threading.main_thread().native_id
+        self.write("proc/self/cgroup", "0::/jobs/7\n")
+        self.counters()
+
+    def write(self, path: str, text: str) -> None:
+        """Write one of them."""
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def counters(
+        self, *, queued: int = 0, faults: int = 0, disk: int = 0, throttled: int = 0, pressure: int = 0
+    ) -> None:
+        """Write counters; ``queued`` is in ns, ``pressure`` in µs."""
+        self.write(f"proc/self/task/{self.main}/stat", stat_line(1, name="a) b", disk=disk))
+        self.write(f"proc/self/task/{self.main}/schedstat", f"10 {queued} 3\n")
+        self.write("proc/self/stat", stat_line(1, faults=faults))
+        self.write("proc/sys/kernel/task_delayacct", "1\n")
+        self.write("groups/jobs/7/cpu.stat", f"usage_usec 1\nnr_periods 100\nnr_throttled {throttled}\n")
+        self.write("groups/jobs/7/io.pressure", f"some avg10=0.00 avg60=0.00 avg300=0.00 total={pressure}\nfull x\n")
+
+    def kernel(self) -> Kernel:
+        """Return what reads them."""
+        return Kernel(str(self.root / "proc"), str(self.root / "groups"), str(self.root / "sys"))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    """Return the files of a kernel that counts nothing yet."""
+    return Files(tmp_path)
+
+
+def test_two_readings_tell_what_was_lacking_between(files: Files) -> None:
+    kernel = files.kernel()
+    before = kernel.read()
+    files.counters(queued=2_500_000_000, faults=40, disk=3 * TICKS, throttled=83, pressure=1_500_000)
+    after = kernel.read()
+    used, waited = processors(before, after, kernel.quota()), disks(before, after, kernel.swapped())
+    assert (used.queued, used.throttled, used.periods) == (2.5, 83, 0)
+    assert (waited.faults, waited.waits, waited.pressure) == (40, 3.0, 1.5)
+
+
+def test_a_kernel_that_does_not_count_says_nothing(tmp_path: Path) -> None:
+    kernel = Kernel(str(tmp_path / "proc"), str(tmp_path / "groups"), str(tmp_path / "sys"))
+    before, after = kernel.read(), kernel.read()
+    used = processors(before, after, kernel.quota())
+    assert (used.queued, used.throttled, used.periods, used.quota) == (None, None, None, None)
+    assert disks(before, after, kernel.swapped()) == DiskUse()
+    assert kernel.speed(before, after) == CoreSpeed()
+
+
+def test_delays_that_are_not_counted_are_not_told_as_none(files: Files) -> None:
+    files.write("proc/sys/kernel/task_delayacct", "0\n")
+    assert files.kernel().read().disk is None
+
+
+def test_a_counter_that_goes_back_is_another_one(files: Files) -> None:
+    files.counters(queued=5)
+    before = files.kernel().read()
+    files.counters(queued=1)
+    assert processors(before, files.kernel().read(), None).queued is None
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "cores"),
+    [
+        ("cpu.max", "50000 100000\n", 0.5),
+        ("cpu.max", "max 100000\n", None),
+        ("cpu.cfs_quota_us", "-1\n", None),
+    ],
+)
+def test_the_quota_of_the_group_is_in_cores(files: Files, path: str, text: str, cores: float | None) -> None:
+    files.write(f"groups/jobs/7/{path}", text)
+    files.write("groups/jobs/7/cpu.cfs_period_us", "100000\n")
+    assert files.kernel().quota() == cores
+
+
+def test_the_quota_of_version_1_is_in_two_files(files: Files) -> None:
+    files.write("groups/jobs/7/cpu.cfs_quota_us", "25000\n")
+    files.write("groups/jobs/7/cpu.cfs_period_us", "100000\n")
+    assert files.kernel().quota() == 0.25
+
+
+def test_the_group_around_the_own_one_may_be_throttled(files: Files) -> None:
+    files.write("groups/jobs/cpu.stat", "nr_periods 10\nnr_throttled 0\n")
+    kernel = files.kernel()
+    before = kernel.read()
+    files.write("groups/jobs/cpu.stat", "nr_periods 20\nnr_throttled 9\n")
+    told = processors(before, kernel.read(), None)
+    assert (told.throttled, told.periods) == (9, 10)
+
+
+def test_groups_of_version_1_have_a_folder_for_each_controller(tmp_path: Path) -> None:
+    folder = tmp_path / "cpu/a"
+    folder.mkdir(parents=True)
+    (folder / "cpu.stat").write_text("nr_periods 1\n")
+    text = "5:memory:/elsewhere\n1:cpu,cpuacct:/a\n0::/\n"
+    assert group_folders(text, str(tmp_path), "cpu", ("cpu.stat",))[0] == str(folder)
+
+
+def test_the_speed_of_the_core_is_that_of_the_main_thread(files: Files) -> None:
+    files.write(f"sys/devices/system/cpu/cpu{CORE}/cpufreq/scaling_cur_freq", "1200000\n")
+    files.write(f"sys/devices/system/cpu/cpu{CORE}/cpufreq/cpuinfo_max_freq", "3400000\n")
+    files.write(f"sys/devices/system/cpu/cpu{CORE}/thermal_throttle/core_throttle_count", "7\n")
+    kernel = files.kernel()
+    before = kernel.read()
+    files.write(f"sys/devices/system/cpu/cpu{CORE}/thermal_throttle/core_throttle_count", "9\n")
+    told = kernel.speed(before, kernel.read())
+    assert told == CoreSpeed(frequency=1_200_000_000, fastest=3_400_000_000, heated=2)
+
+
+def test_swap_is_told_in_bytes(files: Files) -> None:
+    files.write("proc/self/status", "Name:\tpython\nVmSwap:\t    3072 kB\n")
+    assert files.kernel().swapped() == 3 << 20
+
+
+def test_processes_on_the_same_cores_are_found(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    for pid, where in ((11, core), (12, core), (13, 10**6)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "stat").write_text(stat_line(pid, name="stress (x)", used=5 * TICKS, core=where))
+    (tmp_path / "14").mkdir()
+    assert busy_processes(1.0, str(tmp_path)) == {12: ("stress (x)", 5.0), 11: ("stress (x)", 5.0)}
+
+
+def test_a_host_with_too_many_processes_is_not_read_to_the_end(tmp_path: Path) -> None:
+    (tmp_path / "11").mkdir()
+    (tmp_path / "11/stat").write_text(stat_line(11, core=min(os.sched_getaffinity(0))))
+    assert busy_processes(-1.0, str(tmp_path)) == {}
+
+
+def test_this_process_has_counters() -> None:
+    assert (Kernel().read().main_cpu or 0.0) > 0
+
+
+class Clock:
+    """Timers that are run in their order, with the time that passes meanwhile."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.cpu = 0.0
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "process_time", lambda: self.cpu)
+        monkeypatch.setattr(time, "time_ns", lambda: round(self.now * 1e9))
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        self._due.append((self.now + seconds, len(self._due), call))
+
+    def run(self, until: float, *, late: float = 0.0, cpu: float = 0.0) -> None:
+        """Run what is due until then; the next timer is late by so many seconds, in which ``cpu`` was used."""
+        while True:
+            waiting = [one for one in self._due if one[0] <= until]
+            if not waiting:
+                return
+            due = min(waiting)
+            self._due.remove(due)
+            self.now = max(self.now, due[0] + late)
+            self.cpu += cpu
+            late = cpu = 0.0
+            due[2]()
+
+
+class Answers:
+    """What a sampler has answered."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[int, Kind, str, tuple[object, ...]]] = []
+
+    def __call__(self, ask: Ask, kind: Kind, text: str, rows: tuple[object, ...] = ()) -> None:
+        self.said.append((ask.request, kind, text, rows))
+
+    def sampled(self, index: int = 0) -> Sampled:
+        """Return what one of the answers tells."""
+        told = sampled_in(self.said[index][3])
+        assert told is not None
+        return told
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Return the timers, and a place that costs nothing."""
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)
+    return Clock(monkeypatch)
+
+
+def ask(seconds: float, number: int = 1) -> tuple[Ask, SampleQuestion]:
+    """Return a question to be sampled."""
+    question = SampleQuestion(seconds=seconds)
+    asked = Ask(request=number, action=Action.SAMPLE, seconds=seconds + 10, inquiry=question)
+    return asked, question
+
+
+def test_a_rank_is_looked_at_for_as_long_as_was_asked(clock: Clock) -> None:
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    sampler.begin(*ask(10.0), answers)
+    clock.run(109.9)
+    assert answers.said == []
+    clock.run(200.0)
+    told = answers.sampled()
+    assert told.sample.seconds == pytest.approx(10.0)
+    assert (told.sample.begin, told.sample.clock) == (100_000_000, 110_000_000)
+    assert 80 <= told.sample.looks <= 120
+    assert sum(len(place.times) for place in told.places) == told.sample.looks
+
+
+def test_looks_end_with_the_last_question(clock: Clock) -> None:
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    sampler.begin(*ask(1.0), answers)
+    clock.run(200.0)
+    assert clock.now < 102.0
+
+
+def test_questions_share_their_looks(clock: Clock) -> None:
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    sampler.begin(*ask(4.0, 1), answers)
+    clock.run(102.0)
+    sampler.begin(*ask(4.0, 2), answers)
+    clock.run(200.0)
+    first, second = answers.sampled(0), answers.sampled(1)
+    assert [number for number, *_ in answers.said] == [1, 2]
+    assert abs(first.sample.looks - second.sample.looks) < 8
+    assert second.sample.begin - first.sample.begin == pytest.approx(2e6, abs=1e5)
+
+
+def test_a_long_sampling_has_a_bounded_number_of_looks(clock: Clock) -> None:
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    sampler.begin(*ask(300.0), answers)
+    clock.run(1000.0)
+    assert answers.sampled().sample.looks <= MAX_LOOKS
+
+
+def test_looks_that_take_long_come_seldom(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = iter(range(10**6))
+    # Each look takes ten milliseconds.
+    monkeypatch.setattr(time, "thread_time", lambda: next(spent) * 0.01)
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    sampler.begin(*ask(50.0), answers)
+    clock.run(1000.0)
+    assert 0.01 * answers.sampled().sample.looks <= 1.5 * LOOK_SHARE * 50
+
+
+def test_a_time_in_which_nothing_ran_is_told(clock: Clock) -> None:
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    sampler.begin(*ask(10.0), answers)
+    clock.run(102.0)
+    clock.run(105.0, late=2.0)
+    clock.run(200.0)
+    assert answers.sampled().sample.still == pytest.approx(2.0)
+
+
+def test_a_look_that_waits_for_code_that_computes_is_no_standstill(clock: Clock) -> None:
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    sampler.begin(*ask(10.0), answers)
+    clock.run(102.0)
+    clock.run(105.0, late=2.0, cpu=2.0)
+    clock.run(200.0)
+    assert answers.sampled().sample.still == 0.0
+
+
+def test_too_many_questions_are_refused(clock: Clock) -> None:
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    for number in range(MOST_OPEN + 1):
+        sampler.begin(*ask(5.0, number), answers)
+    ((number, kind, text, _),) = answers.said
+    assert (number, kind, text) == (MOST_OPEN, Kind.ERROR, f"{MOST_OPEN} samplings of it are open already")
+
+
+def test_recorders_are_read_again_only_after_a_hundred_times_what_that_took(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = []
+
+    def slowly(*_: object) -> list[object]:
+        readings.append(clock.now)
+        clock.now += 0.05
+        return []
+
+    monkeypatch.setattr(sampling, "arrivals_of", slowly)
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    for number in range(8):
+        sampler.begin(*ask(1.0 + number, number), answers)
+    clock.run(200.0)
+    assert len(answers.said) == 8
+    assert len(readings) == 2
+    assert readings[1] - readings[0] >= 5.0
+
+
+def test_what_goes_wrong_is_an_answer(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> list[object]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sampling, "arrivals_of", broken)
+    answers, sampler = Answers(), Sampler(clock.call_later)
+    sampler.begin(*ask(1.0), answers)
+    clock.run(200.0)
+    assert answers.said == [(1, Kind.ERROR, "it can't be sampled (ZeroDivisionError)", ())]
+
+
+def test_places_that_were_seen_seldom_are_one(clock: Clock) -> None:
+    places = [(((f"/{number}.py", 1, "f"),), ("", "")) for number in range(MAX_PLACES + 8)]
+    looks = [(at, place) for at, place in enumerate([*places, *places[: MAX_PLACES - 1]])]
+    rows = sampled_places(looks, 0)
+    assert len(rows) == MAX_PLACES
+    assert sum(len(row.times) for row in rows) == len(looks)
+    assert [len(row.times) for row in rows if not row.frames] == [9]
+
+
+def test_the_main_thread_is_where_this_test_is() -> None:
+    steps, call = Places().look()
+    assert any(function == "test_the_main_thread_is_where_this_test_is" for _, _, function in steps)
+    assert call == ("", "")

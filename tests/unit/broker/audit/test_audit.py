@@ -1,0 +1,311 @@
+"""An entry of the audit log comes back as it was written."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.audit import writer
+from dbg_broker.audit.entries import MAX_TEXT, encode_entry, shown_ranks, text_of
+from dbg_broker.audit.writer import (
+    AUDIT_FILE,
+    KEPT,
+    MAX_TOKENS,
+    QUOTA_BYTES,
+    QUOTA_BYTES_PER_SECOND,
+    REPORT_SECONDS,
+    AuditLog,
+    LogQuota,
+    append,
+    audit_files,
+)
+from dbg_broker.timers import Timers
+from dbg_wire.messages import Action, Question
+from dbg_wire.messages.declared import AnyInquiry
+from dbg_wire.records.audit import Entry, What, decode_entry
+from dbg_wire.records.beside import command_line
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import Inspection, Scope, Sight
+from tests.support.time_unit import seconds
+
+texts = st.text(st.characters(), max_size=100)
+entries = st.builds(
+    Entry,
+    at=st.floats(0, 4e9).map(lambda at: round(at, 3)),
+    what=st.sampled_from(What),
+    terminal=texts,
+    job=texts,
+    ranks=texts,
+    text=texts,
+    count=st.integers(0, 10**6),
+)
+
+
+@given(entries)
+def test_an_entry_comes_back(entry: Entry) -> None:
+    line = encode_entry(entry)
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+    assert decode_entry(line) == entry
+
+
+def test_a_long_text_is_cut() -> None:
+    found = decode_entry(encode_entry(Entry(at=1.0, what=What.QUESTION, text="x" * 10 * MAX_TEXT)))
+    assert found is not None
+    assert found.text == "x" * MAX_TEXT + "…"
+
+
+def test_one_rank_is_named_and_several_are_a_set() -> None:
+    assert shown_ranks([(5, "gpu013:5")]) == "gpu013:5"
+    assert shown_ranks([(0, "a:0"), (1, "a:1"), (2, "b:2"), (7, "b:7")]) == "0-2,7"
+
+
+def test_lines_are_appended_to_a_file_for_us_alone(tmp_path: Path) -> None:
+    append(tmp_path, b"one\n")
+    append(tmp_path, b"two\n")
+    path = tmp_path / AUDIT_FILE
+    assert path.read_bytes() == b"one\ntwo\n"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert audit_files(tmp_path) == [path]
+
+
+def test_a_large_file_becomes_an_earlier_one_and_the_oldest_goes(tmp_path: Path) -> None:
+    for number in range(KEPT + 3):
+        append(tmp_path, f"{number}\n".encode(), max_bytes=2)
+    found = audit_files(tmp_path)
+    assert [path.read_text() for path in found] == [f"{number}\n" for number in range(3, KEPT + 3)]
+    append(tmp_path, b"last\n")
+    assert audit_files(tmp_path)[-1].read_text() == "last\n"
+
+
+def test_a_disk_that_takes_a_part_leaves_no_part_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append(tmp_path, b"one\n")
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if data == b"two\nthree\n":
+            return write(descriptor, data[:6])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="No space left") as raised:
+            append(tmp_path, b"two\nthree\n")
+    assert raised.value.strerror == "No space left on device"
+    append(tmp_path, b"four\n")
+    assert (tmp_path / AUDIT_FILE).read_bytes() == b"one\nfour\n"
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / AUDIT_FILE).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="Too many levels"):
+        append(tmp_path, b"x\n")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+WISH = BreakpointsWish(
+    clear=(LineOfFile(file="/a.py", line=3),),
+    set=(
+        BreakpointWish(file="/a.py", line=7, condition="x > 1", hits="3"),
+        BreakpointWish(file="/b.py", line=1, log="x is {x}"),
+    ),
+)
+
+
+def said(
+    action: Action, text: str = "", inquiry: AnyInquiry | None = None, *, audits_input: bool = False
+) -> str | None:
+    question = Question(request=1, keys=("k",), action=action, seconds=1.0, text=text, inquiry=inquiry)
+    return text_of(question, audits_input=audits_input)
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (Inspection(sight=Sight.VALUE, text="loss.item()"), "loss.item()"),
+        (Inspection(sight=Sight.ASSIGN, name="lr", text="0.1"), "lr = 0.1"),
+        (Inspection(sight=Sight.PARTS, scope=Scope.GLOBALS), "globals"),
+        (Inspection(sight=Sight.PARTS, handle=12), "value 12"),
+        (Inspection(sight=Sight.SOURCE, text="/a.py"), "source /a.py"),
+        (Inspection(sight=Sight.EXCEPTION), "exception"),
+    ],
+)
+def test_a_look_into_a_rank_is_noted_in_words(asked: Inspection, text: str) -> None:
+    assert said(Action.INSPECT, inquiry=asked) == text
+
+
+def test_what_is_typed_just_now_is_noted_only_with_the_keys() -> None:
+    asked = Inspection(sight=Sight.COMPLETIONS, text="passw", begin=5)
+    assert said(Action.INSPECT, inquiry=asked) is None
+    assert said(Action.INSPECT, inquiry=asked, audits_input=True) == "completions passw"
+
+
+def test_breakpoints_are_noted_by_their_places() -> None:
+    expected = "clear /a.py:3, set /a.py:7 if x > 1 hits 3, set /b.py:1 log x is {x}"
+    assert said(Action.BREAKPOINTS, inquiry=WISH) == expected
+    assert said(Action.BREAKPOINTS) == ""
+
+
+def test_a_command_is_noted_as_a_shell_has_it() -> None:
+    assert said(Action.EXEC, inquiry=command_line(["ls", "a b"])) == "ls 'a b'"
+
+
+@given(text=st.text())
+def test_any_other_text_is_noted_as_it_is(text: str) -> None:
+    assert said(Action.EVAL, text) == text
+
+
+class Log:
+    """What was written, and a clock that stands until it is set."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.now = 0.0
+        self.later: list[tuple[float, Callable[[], None]]] = []
+        self.quota = LogQuota(
+            self.entries.append,
+            Timers(lambda: self.now, lambda seconds, call: self.later.append((seconds, call))),
+        )
+
+    def flood(self, token: str, count: int = 10_000) -> int:
+        """Note the same entry over and over; return how many of them were written."""
+        before = len(self.entries)
+        for _ in range(count):
+            self.quota.note(asked(token))
+        return len(self.entries) - before
+
+
+def asked(token: str, **changes: object) -> Entry:
+    said = {"at": 1.0, "what": What.QUESTION, "role": "watcher", "token": token, "text": "x" * 100, **changes}
+    return Entry(**said)  # type: ignore[arg-type]
+
+
+SIZE = len(encode_entry(asked("alice")))
+
+
+def test_one_tokens_flood_leaves_room_and_is_told_as_a_count() -> None:
+    log = Log()
+    assert log.flood("alice") == QUOTA_BYTES // SIZE
+    # Others, this user's own commands and the broker go on.
+    own = Entry(at=1.0, what=What.TOKEN_REVOKED, text="alice")
+    for entry in (asked("bob"), asked("alice", role="driver"), own):
+        log.quota.note(entry)
+        assert log.entries[-1] == entry
+    ((seconds, tell),) = log.later
+    tell()
+    cut = log.entries[-1]
+    assert (seconds, cut.what, cut.role, cut.token) == (REPORT_SECONDS, What.CUT, "watcher", "alice")
+    assert cut.count == log.quota.lost == 10_000 - QUOTA_BYTES // SIZE
+
+
+def test_a_share_comes_back_slowly_and_is_never_more_than_one() -> None:
+    log = Log()
+    log.flood("alice")
+    log.now = 10.0 * SIZE / QUOTA_BYTES_PER_SECOND
+    assert log.flood("alice") == 10
+    log.now += 1e9
+    assert log.flood("alice") == QUOTA_BYTES // SIZE
+
+
+def test_refused_requests_of_all_addresses_share_one() -> None:
+    log = Log()
+    for number in range(20_000):
+        log.quota.note(Entry(at=1.0, what=What.REFUSE, address=f"[2001:db8::{number:x}]:1", text="x" * 100, count=2))
+    assert len(log.entries) < 10_000
+    log.later[0][1]()
+    assert log.entries[-1].count == log.quota.lost == 2 * (20_000 - (len(log.entries) - 1))
+
+
+def test_only_so_many_tokens_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "QUOTA_BYTES", SIZE + 10)
+    log = Log()
+    for number in range(MAX_TOKENS + 10):
+        log.quota.note(asked(f"t{number}"))
+    assert len(log.entries) == MAX_TOKENS + 10
+    log.quota.note(asked(f"t{MAX_TOKENS + 9}"))
+    assert log.quota.lost == 1
+    log.quota.note(asked("t0"))
+    assert log.quota.lost == 1
+
+
+def entry(number: int) -> Entry:
+    return Entry(at=float(number), what=What.ATTACH, text=str(number))
+
+
+class Disk:
+    """A disk that holds writes back until :attr:`gate` is set, or is full."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.is_full = False
+        self.arrived = threading.Semaphore(0)
+        self.lines: list[Entry | None] = []
+
+    def write(self, _: Path, data: bytes) -> None:
+        self.arrived.release()
+        assert self.gate.wait(seconds(30))
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.lines += [decode_entry(line) for line in data.splitlines()]
+
+
+def test_entries_are_written_in_their_order(tmp_path: Path) -> None:
+    disk = Disk()
+    disk.gate.set()
+    log = AuditLog(tmp_path, disk.write)
+    for number in range(500):
+        log.note(entry(number))
+    log.close()
+    assert disk.lines == [entry(number) for number in range(500)]
+    assert log.lost == 0
+
+
+def test_a_slow_disk_makes_nobody_wait_and_what_is_lost_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "MAX_WAITING", 10)
+    disk = Disk()
+    log = AuditLog(tmp_path, disk.write)
+    log.note(entry(0))
+    assert disk.arrived.acquire(timeout=seconds(30))
+    for number in range(1, 1001):
+        log.note(entry(number))
+    assert log.lost == 990
+    disk.gate.set()
+    log.close()
+    written = [line for line in disk.lines if line is not None]
+    assert [line.text for line in written if line.what is What.ATTACH] == [str(number) for number in range(11)]
+    assert [line.count for line in written if line.what is What.CUT] == [990]
+
+
+def test_a_full_disk_is_told_once_and_its_losses_are_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "dbg_broker")
+    disk = Disk()
+    disk.gate.set()
+    disk.is_full = True
+    log = AuditLog(tmp_path, disk.write)
+    for number in range(3):
+        log.note(entry(number))
+        assert disk.arrived.acquire(timeout=seconds(30))
+        while log.lost <= number:
+            time.sleep(0)
+    disk.is_full = False
+    log.note(entry(3))
+    log.close()
+    written = [line for line in disk.lines if line is not None]
+    assert [line.text for line in written if line.what is What.ATTACH] == ["3"]
+    assert [line.count for line in written if line.what is What.CUT] == [3]
+    assert [record.getMessage() for record in caplog.records] == [
+        "the audit log can't be written (No space left on device); entries are lost until it can"
+    ]

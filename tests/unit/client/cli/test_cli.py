@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dbg_client.cli.completion import complete_words
+from dbg_client.cli.config import show_settings, show_settings_json
+from dbg_client.words.config import Config, Origin, Setting
+from dbg_client.words.parsers import all_options
+from dbg_client.words.verbs import BY_NAME, VERBS
+from dbg_wire.command_line.completion import FILES
+from dbg_wire.errors import BadInput
+
+
+def offered(line: str) -> set[str]:
+    """Return what is offered for the last word behind ``dbg-attach``."""
+    return {each.partition("\t")[0] for each in complete_words(line.split(" "))[0]}
+
+
+def test_the_first_word_is_a_verb_or_a_target() -> None:
+    lines, has_targets = complete_words([""])
+
+    assert {"all", "stopped", "held", "crashed", "running", *(row.name for row in VERBS)} == offered("")
+    assert has_targets
+    assert all(line.partition("\t")[2] for line in lines)
+    assert complete_words([]) == (lines, has_targets)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("wh", {"where", "why"}),
+        ("s", {"stopped", "stops", "screen", "slow"}),
+        ("where h", {"held"}),
+        ("eval s", {"stopped"}),
+        ("completion ", {"bash", "zsh", "fish"}),
+        ("completion f", {"fish"}),
+        ("all --wa", {"--watch"}),
+        ("list --wa", {"--wait"}),
+        ("5 --engine ", {"pudb", "pdb"}),
+        ("--engine pd", {"pdb"}),
+        ("eval all loss --st", {"--stats"}),
+        ("where --st", set()),
+        ("where --al", {"--all"}),
+        ("config --j", {"--json"}),
+        ("eval all lo", set()),
+        ("e all lo", set()),
+        ("help wh", {"where", "why"}),
+        ("exec s", {"stopped"}),
+        ("why s", {"stopped"}),
+        ("why ./du", {FILES}),
+        ("why dumps/rank_0 ", {FILES}),
+        ("all wh", set()),
+        ("--timeout wh", set()),
+        ("--timeout 5 li", {"list"}),
+        ("zebra", set()),
+    ],
+)
+def test_what_a_word_may_become(line: str, words: set[str]) -> None:
+    assert offered(line) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "targets"),
+    [
+        ("5", True),
+        ("where ", True),
+        ("why ", True),
+        ("kill gpu", True),
+        ("eval ", True),
+        ("wait 5", True),
+        ("list --wait 5", True),
+        ("--follow 5", True),
+        ("list --every 5 ", True),
+        ("eval all ", False),
+        ("where all ", False),
+        ("config ", False),
+        ("where -", False),
+        ("all ", False),
+        ("--timeout ", False),
+    ],
+)
+def test_where_a_target_stands_live_ones_are_asked_for(line: str, targets: bool) -> None:
+    assert complete_words(line.split(" "))[1] is targets
+
+
+@pytest.mark.parametrize("words", [["5", "-x", "a"], ["eval", "x", "--save", "a"], ["eval", "--against", ""]])
+def test_the_value_of_an_option_that_takes_a_file_is_the_shells(words: list[str]) -> None:
+    assert complete_words(words) == ([":files"], False)
+
+
+def test_each_option_is_offered_by_its_beginning() -> None:
+    for one in all_options():
+        assert one.verbs[0] in BY_NAME
+        for flag in one.action.option_strings:
+            assert flag in offered(f"{one.verbs[0]} {flag}")
+
+
+SETTINGS = {
+    "engine": Setting("pdb", Origin.FILE, "/c.toml"),
+    "timeout": Setting("5", Origin.VARIABLE, "DBG_TIMEOUT"),
+    "pager": Setting("", Origin.DEFAULT),
+    "broker": Setting("login1:6900\x1b[2J", Origin.OPTION, "--broker"),
+}
+CONFIG = Config("/c.toml", problems={"escape": BadInput("/c.toml, `escape`: bad", "mend it")})
+
+
+def test_each_setting_has_a_line_with_where_it_comes_from() -> None:
+    lines = [line.split() for line in show_settings(SETTINGS, CONFIG).splitlines()]
+
+    assert lines[0] == ["setting", "value", "from"]
+    assert lines[1][:3] == ["engine", "pdb", "config.toml"]
+    assert lines[2][:3] == ["timeout", "5", "DBG_TIMEOUT"]
+    assert lines[3][:3] == ["pager", "none", "default"]
+    assert lines[4][1] == "login1:6900\\x1b[2J"
+    assert lines[-2:] == [["The", "file", "is", "/c.toml."], ["/c.toml,", "`escape`:", "bad;", "mend", "it"]]
+
+
+def test_the_document_has_all_of_it() -> None:
+    document = json.loads(show_settings_json(SETTINGS, CONFIG))
+
+    assert (document["schema"], document["file"]) == (1, "/c.toml")
+    assert document["settings"][0] == {"key": "engine", "value": "pdb", "from": "file", "where": "/c.toml"}
+    assert document["problems"] == ["/c.toml, `escape`: bad; mend it"]

@@ -1,0 +1,306 @@
+"""Keys that are taken as whole lines, without a look at each key."""
+
+from __future__ import annotations
+
+import asyncio
+import pdb
+import stat
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.completion import CompleteEvent, Completion
+from prompt_toolkit.document import Document
+
+from dbg_client.terminal import line_prompt as line_history
+from dbg_client.terminal.line_keys import SEVERAL_COMMANDS, pasted_commands, whole_lines
+from dbg_client.terminal.line_prompt import (
+    MAX_PARTIAL,
+    Lines,
+    RankCompleter,
+    history_path,
+    line_lexer,
+    open_history,
+    show_source,
+    word_start,
+)
+from dbg_client.terminal.prompt_keys import key_bytes, key_presses
+from dbg_wire.messages import Source
+from tests.unit.client.fake_broker import HERE
+
+
+def strings(environ: dict[str, str]) -> list[str]:
+    return list(open_history(environ, lambda: True).load_history_strings())
+
+
+def test_the_file_is_the_users_own(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    open_history(environ, lambda: True).append_string("p loss")
+
+    path = tmp_path / ".local/state/dbg-broker/pdb_history"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert strings(environ) == ["p loss"]
+
+
+def test_it_lies_where_the_user_keeps_state(tmp_path: Path) -> None:
+    assert history_path({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/dbg-broker/pdb_history")
+    assert history_path({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == Path("/h/.local/state/dbg-broker/pdb_history")
+    assert history_path({}) is None
+
+
+def test_what_is_not_to_be_kept_is_not_kept(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    open_history(environ, lambda: False).append_string("secret")
+
+    assert strings(environ) == []
+
+
+def test_without_a_file_it_is_the_sessions_own(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    for environ in ({"HOME": str(blocked)}, {}):
+        history = open_history(environ, lambda: True)
+        history.append_string("p loss")
+        assert history.get_strings() == ["p loss"]
+
+
+def test_a_link_is_not_followed(tmp_path: Path) -> None:
+    path = tmp_path / "dbg-broker/pdb_history"
+    path.parent.mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    path.symlink_to(elsewhere)
+    open_history({"XDG_STATE_HOME": str(tmp_path)}, lambda: True).append_string("p loss")
+
+    assert not elsewhere.exists()
+
+
+def test_its_older_half_goes_when_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {"HOME": str(tmp_path)}
+    history = open_history(environ, lambda: True)
+    for number in range(100):
+        history.append_string(f"p {number}")
+    monkeypatch.setattr(line_history, "MAX_BYTES", 1000)
+
+    kept = strings(environ)
+
+    assert kept[0] == "p 99"
+    assert 5 < len(kept) < 30
+    assert kept == [f"p {99 - age}" for age in range(len(kept))]
+    path = history_path(environ)
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("typed", "lines", "rest"),
+    [
+        ("n\rn\r", ["n", "n"], ""),
+        ("p 1\rp 2\rp", ["p 1", "p 2"], "p"),
+        ("x", [], "x"),
+        ("", [], ""),
+        ("\r\r", ["", ""], ""),
+        ("n\r\x03n\r", ["n"], "\x03n\r"),
+        ("n\rp x\ty\rn\r", ["n"], "p x\ty\rn\r"),
+        ("n\r\x1b[An\r", ["n"], "\x1b[An\r"),
+        ("n\r\x1b[200~p 1\rp 2\x1b[201~\r", ["n"], "p 1\rp 2\r"),
+        ("p 'ü'\n\x1dd", ["p 'ü'"], "\x1dd"),
+    ],
+)
+def test_lines_end_at_the_first_key_that_is_more_than_text(typed: str, lines: list[str], rest: str) -> None:
+    taken, left = whole_lines(key_presses(typed.encode()))
+    assert taken == lines
+    assert key_bytes(left).decode() == rest
+
+
+def shown_source(source: Source, columns: int = 40) -> list[str]:
+    return "".join(part[1] for part in show_source(source, columns, line_lexer(color=True))).split("\n")
+
+
+def test_the_source_has_numbers_breakpoints_and_the_current_line() -> None:
+    lines = ("def f():", "    a = 1", "    b = 2")
+
+    assert shown_source(Source(where=HERE.replace(line=10), first=9, lines=lines, breakpoints=(9, 10))) == [
+        "train.py:10 in step",
+        " 9 B   def f():",
+        "10 B->     a = 1",
+        "11         b = 2",
+        "",
+    ]
+
+
+def test_the_source_is_cut_to_the_terminal_and_acts_on_nothing() -> None:
+    lines = ("x = '\x1b[2J'\t# tab", "y = " + "界" * 40)
+
+    shown = shown_source(Source(where=HERE, first=41, lines=lines, breakpoints=()), columns=30)
+
+    assert shown[1] == "41  -> x = '\\x1b[2J'      # ta"
+    assert len(shown[2]) == 7 + 4 + (30 - 11) // 2
+    assert all(line.isprintable() for line in shown)
+
+
+def test_a_place_without_source_is_named_alone() -> None:
+    assert shown_source(Source(where=HERE, first=0, lines=(), breakpoints=())) == ["train.py:41 in step", ""]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "x = 1\ny = 2",
+        "c = 1\nn = 2",
+        "for i in x:\n    p(i)",
+        "def f():\n    return 1\n\nf()",
+        "if x:\n    y\nelse:\n    z\nprint(z)",
+        "p x",
+        "n",
+        "",
+        "\n",
+    ],
+)
+def test_python_and_a_single_line_stay_whole(block: str) -> None:
+    assert pasted_commands(block) == [block]
+
+
+@pytest.mark.parametrize(
+    ("pasted", "commands"),
+    [
+        ("p 1\np 2\np 3", ["p 1", "p 2", "p 3"]),
+        ("n\nn\n", ["n", "n"]),
+        ("continue\ncontinue", ["continue", "continue"]),
+        ("x = 1\nn\np x", ["x = 1", "n", "p x"]),
+        ("b 3\n\ncommands 1\np x\nend\nc", ["b 3", "commands 1", "p x", "end", "c"]),
+        ("for i in x:\n    print(i)\n\np 2", ["for i in x:\n    print(i)", "p 2"]),
+        ("if x:\n    y\nelse:\n    z\np 2", ["if x:\n    y\nelse:\n    z", "p 2"]),
+        ("f(1,\n2)\np 2", ["f(1,\n2)", "p 2"]),
+        ("@d\ndef f():\n    return 1\np f()", ["@d\ndef f():\n    return 1", "p f()"]),
+        ("p f(\nn", ["p f(", "n"]),
+    ],
+)
+def test_commands_follow_one_another(pasted: str, commands: list[str]) -> None:
+    assert pasted_commands(pasted) == commands
+
+
+@given(st.lists(st.sampled_from(["n", "p x", "x = 1", "for i in x:", "    y", "", "else:", "f(", ")", "'''", "\0"])))
+def test_nothing_but_empty_lines_is_lost(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    pieces = pasted_commands(text)
+    assert [line for piece in pieces for line in piece.split("\n") if line.strip()] == [
+        line for line in lines if line.strip()
+    ]
+
+
+def test_all_commands_of_this_pdb_are_known() -> None:
+    assert {name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswith("do_")} <= SEVERAL_COMMANDS
+
+
+TAB = CompleteEvent(completion_requested=True)
+
+
+class Rank:
+    """A rank that answers a request with these matches, at once or not at all."""
+
+    def __init__(self, *matches: str, silent: bool = False) -> None:
+        self.asked: list[tuple[str, int, int]] = []
+        self.completer = RankCompleter(self._ask)
+        self._matches, self._silent = matches, silent
+
+    def _ask(self, line: str, begin: int, end: int) -> int:
+        self.asked.append((line, begin, end))
+        number = len(self.asked)
+        if not self._silent:
+            asyncio.get_running_loop().call_soon(self.completer.answered, number, self._matches)
+        return number
+
+    async def complete(self, text: str, cursor: int | None = None) -> list[Completion]:
+        document = Document(text, cursor)
+        return [found async for found in self.completer.get_completions_async(document, TAB)]
+
+
+@pytest.mark.parametrize(
+    ("line", "start"), [("", 0), ("p lo", 2), ("p self.lo", 2), ("f(a,b", 4), ("b /home/me/tr", 2), ("x[", 2)]
+)
+def test_words_begin_where_pdb_thinks_they_do(line: str, start: int) -> None:
+    assert word_start(line) == start
+
+
+async def test_the_word_before_the_cursor_is_completed() -> None:
+    rank = Rank("self.loss")
+    (found,) = await rank.complete("p self.lo + 1", 9)
+
+    assert rank.asked == [("p self.lo + 1", 2, 9)]
+    assert (found.text, found.start_position, found.display_text) == ("self.loss", -7, "loss")
+
+
+async def test_of_a_block_the_line_with_the_cursor_is_asked_about() -> None:
+    rank = Rank()
+    await rank.complete("for i in x:\n    lo")
+
+    assert rank.asked == [("    lo", 4, 6)]
+
+
+async def test_names_that_would_act_on_the_terminal_are_left_out() -> None:
+    assert [found.text for found in await Rank("a\x1b[2J", "ab", "a\n").complete("a")] == ["ab"]
+
+
+async def test_a_silent_rank_completes_nothing_and_its_late_answer_is_dropped() -> None:
+    rank = Rank(silent=True)
+
+    assert await rank.complete("p lo") == []
+    rank.completer.answered(1, ("loss",))
+    assert await rank.complete("p lo") == []
+
+
+def test_whole_lines_come_out_and_the_rest_waits() -> None:
+    lines = Lines()
+
+    assert lines.feed(b"one\ntw") == "one\n"
+    assert lines.shown == "tw"
+    assert lines.feed(b"o\n") == "two\n"
+    assert lines.shown == ""
+
+
+def test_colours_and_tabs_pass_and_nothing_else_does() -> None:
+    hostile = (
+        b"\x1b[31mred\x1b[0m\ta\x07\x08\x1b[2J\x1b[6n\x1b]0;title\x07\x1bP+q\x1b\\\xc2\x9b6n\x00b\x1b[?25h\x1b[>4m\n"
+    )
+
+    assert Lines().feed(hostile) == "\x1b[31mred\x1b[0m\ta6nb\n"
+
+
+def test_what_is_not_utf8_is_shown_as_such() -> None:
+    assert Lines().feed(b"a\xff\xc3\n") == "a\ufffd\ufffd\n"
+
+
+def test_a_progress_bar_is_what_it_said_last() -> None:
+    lines = Lines()
+
+    assert lines.feed(b" 1 %\r50 %") == ""
+    assert lines.shown == "50 %"
+    assert lines.feed(b"\r100 %\r\nnext\r\n") == "100 %\nnext\n"
+
+
+def test_a_line_without_an_end_is_broken() -> None:
+    lines = Lines()
+
+    assert lines.feed(b"x" * (MAX_PARTIAL + 1)) == "x" * (MAX_PARTIAL + 1) + "\n"
+    assert lines.shown == ""
+
+
+def test_after_a_gap_the_line_before_it_ends() -> None:
+    lines = Lines()
+    lines.feed(b"before\x1b[3")
+
+    assert lines.cut() == "before\n"
+    assert lines.feed(b"1m after\n") == "1m after\n"
+    assert lines.cut() == ""
+
+
+@given(st.binary(max_size=80), st.integers(1, 9))
+def test_it_does_not_matter_how_the_output_is_cut(data: bytes, size: int) -> None:
+    data += b"\x18\n"
+    parts = Lines()
+    whole = Lines().feed(data)
+
+    assert "".join(parts.feed(data[at : at + size]) for at in range(0, len(data), size)) == whole
+    assert all(char.isprintable() or char in "\n\t\r\x1b" or ord(char) > 0x9F for char in whole)

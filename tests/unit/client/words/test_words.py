@@ -1,0 +1,330 @@
+"""What an error names can be done where the error is read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dbg_client
+import dbg_dial
+import dbg_wire
+from dbg_client.api.notebook import CALLS, CellError
+from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, TimedOut
+from dbg_client.faces.dap.console import COMMANDS
+from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
+from dbg_client.faces.web import live
+from dbg_client.words.config import key_name, parse_escape_key
+from dbg_client.words.help import SHORT, full_help, help_on, session_help, session_hint, whole_page
+from dbg_client.words.other_faces import in_words_of
+from dbg_client.words.parsers import ASKING, ATTACH, LEADING, OPTIONS_OF, OTHER, all_options, parser_of
+from dbg_client.words.session_line import parse_command
+from dbg_client.words.verbs import BY_NAME, VERBS, is_target, refuse_mistyped
+from dbg_wire.command_line.parser import options_of
+from dbg_wire.errors import BadInput, DbgError, NoSuchRank
+from dbg_wire.targets.grammar import Word
+from tests.conftest import Approved
+
+
+@pytest.mark.parametrize(
+    ("text", "byte"),
+    [
+        ("^]", 0x1D),
+        ("^\\", 0x1C),
+        ("C-]", 0x1D),
+        ("c-a", 1),
+        ("ctrl-]", 0x1D),
+        ("Ctrl-O", 0x0F),
+        ("^^", 0x1E),
+        ("^@", 0),
+        ("\x1d", 0x1D),
+        ("\x1c", 0x1C),
+    ],
+)
+def test_escape_keys_as_users_write_them(text: str, byte: int) -> None:
+    assert parse_escape_key(text) == bytes([byte])
+
+
+def test_none_is_no_escape_key() -> None:
+    assert parse_escape_key("none") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "]", "d", "^", "^]]", "alt-x", "C-", "^é", "^ſ", "\x9b", "\x1d\x1d", "ctrl-\x1b[31m"]
+)
+def test_what_is_no_control_key_is_refused_by_value(text: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        parse_escape_key(text)
+    sentence = str(refusal.value)
+    assert "^]" in sentence
+    assert sentence.isprintable()
+    assert text.isprintable() <= (f"'{text}'" in sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("^C", "interrupt"),
+        ("^D", "end of input"),
+        ("^z", "suspends"),
+        ("^S", "flow"),
+        ("C-q", "flow"),
+        ("^[", "Esc"),
+        ("\x1b", "Esc"),
+        ("^M", "Enter"),
+        ("^J", "Enter"),
+        ("^I", "Tab"),
+        ("^H", "Backspace"),
+        ("^?", "Backspace"),
+        ("\x7f", "Backspace"),
+    ],
+)
+def test_keys_that_others_own_are_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        parse_escape_key(text)
+
+
+@given(st.integers(0, 0x1F).map(lambda code: bytes([code])))
+def test_the_name_of_a_key_can_be_read_back(prefix: bytes) -> None:
+    try:
+        parsed = parse_escape_key(key_name(prefix))
+    except BadInput as refusal:
+        assert "can't be used" in str(refusal)  # noqa: PT017 - the other outcome is as good
+    else:
+        assert parsed == prefix
+
+
+def test_help_leads_with_examples_and_tells_every_exit_status() -> None:
+    text = whole_page()
+
+    assert text.index("examples:") < text.index("--watch  ")
+    for status in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "130"):
+        assert f" {status}  " in text[text.index("exit status:") :]
+
+
+def test_each_verb_and_each_option_has_a_line() -> None:
+    lines = [line.split() for line in whole_page().splitlines()]
+    begins = [line[0].rstrip(",") for line in lines if line]
+
+    for row in VERBS:
+        assert row.name in begins
+    for option in all_options():
+        assert option.action.option_strings[0] in begins
+
+
+def test_the_examples_of_the_help_are_understood() -> None:
+    words = [line.split() for line in whole_page().split("verbs,")[0].splitlines() if line.startswith("  dbg-attach")]
+    verbs = [line[1] for line in words if line[1] in BY_NAME]
+
+    assert {"wait", "eval", "where", "tmux", "release"} <= set(verbs)
+
+
+def test_the_page_fits_a_wide_terminal() -> None:
+    assert max(map(len, whole_page().splitlines())) <= 120
+
+
+def test_a_session_lists_its_verbs_within_eighty_columns() -> None:
+    text = session_help()
+
+    for row in VERBS:
+        assert (row.name in text) == (row.in_session is not None)
+    assert max(map(len, text.splitlines())) < 80
+    assert max(map(len, session_hint().splitlines())) < 80
+
+
+def test_the_short_page_fits_one_screen_and_names_what_there_is() -> None:
+    lines = SHORT.splitlines()
+    verbs = re.findall(r"^  ([a-z]+) ", SHORT, re.MULTILINE)
+    options = re.findall(r"(?<!\S)--?[a-z]+", SHORT.split("adopt --mine")[1])
+
+    # One row is the shell's, which prompts below.
+    assert len(lines) <= 23
+    assert max(map(len, lines)) <= 80
+    assert len(verbs) == 12
+    assert set(verbs) <= set(BY_NAME)
+    assert len(options) == 10
+    assert set(options) <= {flag for option in all_options() for flag in option.action.option_strings} | {"--version"}
+
+
+def test_help_of_a_verb_has_its_options_and_an_example() -> None:
+    text = help_on("eval")
+
+    assert "dbg-attach eval 0-7 'loss, lr'" in text
+    assert "--live" in text
+    assert "--watch" not in text
+    assert help_on("e") == text
+    assert help_on("") == SHORT
+    assert help_on("all") == whole_page()
+    for row in VERBS:
+        assert row.example in help_on(row.name)
+
+
+def test_help_of_what_is_no_verb_says_so(approved: Approved) -> None:
+    with pytest.raises(BadInput) as caught:
+        help_on("wher")
+    approved(str(caught.value))
+    with pytest.raises(BadInput) as caught:
+        help_on("zebra")
+    approved(str(caught.value), "2")
+
+
+VERBS_MISTYPED = ("where", "list", "continue")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("wher", "where"),
+        ("LIST", "list"),
+        ("contineu", "continue"),
+        ("stoped", "stopped"),
+        ("lst", "list"),
+        ("runing", "running"),
+    ],
+)
+def test_a_word_like_a_verb_or_a_state_is_told_what_it_may_be(approved: Approved, word: str, meant: str) -> None:
+    with pytest.raises(BadInput) as error:
+        refuse_mistyped(word, VERBS_MISTYPED)
+
+    approved(str(error.value))
+
+
+@pytest.mark.parametrize(
+    "word", ["5", "all", "gpu013", "gpu013:5", "list:0", "@2", "tcp://127.0.0.1:4444", "zebra", ""]
+)
+def test_what_is_like_no_verb_passes(word: str) -> None:
+    refuse_mistyped(word, VERBS_MISTYPED)
+
+
+def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
+    assert is_target("@x")
+    assert not is_target("gpu013")
+
+
+@pytest.mark.parametrize(
+    ("error", "command"),
+    [
+        (NotStopped("vm:3 runs", "3", runs=True), "`pause 3` in the debug"),
+        (NotStopped("vm:3 runs", "3"), "; this window waits for the next"),
+        (HeldBack("vm:3 is held", "a b/3", has_place=True), "`where a b/3` in"),
+        (HeldBack("vm:3 is held", "3", has_place=False), "`continue 3` in"),
+        (NotHeld(["vm:3"], others=True), "`where all` in the debug console shows"),
+        (RankVanished("vm:3"), "`where all` in the debug console shows"),
+        (NoSuchRank("9", 0, exited=2), "are listed by `where all`"),
+        (TimedOut("`dbg-attach wait 3` waits"), "this window waits"),
+        (TimedOut("`dbg-attach interrupt 0-3`"), "`pause 0-3` in the debug console"),
+        (TimedOut("`dbg-attach list` shows it"), "`where all` in the debug console shows it"),
+        (TimedOut("`dbg-attach attach 3`"), "`where 3` in the debug console"),
+    ],
+)
+def test_an_error_names_what_the_user_of_another_face_can_do(approved: Approved, error: DbgError, command: str) -> None:
+    told = in_words_of(error, TOOLS_OF_COMMANDS), in_words_of(error, COMMANDS)
+    approved(told[0])
+    assert command in told[1]
+    assert "dbg-attach" not in "".join(told)
+    assert "dbg_client.connect()" in str(CellError(error))
+    assert "dbg-attach" not in str(CellError(error))
+
+
+def test_a_command_that_no_other_face_has_stays() -> None:
+    for text in ("`dbg-attach adopt --mine` finds some", "`dbg-attach 'x` is no command", "`dbg-attach --ask-token`"):
+        assert in_words_of(DbgError(text), COMMANDS) == text
+    for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
+        assert in_words_of(DbgError("`dbg-attach kill 3`"), words) == "`dbg-attach kill 3` in a terminal"
+
+
+OF_A_TERMINAL = {"--version", "help", "adopt", "dap", "web", "config", "tmux", "--follow"}
+"""What commands are about that only somebody at a terminal can use; beside them ``dbg-attach`` alone."""
+
+
+def sentences(module: Path) -> Iterator[str]:
+    """Return the texts of a module that are no docstrings, with 3 for what is put into them."""
+    tree = ast.parse(module.read_text())
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "3" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
+
+
+def test_every_command_in_a_sentence_is_known_to_all_faces_or_is_for_a_terminal_alone() -> None:
+    folders = [Path(package.__file__ or "").parent for package in (dbg_client, dbg_wire, dbg_dial)]
+    commands = {
+        command
+        for folder in folders
+        for module in folder.rglob("*.py")
+        for text in sentences(module)
+        for command in re.findall("`dbg-attach [^`]*`", text)
+    }
+    assert len(commands) > 10
+    for command in sorted(commands):
+        if not any(word in OF_A_TERMINAL for word in command.strip("`").split()):
+            for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
+                assert in_words_of(DbgError(command), words) != command, command
+
+
+OPTIONS = {max(one.action.option_strings, key=len): one for one in all_options()}
+
+
+def test_each_verb_has_options_and_no_option_is_called_like_a_verb() -> None:
+    assert set(OPTIONS_OF) == {row.name for row in VERBS}
+    flags = {flag for one in OPTIONS.values() for flag in one.action.option_strings}
+    assert {flag for flag in flags if flag.lstrip("-") in BY_NAME} == {"--wait"}
+
+
+def test_an_option_is_the_same_wherever_it_is() -> None:
+    for row in VERBS:
+        for group, action in parser_of(row).groups:
+            one = OPTIONS[max(action.option_strings, key=len)]
+            same = (one.action.dest, one.action.help, one.action.metavar, one.group)
+            assert (action.dest, action.help, action.metavar, group) == same
+            assert group in (ASKING, ATTACH, OTHER)
+
+
+def test_options_that_may_stand_before_the_verb_are_known_with_their_values() -> None:
+    for flag, takes_value in LEADING.items():
+        (one,) = (one for one in OPTIONS.values() if flag in one.action.option_strings)
+        assert (one.action.nargs is None) is takes_value
+
+
+def test_in_a_session_there_are_fewer_options_with_the_same_defaults() -> None:
+    for row in VERBS:
+        outside, inside = parser_of(row), parser_of(row, in_session=True)
+        assert {*options_names(inside)} < {*options_names(outside)}
+        assert vars(inside.parse_args([])).keys() <= vars(outside.parse_args([])).keys()
+
+
+def options_names(parser: object) -> list[str]:
+    return [flag for action in options_of(parser) for flag in action.option_strings]  # type: ignore[arg-type]
+
+
+def test_the_help_of_an_option_says_which_verbs_take_it_if_they_are_few(approved: Approved) -> None:
+    assert full_help(OPTIONS["--exact"]).startswith("with eval, command, exec: ")
+    approved(full_help(OPTIONS["--json"]))
+    assert OPTIONS["--broker"].is_of_all
+    assert not OPTIONS["--json"].is_of_all
+
+
+def test_each_word_stands_for_one_verb() -> None:
+    words = [word for row in VERBS for word in (row.name, row.short) if word is not None]
+
+    assert len(words) == len(set(words)) == len(BY_NAME)
+
+
+def test_no_verb_is_a_word_for_ranks() -> None:
+    assert not set(BY_NAME) & {word.value for word in Word}
+
+
+def test_each_example_of_a_verb_that_is_spoken_in_a_session_is_understood_there() -> None:
+    for row in VERBS:
+        if row.in_session is not None and row.name != "help":
+            settings = parse_command(row.example, {})
+            assert settings is not None
+            assert settings.name == row.name
+            assert row.help_in_session

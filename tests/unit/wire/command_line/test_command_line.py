@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import pytest
+
+from dbg_wire.command_line.completion import nearest
+from dbg_wire.command_line.look_alikes import LOOK_ALIKES, look_alike
+from dbg_wire.command_line.parser import (
+    CommandParser,
+    complete_option,
+    options_of,
+    read_duration,
+    refuse_unknown_option,
+    usage_of,
+)
+from dbg_wire.errors import BadInput
+from tests.conftest import Approved
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("60", 60.0), ("60s", 60.0), ("5m", 300.0), ("1h", 3600.0), ("0.5", 0.5), ("1.5m", 90.0), ("2d", 172800.0)],
+)
+def test_a_span_is_read(text: str, seconds: float) -> None:
+    assert read_duration(text, "--for", 1e6) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "says"),
+    [("999999999h", 864000.0, "give 10d at most"), ("2m", 119.5, "give 119.5s at most"), ("1e9", 1e6, "60s, 5m or 1h")],
+)
+def test_what_is_too_long_is_told_the_most(text: str, most: float, says: str) -> None:
+    with pytest.raises(BadInput, match=f"--for '{text}' .*; .*{says}"):
+        read_duration(text, "--for", most)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "soon", "5 m", "1w", "nan", "inf", "s", "\x1b"])
+def test_what_is_none_is_refused_with_the_name_of_the_option(text: str) -> None:
+    with pytest.raises(BadInput, match="--for") as error:
+        read_duration(text, "--for", 1e6)
+
+    assert str(error.value).isprintable()
+    assert "60s, 5m or 1h" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "shown"),
+    [
+        ("├─ 2 [0,2] step…", "utf-8", "├─ 2 [0,2] step…"),
+        ("├─ 2 [0,2]\n└─ 1 … é", "ascii", "|- 2 [0,2]\n`- 1 ... \\xe9"),
+        ("└─ é", "latin-1", "`- é"),
+        ("\udcff", "utf-8", "\\udcff"),
+        ("├", "no-such-encoding", "|"),
+        ("plain", "ascii", "plain"),
+    ],
+)
+def test_what_an_encoding_lacks_looks_alike_or_is_escaped(text: str, encoding: str, shown: str) -> None:
+    assert look_alike(text, encoding) == shown
+
+
+def test_look_alikes_can_be_written_anywhere() -> None:
+    assert all(shown.isascii() and len(char) == 1 and not char.isascii() for char, shown in LOOK_ALIKES.items())
+
+
+def test_the_word_that_is_most_like_it_is_found_and_none_where_nothing_is() -> None:
+    assert nearest("wher", ("where", "here", "list")) == "where"
+    assert nearest("zebra", ("where", "list")) is None
+    assert nearest("", ()) is None
+
+
+def parser() -> CommandParser:
+    made = CommandParser(prog="dbg-x verb", allow_abbrev=False)
+    made.add_argument("-o", "--output", metavar="FILE", help="where to")
+    made.add_argument("--engine", metavar="NAME", choices=("pudb", "pdb"), help="which; default: %(default)s")
+    made.add_argument("--exact", action="store_true", help="count more")
+    return made
+
+
+def test_a_mistake_is_one_sentence(approved: Approved) -> None:
+    with pytest.raises(BadInput, match=r"expected one argument; see `dbg-x --help`"):
+        parser().parse_args(["--output"])
+    with pytest.raises(BadInput) as caught:
+        parser().parse_args(["--engine", "gdb"])
+    approved(str(caught.value))
+
+
+def test_options_are_shown_as_they_are_typed() -> None:
+    assert [usage_of(option) for option in options_of(parser())] == [
+        "-h, --help",
+        "-o, --output FILE",
+        "--engine NAME",
+        "--exact",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "current", "lines"),
+    [
+        ([], "--e", ["--engine\twhich; default: None", "--exact\tcount more"]),
+        (["--engine"], "pu", ["pudb"]),
+        (["-o"], "x", [":files"]),
+        (["--exact"], "x", None),
+    ],
+)
+def test_an_option_or_its_value_is_completed(before: list[str], current: str, lines: list[str] | None) -> None:
+    assert complete_option(parser(), before, current) == lines
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [("--exat", "did you mean `--exact`?"), ("--exat=3", "did you mean `--exact`?"), ("-Q", "see `h`")],
+)
+def test_an_option_that_there_is_not_is_told_the_nearest(approved: Approved, option: str, says: str) -> None:
+    with pytest.raises(BadInput) as error:
+        refuse_unknown_option(option, ["--exact", "--every"], "h")
+
+    approved(str(error.value))

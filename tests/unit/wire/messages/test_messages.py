@@ -1,0 +1,304 @@
+"""What an agent can't mean is refused field by field, where a message is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_wire import messages
+from dbg_wire.codec import decode
+from dbg_wire.errors import PeerError
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_LINE_TEXT
+from dbg_wire.messages import (
+    MAX_ANCESTORS,
+    Answer,
+    Attach,
+    Complete,
+    Finding,
+    Greet,
+    Kind,
+    Mode,
+    RankReport,
+    Register,
+    Replay,
+    Sender,
+    SessionInfo,
+    StopInfo,
+)
+from dbg_wire.messages.run_terminal import Task, Told, decode_task, decode_told, encode_line
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from dbg_wire.records.record import Record, checked
+from tests.conftest import Approved
+from tests.support.rank_infos import record_of
+from tests.unit.wire.values import records
+
+
+def registration(**changes: Any) -> Register:
+    said: dict[str, Any] = {
+        "minor": 0,
+        "release": "0.1.0",
+        "key": "4711.0/0.0/gpu013:0/8800",
+        "job": "4711.0",
+        "run": "0.0",
+        "host": "gpu013",
+        "rank": 0,
+        "local_rank": 0,
+        "world_size": 8,
+        "child": None,
+        "pid": 8800,
+        "ancestors": (8790,),
+        "kernel": "another/1",
+        "script": "/home/me/train.py",
+        "directory": "/home/me",
+        "python": "3.11.7",
+        "report": RUNNING,
+    }
+    return record_of(Register, {**said, **changes})
+
+
+def test_what_ranks_say_passes() -> None:
+    checked(registration())
+    checked(registration(local_rank=None, world_size=None, child=3, ancestors=()))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("identity.key", ""),
+        ("identity.key", "a b"),
+        ("identity.key", "x" * 1001),
+        ("identity.job", ""),
+        ("identity.job", "a/b"),
+        ("identity.run", "0:0"),
+        ("identity.host", "gpu\n"),
+        ("identity.host", "gpü"),
+        ("identity.host", "x" * 201),
+        ("process.release", "1 2"),
+        ("process.python", ""),
+        ("identity.rank", -1),
+        ("identity.rank", 10**12),
+        ("placement.local_rank", -1),
+        ("placement.world_size", 0),
+        ("child", 0),
+        ("process.pid", -1),
+        ("ancestors", tuple(range(MAX_ANCESTORS + 1))),
+        ("ancestors", (-1,)),
+        ("process.script", "x" * 4097),
+        ("minor", -1),
+        ("report", None),
+    ],
+)
+def test_what_can_not_be_true_is_named(field: str, value: Any) -> None:
+    with pytest.raises(InvalidMessage, match=rf"register\.{field}"):
+        checked(registration(**{field.rpartition(".")[2]: value}))
+
+
+@pytest.mark.parametrize("kind", [Kind.SILENT, Kind.LOST])
+def test_an_answer_has_no_kind_that_is_the_brokers_word(kind: Kind) -> None:
+    with pytest.raises(InvalidMessage, match=r"answer\.kind: (silent|lost) is no agent's"):
+        Answer(request=1, kind=kind, text="")
+
+
+def test_a_guard_speaks_for_its_own_rank_alone(approved: Approved) -> None:
+    said = registration()
+    messages.Testimony(minor=0, key=said.identity.key, kind=Finding.STUCK, registration=said)
+    with pytest.raises(InvalidMessage) as caught:
+        messages.Testimony(minor=0, key="another", kind=Finding.STUCK, registration=said)
+    approved(str(caught.value))
+    with pytest.raises(InvalidMessage, match=r"testimony\.signal is 65, above 64"):
+        checked(messages.Testimony(minor=0, key=said.identity.key, kind=Finding.FATAL, signal=65))
+
+
+def test_no_rank_says_that_it_is_lost() -> None:
+    with pytest.raises(InvalidMessage, match=r"rankreport\.state: lost"):
+        registration(report=RUNNING.replace(state=RankState.LOST))
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "me\x1b[31m", "me\n@h", "me\u202e"])
+def test_names_that_act_on_terminals_are_refused(name: str) -> None:
+    with pytest.raises(InvalidMessage, match=r"greet\.name"):
+        checked(Greet(minor=0, release="1", name=name))
+
+
+def test_names_of_people_pass() -> None:
+    checked(Greet(minor=0, release="1", name="josé müller@login1"))
+
+
+def test_attach_is_checked() -> None:
+    def attach(*, engine: str | None = None, fallback_engine: str | None = None, resume: int | None = None) -> Attach:
+        return checked(
+            Attach(
+                key="k",
+                mode=Mode.DRIVE,
+                rows=24,
+                columns=80,
+                colors=256,
+                engine=engine,
+                fallback_engine=fallback_engine,
+                resume=resume,
+            )
+        )
+
+    attach(resume=4, engine="pdb")
+    with pytest.raises(InvalidMessage, match=r"attach\.resume"):
+        attach(resume=-1)
+    with pytest.raises(InvalidMessage, match=r"attach\.engine"):
+        attach(engine="\x1b")
+    with pytest.raises(InvalidMessage, match=r"attach\.fallback_engine"):
+        attach(fallback_engine="\x1b")
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-1, 2), (3, 2), (0, 5)])
+def test_what_is_to_be_completed_lies_in_its_line(begin: int, end: int) -> None:
+    Complete(request=1, prompt=1, generation=1, line="p lo", begin=2, end=4)
+    with pytest.raises(InvalidMessage, match=f"complete is about {begin} to {end} of 4 characters"):
+        Complete(request=1, prompt=1, generation=1, line="p lo", begin=begin, end=end)
+
+
+def test_a_replay_is_checked() -> None:
+    Replay(session=1, offset=0)
+    with pytest.raises(InvalidMessage, match=r"replay\.session"):
+        checked(Replay(session=2**32, offset=0))
+    with pytest.raises(InvalidMessage, match=r"replay\.offset"):
+        checked(Replay(session=1, offset=-1))
+
+
+RUNNING = RankReport(state=RankState.RUNNING)
+WHERE = Place(file="/home/me/train.py", line=41, function="step")
+SET = Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9")
+
+
+def stop(number: int = 1, reason: str = "breakpoint", age: float = 0.25) -> StopInfo:
+    return StopInfo(number=number, reason=reason, where=WHERE, age=age, thread="MainThread")
+
+
+def session(number: int = 1, engine: str = "pudb", rows: int = 24) -> SessionInfo:
+    return SessionInfo(number=number, engine=engine, rows=rows, columns=80)
+
+
+def running(**changes: object) -> RankReport:
+    return RankReport(state=RankState.RUNNING, **changes)  # type: ignore[arg-type] # what is tested
+
+
+def test_what_ranks_say_passes_report() -> None:
+    conditional = (SET, Breakpoint(file="/f", line=1)) * (MAX_BREAKPOINTS // 2)
+    RankReport(state=RankState.STOPPED, stop=stop(), session=session(), user_breakpoints=conditional)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: RankReport(state=RankState.LOST),
+        lambda: running(queued=-1),
+        lambda: running(applied=-1),
+        lambda: running(generation=2**32),
+        lambda: stop(number=-1),
+        lambda: stop(age=-0.1),
+        lambda: stop(age=1e12),
+        lambda: stop(age=float("nan")),
+        lambda: stop(reason="\x1b[2J"),
+        lambda: Place(file="f", line=-1, function="f"),
+        lambda: Place(file="f" * 5000, line=1, function="f"),
+        lambda: Place(file="\ud800", line=1, function="f"),
+        lambda: session(engine="a b"),
+        lambda: session(number=2**32),
+        lambda: session(rows=-1),
+        lambda: running(user_breakpoints=(SET,) * 101),
+        lambda: Breakpoint(file="train.py", line=1),
+        lambda: Breakpoint(file="/" * 5000, line=1),
+        lambda: Breakpoint(file="/f", line=0),
+        lambda: Breakpoint(file="/f", line=1, condition="x" * (MAX_CONDITION + 1)),
+        lambda: Breakpoint(file="/f", line=1, text="x" * (MAX_LINE_TEXT + 1)),
+    ],
+)
+def test_what_can_not_be_true_is_named_report(approved: Approved, make: Callable[[], Record]) -> None:
+    with pytest.raises(InvalidMessage) as caught:
+        checked(make())
+    approved(str(caught.value))
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        '{"state":"lost"}',
+        '{"state":"running","stop":7}',
+        '{"state":"stopped","stop":{"number":1,"reason":"step","where":{"file":"f","line":-1,"function":"f"}}}',
+        '{"state":"running","user_breakpoints":[{"file":"/f","line":1},{"file":"f","line":1}]}',
+    ],
+)
+def test_what_is_wrong_in_a_frame_is_named_from_the_message_on(approved: Approved, report: str) -> None:
+    with pytest.raises(PeerError) as caught:
+        decode(f'{{"type":"report","report":{report}}}', Sender.AGENT)
+    approved(str(caught.value))
+
+
+def test_a_number_without_a_fraction_is_an_age() -> None:
+    frame = (
+        '{"type":"report","report":{"state":"stopped","stop":{"number":1,"reason":"breakpoint",'
+        '"where":{"file":"f","line":1,"function":"f"},"age":3,"thread":""}}}'
+    )
+    age = decode(frame, Sender.AGENT).report.stop.age  # type: ignore[attr-defined] # a report
+    assert (age, type(age)) == (3.0, float)
+
+
+TEXT = st.text(st.characters(codec=None), max_size=20)
+TASKS = st.builds(
+    Task,
+    job=TEXT,
+    output=TEXT,
+    ranks=TEXT,
+    prefer=st.none() | st.integers(0, 99999),
+    commands=st.none() | TEXT,
+    attach=st.booleans(),
+)
+BREAKPOINTS = records(Breakpoint)
+TOLD = st.builds(
+    Told,
+    rank=st.none() | st.integers(0, 99999),
+    breakpoints=st.lists(BREAKPOINTS, max_size=4).map(tuple),
+    again=st.booleans(),
+    took_part=st.booleans(),
+    hung=st.booleans(),
+)
+
+
+@given(TASKS)
+def test_a_task_arrives_as_one_line(task: Task) -> None:
+    line = encode_line(task)
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert decode_task(line) == task
+
+
+@given(TOLD)
+def test_what_happened_arrives_as_one_line(told: Told) -> None:
+    line = encode_line(told)
+    assert line.count(b"\n") == 1
+    assert line.endswith(b"\n")
+    assert decode_told(line) == told
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b"1", b"null", b'"a"', b"{}", b'{"job":"a"}', b"\xff", b'{"x":1}'])
+def test_what_is_no_task_is_the_runs_fault(line: bytes) -> None:
+    with pytest.raises(PeerError, match="no task"):
+        decode_task(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{", b"[]", b"1", b"null", b'"a"', b"\xff", b'{"x":1}', b'{"breakpoints":5}', b'{"breakpoints":[5]}',
+     b'{"breakpoints":[{"file":"a"}]}', b'{"breakpoints":["a"]}'],
+)  # fmt: skip
+def test_what_says_nothing_is_the_terminals_fault(approved: Approved, line: bytes) -> None:
+    with pytest.raises(PeerError) as caught:
+        decode_told(line)
+    approved(str(caught.value))
+
+
+def test_what_has_not_happened_need_not_be_told() -> None:
+    assert decode_told(b"{}") == Told()

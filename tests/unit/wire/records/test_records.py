@@ -1,0 +1,275 @@
+"""No line of a file breaks the reader of the audit log."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbg_wire.codec import decode, encode
+from dbg_wire.errors import BadInput, PeerError
+from dbg_wire.limits import MAX_ANSWER_BYTES, MAX_BREAKPOINTS, MAX_TEXT
+from dbg_wire.messages import Action, Answer, Kind, Question, Sender
+from dbg_wire.records.audit import MAX_LINE, Entry, decode_entry
+from dbg_wire.records.beside import CommandEnd, CommandLine, command_line, output_in, output_rows
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.evidence import SourceSeen
+from dbg_wire.records.inspection import (
+    MAX_VARIABLE_TEXT,
+    MAX_VARIABLES,
+    Completion,
+    ExceptionSeen,
+    Inspection,
+    Parts,
+    Scope,
+    Sight,
+    SourceText,
+    Variable,
+    cut_to_fit,
+    inspected_in,
+)
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import checked, size_of
+from dbg_wire.records.samples import (
+    MAX_ARRIVALS,
+    GroupArrivals,
+    RankSample,
+    Sampled,
+    SampledPlace,
+    SampleQuestion,
+    sample_rows,
+    sampled_in,
+)
+from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in, parse_stops
+from tests.conftest import Approved
+
+
+@given(st.binary())
+def test_any_line_is_an_entry_or_none(line: bytes) -> None:
+    found = decode_entry(line)
+    assert found is None or isinstance(found, Entry)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"at":1}',
+        b'{"at":"now","what":"attach"}',
+        b'{"at":true,"what":"attach"}',
+        b'{"at":1e300,"what":"attach"}',
+        b'{"at":1,"what":"party"}',
+        b'{"at":1,"what":"attach","job":7}',
+        b'{"at":1,"what":"cut","count":1.5}',
+        b'{"at":1,"what":"attach","text":"' + b"x" * MAX_LINE + b'"}',
+        b"[" * 10000,
+    ],
+)
+def test_a_line_that_is_no_entry_is_none(line: bytes) -> None:
+    assert decode_entry(line) is None
+
+
+# Bytes of an argument that are no UTF-8 come as surrogates of this range alone: a pair of others is one character.
+WORD = st.text(
+    st.characters(exclude_characters="\0", exclude_categories=["Cs"])
+    | st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF, categories=["Cs"])
+)
+
+
+@given(st.lists(WORD, max_size=5), WORD.filter(bool))
+def test_a_command_comes_back_word_for_word(words: list[str], program: str) -> None:
+    command = checked(command_line([program, *words]))
+    assert command.arguments == command_line(command.words).arguments
+    assert checked(command) == command
+
+
+@pytest.mark.parametrize("arguments", [(), (b"",), (b"ls", b"a\0b")])
+def test_what_no_kernel_starts_is_refused(arguments: tuple[bytes, ...]) -> None:
+    with pytest.raises(InvalidMessage):
+        CommandLine(arguments=arguments)
+
+
+@given(st.text(max_size=3 * MAX_TEXT), st.integers(-64, 255) | st.none(), st.integers(0, 2**40))
+def test_an_output_comes_back_in_an_answer(text: str, status: int | None, left_out: int) -> None:
+    end = CommandEnd(status=status, left_out=left_out, ended="" if status is not None else "after 10 s")
+    answer = decode(encode(Answer(request=1, kind=Kind.VALUE, text="", rows=output_rows(end, text))), Sender.AGENT)
+    assert isinstance(answer, Answer)
+    assert output_in(answer.rows) == (text, end)
+
+
+def test_another_answer_has_no_output() -> None:
+    assert output_in(()) is None
+    assert output_in(("a line of a screen",)) is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "why"),
+    [
+        (BreakpointsWish(set=(BreakpointWish(file="train.py", line=3),)), "not an absolute path"),
+        (BreakpointsWish(set=(BreakpointWish(file="/train.py", line=0),)), "line is 0, below 1"),
+        (BreakpointsWish(clear=(LineOfFile(file="/a", line=1),) * (MAX_BREAKPOINTS + 1)), "101 elements, above 100"),
+    ],
+)
+def test_a_wrong_wish_is_refused_with_the_reason(wish: BreakpointsWish, why: str) -> None:
+    with pytest.raises(InvalidMessage, match=why):
+        checked(wish)
+
+
+def test_a_question_is_no_longer_than_a_text() -> None:
+    wish = BreakpointsWish(clear=(LineOfFile(file="/" + "x" * 4000, line=1),) * 5)
+    with pytest.raises(InvalidMessage, match=f"inquiry has 20005 characters, above {MAX_TEXT}"):
+        Question(request=1, keys=(), action=Action.BREAKPOINTS, seconds=1.0, inquiry=wish)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+SERIALS = st.integers(0, 2**32 - 1)
+COUNTS = st.integers(0, 2**53)
+QUESTIONS = st.builds(
+    Inspection,
+    sight=st.sampled_from(Sight),
+    scope=st.sampled_from(Scope),
+    handle=SERIALS,
+    name=TEXTS,
+    text=TEXTS,
+    begin=COUNTS,
+    count=COUNTS,
+    parts=st.sampled_from(Parts),
+    runs=st.booleans(),
+)
+
+
+@given(QUESTIONS)
+def test_questions_are_read_as_they_were_written(question: Inspection) -> None:
+    assert checked(question) == question
+
+
+def test_each_record_is_read_as_what_it_is() -> None:
+    records = (
+        Completion(text="width", begin=7, length=1),
+        SourceText(path="/x.py", begin=0, total=2, lines="a\nb"),
+        ExceptionSeen(type="ValueError", text="bad", traceback="Traceback", is_uncaught=False),
+    )
+    told = inspected_in(cut_to_fit(records))
+    assert (*told.completions, *told.sources, told.exception) == records
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(['"', "[", "{", "\\", "\x00", "é", "日", "\U0001f600", "x"]), st.integers(1, MAX_VARIABLES))
+def test_any_list_of_values_fits_into_one_message(character: str, count: int) -> None:
+    long = character * MAX_VARIABLE_TEXT
+    one = Variable(name=long[:200], text=long, type=long[:200], expression=long[:1000], handle=2**32 - 1)
+    rows = cut_to_fit([one] * count)
+    told = decode(encode(Answer(request=1, kind=Kind.VALUE, text="", rows=rows)), Sender.AGENT)
+    assert isinstance(told, Answer)
+    assert size_of(told) <= MAX_ANSWER_BYTES
+    variables = inspected_in(told.rows).variables
+    assert len(variables) == count
+    assert all(long.startswith(seen.text.removesuffix("…")) and len(seen.text) >= 100 for seen in variables)
+    assert {(seen.name, seen.type, seen.handle) for seen in variables} == {(one.name, one.type, one.handle)}
+
+
+ARRIVALS = GroupArrivals(
+    group="0:gloo", begin=5, calls=("all_reduce",), which=(0, 0), sequences=(1, 2), came=(0, 7), ended=(3, -1)
+)
+
+
+def test_rows_come_back_as_what_was_told() -> None:
+    place = SampledPlace(frames=(Place(file="/a.py", line=1, function="f"),), times=(1, 2))
+    told = Sampled(sample=RankSample(clock=9), arrivals=(ARRIVALS,), places=(place,))
+    answer = Answer(request=1, kind=Kind.VALUE, text="", rows=sample_rows(told))
+    read = decode(encode(answer), Sender.AGENT)
+    assert isinstance(read, Answer)
+    assert sampled_in(read.rows) == told
+
+
+def test_an_answer_of_another_kind_is_no_sampling() -> None:
+    assert sampled_in(("text", SourceSeen(library="torch"))) is None
+
+
+@pytest.mark.parametrize(
+    "changes", [{"which": (0,)}, {"sequences": (1, 2, 3)}, {"ended": (1,)}, {"took": (1,)}, {"which": (0, 1)}]
+)
+def test_columns_that_do_not_belong_together_are_left_out(changes: dict[str, tuple[int, ...]]) -> None:
+    told = sampled_in((RankSample(clock=1), ARRIVALS.replace(**changes)))
+    assert told is not None
+    assert told.arrivals == ()
+
+
+def test_a_rank_that_tells_more_than_an_answer_may_have_says_so() -> None:
+    place = SampledPlace(frames=tuple(Place(file="/" + "x" * 4000, line=n, function="f") for n in range(8)), times=(1,))
+    rows = sample_rows(Sampled(sample=RankSample(clock=1), places=(place,) * 32))
+    assert size_of(Answer(request=1, kind=Kind.VALUE, text="", rows=rows)) <= MAX_ANSWER_BYTES
+    assert isinstance(rows[0], RankSample)
+    assert isinstance(rows[-1], SourceSeen)
+    assert "are left out" in rows[-1].lack
+
+
+@pytest.mark.parametrize("asked", ['{"asks":"sample","seconds":301}', '{"asks":"sample","seconds":1,"arrivals":-1}'])
+def test_nobody_is_asked_to_look_for_ever(asked: str) -> None:
+    text = f'{{"type":"question","request":1,"keys":[],"action":"sample","seconds":1,"inquiry":{asked}}}'
+    with pytest.raises(PeerError):
+        decode(text, Sender.CLIENT)
+
+
+def test_a_question_comes_as_it_was_asked() -> None:
+    question = Question(
+        request=1, keys=("a",), action=Action.SAMPLE, seconds=20.0, inquiry=SampleQuestion(seconds=10.0, ends=True)
+    )
+    assert decode(encode(question), Sender.CLIENT) == question
+
+
+def test_a_group_has_a_bounded_number_of_arrivals() -> None:
+    many = tuple(range(MAX_ARRIVALS + 1))
+    row = ARRIVALS.replace(which=(0,) * len(many), sequences=many, came=many, ended=())
+    with pytest.raises(PeerError):
+        decode(encode(Answer(request=1, kind=Kind.VALUE, text="", rows=(row,))), Sender.AGENT)
+
+
+@pytest.mark.parametrize(
+    ("text", "stop"),
+    [
+        ("train.py:40", StopAt(file="train.py", line=40)),
+        (" a b/c,d.py:7 ", StopAt(file="a b/c,d.py", line=7)),
+        ("/x/train.py:40, step == 3", StopAt(file="/x/train.py", line=40, condition="step == 3")),
+        ("t.py:4,x[1:2] and y", StopAt(file="t.py", line=4, condition="x[1:2] and y")),
+        ("train:40, d == {3:4, 5:6}", StopAt(file="train", line=40, condition="d == {3:4, 5:6}")),
+    ],
+)
+def test_a_place_is_read(text: str, stop: StopAt) -> None:
+    assert parse_stop_at(text) == stop
+    assert parse_stop_at(str(stop).removeprefix("--stop-at ")) == stop
+
+
+@pytest.mark.parametrize("text", ["", "train.py", "train.py:", "train.py:0", ":3", "train.py:3,", "t.py:x", "t.py:3 x"])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_stop_at(text)
+
+
+def test_a_condition_that_is_no_expression_is_refused(approved: Approved) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_stop_at("train.py:3, x ==")
+    approved(str(caught.value))
+
+
+def test_a_function_is_read() -> None:
+    assert parse_stop_in("fairseq2.train:Trainer.step") == StopIn(module="fairseq2.train", function="Trainer.step")
+    for text in ("train", "train:", ":f", "train:f()", "train.py:3", "a..b:f"):
+        with pytest.raises(BadInput):
+            parse_stop_in(text)
+
+
+@given(st.text(), st.text())
+def test_no_text_makes_reading_the_environment_raise(stop_at: str, stop_in: str) -> None:
+    parse_stops(stop_at, stop_in)
+
+
+def test_the_good_ones_of_the_environment_count_up_to_a_bound() -> None:
+    stops, problems = parse_stops("a.py:1\n\nnonsense\nb.py:2\n", "m:f")
+    assert [str(stop) for stop in stops] == ["--stop-at a.py:1", "--stop-at b.py:2", "--stop-in m:f"]
+    assert len(problems) == 1
+    stops, problems = parse_stops("a.py:1\n" * (MAX_STOPS + 1), "")
+    assert (len(stops), len(problems)) == (MAX_STOPS, 1)
