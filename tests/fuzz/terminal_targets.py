@@ -21,7 +21,7 @@ from dbg_wire.records.record import decode_record, encode_record
 from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 from tests.support.recorded import dump, pickled, raw
-from tests.unit.client.dumps.test_report_file import written
+from tests.unit.client.dumps.test_files import written
 from tests.unit.client.hang.test_case import LOOK
 
 ANSWERED = re.compile(

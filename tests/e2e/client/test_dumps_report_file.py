@@ -13,7 +13,7 @@ from dbg_client.dumps.report_file import (
 from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, waiting
-from tests.unit.client.dumps.test_report_file import case_of, written
+from tests.unit.client.dumps.test_files import case_of, written
 
 
 def thousand(*, differ: bool) -> list[RankEvidence]:

@@ -1,7 +1,23 @@
+"""What is made of the answers of ranks that were asked for their stops."""
+
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dbg_client.actions.many import ask_stops
 from dbg_client.actions.output import in_place
+from dbg_client.actions.streams import has_cursor
+from dbg_client.actions.why import tell_of_hang
+from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_wire.messages import Action, Hang, Kind, Message, RankAnswer
+from dbg_wire.records.breakpoints import StopState
+from dbg_wire.records.ranks import RankInfo, RankState
+from tests.conftest import Approved
 from tests.support.screen import VirtualScreen
+from tests.unit.client.fake_broker import make_rank
 
 
 def test_a_screen_is_replaced_whatever_stood_there() -> None:
@@ -22,3 +38,82 @@ def test_what_a_screen_has_no_room_for_is_counted() -> None:
     screen.feed(in_place([str(number) for number in range(100)], 6).encode())
 
     assert screen.rows == ["0", "1", "2", "3", "… 96 more lines", ""]
+
+
+class Asked:
+    """An asker whose ranks answer with these rows."""
+
+    def __init__(self, *answers: tuple[Kind, str, tuple[StopState, ...]]) -> None:
+        self._answers = answers
+
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], *, stops: bool) -> list[RankAnswer]:
+        assert (action, stops) == (Action.WHERE, True)
+        return [
+            RankAnswer(key=rank.key, kind=kind, text=text, rows=rows)
+            for rank, (kind, text, rows) in zip(ranks, self._answers, strict=True)
+        ]
+
+
+async def told(*answers: tuple[Kind, str, tuple[StopState, ...]], **changes: Any) -> list[str]:
+    ranks = [make_rank(number, **changes) for number in range(len(answers))]
+    return (await ask_stops(Asked(*answers), ranks)).splitlines()  # type: ignore[arg-type]
+
+
+async def test_what_ranks_say_is_a_table() -> None:
+    rows = (StopState(stop="a.py:1", line=1, armed=True, hits=1),)
+    assert await told((Kind.VALUE, "stopped", rows)) == ["a.py:1", "  armed in rank 0", "  hits: 1 in rank 0"]
+
+
+async def test_a_stock_debugger_has_none(approved: Approved) -> None:
+    (line,) = await told((Kind.VALUE, "running", ()), address="h1:?1")
+    approved(line)
+
+
+async def test_ranks_that_do_not_answer_are_told() -> None:
+    assert await told((Kind.SILENT, "no answer in 10 s", ())) == ["rank 0: no answer in 10 s"]
+    assert await told((Kind.VALUE, "", ()), state=RankState.UNRESPONSIVE) == ["rank 0: unresponsive"]
+
+
+@pytest.mark.parametrize(("term", "moves"), [("xterm-256color", True), ("linux", True), ("dumb", False), ("", False)])
+def test_a_cursor_is_what_term_says(term: str, moves: bool) -> None:
+    assert has_cursor({"TERM": term}) is moves
+    assert not has_cursor({})
+
+
+def verdict(kind: VerdictKind, job: str = "a", **fields: object) -> Verdict:
+    return Verdict(**{"kind": kind, "job": job, "sentence": f"it is {kind.value}", **fields})  # type: ignore[arg-type]
+
+
+def test_the_worst_verdict_on_each_job_is_sent() -> None:
+    sent: list[Message] = []
+    verdicts = [
+        verdict(VerdictKind.MISSING, ranks=(3, 4, 5), sentence="rank\x1b is missing"),
+        verdict(VerdictKind.DEAD),
+        verdict(VerdictKind.STUCK, job="b"),
+        verdict(VerdictKind.BUSY, job="c"),
+        verdict(VerdictKind.UNKNOWN, job="d"),
+    ]
+    tell_of_hang(sent.append, verdicts)
+    assert sent == [
+        Hang(job="a", kind="missing", sentence="rank\\x1b is missing", ranks="3-5"),
+        Hang(job="b", kind="stuck", sentence="it is stuck"),
+    ]
+
+
+def test_ranks_that_somebody_has_stopped_are_no_hang() -> None:
+    sent: list[Message] = []
+    known = [make_rank(3, job="a"), make_rank(4, job="a", state=RankState.RUNNING)]
+    tell_of_hang(sent.append, [verdict(VerdictKind.WAITING, ranks=(3,))], known)
+    assert sent == []
+    tell_of_hang(sent.append, [verdict(VerdictKind.WAITING, ranks=(3, 4))], known)
+    assert len(sent) == 1
+
+
+def test_a_hang_without_a_known_cause_is_sent_if_no_rank_moves() -> None:
+    sent: list[Message] = []
+    tell_of_hang(
+        sent.append,
+        [verdict(VerdictKind.UNKNOWN, job="d"), verdict(VerdictKind.BUSY, job="c")],
+        stands=True,
+    )
+    assert sent == [Hang(job="d", kind="unknown", sentence="it is unknown")]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbg_client.adopt.adopt import line_for, rank_variables, table
-from dbg_client.adopt.found import Candidate
-from dbg_client.adopt.payload import Answer, Outcome
+from dbg_client.adopt.found import Candidate, is_guard, is_ours, starts_ranks
+from dbg_client.adopt.inject import Pipe, can_remote_exec, run_remotely
+from dbg_client.adopt.payload import Answer, Outcome, as_expression, code_to_adopt, read_answer
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
@@ -53,3 +58,140 @@ def test_the_table_is_aligned_and_harmless() -> None:
     assert rows[0].split() == ["RANK", "PID", "AGE", "SCRIPT"]
     assert "\x1b" not in rows[2]
     assert rows[1].index("train.py") == rows[2].index("evil")
+
+
+ADOPTED_INJECT = Answer(outcome=Outcome.ADOPTED)
+
+
+def test_only_the_same_version_runs_a_file_for_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "remote_exec", lambda pid, script: None, raising=False)
+    assert can_remote_exec(sys.version_info[:2])
+    assert not can_remote_exec((2, 7))
+    assert not can_remote_exec(None)
+
+
+def test_the_file_has_the_code_and_goes_once_it_was_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def remote_exec(pid: int, script: str) -> None:
+        asked.append((pid, Path(script).read_text()))
+
+    monkeypatch.setattr(sys, "remote_exec", remote_exec, raising=False)
+    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED_INJECT) is ADOPTED_INJECT
+    assert asked == [(7, "pass")]
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_file_stays_while_the_main_thread_may_still_come_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "remote_exec", lambda pid, script: None, raising=False)
+    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: None) is None
+    assert [path.name for path in tmp_path.iterdir()] == ["adopt.py"]
+
+
+@pytest.mark.parametrize("error", [PermissionError, RuntimeError])
+def test_where_it_is_forbidden_the_other_way_is_left(
+    error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def remote_exec(pid: int, script: str) -> None:
+        raise error
+
+    monkeypatch.setattr(sys, "remote_exec", remote_exec, raising=False)
+    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED_INJECT) is None
+    assert not list(tmp_path.iterdir())
+
+
+@given(st.text())
+def test_any_code_is_one_expression_of_ascii(text: str) -> None:
+    compile(as_expression(f"x = {text!r}"), "text", "eval")
+    assert as_expression(f"x = {text!r}").isascii()
+
+
+def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = Pipe(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
+    names: dict[str, object] = {}
+    try:
+        exec(code_to_adopt(pipe.path, {}, []), names)  # noqa: S102
+        answer = pipe.answer(10)
+    finally:
+        pipe.close()
+    assert answer is not None
+    assert answer.outcome is Outcome.FAILED
+    assert "dbg_agent.program.installing" in answer.text
+    assert set(names) == {"__builtins__"}
+
+
+def test_a_program_with_a_module_of_its_own_in_the_place_of_one_of_ours_is_told_and_sees_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = Pipe(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "json", None)
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)  # this process is to be no rank
+    try:
+        exec(code_to_adopt(pipe.path, {}, []), {})  # noqa: S102
+        answer = pipe.answer(10)
+    finally:
+        pipe.close()
+    assert answer == Answer(outcome=Outcome.FAILED, text="ModuleNotFoundError in json")
+
+
+def test_code_that_comes_late_finds_nobody_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
+    exec(code_to_adopt(str(tmp_path / "gone"), {}, []), {})  # noqa: S102
+
+
+def test_answers_are_read() -> None:
+    assert read_answer('{"outcome": "adopted", "key": "k", "main": false}') == Answer(
+        outcome=Outcome.ADOPTED, key="k", main=False
+    )
+
+
+@given(st.text() | st.sampled_from(["[]", "{}", "1", '{"outcome": 1}', '{"outcome": []}', "null"]))
+def test_what_is_no_answer_is_none(line: str) -> None:
+    assert read_answer(line) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "outcome"),
+    [
+        ({"pid": os.getpid(), "main": True, "pipe": "another"}, Outcome.BUSY),
+        ({"pid": os.getpid(), "main": False, "pipe": "another"}, Outcome.FAILED),
+        ({"pid": 0, "main": True, "pipe": "another"}, Outcome.FAILED),
+    ],
+    ids=["another terminal's", "that of a borrowed thread", "that of the process before the fork"],
+)
+def test_one_call_at_a_time_makes_a_rank(
+    first: dict[str, object], outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
+    monkeypatch.setitem(vars(sys), "_dbg_adopts", first)
+    pipe = Pipe(str(tmp_path))
+    try:
+        exec(code_to_adopt(pipe.path, {}, []), {})  # noqa: S102
+        answer = pipe.answer(10)
+    finally:
+        pipe.close()
+    assert answer is not None
+    assert answer.outcome is outcome
+    assert vars(sys).get("_dbg_adopts") is (first if outcome is Outcome.BUSY else None)
+
+
+@pytest.mark.parametrize("command", ["/venv/bin/dbg-attach list", "-m dbg_client all", "/a/dbg_agent/guard/process.py"])
+def test_ours_are_known(command: str) -> None:
+    assert is_ours(command.split())
+
+
+@pytest.mark.parametrize("command", ["train.py dbg-attach", "-m train", "-c pass", ""])
+def test_others_are_not_ours(command: str) -> None:
+    assert not is_ours(command.split())
+    assert not is_guard(command.split())
+
+
+@pytest.mark.parametrize(
+    "command", ["-m torch.distributed.run x.py", "/usr/bin/torchrun x.py", "-m deepspeed.launcher.x"]
+)
+def test_launchers_are_known(command: str) -> None:
+    assert starts_ranks(command.split(), {})
+    assert not starts_ranks(["train.py"], {})

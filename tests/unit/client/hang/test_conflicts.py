@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.process_groups import RankEvidence
+from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_client.hang.conflicts import Difference, difference_of, sides
-from dbg_client.hang.explain import JobLook, explain
+from dbg_client.hang.explain import JobLook, explain, with_lines
+from dbg_client.hang.graph import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_wire.records.evidence import CollectiveSeen, LoopSeen, ThreadWait, WaitKind
+from dbg_client.questions.cause import ras_lines, uses_nccl
+from dbg_wire.records.beside import OperationCount, RasRank, RasSeen, RasStatus
+from dbg_wire.records.evidence import CollectiveSeen, Evidence, GroupSeen, LoopSeen, SourceSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
-from tests.support.rank_evidence import MAIN, call, done, elsewhere, group, told
+from tests.conftest import Approved
+from tests.support.rank_evidence import MAIN, call, done, elsewhere, group, silent, told, waiting
 
 TORCH = Place(file="/venv/torch/distributed/distributed_c10d.py", line=9, function="all_reduce")
 
@@ -100,3 +108,229 @@ def test_a_group_without_a_name_is_called_a_group() -> None:
 
     assert "all_reduce #5 of group 3" in verdict.sentence
     assert verdict.group == "3"
+
+
+EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=30)
+
+
+def graph_of(edges: Sequence[tuple[int, int]]) -> WaitGraph:
+    graph = WaitGraph()
+    for waiter, awaited in edges:
+        graph.wait(rank_node(waiter), rank_node(awaited))
+    return graph
+
+
+def reached(edges: Sequence[tuple[int, int]], start: int) -> set[int]:
+    found: set[int] = set()
+    to_go = [start]
+    while to_go:
+        at = to_go.pop()
+        fresh = {b for a, b in edges if a == at} - found
+        found |= fresh
+        to_go += fresh
+    return found
+
+
+def numbers(component: Sequence[Node]) -> set[int]:
+    return {node.owner for node in component}
+
+
+@given(EDGES)
+def test_ranks_are_in_one_component_if_each_waits_for_the_other(edges: list[tuple[int, int]]) -> None:
+    graph = graph_of(edges)
+    components = graph.components()
+    there = {number for edge in edges for number in edge}
+    assert sorted(number for one in components for number in numbers(one)) == sorted(there)
+    for component in components:
+        ranks = numbers(component)
+        for number in ranks:
+            behind = reached(edges, number)
+            assert {one for one in behind if number in reached(edges, one)} | {number} == ranks
+            assert graph.is_circle(component) == (number in behind)
+
+
+@given(EDGES)
+def test_a_component_stands_behind_those_that_it_leads_to(edges: list[tuple[int, int]]) -> None:
+    place = {number: at for at, one in enumerate(graph_of(edges).components()) for number in numbers(one)}
+    assert all(place[awaited] <= place[waiter] for waiter, awaited in edges)
+
+
+@given(EDGES)
+def test_who_leads_to_several_ends_is_told_with_the_first(edges: list[tuple[int, int]]) -> None:
+    found = graph_of(edges).leading_to([[rank_node(0)], [rank_node(1)]])
+    for number in {number for edge in edges for number in edge}:
+        behind = reached(edges, number) | {number}
+        assert found.get(rank_node(number)) == (0 if 0 in behind else 1 if 1 in behind else None)
+
+
+def test_a_chain_of_ten_thousand_ranks_is_no_recursion() -> None:
+    chain = [(number, number + 1) for number in range(10_000)]
+    assert len(graph_of(chain).components()) == 10_001
+    (circle,) = graph_of([*chain, (10_000, 0)]).components()
+    assert len(circle) == 10_001
+
+
+def test_of_two_edges_the_sure_one_counts_and_one_of_stacks_makes_a_circle_likely() -> None:
+    graph = WaitGraph()
+    rank, thread = rank_node(3), thread_node(3, 2)
+    graph.wait(rank, thread, is_sure=False)
+    graph.wait(rank, thread)
+    graph.wait(thread, rank, is_sure=False)
+    assert graph.is_sure([rank, process_node("gpu013", 7)])
+    assert not graph.is_sure([rank, thread])
+    graph.wait(thread, rank)
+    assert graph.is_sure([rank, thread])
+    assert graph.awaited(rank) == (thread,)
+    assert graph.awaited(collective_node(0)) == ()
+
+
+def test_a_larger_tensor_in_one_rank_is_found_though_the_others_have_gone_on(approved: Approved) -> None:
+    waits = [
+        told(n, groups=[group(at=4)], calls=[call(5), done(4, shapes="[1024]", size=4096)], age=60.0) for n in (0, 1, 3)
+    ]
+    larger = told(2, groups=[group(at=3)], calls=[call(4, shapes="[2048]", size=8192)], age=60.0)
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[*waits, larger])], 0.0).verdicts
+
+    assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.MISMATCH, (2,), (0, 1, 3))
+    assert (verdict.collective, verdict.sequence) == ("all_reduce", 4)
+    assert verdict.sentence.startswith("rank 2 (gpu013) passed float32, 8 KiB [2048] to all_reduce #4 of dp_0, where")
+    approved(verdict.evidence)
+
+
+def test_equal_data_is_no_conflict_with_those_that_have_finished() -> None:
+    slow = told(2, groups=[group(at=3)], calls=[call(4)], age=60.0)
+
+    kinds = {
+        verdict.kind for verdict in explain([JobLook(at=0.0, everybody=[*map(waiting, (0, 1, 3)), slow])], 0.0).verdicts
+    }
+
+    assert VerdictKind.MISMATCH not in kinds
+
+
+def table(*everybody: RankEvidence) -> list[str]:
+    return show_collectives(match_collectives(everybody), color=False).splitlines()
+
+
+def test_a_row_tells_how_many_ranks_have_called_started_and_finished_the_last_collective() -> None:
+    assert table(waiting(0), waiting(1), waiting(3), elsewhere(2)) == [
+        "GROUP  RANKS  LAST CALLED    BY      STARTED  FINISHED  NOT CALLED BY  DATA           AGE",
+        "dp_0   0-3    all_reduce #5  3 of 4  3 of 4   0 of 4    2              float32 4 KiB  1 min",
+    ]
+
+
+def test_columns_that_hold_nothing_are_left_out() -> None:
+    assert table(*(elsewhere(n) for n in range(4))) == [
+        "GROUP  RANKS  LAST CALLED    BY      STARTED  FINISHED  DATA",
+        "dp_0   0-3    all_reduce #4  4 of 4  4 of 4   4 of 4    float32 4 KiB",
+    ]
+
+
+def test_groups_without_a_collective_receives_and_silent_ranks_have_their_words() -> None:
+    receiving = told(0, groups=[group()], calls=[call(1, "recv", peer=1, is_receive=True)])
+
+    assert table(receiving, told(1, groups=[group()]), silent(2)) == [
+        "GROUP  RANKS  LAST CALLED     BY      NOT CALLED BY  DATA           AGE",
+        "dp_0   0-3    none yet        0 of 4",
+        "dp_0   0-3    recv #1 from 1  0       1              float32 4 KiB  1 min",
+        "1 of 3 ranks told of no group",
+    ]
+
+
+def test_what_libraries_can_not_tell_stands_below() -> None:
+    off = Evidence(sources=(SourceSeen(library="torch", version="2.4.0", lack="it has no recorder for gloo"),))
+
+    assert table(told(0, evidence=off, world_size=1)) == [
+        "no rank tells of a process group",
+        "torch 2.4.0: it has no recorder for gloo",
+    ]
+
+
+def test_the_document_names_all_ranks() -> None:
+    world = GroupSeen(library="mpi4py", name="w", title="MPI_COMM_WORLD", size=4)
+    ranks = [told(n, groups=[world], calls=[call(None, "Allreduce", group="w")]) for n in (0, 1, 2)]
+
+    document = collectives_document(match_collectives([*ranks, told(3, groups=[world])]))
+
+    assert document == {
+        "schema": 1,
+        "asked": 4,
+        "answered": 4,
+        "groups": [
+            {
+                "job": "4711.0",
+                "group": "MPI_COMM_WORLD",
+                "library": "mpi4py",
+                "backend": None,
+                "ranks": "0-3",
+                "collective": "Allreduce",
+                "sequence": None,
+                "peer": None,
+                "called": "0-2",
+                "started": None,
+                "finished": None,
+                "missing": "3",
+                "types": "float32",
+                "shapes": "[1024]",
+                "bytes": 4096,
+                "age": 60.0,
+            }
+        ],
+        "notes": [],
+    }
+
+
+def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier(approved: Approved) -> None:
+    barrier = [told(n, groups=[group()], calls=[call(1, "barrier")], age=60.0) for n in (0, 1)]
+    receiving = [
+        told(n, groups=[group()], calls=[call(None, "recv", peer=n - 1, is_receive=True, age=10.0 * n)], age=60.0)
+        for n in (2, 3)
+    ]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[*barrier, *receiving])], 0.0).verdicts
+
+    assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.PARTNER, (1,), (2,))
+    approved(verdict.sentence)
+    assert any("ranks 0-1,3 wait behind them in" in line for line in verdict.evidence), verdict.evidence
+
+
+def job() -> list[RankEvidence]:
+    return [waiting(0), waiting(1), waiting(3), elsewhere(2)]
+
+
+def ras(*ranks: RasRank) -> RasStatus:
+    return RasStatus(seen=RasSeen(version="2.28.9"), ranks=ranks)
+
+
+def rank(number: int, count: int | None, *, state: str = "running") -> RasRank:
+    counts = (OperationCount(name="AllReduce", count=count),) if count is not None else ()
+    pid = job()[0].rank.pid + number
+    return RasRank(communicator="e1f2", rank=number, state=state, host="gpu013.cluster", pid=pid, counts=counts)
+
+
+def test_ranks_that_are_behind_or_not_reached_stand_below_the_verdict() -> None:
+    (matched,) = match_collectives(job())
+    status = ras(rank(0, 5), rank(1, 5), rank(2, 4), rank(3, None, state="unresponsive"))
+
+    lines = ras_lines(status, matched.roster)
+
+    assert lines == [
+        "NCCL's RAS: unresponsive: rank 3",
+        "NCCL's RAS: AllReduce of e1f2, most: 5, rank 2: 4",
+    ]
+    (verdict,) = with_lines(explain([JobLook(at=0.0, everybody=job())], 0.0), matched.run, lines).verdicts
+    assert verdict.evidence[-2:] == tuple(lines)
+
+
+def test_a_process_that_the_job_does_not_know_keeps_its_number_in_the_communicator() -> None:
+    (matched,) = match_collectives(job())
+    strangers = ras(rank(0, None, state="dead").replace(pid=1), rank(7, None, state="dead").replace(pid=None))
+
+    assert ras_lines(strangers, matched.roster) == ["NCCL's RAS: dead: rank 0 of e1f2, rank 7 of e1f2"]
+
+
+def test_equal_counts_are_no_news_and_gloo_is_not_asked() -> None:
+    (matched,) = match_collectives(job())
+
+    assert ras_lines(ras(*(rank(n, 5) for n in range(4))), matched.roster) == []
+    assert not uses_nccl(matched)

@@ -7,14 +7,25 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.explain import JobLook, explain
-from dbg_client.hang.fitting import fits
+from dbg_client.hang.explain import Explanation, JobLook, explain
+from dbg_client.hang.fitting import fits, fitted
 from dbg_client.hang.show import show_verdicts
-from dbg_client.hang.verdict import Certainty, VerdictKind
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, ProcessSeen, ThreadWait, WaitKind
-from dbg_wire.records.ranks import Place
+from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind
+from dbg_wire.messages import Kind
+from dbg_wire.records.evidence import (
+    CollectiveSeen,
+    CollectiveState,
+    GroupSeen,
+    OtherProcess,
+    ProcessSeen,
+    ThreadWait,
+    WaitKind,
+)
+from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState
+from tests.conftest import Approved
 from tests.support.counted import calls_of
 from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, elsewhere, group, told, waiting
+from tests.support.rank_infos import changed
 
 POSTING = Place(file="/home/me/metrics.py", line=12, function="post_metrics")
 URLOPEN = Place(file="/usr/lib/python3.11/urllib/request.py", line=216, function="urlopen")
@@ -148,3 +159,399 @@ def test_a_sentence_with_a_long_reason_fits_into_two_lines_of_a_hundred_columns(
     assert fits("4711.0", found.verdicts[0].sentence)
     assert lines[2].startswith("  2  running")
     assert lines[1].endswith("ranks wait since 1 min")
+
+
+def with_waits(one: RankEvidence, *threads: ThreadWait, others: tuple[OtherProcess, ...] = ()) -> RankEvidence:
+    assert one.evidence is not None
+    return replace(one, evidence=replace(one.evidence, waits=threads, others=others))
+
+
+def main(text: str, kind: WaitKind = WaitKind.LOCK, **changes: object) -> ThreadWait:
+    values = {"number": 1, "is_sure": True, **changes}
+    return ThreadWait(thread="MainThread", kind=kind, text=text, is_main=True, **values)  # type: ignore[arg-type]
+
+
+def thread(number: int, text: str, kind: WaitKind = WaitKind.FILE, **changes: object) -> ThreadWait:
+    return ThreadWait(thread=f"t{number}", kind=kind, text=text, number=number, **changes)  # type: ignore[arg-type]
+
+
+def job(late: RankEvidence) -> Explanation:
+    """Return what is told of a job in which three ranks wait for this one."""
+    return explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), waiting(3), late])], 0.0)
+
+
+def reason(found: Explanation) -> str:
+    (verdict,) = found.verdicts
+    assert verdict.sentence.replace(" (gpu013)", "", 1).startswith("rank 2 has not come to all_reduce #5 of dp_0: it ")
+    assert verdict.sentence.endswith("; 3 of 4 ranks wait since 1 min")
+    return verdict.sentence.partition(": it ")[2].rpartition("; ")[0]
+
+
+def test_what_a_thread_waits_for_that_another_one_waits_for_is_told_in_turn(approved: Approved) -> None:
+    joins = main("waits for the end of thread t2", awaits=(2,))
+    late = with_waits(elsewhere(2), joins, thread(2, "reads the file /data/1"))
+
+    approved(reason(job(late)))
+
+
+def test_tasks_of_one_coroutine_are_told_once_and_of_tasks_that_differ_the_first_one(approved: Approved) -> None:
+    loop = main("waits for 2 tasks: fetch", WaitKind.LOOP, awaits=(2, 3))
+    same = [thread(number, "waits for an item of the queue q") for number in (2, 3)]
+    other = [same[0], thread(3, "sleeps")]
+
+    approved(reason(job(with_waits(elsewhere(2), loop, *same))))
+    approved(reason(job(with_waits(elsewhere(2), loop, *other))), "2")
+
+
+def test_what_a_child_process_does_is_told(approved: Approved) -> None:
+    child = OtherProcess(pid=4711, text="opens the pipe /fifo that nobody writes to")
+    late = with_waits(elsewhere(2), main("waits for the process 4711 (`cat`)", holder=4711), others=(child,))
+
+    approved(reason(job(late)))
+
+
+def test_a_rank_and_its_child_that_wait_for_each_other_are_a_deadlock(approved: Approved) -> None:
+    late = elsewhere(2)
+    child = OtherProcess(pid=4711, text="writes to a full pipe to its parent", holder=late.rank.pid)
+    found = job(with_waits(late, main("waits for the process 4711 (`seq`)", holder=4711), others=(child,)))
+
+    approved(reason(found))
+    assert (found.verdicts[0].kind, found.verdicts[0].cause) == (VerdictKind.MISSING, VerdictKind.DEADLOCK)
+
+
+def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() -> None:
+    alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
+    full = main("writes to a full pipe to this process itself", WaitKind.CHILD, holder=alone.rank.pid)
+    look = JobLook(at=0.0, everybody=[with_waits(alone, full)])
+
+    (verdict,) = explain([look, look], 0.0).verdicts
+
+    assert (verdict.kind, verdict.certainty) == (VerdictKind.DEADLOCK, Certainty.SURE)
+    assert verdict.sentence == "rank 0 (gpu013) writes to a full pipe to this process itself for 8 s"
+
+
+def test_the_time_of_a_wait_is_set_off_from_a_clause_before_it(approved: Approved) -> None:
+    alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
+    reads = main("reads the pipe /tmp/in that nobody writes to", WaitKind.FILE)
+    look = JobLook(at=0.0, everybody=[with_waits(alone, reads)])
+
+    approved(explain([look, look], 0.0).verdicts[0].sentence)
+
+
+def test_a_long_command_of_a_child_gives_way_to_what_the_child_does(approved: Approved) -> None:
+    child = OtherProcess(pid=4711, text="waits for a lock or a thread")
+    late = main("waits for the end of the process 4711 (`python prepare_shards.py --input /data/a …`)", holder=4711)
+
+    sentence = job(with_waits(elsewhere(2), late, others=(child,))).verdicts[0].sentence
+
+    approved(sentence)
+
+
+@pytest.mark.parametrize("is_sure", [True, False])
+def test_threads_that_wait_for_each_other_are_as_sure_as_who_holds_their_locks(is_sure: bool) -> None:
+    alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
+    both = (
+        main("waits for a lock that thread t2 holds", awaits=(2,)),
+        thread(2, "waits for a lock", WaitKind.LOCK, awaits=(1,), is_sure=is_sure),
+    )
+    look = JobLook(at=0.0, everybody=[with_waits(alone, *both)])
+
+    (verdict,) = explain([look, look], 0.0).verdicts
+
+    assert verdict.kind is VerdictKind.DEADLOCK
+    assert verdict.certainty is (Certainty.SURE if is_sure else Certainty.LIKELY)
+    assert ("likely" in verdict.sentence) != is_sure
+
+
+def test_threads_that_wait_for_each_other_beside_a_main_thread_that_works_are_no_reason() -> None:
+    both = (thread(2, "a", awaits=(3,)), thread(3, "b", awaits=(2,)))
+    found = job(with_waits(elsewhere(2), main("runs Python code", WaitKind.PYTHON), *both))
+
+    assert found.verdicts[0].cause is None
+
+
+def holding(number: int, holder: RankEvidence | None, text: str = "waits for the lock of the file a") -> RankEvidence:
+    """Return a rank that waits for what the process of another one has."""
+    one = elsewhere(number, world_size=6)
+    pid = holder.rank.pid if holder is not None else None
+    held = f"{text}, which the process {pid} (`python`) holds" if holder is not None else text
+    return with_waits(one, main(held, WaitKind.FILE, holder=pid))
+
+
+def without_world(rank: RankInfo) -> RankInfo:
+    assert rank.placement is not None
+    return rank.replace(placement=rank.placement.replace(world_size=None))
+
+
+def verdicts_on(*everybody: RankEvidence) -> tuple[Verdict, ...]:
+    look = JobLook(at=0.0, everybody=everybody)
+    return explain([look, look], 0.0).verdicts
+
+
+def test_of_a_chain_of_five_ranks_the_last_one_is_named_and_the_others_wait_for_it() -> None:
+    ranks = [holding(5, None, "opens the pipe /data/fifo")]
+    for number in (4, 3, 2, 1):
+        ranks.append(holding(number, ranks[-1]))
+
+    (alone,) = verdicts_on(*(replace(one, rank=without_world(one.rank)) for one in ranks))
+    (in_collective,) = verdicts_on(*ranks, *(waiting(0, world_size=6) for _ in range(1)))
+
+    assert (alone.kind, alone.ranks, alone.others) == (VerdictKind.WAITING, (5,), (1, 2, 3, 4))
+    assert alone.sentence == "rank 5 (gpu013) opens the pipe /data/fifo for 1 min 1 s"
+    assert "behind them:" in alone.evidence
+    assert (in_collective.kind, in_collective.group) == (VerdictKind.MISSING, "dp_0")
+
+
+def test_ranks_without_a_common_end_are_told_with_the_process_that_nobody_is(approved: Approved) -> None:
+    late = with_waits(
+        elsewhere(2),
+        main("waits for the lock of the file a, which the process 99 (`index.py`) holds", WaitKind.FILE, holder=99),
+        others=(OtherProcess(pid=99, text="sleeps"),),
+    )
+
+    approved(reason(job(late)))
+
+
+def test_names_of_ranks_and_threads_that_are_hostile_garble_nothing() -> None:
+    late = with_waits(elsewhere(2), main("reads \x1b[2J\n", awaits=(2,)), thread(2, "does \x1b]0;x\x07"))
+
+    text = reason(job(late))
+
+    assert text.isprintable()
+    assert "\\x1b[2J" in text
+
+
+def test_a_place_of_a_working_rank_is_in_the_users_code() -> None:
+    late = elsewhere(2, frames=(MAIN, Place(file="/venv/site-packages/numpy/x.py", line=3, function="svd")))
+
+    assert job(late).verdicts[0].evidence[0].startswith("2  running  train.py:41 train_step")
+
+
+def new_call(number: int) -> RankEvidence:
+    """Return a rank that has called the fifth collective a second ago."""
+    return told(number, groups=[group(at=4)], calls=[call(5, age=1.0), done(4)], age=1.0)
+
+
+def reading(seconds: float) -> RankEvidence:
+    """Return rank 3, which reads a socket since so many seconds."""
+    one = elsewhere(3, age=seconds)
+    wait = ThreadWait(thread="MainThread", kind=WaitKind.SOCKET, text="reads a socket", is_main=True)
+    assert one.evidence is not None
+    return replace(one, evidence=replace(one.evidence, waits=(wait,)))
+
+
+@pytest.mark.parametrize(("seconds", "kinds"), [(9.0, {"missing"}), (1.0, set())])
+def test_a_new_collective_is_judged_by_the_wait_of_who_has_not_come(seconds: float, kinds: set[str]) -> None:
+    told_now = explain([JobLook(at=0.0, everybody=[*map(new_call, (0, 1, 2)), reading(seconds)])], 0.0).verdicts
+
+    assert {one.kind.value for one in told_now if one.kind not in (VerdictKind.BUSY, VerdictKind.UNKNOWN)} == kinds
+    assert not kinds or told_now[0].kind is VerdictKind.MISSING
+
+
+def polling(number: int, path: str, holder: int | None) -> RankEvidence:
+    """Return a rank that waits for the lock of a file which a process holds."""
+    one = elsewhere(number)
+    text = f"waits for the lock of the file {path}, which the process {holder} holds"
+    wait = ThreadWait(thread="MainThread", kind=WaitKind.FILE, text=text, is_main=True, holder=holder, is_sure=True)
+    assert one.evidence is not None
+    return replace(one, evidence=replace(one.evidence, waits=(wait,)))
+
+
+def pid(number: int) -> int:
+    return waiting(number).rank.pid
+
+
+WAIT = "ranks 2-3 wait for what others have:"
+
+IN_IT = "waits for them in all_reduce #5 of dp_0 since 1 min: a deadlock"
+"""How sentences on such a circle end."""
+
+
+@pytest.mark.parametrize(
+    ("paths", "holders", "sentence"),
+    [
+        ("aa", (0, 0), f"each of ranks 2-3 waits for the lock of the file a, which rank 0 holds; rank 0 {IN_IT}"),
+        (
+            "ab",
+            (0, 0),
+            f"{WAIT} rank 2 waits for the lock of the file a, which rank 0 holds; rank 3 waits for…; rank 0 {IN_IT}",
+        ),
+        (
+            "ab",
+            (3, 1),
+            f"{WAIT} rank 2 waits for the lock of the file a, which rank 3 holds; rank 3 waits for…; rank 1 {IN_IT}",
+        ),
+    ],
+)
+def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with_it(
+    paths: str, holders: tuple[int, int], sentence: str
+) -> None:
+    late = [polling(number, path, pid(held)) for number, path, held in zip((2, 3), paths, holders, strict=True)]
+
+    found = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0)
+
+    (verdict,) = found.verdicts
+    assert (verdict.kind, verdict.ranks, verdict.others) == ("deadlock", (2, 3), (0, 1))
+    assert (verdict.sentence, verdict.certainty) == (sentence, Certainty.SURE)
+    assert [rank.rank for rank in found.missing] == [2, 3]
+
+
+@pytest.mark.parametrize("holder", [None, 2**22 + 1])
+def test_what_no_rank_is_known_to_hold_makes_no_circle(approved: Approved, holder: int | None) -> None:
+    late = [polling(number, "a", holder) for number in (2, 3)]
+
+    told_now = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
+
+    assert told_now.kind is VerdictKind.MISSING
+    approved(told_now.sentence)
+
+
+def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
+    late = polling(2, "a", pid(0))
+    late = replace(late, rank=changed(late.rank, host="gpu099"))
+
+    told_now = explain([JobLook(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
+
+    assert told_now.kind is VerdictKind.MISSING
+
+
+@pytest.mark.parametrize("seconds", [1.0, 5.0])
+def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_collective(
+    approved: Approved, seconds: float
+) -> None:
+    wanted = {0: 1, 1: 2, 2: 0, 3: 0}
+    polls = [polling(number, f"lock{held}", pid(held)) for number, held in wanted.items()]
+    job = [replace(one, answer=one.answer.replace(age=0.05)) for one in polls]
+
+    found = explain([JobLook(at=0.0, everybody=job), JobLook(at=seconds, everybody=job)], 0.0)
+
+    if seconds < 5.0:
+        assert [one.kind for one in found.verdicts] == [VerdictKind.UNKNOWN]
+        return
+    (circle,) = found.verdicts
+    assert (circle.kind, circle.ranks, circle.others) == (VerdictKind.DEADLOCK, (0, 1, 2), (3,))
+    assert found.missing == ()
+    approved(circle.sentence)
+
+
+def ended(number: int, exit_status: int, since: float) -> RankEvidence:
+    """Return a rank that has ended."""
+    return told(number, kind=Kind.LOST, state=RankState.EXITED, exit=exit_status, since=since, frames=REDUCING)
+
+
+def test_the_rank_that_was_killed_first_is_named_alone() -> None:
+    others = [ended(0, -15, 101.0), ended(2, 1, 100.001), ended(3, -15, 101.0)]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[*others, ended(1, -9, 100.0)])], 103.0).verdicts
+
+    assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, (1,))
+    assert verdict.sentence.endswith("was killed by SIGKILL 3 s ago")
+    assert "after that:" in verdict.evidence
+
+
+def test_ranks_that_died_at_once_are_named_together() -> None:
+    everybody = [ended(number, -9, 100.0 + number / 100) for number in range(4)]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
+
+    assert verdict.ranks == (0, 1, 2, 3)
+
+
+def test_a_rank_that_ended_without_a_traceback_goes_before_those_that_failed_for_want_of_it() -> None:
+    how = {"state": RankState.EXITED, "exit": 0, "reason": DIED, "detail": WITHOUT_TRACEBACK}
+    left = told(1, kind=Kind.LOST, since=100.05, **how)  # type: ignore[arg-type] # as the record has them
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[ended(0, 1, 100.0), left])], 103.0).verdicts[:1]
+
+    assert verdict.ranks == (1,)
+    assert verdict.sentence.endswith(f"ended by itself 2 s ago with status 0, {WITHOUT_TRACEBACK}")
+
+
+def test_ranks_that_died_of_different_causes_are_told_with_them() -> None:
+    everybody = [ended(number, exit_status, 100.0) for number, exit_status in enumerate((-9, -9, -6, -6))]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
+
+    assert verdict.sentence == (
+        "ranks 0-3 have died: each of ranks 0-1 was killed by SIGKILL 3 s ago; each of ranks 2-3 was killed by SIGABRT "
+        "3 s ago"
+    )
+
+
+def test_ranks_that_a_launcher_ended_are_named_when_no_other_has_died() -> None:
+    everybody = [ended(number, -15, 100.0 + number) for number in range(4)]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
+
+    assert verdict.ranks == (0, 1, 2, 3)
+
+
+def test_who_killed_a_rank_is_said_once_and_its_memory_behind_that() -> None:
+    by = "SIGKILL from the kernel's out-of-memory killer (limit of its cgroup 1.8 GiB)"
+    dead = told(
+        0, kind=Kind.LOST, world_size=1, state=RankState.EXITED, exit=-9, since=100.0, detail=f"{by}; it held 1.1 GiB"
+    )
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[dead])], 103.0).verdicts
+
+    assert verdict.sentence.endswith(f"was killed by {by} 3 s ago; it held 1.1 GiB")
+
+
+SUBJECTS = ["rank 1 (gpu013)", "rank 1"]
+VERB = "has not come to barrier #2 of default"
+REST = "; 3 of 4 ranks wait since 1 h 41 min"
+
+
+def said(reason: str, job: str = "train") -> str:
+    sentence = fitted(job, SUBJECTS, VERB, reason, REST)
+    assert fits(job, sentence)
+    assert sentence.startswith("rank 1")
+    assert sentence.endswith(REST)
+    return sentence.removesuffix(REST).partition(f"{VERB}: ")[2]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("a lock", "a lock"),
+        (
+            "DataLoader's worker 0 (process 5344), which in text_shards.py:13 __getitem__ waits for its lock",
+            "DataLoader's worker 0, which in text_shards.py:13 __getitem__ waits for its lock",
+        ),
+        (
+            "room in the queue batches of thread up, which ended by ValueError: bad batch (u.py:176) 6 s ago",
+            "room in the queue batches of thread up, which ended by ValueError: bad batch (u.py:176)",
+        ),
+        (
+            "a lock; rank 2 was killed by SIGKILL, 1 h 3 min ago, as was rank 3, 12 s ago, and rank 4, 1 d ago, too",
+            "a lock; rank 2 was killed by SIGKILL, as was rank 3, and rank 4, too",
+        ),
+        (
+            "the end of the process 23039 (`python prepare.py /data/of/a/run --all`), which reads the Queue",
+            "the end of the process 23039 (`python prepare.p…`), which reads the Queue",
+        ),
+        (
+            "its task main, which waits for 2 tasks roll (a.py:135), one of which waits for a semaphore of it",
+            "its task main, which waits for 2 tasks roll, one of which waits for a semaphore of it",
+        ),
+        (
+            "the lock of the file /data/of/the/first/experiment/of/the/year/index.cache, which nobody has",
+            "the lock of the file …/index.cache, which nobody has",
+        ),
+    ],
+)
+def test_what_tells_least_is_left_out(reason: str, told: str) -> None:
+    assert said(f"it waits for {reason}") == f"it waits for {told}"
+
+
+def test_a_text_without_end_loses_its_end() -> None:
+    told = said("it waits for " + " and ".join(f"thing {number}" for number in range(100)))
+
+    assert told.startswith("it waits for thing 0 and thing 1")
+    assert told.endswith("…")
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    reason = "it waits for the process 7 (`sort big`), which sleeps"
+    assert said(reason) == reason
+    assert fitted("train", SUBJECTS, VERB) == f"rank 1 (gpu013) {VERB}"

@@ -1,9 +1,23 @@
 from __future__ import annotations
 
+import json
+import secrets
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbg_client.core.collective_matching import match_collectives
+from dbg_client.core.process_groups import RankEvidence
+from dbg_client.views.answers import answers_document, screen_document, show_answers, show_screen
+from dbg_client.views.compare import (
+    Comparison,
+    compare_answers,
+    comparison_document,
+    load_answers,
+    save_answers,
+    show_comparison,
+)
 from dbg_client.views.groups import (
     MAX_GROUPS,
     AnswerGroup,
@@ -16,11 +30,18 @@ from dbg_client.views.groups import (
     show_groups,
     summarize,
 )
+from dbg_client.views.list import fold_address, fold_hosts
 from dbg_client.views.naming import Naming
+from dbg_client.views.report import OUT, without_secrets
+from dbg_client.views.stacks import missing_from_collectives
+from dbg_wire.errors import BadInput
 from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.evidence import Evidence
 from dbg_wire.records.ranks import Place, RankInfo
+from dbg_wire.targets.host_pattern import parse_host
 from tests.conftest import Approved
-from tests.support.rank_infos import block
+from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, told, waiting
+from tests.support.rank_infos import block, rank
 from tests.unit.client.fake_broker import make_rank
 
 unhurried = settings(deadline=None)
@@ -272,3 +293,242 @@ def test_many_reasons_are_counted() -> None:
     assert summarize(["a", "a"]) == "a"
     assert summarize(["b", "a", "a"]) == "a (2); b (1)"
     assert summarize([str(number) for number in range(9)]).endswith("3 (1); and 5 more")
+
+
+def missing(*everybody: RankEvidence) -> AnswerGroup | None:
+    return missing_from_collectives(match_collectives(everybody))
+
+
+def test_who_has_not_come_is_a_group() -> None:
+    found = missing(waiting(0), waiting(1), elsewhere(2), elsewhere(3))
+
+    assert found is not None
+    assert (found.id, [rank.rank for rank in found.ranks]) == ("@missing", [2, 3])
+    assert found.text == "not come to all_reduce #5 of dp_0"
+
+
+def test_nobody_is_missing_where_all_are_there_or_all_is_finished() -> None:
+    assert missing(*(waiting(number) for number in range(4))) is None
+    assert missing(*(elsewhere(number) for number in range(4))) is None
+
+
+def test_in_a_job_that_goes_on_the_slowest_rank_is_not_missing() -> None:
+    young = told(0, groups=[group(at=4)], calls=[call(5, age=0.02)])
+    assert missing(young, elsewhere(1)) is None
+    unknown = told(0, groups=[group(at=4)], calls=[call(5, age=None)])
+    assert missing(unknown, elsewhere(1)) is not None
+
+
+def test_a_rank_that_does_not_answer_is_not_known_to_be_missing() -> None:
+    assert missing(waiting(0), waiting(1)) is None
+
+
+def test_a_rank_that_is_missing_from_two_collectives_is_one_rank_with_both() -> None:
+    first = told(0, groups=[group("1", "0,2", title="tp", at=2)], calls=[call(3, group="1")])
+    second = told(1, groups=[group("2", "1-2", title="pp", at=6)], calls=[call(7, "recv", group="2", peer=2)])
+    both = told(2, groups=[group("1", "0,2", title="tp", at=2), group("2", "1-2", title="pp", at=6)])
+
+    found = missing(first, second, both)
+
+    assert found is not None
+    assert [rank.rank for rank in found.ranks] == [2]
+    assert found.text == "not come to recv #7 of pp with rank 1 (1); not come to all_reduce #3 of tp (1)"
+
+
+def test_what_is_only_on_stacks_names_nobody() -> None:
+    bare = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
+    assert missing(*bare, told(3, frames=LOADING, evidence=Evidence())) is None
+
+
+def naming(answers: list[RankAndAnswer]) -> Naming:
+    return Naming([rank for rank, _ in answers])
+
+
+def compared(
+    before: list[RankAndAnswer], now: list[RankAndAnswer], *, exact: bool = False, tolerance: float | None = None
+) -> Comparison:
+    saved = load_answers(save_answers("loss", before, naming(before)), "f")
+    return compare_answers(saved, now, naming(now), exact=exact, tolerance=tolerance)
+
+
+def test_what_changed_is_named_and_what_did_not_is_counted() -> None:
+    before, now = said("0.5", "0.5", "0.5", "0.25"), said("0.5", "0.75", "0.75", "0.25")
+
+    comparison = compared(before, now)
+
+    assert comparison.differs
+    assert comparison_document(comparison, "f", naming(now)) == {
+        "file": "f",
+        "command": "loss",
+        "equal": "0,3",
+        "changed": [{"ranks": "1-2", "count": 2, "before": "0.5", "now": "0.75"}],
+        "new": "",
+        "missing": "",
+    }
+    assert show_comparison(comparison, "f", naming(now)) == (
+        "against f (loss): 2 changed, 2 equal\n  1-2  0.5 -> 0.75\n"
+    )
+
+
+def test_equal_answers_do_not_differ_in_another_job_and_process() -> None:
+    comparison = compared(said("0.5", (Kind.ERROR, "NameError: x")), said("0.5", (Kind.ERROR, "NameError: x")))
+
+    assert not comparison.differs
+
+
+def test_ranks_on_one_side_alone_are_new_or_missing() -> None:
+    before = said("1", "1", (Kind.SILENT, "no answer"))
+    now = [*said("1", (Kind.RUNNING, "")), *said("1", first=2)]
+
+    comparison = compared(before, now)
+
+    assert comparison.differs
+    assert [rank.rank for rank in comparison.new] == [2]
+    assert comparison.missing == ("1",)
+    assert "1 new, 1 missing" in show_comparison(comparison, "f", naming(now))
+
+
+def test_an_exception_is_another_answer_than_a_value_of_the_same_text() -> None:
+    assert compared(said("x"), said((Kind.ERROR, "x"))).differs
+
+
+def test_addresses_count_only_with_exact_and_floats_as_far_as_tolerated() -> None:
+    assert not compared(said("<A at 0x7f01>"), said("<A at 0x7f02>")).differs
+    assert compared(said("<A at 0x7f01>"), said("<A at 0x7f02>"), exact=True).differs
+    assert compared(said("0.5"), said("0.500001")).differs
+    assert not compared(said("0.5"), said("0.500001"), tolerance=1e-3).differs
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", '{"schema":2}', '{"schema":1}', '{"schema":1,"command":"x","answers":[1]}', "[" * 9999],
+)
+def test_a_file_of_something_else_is_refused_by_name(text: str) -> None:
+    with pytest.raises(BadInput, match="my-file"):
+        load_answers(text, "my-file")
+
+
+def test_what_a_file_says_can_not_act_on_the_terminal() -> None:
+    evil = "\x1b[2J\n"
+    now = said("x")
+    text = show_comparison(compared(said(evil), now), evil, naming(now))
+
+    assert all(line.isprintable() for line in text.splitlines())
+    assert len(text.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("hosts", "folded"),
+    [
+        ([f"gpu{number:03}" for number in range(128)], "gpu[000-127]"),
+        (["vm"], "vm"),
+        (["gpu013"], "gpu013"),
+        (["n8", "n9", "n10", "n11", "login"], "login n[8-11]"),
+        (["n08", "n09", "n10", "n12"], "n[08-10,12]"),
+        (["n99", "n100", "n102"], "n[99-100,102]"),
+        (["a1", "b1"], "a1 b1"),
+    ],
+)
+def test_hosts_are_folded_as_one_types_them(hosts: list[str], folded: str) -> None:
+    assert fold_hosts(hosts) == folded
+
+
+@given(st.sets(st.from_regex(r"(gpu|n|rack1-)[0-9]{1,4}", fullmatch=True), min_size=1, max_size=20))
+def test_folded_hosts_are_those_hosts(hosts: set[str]) -> None:
+    patterns = [parse_host(piece) for piece in fold_hosts(sorted(hosts)).split()]
+    others = {f"{name}{zeros}{number}" for name in ("gpu", "n") for zeros in ("", "0") for number in range(130)}
+    for host in hosts | others:
+        assert any(pattern.fits(host) for pattern in patterns) is (host in hosts)
+
+
+def test_a_row_names_all_of_its_hosts_or_the_numbers() -> None:
+    everyone = block("A", [f"gpu{number}" for number in range(4)], 4)
+    assert fold_address(everyone, everyone) == "gpu[0-3]:*"
+    assert fold_address(everyone[:5], everyone[:8]) == "gpu[0-1]:0-4"
+    many = block("A", ["gpu0", "gpu1"], 40)
+    assert fold_address([one for one in many if one.rank % 7], many) == "gpu[0-1]:*"
+
+
+def test_a_few_ranks_of_many_hosts_are_named_by_number() -> None:
+    everyone = block("A", [f"gpu{number * 7:03}" for number in range(64)], 2)
+    odd = [one for one in everyone if one.rank % 11 == 4]
+    assert fold_address(odd, everyone) == "4-125/11"
+
+
+def test_children_and_hosts_without_numbers() -> None:
+    children: list[RankInfo] = [rank("h:1.1"), rank("h:1.2")]
+    assert fold_address(children, [*children, rank("h:1")]) == "h:*"
+    many = [rank(f"host-{chr(97 + number)}:{number}") for number in range(20)]
+    assert fold_address(many, many) == "20 hosts:*"
+
+
+def answers(count: int, kind: Kind, text: str = "") -> tuple[list[RankAnswer], dict[str, RankInfo]]:
+    ranks = {rank.key: rank for rank in map(make_rank, range(count))}
+    return [RankAnswer(key=key, kind=kind, text=text) for key in ranks], ranks
+
+
+def test_few_answers_are_named_and_many_counted() -> None:
+    assert show_answers(*answers(2, Kind.VALUE, "continued")) == "gpu013:0 continued\ngpu013:1 continued\n"
+    assert show_answers(*answers(1000, Kind.VALUE, "continued")) == "1000 ranks continued\n"
+
+
+def test_silence_is_an_answer() -> None:
+    assert show_answers(*answers(1, Kind.SILENT, "running, data.py:61")) == (
+        "gpu013:0 did not answer (running, data.py:61)\n"
+    )
+
+
+def test_answers_as_json_count_who_spoke() -> None:
+    given, ranks = answers(2, Kind.VALUE, "continued")
+    silent = RankAnswer(key="gone", kind=Kind.LOST, text="")
+
+    document = json.loads(json.dumps(answers_document("continue", [*given, silent], ranks)))
+
+    assert (document["schema"], document["command"], document["asked"], document["answered"]) == (1, "continue", 3, 2)
+    assert document["answers"][2] == {"address": None, "job": None, "kind": "lost", "text": ""}
+
+
+def test_a_screen_keeps_its_rows_and_loses_its_teeth() -> None:
+    assert show_screen(["PuDB  ", "", "\x1b[31mred"]) == "PuDB\n\n\\x1b[31mred\n"
+    assert screen_document(make_rank(), ["a", ""])["screen"] == ["a", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("WANDB_API_KEY=abcdef0123", f"WANDB_API_KEY={OUT}"),
+        ("password: hunter22, user: me", f"password: {OUT}, user: me"),
+        ("{'hf_token': 'xyz123', 'n': 1}", f"{{'hf_token': '{OUT}', 'n': 1}}"),
+        ("Authorization: Bearer abc.def", f"Authorization: {OUT}"),
+        ("sent 'Bearer abcdef'", f"sent 'Bearer {OUT}'"),
+        ("s3://me:pw@host/x", f"s3://{OUT}@host/x"),
+        ("key sk-0123456789abcdefXYZ used", f"key {OUT} used"),
+        ("ghp_0123456789abcdefABCD", OUT),
+        ("AKIAIOSFODNN7EXAMPLE", OUT),
+        ("insecure-0123456789", OUT),
+        ("HoQvRPnCEcEpRGxWRvSnLxutySzBrXgHGfRvCKgSD-w", OUT),
+    ],
+)
+def test_what_looks_secret_is_taken_out(text: str, shown: str) -> None:
+    assert without_secrets(text) == shown
+
+
+def test_a_brokers_token_is_taken_out() -> None:
+    for _ in range(50):
+        token = secrets.token_urlsafe(32)
+        assert token not in without_secrets(f"ValueError: {token}!")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpu013:5  stopped  train.py:41 in step  12 s",
+        "ValueError: bad tokenizer for 50257 tokens",
+        "/nix/store/0c6kzph7l0dcbfmjap64f0czdafn3b7x-python3-3.11.7/bin/Python3AndMore",
+        "wss://127.0.0.1:43883",
+        "the clock rings in 9 min: 8 collectives wait for it",
+        "3 [0-2] <module> train.py:9",
+    ],
+)
+def test_what_people_need_stays(text: str) -> None:
+    assert without_secrets(text) == text

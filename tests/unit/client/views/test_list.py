@@ -6,6 +6,7 @@ import pytest
 
 from dbg_client.views.answers import show_answers
 from dbg_client.views.list import list_document, show_plain, show_table
+from dbg_client.views.table import table, text_width
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
@@ -151,3 +152,23 @@ def test_rows_of_several_jobs_are_folded_apart() -> None:
     ranks = [*block("A", ["h"], 30), *block("B", ["h"], 30)]
     folded = show_table(ranks, NOW, color=False, fold=True).splitlines()
     assert [line.split()[:4] for line in folded[1:]] == [["A", "h:*", "30", "stopped"], ["B", "h:*", "30", "stopped"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [("", 0), ("rank 5", 6), ("日本", 4), ("e\u0301", 1), ("\N{BLACK TELEPHONE}", 2), ("…", 2)],
+)
+def test_no_character_is_taken_for_narrower_than_a_terminal_may_draw_it(text: str, columns: int) -> None:
+    assert text_width(text) == columns
+
+
+def test_columns_are_as_wide_as_their_widest_text_and_empty_ones_are_left_out() -> None:
+    rows = [("a", "", "x"), ("漢字", "", "y")]
+
+    assert table(("ONE", "TWO", "THREE"), rows) == ["ONE   THREE", "a     x", "漢字  y"]
+
+
+def test_a_colour_takes_no_column() -> None:
+    painted = table(("ONE", "TWO"), [("a", "x"), ("bb", "y")], lambda row, column, text: f"<{row}{column}{text}>")
+
+    assert painted == ["ONE  TWO", "<00a>    <01x>", "<10bb>   <11y>"]

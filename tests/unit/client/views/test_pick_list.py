@@ -1,9 +1,66 @@
 from __future__ import annotations
 
-from dbg_client.views.pick_list import PickList, empty_text, footer_text, title_text
-from dbg_wire.records.ranks import Place, RankInfo, RankState
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbg_client.terminal import canvas
+from dbg_client.terminal.escape import COMMANDS
+from dbg_client.views.naming import Naming, clip
+from dbg_client.views.pick_list import PickList, empty_text, footer_text, index_of, make_rows, title_text
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
+from dbg_wire.targets.selection import parse_target, select
 from tests.conftest import Approved
-from tests.unit.client.fake_broker import make_rank
+from tests.support.rank_infos import block, changed, rank
+from tests.support.screen import VirtualScreen
+from tests.unit.client.fake_broker import HERE, make_rank
+
+
+def test_a_page_clears_whatever_stood_there() -> None:
+    screen = VirtualScreen(24, 80)
+    screen.feed(b"\x1b[?25h\x1b[?1000h\x1b[?2004h\x1b[5;10r\x1b[4h\x1b[7m" + b"junk " * 500)
+
+    screen.feed(canvas.blank("one\n\nthree", 23, 80))
+
+    assert screen.rows == ["", " one", "", " three", *[""] * 20]
+    assert screen.cursor_hidden
+    assert not screen.private_modes & {1000, 2004}
+
+
+def test_a_page_is_cut_to_the_terminal() -> None:
+    screen = VirtualScreen(4, 10)
+
+    screen.feed(canvas.blank("\n".join(["x" * 100] * 100), 3, 10))
+
+    assert screen.rows[3] == ""
+    assert all(len(row) < 10 for row in screen.rows)
+
+
+def test_pages_and_titles_show_foreign_text_harmlessly() -> None:
+    assert b"\x1b[31m" not in canvas.blank("a\x1b[31mb", 23, 80)
+    assert canvas.title("a\x07\x1b]52;c;x\x07").count(b"\x07") == 1
+
+
+def test_the_help_page_names_the_key_in_use() -> None:
+    assert "Ctrl-^, then" in canvas.help_text("Ctrl-^")
+
+
+@pytest.mark.parametrize("page", [canvas.help_text("Ctrl-]"), canvas.line_help("Ctrl-]", sticky=True)])
+def test_the_help_pages_name_every_key_behind_the_prefix(approved: Approved, page: str) -> None:
+    named = {key for line in page.splitlines() if line.startswith("  ") for key in line[2:12].split()}
+    assert named >= COMMANDS
+    approved(page)
+
+
+def test_without_a_prefix_no_key_behind_it_is_named() -> None:
+    assert "run it again" not in canvas.line_help("", sticky=True)
+
+
+def test_the_help_at_pdb_says_what_sticky_does_next(approved: Approved) -> None:
+    approved(canvas.line_help("", sticky=True))
+    approved(canvas.line_help("", sticky=False), "2")
+
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
 NOW = 1760000000.0
@@ -146,3 +203,197 @@ def test_a_state_has_a_colour_beside_its_word() -> None:
 
     assert "\x1b[1;33mstopped\x1b[0m" in lines[0]
     assert "\x1b[32mrunning\x1b[0m" in lines[1]
+
+
+def on(host: str, number: int, **changes: object) -> RankInfo:
+    return make_rank(number, host=host, address=f"{host}:{number}", **changes)
+
+
+def test_ranks_that_fit_have_a_row_each() -> None:
+    ranks = [on("a", number) for number in range(4)]
+
+    rows = make_rows(ranks, 4, set())
+
+    assert [row.rank for row in rows] == ranks
+    assert [row.shown for row in rows] == ranks
+
+
+def test_a_group_is_of_one_host_and_state_and_says_what_its_ranks_have_in_common() -> None:
+    ranks = [on("a", 0, since=5.0), on("a", 1, since=3.0), on("b", 2), on("b", 3, where=None)]
+    ranks += [on("b", 4, state=RankState.RUNNING, where=None, reason=None)]
+
+    same, different, alone = make_rows(ranks, 4, set())
+
+    assert (same.shown.address, same.shown.where, same.shown.since) == ("+ a:*  2 ranks", HERE, 3.0)
+    assert (different.shown.address, different.shown.where) == ("+ b:*  2 ranks", None)
+    assert (same.rank, alone.rank) == (None, ranks[4])
+
+
+def test_hosts_are_folded_where_there_are_more_ranks_than_rows() -> None:
+    ranks = [on("a", number) for number in range(8)] + [on("b", number) for number in range(8, 12)]
+    ranks += [on("b", 12, state=RankState.RUNNING, where=None, reason=None)]
+    picks = PickList()
+    picks.update(ranks)
+
+    assert len(picks.show(13, NOW).lines) == 13
+    folded = picks.show(12, NOW).lines
+    assert [line.split()[:4] for line in folded[:2]] == [["+", "a:*", "8", "ranks"], ["+", "b:*", "4", "ranks"]]
+    assert folded[2].split()[:2] == ["b:12", "running"]
+    assert picks.chosen is None
+    assert len(picks.meant) == 8
+    assert picks.is_folded
+    assert picks.unfold()
+    assert picks.is_folded is False
+    picks.move(3)
+    assert picks.chosen == ranks[2]
+    assert picks.is_folded is None
+    assert [line.split()[0] for line in picks.show(12, NOW).lines[:3]] == ["-", "a:0", "a:1"]
+    picks.fold()
+    assert picks.chosen is None
+    assert picks.show(12, NOW).lines == folded
+
+
+def test_the_choice_within_a_group_that_folds_stays_with_its_group() -> None:
+    picks = PickList()
+    picks.update([on("ab"[number // 8], number) for number in range(16)])
+    picks.move(12)
+    assert picks.chosen == on("b", 12)
+
+    shown = picks.show(4, NOW)
+
+    assert shown.chosen == 1
+    assert shown.lines[1].startswith("+ b:*  8 ranks")
+
+
+def test_a_key_that_is_gone_is_the_first_row() -> None:
+    rows = make_rows([on("a", 0), on("a", 1)], 4, set())
+
+    assert index_of(rows, rows[1].key) == 1
+    assert index_of(rows, "gone") == 0
+
+
+def test_a_name_as_long_as_a_rank_may_have_is_no_error() -> None:
+    ranks = [make_rank(number, host="h" * MAX_TEXT, address="a" * MAX_TEXT) for number in range(3)]
+
+    assert len(make_rows(ranks, 1, set())) == 1
+    group = make_rows(ranks, 1, set())[0].key
+    assert len(make_rows(ranks, 1, {group})) == 4
+
+
+unhurried = settings(deadline=None)
+
+crowds = st.lists(
+    st.builds(
+        lambda host, number, child, **rest: rank(f"{host}:{number}{child}", **rest),
+        st.sampled_from(["g1", "g2", "7"]),
+        st.integers(0, 9).map(str) | st.sampled_from(["?1", "?2"]),
+        st.sampled_from(["", "", ".1"]),
+        job=st.sampled_from(["A", "B", "4711.0"]),
+        pid=st.integers(1, 3),
+    ).filter(lambda info: not (info.is_classic and info.child is not None)),
+    min_size=1,
+    max_size=12,
+    unique_by=lambda info: (info.full_address, info.pid),
+)
+
+
+@unhurried
+@given(crowds, st.data())
+def test_the_names_of_a_set_are_a_target_that_selects_it(asked: list[RankInfo], data: st.DataObject) -> None:
+    some = data.draw(st.lists(st.sampled_from(asked), min_size=1, unique_by=lambda info: info.key))
+    naming = Naming(asked)
+
+    found = select(parse_target(naming.names(some)), asked).ranks
+
+    assert {info.key for info in found} == {info.key for info in some}
+
+
+@pytest.mark.parametrize(
+    ("addresses", "names"),
+    [
+        (["a:0", "a:1", "a:2", "a:8"], "0-2,8"),
+        (["a:0", "b:8", "c:16"], "0-16/8"),
+        (["a:0", "a:0.1", "a:3"], "0,3,0.1"),
+        (["a:0", "b:0", "b:1"], "1,a:0,b:0"),
+        (["a:?1", "a:5"], "5,a:?1"),
+    ],
+)
+def test_a_set_needs_no_more_than_numbers_unless_they_say_too_little(addresses: list[str], names: str) -> None:
+    ranks = [rank(address) for address in addresses]
+
+    assert Naming(ranks).names(ranks) == names
+
+
+def test_jobs_are_named_where_several_were_asked() -> None:
+    asked = [*block("A", ["g1"], 4), *block("B", ["g2"], 4)]
+
+    assert Naming(asked).names(asked[1:6]) == "A/1-3,B/0-1"
+    assert Naming(asked[:4]).names(asked[1:3]) == "1-2"
+
+
+def test_names_are_those_among_all_that_were_asked() -> None:
+    asked = [rank("a:0"), rank("b:0"), rank("b:1")]
+
+    assert Naming(asked).names(asked[:1]) == "a:0"
+    assert Naming(asked).name(asked[2]) == "1"
+
+
+def mesh(hosts: int = 4) -> list[RankInfo]:
+    """Return ranks, four on each host: axis ``tp`` within a host, axis ``dp`` across hosts."""
+    return [
+        changed(
+            info,
+            coordinates=(Coordinate(axis="dp", index=info.rank // 4), Coordinate(axis="tp", index=info.rank % 4)),
+        )
+        for info in block("A", [f"g{number}" for number in range(hosts)], 4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "reason"),
+    [
+        ([4, 5, 6, 7], "host g1, dp 1"),
+        ([2, 6, 10, 14], "local rank 2, tp 2"),
+        ([1, 2, 5, 6, 9, 10, 13, 14], "tp 1-2"),
+        ([0, 1, 2, 3, 8, 9, 10, 11], "dp 0,2"),
+        ([4, 8], "dp 1-2, tp 0"),
+        ([9], "dp 2, tp 1"),
+        ([4, 5, 6], "dp 1, tp 0-2"),
+        ([4, 5, 6, 8], ""),
+        (list(range(16)), ""),
+    ],
+)
+def test_a_set_that_is_a_part_of_the_job_says_which(numbers: list[int], reason: str) -> None:
+    asked = mesh()
+
+    assert Naming(asked).explain([asked[number] for number in numbers]) == reason
+
+
+def test_everybody_needs_no_explanation() -> None:
+    asked = block("A", ["g1", "g2"], 1)
+
+    assert Naming(asked).explain(asked) == ""
+
+
+def test_a_single_host_explains_nothing() -> None:
+    asked = block("A", ["g1"], 4)
+
+    assert Naming(asked).explain(asked[:1]) == ""
+
+
+def test_nothing_is_explained_over_several_jobs() -> None:
+    asked = [*block("A", ["g1"], 2), *block("B", ["g2"], 2)]
+
+    assert Naming(asked).explain(asked[:2]) == ""
+
+
+def test_ranks_without_coordinates_have_no_part_in_them() -> None:
+    asked = [*mesh(2), rank("g9:99")]
+
+    assert Naming(asked).explain(asked[:4]) == "host g0"
+
+
+def test_long_names_are_cut_at_a_comma() -> None:
+    assert clip("0-3,5", 40) == "0-3,5"
+    assert clip("100,200,300,400", 12) == "100,200,…"
+    assert clip("x" * 50, 12) == "x" * 10 + ",…"

@@ -1,15 +1,213 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dbg_client.core.collective_matching import PendingCollective, match_collectives
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.views.list import show_table
-from dbg_client.views.waits import pending_document, recorded_collectives, show_pending, show_wait
+from dbg_client.core.roll_call import Missing, MissingRanks, RollCall
+from dbg_client.views.groups import group_answers, summary
+from dbg_client.views.list import first_limits, show_table, without_limit
+from dbg_client.views.missing import absent_only, absent_rows, missing_documents, missing_in_answer
+from dbg_client.views.tolerance import merge_near, read_floats
+from dbg_client.views.waits import (
+    Age,
+    of_about_one_age,
+    oldest,
+    pending_document,
+    recorded_collectives,
+    show_age,
+    show_pending,
+    show_wait,
+    told_for,
+    with_age,
+)
+from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import Evidence, GroupSeen
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import RankInfo, RankState
+from tests.conftest import Approved
 from tests.support.rank_evidence import REDUCING, call, elsewhere, group, told, waiting
 from tests.unit.client.fake_broker import make_rank
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (8.9, "8 s"),
+        (252.0, "4 min 12 s"),
+        (240.0, "4 min"),
+        (7500.0, "2 h 5 min"),
+        (273600.0, "3 d 4 h"),
+        (-1.0, "0 s"),
+    ],
+)
+def test_an_age_is_said_in_its_two_largest_units(seconds: float, shown: str) -> None:
+    assert show_age(seconds) == shown
+
+
+@pytest.mark.parametrize(
+    ("state", "ages"),
+    [
+        ("running", [Age(252.0)]),
+        ("running", [Age(8.2, True), Age(8.7, True)]),
+        ("running", [Age(20.0, True), Age()]),
+        ("stopped", [Age(252.0)]),
+        ("held", [Age(5.0), Age(60.0)]),
+        ("waits in barrier for 1 stopped rank", [Age(9.0, True)]),
+        ("running", [Age()]),
+        ("stopped", [Age(0.4)]),
+        ("stuck in C code for 12 s", [Age(12.0)]),
+    ],
+)
+def test_a_state_tells_what_is_known_of_the_age(approved: Approved, state: str, ages: list[Age]) -> None:
+    approved(with_age(state, ages))
+
+
+def test_the_oldest_age_is_one_that_is_known() -> None:
+    assert oldest([Age(), Age(3.0), Age(2.0, True)]) == 3.0
+    assert oldest([Age()]) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "groups"),
+    [
+        ([5.9, 7.0, 6.1], [[0, 2, 1]]),
+        ([5.0, 5.9, 60.0, 80.0], [[0, 1], [2, 3]]),
+        ([0.3, None, 1.2], [[0, 1], [2]]),
+        ([1.0, 3600.0], [[0], [1]]),
+        ([], []),
+    ],
+)
+def test_ranks_that_are_there_for_about_as_long_belong_together(
+    seconds: list[float | None], groups: list[list[int]]
+) -> None:
+    assert [list(group) for group in of_about_one_age(dict(enumerate(map(Age, seconds))))] == groups
+
+
+@pytest.mark.parametrize(
+    ("ages", "told"),
+    [
+        ([Age(6.1), Age(6.8)], "6 s"),
+        ([Age(6.1), Age(7.8)], "at least 6 s"),
+        ([Age(6.1, True)], "at least 6 s"),
+        ([Age(), Age(0.4)], ""),
+    ],
+)
+def test_of_several_ages_the_one_is_told_that_is_true_of_all(ages: list[Age], told: str) -> None:
+    assert told_for(ages) == told
+
+
+NOW = 1_760_000_100.0
+WAITS = "gloo collectives that wait for it time out in"
+
+
+def limited(number: int, minutes: int, before: str = "", **changes: object) -> RankInfo:
+    limit = f"{WAITS} {minutes} min"
+    detail = f"{before}; {limit}" if before else limit
+    return make_rank(number, detail=detail, limit=limit, limit_seconds=minutes * 60.0, **changes)
+
+
+def test_the_first_time_limit_stands_once_below_the_list_and_on_no_row(approved: Approved) -> None:
+    ranks = [limited(0, 29), limited(1, 28), limited(2, 28), make_rank(3)]
+
+    *rows, foot = show_table(ranks, NOW, color=False).splitlines()
+
+    approved(foot)
+    assert len(rows) == 5
+    assert not any("time out" in row for row in rows)
+
+
+def test_a_single_time_limit_is_that_of_its_rank_and_without_one_there_is_no_foot() -> None:
+    assert first_limits([limited(5, 3), make_rank(6)]) == [f"{make_rank(5).address}: {WAITS} 3 min"]
+    assert first_limits([make_rank(5)]) == []
+
+
+def test_each_job_has_its_own_first_time_limit() -> None:
+    ranks = [limited(0, 9, job="b"), limited(0, 5, job="a"), limited(1, 4, job="a")]
+
+    assert first_limits(ranks) == [
+        f"a/{ranks[2].address} has the first of 2 time limits: {WAITS} 4 min",
+        f"b/{ranks[0].address}: {WAITS} 9 min",
+    ]
+
+
+def test_the_exception_of_a_crash_stays_on_its_row() -> None:
+    assert without_limit(limited(0, 9, before="ValueError: bad; loss")) == "ValueError: bad; loss"
+    assert without_limit(make_rank(0, detail=f"{WAITS} 9 min")) == f"{WAITS} 9 min"
+
+
+def test_a_limit_can_not_act_on_the_terminal() -> None:
+    (line,) = first_limits([make_rank(0, limit="\x1b]2;owned\x07", limit_seconds=1.0)])
+
+    assert line.isprintable()
+
+
+unhurried = settings(deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "tolerance", "near"),
+    [
+        ("0.25", "0.2500001", 1e-6, True),
+        ("0.25", "0.26", 1e-6, False),
+        ("1000000.0", "1000000.5", 1e-6, True),
+        ("1e-9", "2e-9", 1e-6, True),
+        ("[0.25, 1.0]", "[0.25, 1.0000001]", 1e-6, True),
+        ("[0.25, 1.0]", "[0.25, 1.1]", 1e-6, False),
+        ("tensor(0.25)", "tensor(0.2500001)", 1e-6, True),
+        ("(1, 0.5)", "(2, 0.5000001)", 1e-6, False),
+        ("0.5", "-0.5", 1e-6, False),
+        ("tensor scalar float32 cpu: 0.25", "tensor scalar float32 cpu: 0.2500001", 1e-6, True),
+        ("(1, array 2 float64: [0.5, 1.5])", "(1, array 2 float64: [0.5, 1.5000001])", 1e-6, True),
+        ("(0.5, array 100 float64)", "(0.5000001, array 100 float64)", 1e-6, False),
+        ("[tensor 8x4 float32 cuda:3, 0.5]", "[tensor 8x4 float32 cuda:3, 0.5000001]", 1e-6, False),
+        ("<A at 0x7f01 0.5>", "<A at 0x7f02 0.5000001>", 1e-6, True),
+        ("(nan, 0.5)", "(nan, 0.5000001)", 1e-6, True),
+        ("nan", "0.5", 1e6, False),
+        ("inf", "1e300", 1e6, False),
+        ("v1.5.2", "v1.5.3", 1e6, False),
+        ("x0.5", "x0.6", 1.0, False),
+    ],
+)
+def test_floats_alone_may_differ(first: str, second: str, tolerance: float, near: bool) -> None:
+    assert (merge_near([first, second], tolerance) == [0, 0]) is near
+
+
+@pytest.mark.parametrize(
+    "text", ["tensor([0.1, ..., 0.2])", "0.1 … 0.2", "0.1 (values not compared)", "tensor f32[8,4096]", "3"]
+)
+def test_a_text_that_is_not_the_value_is_near_to_nothing(text: str) -> None:
+    assert read_floats(text) is None
+    assert merge_near([text, text], 1.0) == [0, 1]
+
+
+def test_two_values_of_one_text_differ_in_what_it_leaves_out() -> None:
+    assert merge_near(["(0.5, T)", "(0.5, T)"], 1.0) == [0, 1]
+
+
+def test_sets_do_not_grow_along_chains() -> None:
+    assert merge_near(["0.0", "0.09", "0.18", "0.05"], 0.1) == [0, 0, 2, 0]
+
+
+@unhurried
+@given(st.floats(-1e6, 1e6), st.floats(0, 1e-3), st.floats(1e-6, 1.0))
+def test_the_tolerance_is_relative_above_1_and_absolute_below(value: float, off: float, tolerance: float) -> None:
+    other = value + off
+    allowed = tolerance * max(1.0, abs(value), abs(other))
+    if value == other or abs(abs(value - other) - allowed) < 1e-12:
+        return
+
+    assert (merge_near([repr(value), repr(other)], tolerance) == [0, 0]) is (abs(value - other) < allowed)
+
+
+@unhurried
+@given(st.text(alphabet="0123456789.eE+-infa x()[],", max_size=30))
+def test_any_text_is_read(text: str) -> None:
+    floats = read_floats(text)
+    if floats is not None:
+        assert len(floats.floats) == floats.rest.count("~")
+
 
 WAITING = make_rank(6, state=RankState.RUNNING, where=None, reason=None, waits_in="all_reduce")
 
@@ -99,3 +297,88 @@ def test_a_row_of_the_list_says_so_and_counts_the_ranks_of_its_own_job_alone() -
 
     assert " waits in all_reduce for 3 stopped ranks " in f"{row} "
     assert " running" in show_table([WAITING], 0.0, color=False)
+
+
+NOW_MISSING = 1000.0
+
+
+def died(*numbers: int, text: str = "killed by SIGSEGV", job: str = "A") -> MissingRanks:
+    return MissingRanks(job=job, numbers=numbers, state=Missing.EXITED, text=text, since=NOW_MISSING - 3)
+
+
+def never(*numbers: int, job: str = "A") -> MissingRanks:
+    return MissingRanks(job=job, numbers=numbers, state=Missing.ABSENT, text="never came")
+
+
+def call_missing(*missing: MissingRanks, connected: int = 3, world: int | None = 4) -> RollCall:
+    return RollCall(job=missing[0].job, world=world, connected=connected, missing=missing)
+
+
+def head(*calls: RollCall, answers: int = 3, running: int = 0, several_jobs: bool = False) -> str:
+    said = [
+        (make_rank(number), RankAnswer(key="", kind=kind, text="1", digest="1"))
+        for number, kind in enumerate([Kind.VALUE] * answers + [Kind.RUNNING] * running)
+    ]
+    return summary("loss", group_answers(said), missing_in_answer(calls, NOW_MISSING, several_jobs=several_jobs))
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        ([], "loss: 3 of 3 ranks answered, 1 value"),
+        ([call_missing(died(2))], "loss: 3 of 4 ranks answered: rank 2 was killed by SIGSEGV 3 s ago; 1 value"),
+        (
+            [call_missing(died(1, 3))],
+            "loss: 3 of 5 ranks answered: ranks 1,3 were killed by SIGSEGV, the first 3 s ago; 1 value",
+        ),
+        (
+            [call_missing(died(0, text="exited with status 1"), died(2, text="died"))],
+            "loss: 3 of 5 ranks answered: rank 0 exited with status 1, 3 s ago, rank 2 died 3 s ago; 1 value",
+        ),
+        (
+            [call_missing(never(2, 3), connected=2)],
+            "loss: 2 of 4 ranks have connected: 2-3 never came; 3 answered, 1 value",
+        ),
+        (
+            [call_missing(died(1), never(3))],
+            (
+                "loss: 3 of 4 ranks answered: rank 1 was killed by SIGSEGV 3 s ago; "
+                "3 of 4 ranks have connected: 3 never came; 1 value"
+            ),
+        ),
+        ([call_missing(never(3), connected=1)], "loss: rank 3 never came; 3 answered, 1 value"),
+    ],
+)
+def test_the_head_of_an_answer_says_who_is_missing(calls: list[RollCall], said: str) -> None:
+    assert head(*calls) == said
+
+
+def test_the_head_counts_those_that_are_there_and_did_not_answer() -> None:
+    absent = call_missing(never(3))
+    assert head(absent, answers=2, running=1) == (
+        "loss: 3 of 4 ranks have connected: 3 never came; 2 of 3 ranks answered, 1 value"
+    )
+
+
+def test_of_several_jobs_each_is_named() -> None:
+    said = head(call_missing(died(2)), call_missing(never(3, job="B\x1b"), connected=3), several_jobs=True)
+    assert "rank A/2 was killed" in said
+    assert "3 of 4 ranks of B\\x1b have connected: 3 never came" in said
+
+
+def test_thousands_that_never_came_are_cut() -> None:
+    numbers = tuple(number for number in range(3000) if number % 3)
+    assert len(head(call_missing(never(*numbers), connected=1000, world=3000))) < 160
+
+
+def test_json_and_the_rows_below_a_list() -> None:
+    calls = [call_missing(died(2), never(0, 1)), call_missing(died(5, job="B"))]
+
+    assert missing_documents(calls) == [
+        {"job": "A", "ranks": "2", "state": "exited", "text": "killed by SIGSEGV", "since": NOW_MISSING - 3},
+        {"job": "A", "ranks": "0-1", "state": "absent", "text": "never came", "since": None},
+        {"job": "B", "ranks": "5", "state": "exited", "text": "killed by SIGSEGV", "since": NOW_MISSING - 3},
+    ]
+    assert [one.missing for one in absent_only(calls)] == [(never(0, 1),)]
+    assert absent_rows(calls, several_jobs=False) == "0-1 never connected\n"
+    assert absent_rows(calls, several_jobs=True) == "A/0-1 never connected\n"

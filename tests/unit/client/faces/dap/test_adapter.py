@@ -3,17 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import cast
+import json
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbg_client.core.link import BrokerLink
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.faces.dap import launch_json
 from dbg_client.faces.dap.adapter import MAX_OPEN, Adapter
-from dbg_client.faces.dap.messages import Message, Request
+from dbg_client.faces.dap.launch_json import entry_for, with_entry
+from dbg_client.faces.dap.messages import (
+    CAPABILITIES,
+    MAX_BODY,
+    MAX_NAME,
+    BadMessage,
+    Client,
+    LostFrames,
+    Message,
+    Request,
+    event,
+    frame,
+    numbered,
+    output,
+    read_body,
+    read_request,
+    refusal,
+    response,
+)
+from dbg_client.faces.dap.serve import Admission
+from dbg_client.faces.requests import new_secret
 from dbg_wire.errors import BadInput, BrokerUnreachable
 from tests.conftest import Approved
+from tests.support.dap_schema import definitions, judge
 from tests.support.time_unit import seconds
 from tests.unit.client.faces.dap.shown import Shown
 from tests.unit.client.scripted_link import ScriptedLink
@@ -139,3 +166,252 @@ def test_a_disconnect_ends_the_session_after_its_answer() -> None:
         assert adapter.ended.is_set()
 
     held(talk)
+
+
+documents = st.dictionaries(st.text(max_size=10), st.text() | st.integers() | st.none() | st.booleans(), max_size=5)
+
+
+def bodies(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return the messages in bytes that come in these pieces."""
+
+    async def read() -> list[bytes]:
+        reader = asyncio.StreamReader()
+        feeding = asyncio.create_task(feed(reader, pieces))
+        found: list[bytes] = []
+        while (body := await read_body(reader)) is not None:
+            found.append(body)
+        await feeding
+        return found
+
+    return asyncio.run(read())
+
+
+async def feed(reader: asyncio.StreamReader, pieces: Sequence[bytes]) -> None:
+    """Give a reader one piece after the other, and the end."""
+    for piece in pieces:
+        reader.feed_data(piece)
+        await asyncio.sleep(0)
+    reader.feed_eof()
+
+
+@given(st.lists(documents, max_size=5), st.integers(1, 40))
+def test_messages_come_out_as_they_were_written_however_the_bytes_are_cut(sent: list[Any], size: int) -> None:
+    data = b"".join(map(frame, sent))
+    assert list(map(json.loads, bodies([data[at : at + size] for at in range(0, len(data), size)]))) == sent
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_messages_or_lost_and_never_more_than_that(data: bytes) -> None:
+    with suppress(LostFrames):
+        bodies([data])
+
+
+def test_a_body_that_is_anything_leaves_the_next_one_readable() -> None:
+    data = b"Content-Length: 2\r\n\r\n[]content-type: x\r\nCONTENT-LENGTH:3\r\n\r\n{]}" + frame({"seq": 1})
+    assert bodies([data, b"Content-Length: 9\r\n\r\nrest"]) == [b"[]", b"{]}", b'{"seq":1}']
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"hello\n",
+        b"GET / HTTP/1.1\r\n",
+        b"\r\n",
+        b"Content-Length: 2\r\nHost: localhost\r\n\r\n{}",
+        b"Content-Length: 2\n\n{}",
+        b"Content-Length: -1\r\n\r\n",
+        b"Content-Length: 1_0\r\n\r\n",
+        b"Content-Length: %d\r\n\r\n" % (MAX_BODY + 1),
+        b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        b"Content-Type: x\r\n\r\n",
+        b"x" * 100_000,
+    ],
+)
+def test_a_header_that_is_none_ends_the_reading_at_once(data: bytes) -> None:
+    async def read() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)  # and no end: nothing more is waited for
+        await read_body(reader)
+
+    with pytest.raises(LostFrames):
+        asyncio.run(read())
+
+
+def test_a_lone_surrogate_is_escaped() -> None:
+    assert b"\\udc80" in frame({"text": "\udc80"})
+
+
+def test_a_request_is_read_with_and_without_arguments() -> None:
+    document: dict[str, Any] = {"seq": 3, "type": "request", "command": "next", "arguments": {"threadId": 2}}
+    assert read(document) == Request(3, "next", {"threadId": 2})
+    assert read({**document, "arguments": None}) == Request(3, "next")
+    assert read({"seq": 4, "type": "response", "request_seq": 1, "success": True, "command": "x"}) is None
+
+
+def read(document: object) -> Request | None:
+    """Return the request of a document."""
+    return read_request(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        (b"{}", "message lacks the field 'type'"),
+        (b"[]", "message is [], not `object`"),
+        (b"{]", "message is not JSON (DecodeError)"),
+        (b'{"seq":1,"type":"event","event":"x"}', "message.type"),
+        (b'{"seq":1,"type":"request","command":5}', "message.command is 5, not `str`"),
+        (b'{"seq":true,"type":"request","command":"next"}', "message.seq is True, not `int`"),
+        (b'{"seq":-1,"type":"request","command":"next"}', "message.seq is -1, below 0"),
+        (b'{"seq":1,"type":"request","command":"\xff"}', "message is no text in UTF-8"),
+    ],
+)
+def test_what_is_no_request_is_told_so(body: bytes, problem: str) -> None:
+    with pytest.raises(BadMessage, match=f"^{re.escape(problem)}"):
+        read_request(body)
+
+
+def test_what_goes_out_is_numbered_and_is_what_the_protocol_has() -> None:
+    sent: list[Message] = []
+    send = numbered(sent.append)
+    request = Request(7, "initialize", {})
+    send(response(request, CAPABILITIES))
+    send(refusal(Request(8, "attach", {}), "no broker {here}", show_user=True))
+    send(event("initialized"))
+    send(event("terminated"))
+    send(output("a line"))
+    send(response(Request(9, "configurationDone", {})))
+    assert [message["seq"] for message in sent] == [1, 2, 3, 4, 5, 6]
+    for message in sent:
+        judge(message)
+    assert sent[1]["body"]["error"]["format"] == sent[1]["message"]
+    assert sent[4]["body"]["output"] == "a line\n"
+
+
+def test_the_schema_knows_what_is_wrong() -> None:
+    with pytest.raises(Exception, match="threadId"):
+        judge({"seq": 1, "type": "event", "event": "stopped", "body": {"reason": "step", "threadId": "1"}})
+    # The protocol has some fifty requests; a schema that is cut off would judge nothing.
+    assert len(definitions()) > 150
+
+
+def seat() -> tuple[Admission, list[str]]:
+    """Return a seat, and the secrets that it has told."""
+    told: list[str] = []
+    admission = Admission(told.append)
+    admission.free()
+    return admission, told
+
+
+@pytest.mark.parametrize("given", [{}, {"secret": None}, {"secret": "s"}, {"secret": ["s"]}, {"secret": "\udc80"}])
+def test_only_the_secret_lets_in(given: dict[str, object]) -> None:
+    admission, told = seat()
+    with pytest.raises(BadInput):
+        admission.admit(given)
+    admission.admit({"secret": told[0]})
+
+
+def test_a_secret_is_good_for_one_session() -> None:
+    admission, told = seat()
+    admission.admit({"secret": told[0]})
+    with pytest.raises(BadInput):
+        admission.admit({"secret": told[0]})
+    admission.free()
+    first, second = told
+    with pytest.raises(BadInput, match="not the one"):
+        admission.admit({"secret": first})
+    admission.admit({"secret": second})
+
+
+def test_a_guesser_changes_nothing_for_the_user() -> None:
+    admission, told = seat()
+    for _ in range(200):
+        with pytest.raises(BadInput):
+            admission.admit({"secret": "guess"})
+    (secret,) = told
+    admission.admit({"secret": secret})
+    assert len({new_secret() for _ in range(10)}) == 10
+
+
+def test_without_secrets_the_seat_alone_counts() -> None:
+    admission = Admission(pytest.fail, asks=False)
+    admission.free()
+    admission.admit({})
+    with pytest.raises(BadInput):
+        admission.admit({})
+    admission.free()
+    admission.admit({})
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ({"clientName": "Visual Studio Code", "clientID": "vscode"}, "VS Code"),
+        ({"clientID": "nvim-dap"}, "nvim-dap"),
+        ({"clientName": "evil\x1b[2J"}, "evil\\x1b[2J"),
+        ({"clientName": 5}, "IDE"),
+        ({"clientName": "  "}, "IDE"),
+        ({}, "IDE"),
+    ],
+)
+def test_the_name_is_what_people_call_it_and_safe_to_print(said: dict[str, object], name: str) -> None:
+    assert Client.read(said).name == name
+
+
+def test_a_name_is_short() -> None:
+    assert len(Client.read({"clientName": "x" * 1000}).name) <= MAX_NAME + len("…")
+
+
+def test_lines_and_columns_count_from_one_unless_the_client_says_otherwise() -> None:
+    usual = Client.read({})
+    assert (usual.first_line, usual.first_column, usual.knows_invalidated) == (1, 1, False)
+    other = Client.read({"linesStartAt1": False, "columnsStartAt1": False, "supportsInvalidatedEvent": True})
+    assert (other.first_line, other.first_column, other.knows_invalidated) == (0, 0, True)
+
+
+ENTRY = entry_for("all")
+
+MINE = """\
+{
+    // Comments stay, "configurations": [ in them, too.
+    "version": "0.2.0", /* and these [ */
+    "inputs": [{"id": "configurations", "type": "x",}],
+    "configurations": [
+        {"name": "Python: \\"mine\\" // no comment", "type": "debugpy", "request": "launch"}, // last
+    ],
+}
+"""
+
+
+def test_other_entries_and_comments_stay() -> None:
+    changed = with_entry(MINE, ENTRY)
+    assert launch_json.read(changed)["configurations"][0] == ENTRY
+    assert launch_json.read(changed)["configurations"][1:] == launch_json.read(MINE)["configurations"]
+    # All that stood there still does, in its order.
+    lines = iter(changed.splitlines())
+    assert all(line in lines for line in MINE.splitlines())
+    assert with_entry(changed, ENTRY) == changed
+
+
+@pytest.mark.parametrize("text", ["", "  \n", '{"configurations": []}', '{"version": "0.2.0", "configurations": [ ]}'])
+def test_an_empty_file_or_list_gets_the_entry(text: str) -> None:
+    assert launch_json.read(with_entry(text, ENTRY))["configurations"] == [ENTRY]
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{}", '{"configurations": {}}', "{", '{"a": "\n"}', "{'configurations': []}", "/*", "[" * 9999]
+)
+def test_what_is_not_understood_is_refused_with_the_entry_to_put_in(text: str) -> None:
+    with pytest.raises(BadInput, match="debugAdapterPath"):
+        with_entry(text, ENTRY)
+
+
+def test_another_entry_of_the_same_name_is_not_touched() -> None:
+    text = with_entry("", {**ENTRY, "target": "0-7"})
+    with pytest.raises(BadInput, match="has another entry 'Ranks: all'"):
+        with_entry(text, ENTRY)
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)))
+def test_json_is_read_as_json(value: object) -> None:
+    assert launch_json.read(json.dumps(value, indent=2)) == value

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dbg_client.api.broker import open_broker
+from dbg_client.faces.mcp.protocol import VERSIONS, BadCall, agreed_version, read_call, result_line, text_result
+from dbg_client.faces.mcp.rest import MAX_CHARACTERS, MAX_KEPT, MAX_LINES, Rests, with_tools
 from dbg_client.faces.mcp.server import McpServer
 from dbg_client.faces.mcp.tools import TOOLS
 from dbg_dial.waiting import within
+from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
@@ -131,3 +138,94 @@ def test_an_id_that_is_in_use_and_too_many_calls_are_refused_each_in_its_words(
         await client.server.end()
 
     asyncio.run(calls())
+
+
+@pytest.mark.parametrize(
+    ("command", "tool"),
+    [
+        ("dbg-attach interrupt 2        (breaks in, and opens the debugger there)", "`interrupt` with ranks='2', then"),
+        ("dbg-attach interrupt train-1/2", "`interrupt` with ranks='2', job='train-1', then"),
+        ("dbg-attach 5        (opens the debugger in which it stands)", "`where` with ranks='5', then `variables`"),
+        ("dbg-attach where 0-3,7 --threads        (shows their stacks)", "`where` with ranks='0-3,7', threads=true"),
+        ("dbg-attach where 1 --all        (shows its last stack)", "`where` with ranks='1'"),
+    ],
+)
+def test_a_verdict_names_the_tool_to_call_next(command: str, tool: str) -> None:
+    told = with_tools(f"rank 2 has not come\n  try: dbg-attach 3\ntry: {command}\n", may_change=True)
+    assert told.startswith(f"rank 2 has not come\n  try: dbg-attach 3\ntry: {tool}"), told
+    assert "dbg-attach" not in told.splitlines()[-1]
+
+
+def test_one_who_may_only_look_is_sent_to_the_stack() -> None:
+    for verb in ("", "interrupt "):
+        assert with_tools(f"try: dbg-attach {verb}2", may_change=False) == "try: `where` with ranks='2'"
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_line_is_a_call_or_a_refusal(line: bytes) -> None:
+    with suppress(BadCall):
+        read_call(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[]",
+        b'{"jsonrpc":"1.0"}',
+        b'{"jsonrpc":"2.0","id":true,"method":"x"}',
+        b'{"jsonrpc":"2.0","method":"x","params":[]}',
+    ],
+)
+def test_what_is_no_call_is_refused(line: bytes) -> None:
+    with pytest.raises(BadCall):
+        read_call(line)
+
+
+def test_an_answer_of_the_client_asks_for_nothing() -> None:
+    assert read_call(b'{"jsonrpc":"2.0","id":1,"result":{}}') is None
+
+
+def test_an_answer_is_one_line_whatever_the_text_holds() -> None:
+    line = result_line(7, text_result("a\nb\x1b[2J\ud800"))
+    assert line.count(b"\n") == 1
+    assert json.loads(line)["result"]["content"][0]["text"] == "a\nb\x1b[2J\ud800"
+
+
+def test_the_clients_version_is_spoken_if_it_is_known() -> None:
+    assert agreed_version(VERSIONS[-1]) == VERSIONS[-1]
+    assert agreed_version("2099-01-01") == agreed_version(None) == VERSIONS[0]
+
+
+REST = re.compile(r"\[(\d+) more lines: call `more` with answer='(rest-\d+)' and from=(\d+)\]")
+
+
+@given(st.lists(st.text("abc ", max_size=300), min_size=1, max_size=400))
+def test_the_pieces_are_the_whole_answer_and_each_is_short(lines: list[str]) -> None:
+    rests = Rests()
+    text = "\n".join(lines).rstrip("\n")
+    shown = rests.cut(text)
+    got: list[str] = []
+    while True:
+        *piece, last = shown.split("\n")
+        more = REST.fullmatch(last)
+        got += piece if more else [*piece, last]
+        assert len(piece) <= MAX_LINES
+        if more is None:
+            break
+        shown = rests.more(more[2], int(more[3]))
+    assert "\n".join(got) == text
+
+
+def test_text_of_a_rank_can_not_act_and_one_long_line_is_cut() -> None:
+    assert Rests().cut("a\x1b[2J\nb") == "a\\x1b[2J\nb"
+    assert len(Rests().cut("x" * (2 * MAX_CHARACTERS)).split("\n")[0]) == MAX_CHARACTERS
+
+
+def test_what_is_no_longer_kept_says_so() -> None:
+    rests = Rests()
+    for _ in range(MAX_KEPT + 1):
+        rests.cut("a\n" * (MAX_LINES + 1) + "b")
+    with pytest.raises(BadInput):
+        rests.more("rest-1", 0)
+    with pytest.raises(BadInput, match="has no line 1000"):
+        rests.more(f"rest-{MAX_KEPT + 1}", 1000)

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
+import msgspec
 import pytest
+from aiohttp.web import WebSocketResponse
+from yarl import URL
 
 from dbg_client.faces.web.live import MAX_AT_ONCE
+from dbg_client.faces.web.messages import (
+    LIVE,
+    MAX_RANKS,
+    TERMINAL,
+    Ask,
+    Bell,
+    EndOfInput,
+    Failed,
+    Link,
+    Ranks,
+    Reply,
+    Size,
+    Source,
+    Verdict,
+    encode,
+    read,
+)
+from dbg_client.faces.web.outbox import COST, Outbox
+from dbg_client.faces.web.rows import row_of
 from dbg_wire.codec import Input
-from dbg_wire.messages import Action, Kind, Question, RankAnswer, Refusal, RefusalCode
-from dbg_wire.records.ranks import RankState
+from dbg_wire.errors import PeerError
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.messages import Action, Change, Gone, Kind, Question, RankAnswer, Refusal, RefusalCode
+from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
 from tests.conftest import Approved
-from tests.support.pages import Said, Socket, opened, run
+from tests.support.pages import Browser, Said, Socket, browser_at, opened, run, served
+from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 CHANGING = ("eval loss", "command all n", "interrupt 7", "continue 5", "release all", "kill 5", "where --native")
@@ -266,3 +294,275 @@ def test_the_other_answers_have_their_documents(broker: FakeBroker) -> None:
             assert "groups" in found["collectives"]
 
     run(work)
+
+
+def test_a_page_gets_all_there_is_and_then_what_changes(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            hello = await live.until("hello")
+            assert (hello["job"], hello["drive"], hello["target"]) == ("4711.0", True, "")
+            assert set(await live.rows()) == {5, 6, 7}
+            rank = make_rank(7, coordinates=(Coordinate(axis="tp", index=3),))
+            broker.ranks[rank.key] = rank
+            broker.tell(Change(rank=rank))
+            axes = await live.until("axes", lambda said: bool(said["axes"]))
+            assert axes["axes"] == [{"name": "tp", "size": 4}]
+            change = await live.until("change")
+            assert [(row["rank"], row["state"]) for row in change["rows"]] == [(7, "stopped")]
+            event = await live.until("event")
+            assert (event["kind"], event["ranks"]) == ("stop", "7")
+            broker.tell(Gone(key=rank.key))
+            assert (await live.until("change", lambda said: bool(said["gone"])))["gone"] == [rank.key]
+
+    run(work)
+
+
+def test_all_pages_get_the_same_text_and_a_page_that_has_gone_none(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with (
+            served(broker.environment) as (base, access, server),
+            browser_at(base, access.new_token()) as browser,
+            browser.live() as one,
+        ):
+            async with browser.live() as two:
+                await asyncio.gather(one.rows(), two.rows())
+                assert len(server.feed.pages) == 2
+                broker.tell(Change(rank=changed(make_rank(5), state=RankState.RUNNING)))
+                first, second = await asyncio.gather(one.until("change"), two.until("change"))
+                assert first == second
+            broker.tell(Change(rank=make_rank(5)))
+            await one.until("change")
+            number = 0
+            while len(server.feed.pages) > 1:
+                number += 1
+                await one.answer(number, "list")
+
+    run(work)
+
+
+def test_a_row_is_made_once_for_all_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counting(rank: RankInfo) -> msgspec.Raw:
+        made.append(rank.rank)
+        return row_of(rank)
+
+    monkeypatch.setattr("dbg_client.faces.web.rows.row_of", counting)
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as one, browser.live() as two:
+            await asyncio.gather(one.rows(), two.rows())
+            broker.tell(Change(rank=changed(make_rank(5), watchers=3)))
+            await asyncio.gather(one.until("change"), two.until("change"))
+            assert sorted(made) == [5, 5, 6, 7]
+
+    run(work)
+
+
+def test_a_target_shows_its_ranks_alone(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
+            assert (await live.until("hello"))["target"] == "5-6"
+            assert set(await live.rows()) == {5, 6}
+            assert (await live.answer(1, "where"))["document"]["asked"] == 2
+
+    run(work)
+
+
+def test_the_broker_that_goes_and_comes_back_is_told(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            await live.rows()
+            broker.cut()
+            assert (await live.until("link"))["up"] is False
+            assert (await live.until("link", lambda said: bool(said["up"])))["reason"] == ""
+            assert [said["kind"] for said in live.said if said["type"] == "event"] == ["broker", "broker"]
+            # The same ranks are no news.
+            assert not any(said["type"] == "change" for said in live.said)
+            assert (await live.answer(1, "where"))["type"] == "answer"
+
+    run(work)
+
+
+def test_a_page_that_does_not_read_is_cut_off_and_the_others_go_on(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Beyond what the kernel's buffers of both ends take.
+    monkeypatch.setattr("dbg_client.faces.web.outbox.Outbox.__init__.__defaults__", (256 * 1024,))
+
+    async def work() -> None:
+        async with (
+            served(broker.environment) as (base, access, server),
+            browser_at(base, access.new_token()) as browser,
+            browser.live() as reads,
+        ):
+            await reads.rows()
+            silent = await handshake(browser)
+            while len(server.feed.pages) < 2:
+                await reads.answer(len(reads.said), "list 5")
+            while len(server.feed.pages) == 2:
+                server.feed.say(Link(up=True, reason="x" * 100_000))
+                await reads.until("link")
+            silent.close()
+            assert (await reads.answer(1_000_000, "where"))["type"] == "answer"
+
+    run(work)
+
+
+async def handshake(browser: Browser) -> socket.socket:
+    """Open the socket of a page that never reads what comes behind the answer."""
+    host, _, port = browser.base.removeprefix("http://").partition(":")
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(raw, (host, int(port)))
+    cookies = browser.session.cookie_jar.filter_cookies(URL(browser.base))
+    cookie = "; ".join(f"{one.key}={one.value}" for one in cookies.values())
+    head = {"Host": f"{host}:{port}", "Origin": browser.base, "Cookie": cookie, "Upgrade": "websocket"}
+    more = {"Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {**head, **more}.items())
+    await loop.sock_sendall(raw, f"GET /live HTTP/1.1\r\n{lines}\r\n".encode())
+    answer = await loop.sock_recv(raw, 64)
+    assert answer.startswith(b"HTTP/1.1 101")
+    return raw
+
+
+class SlowSocket:
+    """A socket that takes something only while it is open."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.sent: list[str | bytes] = []
+        self.closed: tuple[int, bytes] | None = None
+
+    async def send_str(self, text: str) -> None:
+        await self.open.wait()
+        self.sent.append(text)
+
+    async def send_bytes(self, data: bytes) -> None:
+        await self.open.wait()
+        self.sent.append(data)
+
+    async def close(self, *, code: int, message: bytes) -> None:
+        self.closed = code, message
+
+
+def outbox(socket: SlowSocket, abort: Callable[[], Any] = lambda: None, most: int = 10_000) -> Outbox:
+    return Outbox(cast(WebSocketResponse, socket), abort, most)
+
+
+def test_all_is_sent_in_order_before_the_close() -> None:
+    async def work() -> None:
+        socket = SlowSocket()
+        box = outbox(socket)
+        box.say(Bell())
+        box.put(b"key")
+        box.finish(4000, "over \x1b[2J")
+        box.put(b"too late")
+        socket.open.set()
+        await box.run()
+        assert socket.sent == ['{"type":"bell"}', b"key"]
+        assert socket.closed == (4000, b"over \\x1b[2J")
+
+    asyncio.run(work())
+
+
+def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
+    async def work() -> None:
+        socket, aborted = SlowSocket(), asyncio.Event()
+        box = outbox(socket, aborted.set, most=10 * (100 + COST))
+        sending = asyncio.create_task(box.run())
+        for _ in range(11):
+            assert not aborted.is_set()
+            box.put(b"x" * 100)
+        assert aborted.is_set()
+        assert box.is_over
+        box.put(b"more")
+        socket.open.set()
+        await sending
+        assert socket.sent == []
+        assert socket.closed is None
+
+    asyncio.run(work())
+
+
+def test_what_is_sent_makes_room() -> None:
+    async def work() -> None:
+        socket, aborted = SlowSocket(), asyncio.Event()
+        socket.open.set()
+        box = outbox(socket, aborted.set, most=2 * (100 + COST))
+        sending = asyncio.create_task(box.run())
+        for _ in range(10):
+            box.put(b"x" * 100)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        box.finish(1000, "")
+        await sending
+        assert not aborted.is_set()
+        assert len(socket.sent) == 10
+
+    asyncio.run(work())
+
+
+def test_a_message_names_its_type() -> None:
+    assert json.loads(encode(Bell())) == {"type": "bell"}
+    assert json.loads(encode(Failed(id=3, sentence="no rank <b>"))) == {
+        "type": "failed",
+        "id": 3,
+        "sentence": "no rank <b>",
+    }
+
+
+def test_rows_and_documents_go_out_as_they_were_made_once() -> None:
+    row = msgspec.Raw(b'{"key":"j/0"}')
+    assert json.loads(encode(Ranks(rows=(row, row), last=False)))["rows"] == [{"key": "j/0"}] * 2
+    assert json.loads(encode(Verdict(job="j", at=1.5, document=None)))["document"] is None
+
+
+def test_what_a_page_says_is_read() -> None:
+    assert read(LIVE, '{"type":"ask","id":1,"line":"where","more":2}') == Ask(id=1, line="where")
+    asked = '{"type":"source","id":2,"key":"j/0","file":"/a.py","line":7,"around":4}'
+    assert read(LIVE, asked) == Source(id=2, key="j/0", file="/a.py", line=7, around=4)
+    assert read(TERMINAL, '{"type":"size","rows":24,"columns":80}') == Size(rows=24, columns=80)
+    assert read(TERMINAL, '{"type":"reply","prompt":-1,"text":"n"}') == Reply(prompt=-1, text="n")
+    assert read(TERMINAL, '{"type":"endofinput"}') == EndOfInput()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[" * 5000,
+        "null",
+        '{"type":"serve","id":1}',
+        '{"type":"size","rows":24,"columns":80}',
+        '{"type":"ask","id":-1,"line":"where"}',
+        '{"type":"ask","id":1}',
+        '{"type":"ask","id":1,"line":"\\ud800"}',
+        '{"type":"ask","id":1,"line":"where","every":0.01}',
+        '{"type":"ask","id":1,"line":"where","every":1e300}',
+        json.dumps({"type": "ask", "id": 1, "line": "x" * (MAX_TEXT + 1)}),
+        json.dumps({"type": "ask", "id": 1, "line": "where", "keys": ["k"] * (MAX_RANKS + 1)}),
+        json.dumps({"type": "source", "id": 1, "key": "k" * 1001}),
+    ],
+)
+def test_what_is_no_message_of_a_page_is_refused(text: str) -> None:
+    with pytest.raises(PeerError, match="a page's text"):
+        read(LIVE, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type":"ask","id":1,"line":"where"}',
+        '{"type":"size","rows":0,"columns":80}',
+        '{"type":"size","rows":24,"columns":1001}',
+        '{"type":"reply","prompt":-2,"text":"n"}',
+        '{"type":"complete","id":1,"line":"a","begin":-1,"end":1}',
+    ],
+)
+def test_what_is_no_message_of_a_terminal_is_refused(text: str) -> None:
+    with pytest.raises(PeerError, match="a page's text"):
+        read(TERMINAL, text)

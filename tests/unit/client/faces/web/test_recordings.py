@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from dbg_client.faces.web import verdicts
+from dbg_client.faces.web.messages import Axis
+from dbg_client.faces.web.rows import Rows, row_of
+from dbg_client.faces.web.timeline import MAX_EVENTS, TimeLine
+from dbg_client.faces.web.verdicts import told_of
+from dbg_client.hang.explain import Case, Explanation, JobLook
+from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.questions import standstill
+from dbg_client.views.list import list_document
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
-from dbg_wire.messages import Change
-from dbg_wire.records.ranks import RankState
-from tests.support.pages import opened, run
+from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer
+from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
+from dbg_wire.targets.selection import parse_target
+from tests.support.pages import browser_at, opened, run, served
+from tests.support.rank_evidence import elsewhere, waiting
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
 
@@ -110,5 +127,227 @@ def test_where_no_recordings_are_there_are_none(
             said = await live.until("recordings")
             assert said["recordings"] == []
             assert await browser.status("/recording/train~gpu013-5-stop1.cast") == 404
+
+    run(work)
+
+
+RUNNING = make_rank(1, state=RankState.RUNNING, reason=None, where=None)
+
+
+def kinds(*pairs: tuple[RankInfo | None, RankInfo | None]) -> list[tuple[str, str]]:
+    return [(event.kind, event.text) for event in TimeLine().changed(pairs, 1.0)]
+
+
+def test_what_happens_to_many_at_once_is_one_event() -> None:
+    stopped = [make_rank(n, key=f"j/{n}") for n in range(64)]
+    pairs = [(changed(one, state=RankState.RUNNING), one) for one in stopped]
+    (event,) = TimeLine().changed(pairs, 12.5)
+    assert (event.number, event.at, event.kind, event.count) == (1, 12.5, "stop", 64)
+    assert (event.key, event.rank, event.ranks) == ("j/0", "gpu013:0", "0-63")
+    assert event.text == "stopped (breakpoint) at train.py:41 in step"
+
+
+def test_each_change_of_state_has_its_kind() -> None:
+    stopped, crashed = make_rank(1), make_rank(1, reason="crash", detail="ValueError: bad <b>batch</b>")
+    silent = changed(RUNNING, state=RankState.UNRESPONSIVE)
+    assert kinds((None, RUNNING)) == [("came", "connected")]
+    assert kinds((RUNNING, crashed)) == [
+        ("crash", "stopped (crash) at train.py:41 in step: ValueError: bad <b>batch</b>")
+    ]
+    assert kinds((stopped, RUNNING)) == [("goes_on", "goes on")]
+    assert kinds((RUNNING, changed(RUNNING, state=RankState.HELD))) == [("held", "held: it waits for other ranks")]
+    assert kinds((RUNNING, silent)) == [("silent", "does not answer")]
+    assert kinds((silent, RUNNING)) == [("back", "answers again")]
+    assert kinds((RUNNING, changed(RUNNING, state=RankState.EXITED, exit=-9))) == [("exit", "killed by SIGKILL")]
+    assert kinds((RUNNING, None)) == []
+
+
+def test_a_step_is_no_news_and_another_stop_is() -> None:
+    stopped = make_rank(1, stop=3)
+    moved = changed(stopped, where=stopped.where.replace(line=42) if stopped.where else None)
+    assert kinds((stopped, moved)) == []
+    assert [kind for kind, _ in kinds((stopped, changed(stopped, stop=4)))] == ["stop"]
+
+
+def test_who_attaches_and_takes_the_keyboard_is_told() -> None:
+    stopped = make_rank(1)
+    driven = changed(stopped, driver="me@here", watchers=1)
+    events = TimeLine().changed([(stopped, driven), (driven, stopped)], 1.0)
+    assert [(event.kind, event.who, event.text) for event in events] == [
+        ("driver", "me@here", "has the keyboard"),
+        ("driver", "me@here", "has left the keyboard"),
+    ]
+    assert kinds((stopped, changed(stopped, watchers=2))) == [("watcher", "2 look on")]
+
+
+def test_what_a_terminal_would_obey_is_escaped_and_old_events_are_forgotten() -> None:
+    line = TimeLine()
+    assert line.note("asked", "eval '\x1b[2J'", 1.0).text == "eval '\\x1b[2J'"
+    for number in range(MAX_EVENTS + 5):
+        line.note("asked", str(number), 1.0)
+    assert len(line.events) == MAX_EVENTS
+    assert line.events[-1].number == MAX_EVENTS + 6
+
+
+def by_key(*ranks: RankInfo) -> dict[str, RankInfo]:
+    return {rank.key: rank for rank in ranks}
+
+
+def shown(rows: tuple[msgspec.Raw, ...]) -> list[dict[str, Any]]:
+    return [json.loads(bytes(row)) for row in rows]
+
+
+def test_a_row_is_what_the_list_has_with_what_the_grid_needs() -> None:
+    rank = make_rank(5, coordinates=(Coordinate(axis="dp", index=1), Coordinate(axis="tp", index=3)))
+    row = json.loads(bytes(row_of(rank)))
+    listed = json.loads(json.dumps(list_document([rank])))["ranks"][0]
+    assert {name: row[name] for name in listed} == listed
+    assert row["key"] == rank.key
+    assert row["coordinates"] == {"dp": 1, "tp": 3}
+    assert set(row) - set(listed) == {"key", "coordinates", "waits_in"}
+
+
+def test_hostile_text_stays_text() -> None:
+    rank = make_rank(5, detail='</script><img src=x onerror="alert(1)">\x1b]0;x\x07')
+    assert json.loads(bytes(row_of(rank)))["detail"] == '</script><img src=x onerror="alert(1)">\x1b]0;x\x07'
+
+
+def test_only_what_has_changed_is_made_anew() -> None:
+    one, two = make_rank(1), make_rank(2)
+    rows = Rows(None)
+    assert len(rows.choose([one, two]).rows) == 2
+    before = rows.all
+    running = changed(two, state=RankState.RUNNING)
+    changes = rows.update([one.key, two.key], by_key(one, running))
+    assert [row["state"] for row in shown(changes.rows)] == ["running"]
+    assert changes.pairs == ((two, running),)
+    assert rows.all[0] is before[0]
+    # A broker that is started anew lists the same ranks as other objects.
+    assert rows.choose([changed(one), changed(running)]).rows == ()
+
+
+def test_ranks_that_come_end_and_go_have_the_list_chosen_anew() -> None:
+    one, two = make_rank(1), make_rank(2)
+    rows = Rows(None)
+    rows.choose([one])
+    running = changed(one, state=RankState.RUNNING)
+    assert not rows.chooses_anew([one.key], by_key(running))
+    assert rows.chooses_anew([two.key], by_key(one, two))
+    assert rows.chooses_anew([one.key], {})
+    assert rows.chooses_anew([one.key], by_key(changed(one, state=RankState.EXITED)))
+    changes = rows.choose([two])
+    assert changes.gone == (one.key,)
+    assert [rank.key for rank in rows.ranks] == [two.key]
+
+
+def test_a_target_has_its_ranks_alone_and_none_where_nothing_fits() -> None:
+    rows = Rows(parse_target("1-2"))
+    assert len(rows.choose([make_rank(n) for n in range(4)]).rows) == 2
+    assert rows.chooses_anew([], {})
+    assert Rows(parse_target("7")).choose([make_rank(1)]).rows == ()
+
+
+def test_who_never_came_is_told_and_how_large_the_mesh_is() -> None:
+    rows = Rows(None)
+    rows.choose([make_rank(n, world_size=4, coordinates=(Coordinate(axis="dp", index=n),)) for n in (0, 2)])
+    assert [json.loads(bytes(one))["ranks"] for one in rows.missing] == ["1,3"]
+    assert rows.axes == (Axis(name="dp", size=3),)
+
+
+RUNNING_VERDICTS = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]
+MISSING = Verdict(kind=VerdictKind.MISSING, job="4711.0", sentence="rank 1 has not come", ranks=(1,), others=(0,))
+LIBRARY = Place(file="/usr/lib/python3/site-packages/torch/c10d.py", line=9, function="all_reduce")
+OWN = Place(file="/home/me/data.py", line=41, function="read")
+
+
+def case_of(*frames: Place) -> Case:
+    late = elsewhere(1)
+    late = replace(late, answer=late.answer.replace(frames=frames))
+    return Case(looks=[JobLook(at=0.0, everybody=[waiting(0), late])], now=1.0)
+
+
+def explanation(*found: Verdict) -> Explanation:
+    return Explanation(verdicts=found, asked=2, answered=2, missing=(), is_settled=True)
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBroker]:
+    monkeypatch.setattr(standstill, "SLACK_SECONDS", 0.0)
+
+    async def find_case(*_: object, **__: object) -> tuple[Case, Explanation]:
+        return case_of(OWN), explanation(MISSING)
+
+    monkeypatch.setattr(verdicts, "find_case", find_case)
+    with FakeBroker(*RUNNING_VERDICTS) as serving:
+        stand_at(serving, 1)
+        yield serving
+
+
+def stand_at(broker: FakeBroker, line: int) -> None:
+    frames = (Place(file="/home/me/train.py", line=line, function="step"),)
+    broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="running", frames=frames, age=100.0)
+
+
+def test_a_verdict_says_where_its_ranks_stand_in_their_own_code() -> None:
+    job = elsewhere(1).rank.job
+    (told,) = told_of(case_of(OWN, LIBRARY), explanation(replace(MISSING, job=job)), (), 5.0)
+    assert (told.job, told.at, told.sentence) == (job, 5.0, "rank 1 has not come")
+    assert [(one.key, one.where) for one in told.places] == [(elsewhere(1).rank.key, OWN)]
+    assert b"rank 1 has not come" in bytes(told.document or b"")
+
+
+def test_a_job_that_stands_still_is_judged_until_it_moves(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with (
+            served(broker.environment, hang_seconds=0.3) as (base, access, _),
+            browser_at(base, access.new_token()) as browser,
+            browser.live() as live,
+        ):
+            verdict = await live.until("verdict")
+            assert verdict["sentence"] == "rank 1 has not come"
+            assert verdict["document"]["verdicts"][0]["kind"] == "missing"
+            assert [said["kind"] for said in live.said if said["type"] == "event"] == ["hang"]
+            # Who comes later gets it, too.
+            async with browser.live() as late:
+                assert (await late.until("verdict"))["sentence"] == "rank 1 has not come"
+            stand_at(broker, 2)
+            assert (await live.until("verdict"))["document"] is None
+
+    run(work)
+
+
+def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with (
+            served(broker.environment, hang_seconds=0.3) as (base, access, _),
+            browser_at(base, access.new_token()) as browser,
+            browser.live() as live,
+        ):
+            await live.until("verdict")
+            broker.tell(Change(rank=make_rank(1)))
+            assert (await live.until("verdict"))["document"] is None
+
+    run(work)
+
+
+def test_nobody_is_asked_while_no_page_is_open(broker: FakeBroker) -> None:
+    async def work() -> None:
+        async with served(broker.environment, hang_seconds=0.03) as (_, _, server):
+            looked = asyncio.Event()
+            feed = server.feed
+            pages = feed.pages
+
+            class Counted(set):  # type: ignore[type-arg]
+                looks = 0
+
+                def __bool__(self) -> bool:
+                    Counted.looks += 1
+                    if Counted.looks == 5:
+                        looked.set()
+                    return len(self) > 0
+
+            feed.pages = Counted(pages)
+            await looked.wait()
+            assert not any(isinstance(item, Question) for item in broker.received)
 
     run(work)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from queue import Queue
@@ -10,15 +13,20 @@ from queue import Queue
 import pytest
 from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
 
+from dbg_broker.audit.entries import encode_entry
+from dbg_client.core.switchboard import person_name
 from dbg_client.faces.requests import listen
-from dbg_client.faces.web.access import NONCE
+from dbg_client.faces.web.access import NONCE, Access, NotAdmitted, content_policy, require_own
+from dbg_client.faces.web.home import CHANGES, MAX_READ
 from dbg_client.faces.web.serve import announcement, has_display, page_text, shown_in_browser, static_files
 from dbg_wire.errors import BadInput
+from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
+from dbg_wire.records.audit import Entry, What
 from tests.conftest import Approved
-from tests.support.pages import Socket, browser_at, opened, run, served, stranger
+from tests.support.pages import Said, Socket, browser_at, opened, run, served, stranger
 from tests.support.processes import USUAL_WAIT
 from tests.support.time_unit import seconds
-from tests.unit.client.fake_broker import FakeBroker, make_rank
+from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
 
 
 def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
@@ -271,3 +279,223 @@ def test_a_file_of_other_contents_has_another_tag(tmp_path: Path) -> None:
 
 def test_the_page_has_a_place_for_its_nonce() -> None:
     assert NONCE in page_text()
+
+
+def test_a_token_is_good_once_and_the_next_one_is_told() -> None:
+    told: list[str] = []
+    access = Access(41234, told.append)
+    first = access.new_token()
+    value = access.exchange(first)
+    with pytest.raises(NotAdmitted, match="used before"):
+        access.exchange(first)
+    assert access.exchange(told[0]) == value
+    assert access.has_cookie({"dbg-web-41234": value})
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "\udcff", "a" * 10_000])
+def test_no_other_token_is_good_and_none_is_used_up(token: str) -> None:
+    access = Access(41234, lambda _: None)
+    good = access.new_token()
+    with pytest.raises(NotAdmitted):
+        access.exchange(token)
+    access.exchange(good)
+
+
+def test_a_cookie_of_another_port_or_server_does_not_count() -> None:
+    access, other = Access(41234, lambda _: None), Access(41234, lambda _: None)
+    value = access.exchange(access.new_token())
+    for cookies in (
+        {},
+        {"dbg-web-41234": ""},
+        {"dbg-web-41235": value},
+        {"dbg-web-41234": other.exchange(other.new_token())},
+    ):
+        assert not access.has_cookie(cookies)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:41234", "localhost:8765", "[::1]:41234", "localhost"])
+def test_our_own_page_is_let_in_by_each_name_of_loopback(host: str) -> None:
+    require_own(host, f"http://{host}", "same-origin", of_page=True)
+    require_own(host, None, None, of_page=True)
+    require_own(host, None, "cross-site", of_page=False)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example:41234", "127.0.0.1.evil.example", "gpu013:41234", "", "[::1", "localhost.", "0.0.0.0:41234"]
+)
+def test_a_name_that_leads_here_by_rebinding_is_refused(host: str) -> None:
+    with pytest.raises(NotAdmitted) as refused:
+        require_own(host, f"http://{host}", "same-origin", of_page=False)
+    assert refused.value.status == 421
+
+
+@pytest.mark.parametrize(
+    ("origin", "site"),
+    [
+        ("http://evil.example", "cross-site"),
+        ("null", "cross-site"),
+        ("", None),
+        ("http://127.0.0.1:41235", "same-site"),
+        ("https://127.0.0.1:41234", "same-site"),
+        ("http://localhost:41234", "same-site"),
+        (None, "same-site"),
+        (None, "cross-site"),
+    ],
+)
+def test_what_another_page_sends_is_refused(origin: str | None, site: str | None) -> None:
+    with pytest.raises(NotAdmitted, match="another page"):
+        require_own("127.0.0.1:41234", origin, site, of_page=True)
+
+
+def test_the_policy_of_the_page_has_nothing_unsafe() -> None:
+    policy = content_policy("n0nce")
+    assert "unsafe" not in policy
+    assert "'nonce-n0nce'" in policy
+    assert "default-src 'none'" in policy
+
+
+def asked(
+    text: str, action: str = "eval", ranks: str = "5-6", job: str = "4711.0", terminal: str = "bob@login1"
+) -> bytes:
+    entry = Entry(
+        at=1760000000.0, what=What.QUESTION, terminal=terminal, job=job, ranks=ranks, action=action, text=text
+    )
+    return encode_entry(entry)
+
+
+@pytest.fixture
+def log(broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the audit log of the broker's home."""
+    monkeypatch.setattr("dbg_client.faces.web.home.LOOK_SECONDS", 0.02)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    url = f"ws://127.0.0.1:{broker.port}"
+    told = Rendezvous(url=url, host="h", pid=7, fingerprint=None, tokens={"rank": TOKEN})
+    (home / "broker.json").write_text(format_rendezvous(told))
+    (home / "broker.json").chmod(0o600)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    return home / "audit.jsonl"
+
+
+def append(log: Path, data: bytes) -> None:
+    with log.open("ab") as file:
+        file.write(data)
+
+
+async def next_text(live: Socket) -> Said:
+    return await live.until("event", lambda said: said["kind"] == "asked")
+
+
+def test_what_others_did_before_and_do_now_is_on_the_time_line(broker: FakeBroker, log: Path) -> None:
+    append(log, asked("loss"))
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            event = await next_text(live)
+            assert (event["text"], event["who"], event["ranks"], event["at"]) == (
+                "eval loss",
+                "bob@login1",
+                "5-6",
+                1760000000.0,
+            )
+            append(log, asked("n", "command", ranks="gpu013:5"))
+            event = await next_text(live)
+            assert (event["text"], event["rank"], event["count"]) == ("command n", "gpu013:5", 1)
+
+    run(work)
+
+
+def test_only_what_may_change_something_at_ranks_that_are_shown_is_told(broker: FakeBroker, log: Path) -> None:
+    assert "eval" in CHANGES
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            append(log, asked("", "where"))
+            append(log, asked("x", job="other"))
+            append(log, asked("x", ranks="99"))
+            append(log, asked("x", ranks="no ranks"))
+            append(log, asked("x", terminal=person_name("web")))
+            append(log, encode_entry(Entry(at=1.0, what=What.ATTACH, terminal="bob", job="4711.0", ranks="5")))
+            append(log, b'{"at":1}\n[]\nnull\n' + b"[" * 5000 + b"\n\xff\n")
+            append(log, asked("the last"))
+            assert (await next_text(live))["text"] == "eval the last"
+
+    run(work)
+
+
+def test_half_a_line_waits_for_its_end_and_a_new_file_is_read_from_its_beginning(broker: FakeBroker, log: Path) -> None:
+    append(log, asked("one"))
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            assert (await next_text(live))["text"] == "eval one"
+            line = asked("two")
+            append(log, line[:20])
+            await live.answer(1, "where")
+            append(log, line[20:])
+            assert (await next_text(live))["text"] == "eval two"
+            await asyncio.to_thread(log.rename, log.with_suffix(".1"))
+            append(log, asked("three"))
+            assert (await next_text(live))["text"] == "eval three"
+
+    run(work)
+
+
+def test_of_a_long_log_the_end_is_read(broker: FakeBroker, log: Path) -> None:
+    append(log, asked("old") + json.dumps({"what": "x" * MAX_READ}).encode() + b"\n" + asked("new"))
+
+    async def work() -> None:
+        async with opened(broker.environment) as browser, browser.live() as live:
+            assert (await next_text(live))["text"] == "eval new"
+
+    run(work)
+
+
+ROOT = Path(__file__).parents[5]
+
+VENDOR = ROOT / "client/dbg_client/faces/web/static/vendor"
+
+TABLE = (VENDOR / "README.md").read_text(encoding="utf-8")
+
+ROW = re.compile(r"^\| `(\S+)` \| `(\S+)` (\S+) \| (\S+) \| `([0-9a-f]{64})` \|$", re.MULTILINE)
+"""A file, its package and version, its licence, and its checksum."""
+
+
+def test_each_file_is_the_one_of_the_table() -> None:
+    rows = {name: digest for name, _, _, _, digest in ROW.findall(TABLE)}
+    files = {path.name for path in VENDOR.iterdir()} - {"README.md"}
+    ours = {name for name in files if name.endswith(".d.mts")}
+    assert set(rows) == files - ours
+    assert rows == {name: hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() for name in rows}
+
+
+def test_each_package_has_its_licence_here() -> None:
+    for name, package, _, licence, _ in ROW.findall(TABLE):
+        assert licence == "MIT"
+        text = (VENDOR / f"LICENSE.{package.rpartition('/')[2]}").read_text(encoding="utf-8")
+        assert "Permission is hereby granted, free of charge" in text, name
+
+
+def test_types_are_checked_against_the_same_versions() -> None:
+    tools = json.loads((ROOT / "scripts/javascript/package.json").read_text(encoding="utf-8"))["devDependencies"]
+    assert {(package, version) for _, package, version, _, _ in ROW.findall(TABLE)} <= set(tools.items())
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = json.loads((ROOT / "scripts/javascript/package-lock.json").read_text(encoding="utf-8"))
+    packages = {name: one for name, one in lock["packages"].items() if name}
+    assert len(packages) > 20
+    assert [name for name, one in packages.items() if "resolved" in one] == []
+    assert [name for name, one in packages.items() if not one["integrity"].startswith("sha512-")] == []
+
+
+def test_nothing_of_the_page_comes_from_another_host() -> None:
+    ours = [path for path in VENDOR.parent.rglob("*") if path.suffix in (".js", ".css", ".html")]
+    found = {
+        (path.name, address)
+        for path in ours
+        if path.parent != VENDOR
+        for address in re.findall(r"\bhttps?://[^\s'\"`]+|url\([^)]*\)|@import", path.read_text(encoding="utf-8"))
+    }
+    # Names of XML, which nothing fetches.
+    assert {address for _, address in found} == {"http://www.w3.org/2000/svg"}

@@ -1,13 +1,29 @@
 from __future__ import annotations
 
-import pytest
+import json
 
-from dbg_client.hang.slow.explain import RunFindings
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.hang.slow.explain import RunFindings, find
 from dbg_client.hang.slow.lateness import Lateness, SlowVerdict, exit_status
+from dbg_client.hang.slow.meetings import sampled_runs
+from dbg_client.hang.slow.show import MAX_BARS, show_findings, slow_document
 from dbg_client.hang.verdict import Certainty
+from dbg_client.views.table import text_width
+from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place, RankState
-from dbg_wire.records.samples import ProcessorUse, SampledPlace
+from dbg_wire.records.samples import (
+    CoreSpeed,
+    GroupArrivals,
+    Neighbour,
+    ProcessorUse,
+    RankSample,
+    SampledPlace,
+    SampleRecord,
+)
 from tests.conftest import Approved
 from tests.unit.client.hang.slow.simulated import LOADING, REDUCING, Group, Job, lack
 
@@ -141,3 +157,164 @@ def test_what_the_kernel_keeps_from_it_stands_below(late: tuple[int, ...]) -> No
     line = "its cgroup throttles it: the quota (0.5 cores) was used up in 83 of 100 periods"
     expected = [line] if len(late) == 1 else [f"rank {number}: {line}" for number in late]
     assert [one for one in only(job.found()).evidence if "quota" in one] == expected
+
+
+EVIL = "\x1b]0;owned\x07\x1b[2J\u202e"
+
+
+def late(ranks: int = 16, culprit: int = 11, title: str = "dp_0") -> Job:
+    """Return a job in which one rank is late."""
+    return Job([Group(title, range(ranks), lambda rank, step: 0.31 * (rank == culprit) + 1e-4 * rank, pause=1.6)])
+
+
+def test_a_sentence_comes_first_then_the_table_and_the_chart() -> None:
+    shown = show_findings([late().found()], color=False, columns=80)
+    assert shown.splitlines() == [
+        "4711.0: rank 11 (h1) comes last in 50 of 50 all_reduce of dp_0, by 310 ms; a",
+        "    step takes 1.9 s instead of 1.6",
+        "try: dbg-attach interrupt 11        (breaks in, and opens the debugger there)",
+        "",
+        "GROUP  LAST  TIMES                BY      LOST   STEP   RANKS",
+        "dp_0   11    50 of 50 all_reduce  310 ms  16.2%  1.9 s  0-15",
+        "",
+        "arrivals in dp_0 after the first rank, median of 50 all_reduce",
+        "  0-10,12-15  0.7 ms",
+        f"  11          311 ms  {'=' * 57}",
+    ]
+
+
+def test_without_a_terminal_there_is_no_chart_and_no_line_is_broken() -> None:
+    shown = show_findings([late().found()], color=False)
+    assert "arrivals" not in shown
+    assert shown.count("\n") == 5
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120, 200])
+def test_table_and_chart_fit_into_the_terminal(columns: int) -> None:
+    job = Job([Group(f"group_{n}" * 4, range(64), lambda rank, step: 0.01 * rank) for n in range(3)])
+    _, table, chart = show_findings([job.found()], color=False, columns=columns).split("\n\n")
+    assert max(map(text_width, (*table.splitlines(), *chart.splitlines()[1:]))) <= columns
+
+
+def test_a_chart_of_many_ranks_has_few_bars() -> None:
+    job = Job([Group("dp_0", range(500), lambda rank, step: 0.001 * rank, steps=10)])
+    chart = show_findings([job.found()], color=False, columns=80).split("\n\n")[-1]
+    assert 2 < len(chart.splitlines()) <= MAX_BARS + 1
+
+
+def test_what_ranks_tell_can_do_nothing_to_a_terminal() -> None:
+    job = late(4, 2, title=EVIL)
+    job.rows[2] = [SampledPlace(frames=(Place(file=f"/{EVIL}", line=1, function=EVIL),), times=tuple(range(40)))]
+    found = [job.found()]
+    shown = show_findings(found, color=False, columns=80)
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert all(line.isprintable() for line in shown.splitlines())
+
+
+def test_jobs_are_told_apart() -> None:
+    of_b = [rank.replace(identity=rank.identity.replace(job="B", key=f"b{rank.rank}")) for rank in late(4, 3).ranks()]
+    ranks = [*late(4, 1).ranks(), *of_b]
+    answers = [*late(4, 1).answers(), *(one.replace(key=f"b{one.key}") for one in late(4, 3).answers())]
+    found = [find(run, several_jobs=True) for run in sampled_runs(ranks, answers, {})]
+    shown = show_findings(found, color=False)
+    assert "JOB" in shown
+    assert "B: rank 3 (h1) comes last" in shown
+
+
+def test_the_document_has_figures_for_programs() -> None:
+    document = slow_document([late().found()], 10.0)
+    verdicts, groups = document["verdicts"], document["groups"]
+    assert isinstance(verdicts, list)
+    assert isinstance(groups, list)
+    assert (document["asked"], document["answered"], document["seconds"]) == (16, 16, 10.0)
+    verdict = verdicts[0]
+    assert {name: verdict[name] for name in ("kind", "certainty", "ranks", "group", "times", "count")} == {
+        "kind": "late",
+        "certainty": "sure",
+        "ranks": "11",
+        "group": "dp_0",
+        "times": 50,
+        "count": 50,
+    }
+    assert verdict["by"] == pytest.approx(0.31, abs=0.002)
+    assert groups[0]["arrivals"] == [
+        {"ranks": "0-10,12-15", "behind": pytest.approx(0.0008, abs=0.0002)},
+        {"ranks": "11", "behind": pytest.approx(0.311, abs=0.001)},
+    ]
+
+
+def test_nothing_told_is_a_sentence(approved: Approved) -> None:
+    approved(show_findings([], color=False))
+
+
+ANY_TEXT = st.text(max_size=12)
+ANY_NUMBER = st.integers(-(2**53), 2**53)
+ANY_COUNT = st.integers(0, 2**53)
+ANY_SECONDS = st.one_of(st.none(), st.floats(0, 1e9))
+ANY_FRAMES = st.lists(st.builds(Place, file=ANY_TEXT, line=st.integers(0, 10), function=ANY_TEXT), max_size=3).map(
+    tuple
+)
+
+
+@st.composite
+def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
+    """Draw what a rank may tell that lies as it likes, within the bounds of the wire."""
+    sample = RankSample(
+        clock=draw(ANY_COUNT),
+        begin=draw(ANY_COUNT),
+        seconds=draw(st.floats(0, 1e6)),
+        looks=draw(st.integers(0, 200)),
+        still=draw(st.floats(0, 1e9)),
+        processors=ProcessorUse(
+            main=draw(ANY_SECONDS),
+            queued=draw(ANY_SECONDS),
+            periods=draw(st.one_of(st.none(), ANY_COUNT)),
+            throttled=draw(st.one_of(st.none(), ANY_COUNT)),
+            quota=draw(ANY_SECONDS),
+        ),
+        core=CoreSpeed(frequency=draw(st.one_of(st.none(), ANY_COUNT))),
+        neighbours=(Neighbour(pid=1, name=draw(ANY_TEXT), cores=draw(st.floats(0, 1e6))),),
+    )
+    rows: list[SampleRecord] = [sample]
+    for name in draw(st.lists(st.sampled_from(["0:gloo", "1:nccl"]), max_size=3)):
+        rows.append(
+            GroupSeen(library="torch", name=name, title=draw(ANY_TEXT), members=draw(st.sampled_from(["", "0-3", "x"])))
+        )
+        count = draw(st.integers(0, 6))
+        column = st.lists(ANY_NUMBER, min_size=count, max_size=count).map(tuple)
+        rows.append(
+            GroupArrivals(
+                group=name,
+                begin=draw(ANY_COUNT),
+                calls=("all_reduce", draw(ANY_TEXT)),
+                which=draw(st.lists(st.integers(0, 1), min_size=count, max_size=count).map(tuple)),
+                sequences=draw(st.one_of(st.just(tuple(range(count))), column)),
+                came=draw(column),
+                ended=draw(st.one_of(st.just(()), column)),
+                took=draw(st.one_of(st.just(()), column)),
+            )
+        )
+    times = st.lists(ANY_COUNT, max_size=5).map(tuple)
+    rows += [
+        SampledPlace(frames=draw(ANY_FRAMES), times=draw(times), group=draw(ANY_TEXT), call=draw(ANY_TEXT))
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    return tuple(rows)
+
+
+@given(st.lists(any_rows(), min_size=1, max_size=4), st.booleans())
+def test_whatever_ranks_tell_is_shown_on_lines_of_printable_text(
+    told: list[tuple[SampleRecord, ...]], two_hosts: bool
+) -> None:
+    job = Job(
+        [Group("dp_0", range(len(told)), steps=0)], hosts=["h1", "h2", "h1", "h2"][: len(told)] if two_hosts else ()
+    )
+    answers = [
+        RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=rows)
+        for rank, rows in zip(job.ranks(), told, strict=True)
+    ]
+    found = [find(run, several_jobs=False) for run in sampled_runs(job.ranks(), answers, {})]
+    shown = show_findings(found, color=False, columns=80)
+    assert all(line.isprintable() for line in shown.split("\n"))
+    json.dumps(slow_document(found, 10.0), allow_nan=False)

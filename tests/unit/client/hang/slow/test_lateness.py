@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import math
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.hang.slow.clocks import RoundTrip
+from dbg_client.core.process_groups import RankEvidence
+from dbg_client.hang.slow.clocks import UNKNOWN, Passage, RoundTrip, Shift, align
+from dbg_client.hang.slow.lacks import lacks_of
 from dbg_client.hang.slow.lateness import GroupLateness, Lateness, judge
 from dbg_client.hang.slow.meetings import meetings_of
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.samples import CoreSpeed, DiskUse, Neighbour, ProcessorUse, RankSample
+from tests.conftest import Approved
+from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.hang.slow.simulated import Group, Job
 
 
@@ -130,3 +138,163 @@ def test_a_clock_that_is_ahead_makes_no_rank_late(ahead: float, ranks: int) -> N
     told = judged(group, hosts=hosts, ahead={"h2": ahead}, trips=trips)
     assert told.ranks == (1,)
     assert told.by == pytest.approx(0.2, abs=0.003)
+
+
+HOSTS = ("h1", "h2", "h3")
+SECOND = 1_000_000
+
+
+def test_ranks_of_one_host_need_no_clock() -> None:
+    assert align(["h1", "h1"], {}) == {"h1": Shift(0.0, 0.0)}
+
+
+def test_a_round_trip_bounds_a_clock_from_both_sides() -> None:
+    trips = {"h1": [RoundTrip(100, 110, 105)], "h2": [RoundTrip(100, 104, 1000), RoundTrip(200, 240, 1110)]}
+    shifts = align(["h1", "h2"], trips)
+    assert shifts["h1"] == Shift(-5, 5)
+    assert shifts["h2"] == Shift(896, 900)
+    assert shifts["h2"].middle == 898
+    assert shifts["h2"].looseness == 2
+
+
+def test_nothing_is_known_of_a_host_that_nothing_tells_of() -> None:
+    shifts = align(["h1", "h2"], {})
+    assert shifts["h1"] == Shift(0.0, 0.0)
+    assert shifts["h2"] == UNKNOWN
+    assert shifts["h2"].middle == 0.0
+    assert math.isinf(shifts["h2"].looseness)
+
+
+def test_a_clock_that_was_set_meanwhile_is_as_good_as_unknown() -> None:
+    trips = {"h1": [RoundTrip(0, 10, 5)], "h2": [RoundTrip(0, 10, 5), RoundTrip(20, 30, 5000)]}
+    assert align(["h1", "h2"], trips)["h2"] == UNKNOWN
+
+
+def test_nobody_leaves_a_collective_before_the_last_has_come() -> None:
+    # By its own clock h1 is out at 1000, and the last of h2 comes at 1500 by its own: h2 is ahead by 500 at least.
+    passages = [Passage({"h1": 900, "h2": 1500}, {"h1": 1000}), Passage({"h1": 1900, "h2": 2400}, {"h2": 2520})]
+    shift = align(["h1", "h2"], {}, passages)["h2"]
+    assert (shift.low, shift.high) == (500, 620)
+
+
+@st.composite
+def observed(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]]:
+    """Draw true shifts, and what is seen of them: any delays, and collectives that nobody leaves too early."""
+    times = st.integers(0, 5 * SECOND)
+    delays = st.integers(0, SECOND)
+    shifts = {host: draw(st.integers(-10 * SECOND, 10 * SECOND)) for host in HOSTS}
+    trips: dict[str, list[RoundTrip]] = {}
+    for host in HOSTS:
+        for _ in range(draw(st.integers(0, 2))):
+            asked, there, back = draw(times), draw(delays), draw(delays)
+            trips.setdefault(host, []).append(RoundTrip(asked, asked + there + back, asked + there + shifts[host]))
+    passages = []
+    for _ in range(draw(st.integers(0, 4))):
+        came = {host: draw(times) for host in HOSTS}
+        ended = {host: max(came.values()) + draw(delays) for host in HOSTS if draw(st.booleans())}
+        passages.append(
+            Passage(
+                {host: at + shifts[host] for host, at in came.items()},
+                {host: at + shifts[host] for host, at in ended.items()},
+            )
+        )
+    return shifts, trips, passages
+
+
+@given(observed())
+def test_bounds_hold_whatever_the_network_does(
+    seen: tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]],
+) -> None:
+    shifts, trips, passages = seen
+    reference = 0 if trips else shifts[HOSTS[0]]
+    for host, shift in align(HOSTS, trips, passages).items():
+        assert shift.low <= shifts[host] - reference <= shift.high
+
+
+@given(observed())
+def test_more_to_go_by_never_loosens_a_bound(
+    seen: tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]],
+) -> None:
+    _, trips, passages = seen
+    alone, together = align(HOSTS, trips), align(HOSTS, trips, passages)
+    assert all(together[host].looseness <= alone[host].looseness for host in HOSTS)
+
+
+def sample(**changes: Any) -> RankSample:
+    """Return a rank that lacks nothing in ten seconds."""
+    values: dict[str, Any] = {
+        "queued": 0.01,
+        "faults": 0,
+        "waits": 0.0,
+        "pressure": 0.0,
+        "frequency": 3_400_000_000,
+        "main": 2.0,
+        **changes,
+    }
+
+    def of(kind: Any) -> Any:
+        return kind(**{name: values.pop(name) for name in kind.__struct_fields__ if name in values})
+
+    parts = {"processors": of(ProcessorUse), "disks": of(DiskUse), "core": of(CoreSpeed)}
+    return RankSample(clock=0, seconds=10.0, **parts, **values)
+
+
+def lacks(others: dict[str, object] | None = None, **changes: Any) -> list[str]:
+    """Return what is said of rank 3 of four."""
+    samples = {number: sample(**(others or {})) for number in range(3)} | {3: sample(**changes)}
+    ranks = {number: make_rank(number, pid=100 + number) for number in range(4)}
+    roster = {
+        number: RankEvidence(rank=rank, answer=RankAnswer(key=rank.key, kind=Kind.VALUE, text=""))
+        for number, rank in ranks.items()
+    }
+    return lacks_of(3, samples, roster)
+
+
+def test_a_rank_that_has_what_others_have_lacks_nothing() -> None:
+    assert lacks() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        (
+            {"periods": 100, "throttled": 83, "quota": 0.5},
+            "its cgroup throttles it: the quota (0.5 cores) was used up in 83 of 100 periods",
+        ),
+        (
+            {"still": 3.1},
+            "nothing of it ran for 3.1 of 10 s: its processes were stopped, or its machine was suspended",
+        ),
+        ({"queued": 3.8}, "it waits for a free core in 38% of the time"),
+        ({"faults": 900}, "the kernel had to read 900 of its pages from disk"),
+        (
+            {"faults": 900, "swapped": 3 << 20},
+            "the kernel had to read 900 of its pages from disk, and 3 MiB of it are in swap",
+        ),
+        ({"waits": 4.0}, "its main thread waits for a disk in 40% of the time"),
+        ({"pressure": 4.0}, "processes of its cgroup or host wait for disks in 40% of the time"),
+        ({"frequency": 1_200_000_000}, "its core runs at 1.2 GHz, those of others at 3.4"),
+        ({"heated": 12}, "heat has slowed its core down 12 times"),
+        ({"main": 9.5}, "its main thread computes in 95% of the time, those of others in 20%"),
+    ],
+)
+def test_each_thing_that_it_lacks_is_told(changes: dict[str, Any], line: str) -> None:
+    assert lacks(**changes) == [line]
+
+
+def test_what_the_others_lack_as_well_explains_nothing() -> None:
+    assert lacks({"queued": 3.5, "waits": 4.0}, queued=3.8, waits=4.1) == []
+
+
+def test_a_kernel_that_tells_nothing_is_no_reason() -> None:
+    nothing: dict[str, Any] = dict.fromkeys(("queued", "faults", "waits", "pressure", "frequency", "main"))
+    assert lacks(nothing, **nothing) == []
+
+
+def test_who_is_on_its_cores_is_named_and_can_do_nothing_to_a_terminal(approved: Approved) -> None:
+    neighbours = (
+        Neighbour(pid=4711, name="stress\x1b[2J", cores=0.98),
+        Neighbour(pid=101, name="python", cores=0.5),
+    )
+    (line,) = lacks(queued=3.8, neighbours=neighbours)
+    approved(line)

@@ -1,0 +1,328 @@
+"""Each way in which a process can't be adopted is found out before it is touched, and said with a remedy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dbg_client.adopt import adopt, checks
+from dbg_client.adopt.adopt import find_py_spy, stack_of
+from dbg_client.adopt.checks import examine
+from dbg_client.adopt.errors import CantAdopt, NoSuchProcess
+from dbg_client.adopt.inject import Pipe
+from dbg_client.adopt.one import adopt_one, folders_of_ours, has_package
+from dbg_client.adopt.payload import Outcome, code_to_adopt
+from dbg_client.adopt.process import ProcessInfo, read_process
+from dbg_client.adopt.python import TargetPython, find_python
+from dbg_client.core.switchboard import switchboard_to
+from tests.conftest import Approved
+from tests.support.requirements import needs_gdb
+
+
+@pytest.fixture
+def sleeper() -> Iterator[int]:
+    """A Python process that sleeps."""
+    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(1000)"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+@pytest.fixture
+def other() -> Iterator[int]:
+    """A process that is no Python."""
+    command = [shutil.which("cat") or "cat"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # The kernel names the process only after the file descriptors of Python are closed.
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def refusal(pid: int) -> str:
+    """Return why a process can't be adopted."""
+    with pytest.raises(CantAdopt) as caught:
+        examine(pid)
+    return str(caught.value)
+
+
+def change_seen(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
+    """Have a look at any process show other values."""
+
+    def changed(pid: int) -> ProcessInfo | None:
+        seen = read_process(pid)
+        return replace(seen, **fields) if seen is not None else None  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checks, "read_process", changed)
+
+
+def change_python(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
+    """Have a look at any process's Python show other values."""
+
+    def changed(pid: int, mapped: object) -> TargetPython | None:
+        found = find_python(pid, mapped)  # type: ignore[arg-type]
+        return replace(found, **fields) if found is not None else None  # type: ignore[arg-type]
+
+    monkeypatch.setattr(checks, "find_python", changed)
+
+
+def test_a_python_that_sleeps_is_ready(sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "find_gdb", lambda: "/usr/bin/gdb")
+    ready = examine(sleeper)
+    assert ready.python.version == sys.version_info[:2]
+    assert not ready.python.missing
+    assert ready.python.functions["PyGILState_Ensure"] > 0
+    assert len(ready.python.runtime) > 100
+
+
+def test_there_must_be_such_a_process() -> None:
+    with pytest.raises(NoSuchProcess, match="does not exist"):
+        examine(2**22 + 1)
+
+
+def test_it_must_be_python(approved: Approved, other: int) -> None:
+    approved(refusal(other))
+
+
+def test_it_must_not_be_this_command(approved: Approved) -> None:
+    approved(refusal(os.getpid()))
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"state": "Z"}, "has ended"),
+        ({"state": "T"}, "is suspended; `kill -CONT "),
+        ({"tracer": 1}, "is traced by process 1"),
+        ({"numbers": (1, 2)}, "is in a container"),
+        ({"argv": ("python", "-m", "dbg_broker", "serve")}, "belongs to dbg-broker itself"),
+    ],
+)
+def test_its_state_must_allow_it(
+    sleeper: int, monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], sentence: str
+) -> None:
+    change_seen(monkeypatch, **fields)
+    assert sentence in refusal(sleeper)
+
+
+def test_it_must_be_the_users(approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    approved(refusal(sleeper))
+
+
+@pytest.mark.parametrize(
+    ("scope", "sentence"),
+    [(0, "--cap-add SYS_PTRACE"), (1, "ptrace_scope is 1; root can"), (2, "scope is 2; root can"), (3, "a reboot")],
+)
+def test_the_kernel_must_allow_it(sleeper: int, monkeypatch: pytest.MonkeyPatch, scope: int, sentence: str) -> None:
+    monkeypatch.setattr(checks, "may_trace", lambda pid: False)
+    monkeypatch.setattr(checks, "traces_others", lambda: False)
+    monkeypatch.setattr(checks, "yama_scope", lambda: scope)
+    assert sentence in refusal(sleeper)
+
+
+def test_a_thread_that_nothing_interrupts_forbids_it(sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "sleeps_for_good", lambda pid: True)
+    assert "waits in the kernel where no debugger can stop it" in refusal(sleeper)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"version": (3, 9)},
+        {"version": None},
+        {"is_musl": True},
+        {"free_threaded": True},
+        {"missing": ("PyGILState_Ensure",)},
+    ],
+)
+def test_its_python_must_allow_it(
+    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch, fields: dict[str, object]
+) -> None:
+    monkeypatch.setattr(checks, "find_gdb", lambda: "/usr/bin/gdb")
+    change_python(monkeypatch, **fields)
+    approved(refusal(sleeper))
+
+
+def test_there_must_be_a_debugger(approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "find_gdb", lambda: None)
+    approved(refusal(sleeper))
+
+
+def test_a_stripped_python_is_known_by_its_file(tmp_path: Path) -> None:
+    strip = shutil.which("strip")
+    if strip is None:
+        pytest.skip("strip is not installed")
+    library = tmp_path / "cat"
+    shutil.copy(shutil.which("cat") or "/bin/cat", library)
+    subprocess.run([strip, str(library)], check=True)
+    from dbg_client.adopt.python import Elf
+
+    assert not Elf(library.read_bytes()).addresses(["PyGILState_Ensure"])
+
+
+NOBODY = 65534
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root adopts processes of other users")
+
+
+@needs_root
+@needs_gdb
+def test_a_process_whose_user_may_not_read_the_broker_is_left_alone(approved: Approved, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(0o700)
+    (home / "broker.json").write_text("{}")
+    program = f"import os, sys; os.setgid({NOBODY}); os.setuid({NOBODY}); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(CantAdopt) as caught:
+            adopt_one(child.pid, {"DBG_HOME": str(home)})
+        approved(str(caught.value))
+        child.kill()
+
+
+@needs_gdb
+def test_without_room_for_its_answer_a_process_is_left_alone(
+    approved: Approved, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broker.json").write_text("{}")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    program = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        with pytest.raises(CantAdopt) as caught:
+            adopt_one(child.pid, {"DBG_HOME": str(tmp_path)})
+        approved(str(caught.value))
+        child.kill()
+
+
+@needs_root
+def test_the_interpreter_of_another_users_process_runs_as_that_user(tmp_path: Path) -> None:
+    # What a user's PATH or PYTHONPATH leads to is that user's: root runs none of it as root.
+    seen = read_process(os.getpid())
+    assert seen is not None
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        program, told = Path(folder) / "python", Path(folder) / "told"
+        program.write_text(f"#!/bin/sh\nid -u > {told}\nid -G >> {told}\n")
+        program.chmod(0o755)
+        assert has_package(replace(seen, uid=NOBODY, argv=(str(program),), environ={"PATH": os.defpath}))
+        assert told.read_text().split() == [str(NOBODY), str(NOBODY)]
+
+
+@needs_root
+def test_the_folder_of_the_answer_stays_roots_and_another_user_can_only_answer(tmp_path: Path) -> None:
+    # A user to whom the folder belonged would put a link where root is to write.
+    pipe = Pipe(str(tmp_path), NOBODY)
+    assert (tmp_path.stat().st_uid, stat.S_IMODE(tmp_path.stat().st_mode)) == (0, 0o711)
+    assert Path(pipe.path).stat().st_uid == NOBODY
+    pipe.close()
+
+
+def test_the_folders_hold_what_a_rank_imports() -> None:
+    folders = folders_of_ours()
+    for name in ("dbg_agent", "dbg_wire", "dbg_dial", "websockets", "pudb"):
+        assert any(os.path.exists(os.path.join(folder, name)) for folder in folders), name  # noqa: PTH110, PTH118
+    assert len(set(folders)) == len(folders)
+
+
+def test_an_interpreter_is_asked_for_our_package() -> None:
+    seen = read_process(os.getpid())
+    assert seen is not None
+    assert has_package(replace(seen, argv=(sys.executable,), environ={}))
+    base = getattr(sys, "_base_executable", sys.executable)
+    if base != sys.executable:
+        assert not has_package(replace(seen, argv=(base,), environ={}))
+
+
+def test_another_thread_does_not_import_threading_for_the_first_time(tmp_path: Path) -> None:
+    pipe = Pipe(str(tmp_path))
+    program = (
+        "import _thread, sys\nassert 'threading' not in sys.modules\n"
+        "done = _thread.allocate_lock()\ndone.acquire()\n"
+        f"def work():\n    exec({code_to_adopt(pipe.path, {}, [])!r}, {{}})\n    done.release()\n"
+        "_thread.start_new_thread(work, ())\ndone.acquire()\n"
+        "print('threading' in sys.modules)\n"
+    )
+    try:
+        ended = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True)
+        answer = pipe.answer(10)
+    finally:
+        pipe.close()
+    assert answer is not None
+    if sys.version_info < (3, 13):
+        assert (answer.outcome, ended.stdout) == (Outcome.BUSY, "False\n")
+    assert not answer.main
+
+
+@pytest.fixture
+def sleeper_adopt_stack() -> Iterator[int]:
+    """A Python process that sleeps in a function."""
+    program = "import time\ndef wait_for_shard():\n    print(flush=True)\n    time.sleep(1000)\nwait_for_shard()\n"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def test_the_functions_of_a_process_are_shown(sleeper_adopt_stack: int) -> None:
+    shown = stack_of(sleeper_adopt_stack)
+    assert shown is not None
+    assert "wait_for_shard" in shown
+
+
+def test_a_process_that_is_gone_is_said_so() -> None:
+    shown = stack_of(2**22 + 1)
+    assert shown
+    assert "wait_for_shard" not in shown
+
+
+def test_without_py_spy_nothing_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert find_py_spy() is None
+    assert stack_of(os.getpid()) is None
+
+
+def test_text_of_the_process_obeys_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    fake = tmp_path / "py-spy"
+    fake.write_text("#!/bin/sh\nprintf 'evil\\033[2Jname\\n'\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(adopt, "find_py_spy", lambda: str(fake))
+    assert stack_of(1) == "evil\\x1b[2Jname\n"
+
+
+def test_adopt_shows_it_below_the_sentence(
+    approved: Approved, monkeypatch: pytest.MonkeyPatch, sleeper_adopt_stack: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(pid: int, _: object) -> None:
+        raise CantAdopt(f"process {pid}", "can only be adopted with gdb", "install gdb", can_be_read=True)
+
+    monkeypatch.setattr(adopt, "adopt_one", refuse)
+    monkeypatch.setattr(adopt, "rank_variables", lambda *_: {})
+    settings = type("Settings", (), {"broker": None})()
+    # No broker is asked.
+    adopting = adopt._Adopting(settings, switchboard_to(None, 1.0, {}))
+    asyncio.run(adopting._adopt(sleeper_adopt_stack))
+    shown = capfd.readouterr()
+    approved(shown.err)
+    assert "wait_for_shard" in shown.out

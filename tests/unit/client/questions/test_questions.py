@@ -1,0 +1,323 @@
+"""Which ranks are asked about NCCL's RAS, what becomes of their answers, and where and how often verdicts are made."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_agent.guard.ras import parse_reply
+from dbg_client.core.asking import Asker
+from dbg_client.core.errors import Declined
+from dbg_client.core.process_groups import RankEvidence
+from dbg_client.hang import explain as explaining
+from dbg_client.hang.explain import Explanation, explain
+from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.questions import cause
+from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, describe, split_wishes
+from dbg_client.questions.cause import MAX_HOSTS, ask_ras, find_case, gather_case
+from dbg_client.questions.child_processes import MAX_CHILDREN, with_children
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order, list_ranks
+from dbg_client.views.groups import group_answers
+from dbg_wire.errors import BadInput
+from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
+from dbg_wire.messages import Action, Answers, Kind, RankAnswer
+from dbg_wire.records.beside import ChildProcess, RasCommunicator, status_rows
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.evidence import Evidence, OtherProcess, ThreadWait, WaitKind
+from dbg_wire.records.ranks import Place, RankInfo, RankState
+from dbg_wire.records.record import length_of
+from tests.support.rank_evidence import told
+from tests.support.ras_replies import rank, reply
+from tests.unit.client.fake_broker import make_rank
+from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
+
+STATUS = parse_reply(reply(([rank(0)], [])))
+TOLD = RankAnswer(key="", kind=Kind.VALUE, text="", rows=status_rows(STATUS))
+NOBODY = RankAnswer(key="", kind=Kind.ERROR, text="no NCCL with RAS is there")
+WRONG = RankAnswer(key="", kind=Kind.VALUE, text="", rows=(RasCommunicator(name="1"),))
+
+
+class Asked:
+    """An asker that has its answers already."""
+
+    def __init__(self, *answers: RankAnswer) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
+        assert action is Action.RAS
+        self.asked += [one.host for one in ranks]
+        return [self.answers.pop(0)]
+
+
+def hosts(count: int) -> list[RankInfo]:
+    return [make_rank(number, host=f"gpu{number // 2}") for number in range(2 * count)]
+
+
+async def test_one_rank_of_each_host_is_asked_until_one_tells() -> None:
+    asker = Asked(NOBODY, WRONG, TOLD)
+    found = await ask_ras(asker, hosts(5))  # type: ignore[arg-type] # as far as it is used
+    assert (found, asker.asked) == (STATUS, ["gpu0", "gpu1", "gpu2"])
+
+
+async def test_few_hosts_are_asked_where_none_tells() -> None:
+    asker = Asked(*[NOBODY] * 10)
+    found = await ask_ras(asker, hosts(5))  # type: ignore[arg-type]
+    assert (found, len(asker.asked)) == (None, MAX_HOSTS)
+    gone = [make_rank(0, state=RankState.EXITED, reason=None)]
+    assert await ask_ras(Asked(), gone) is None  # type: ignore[arg-type]
+
+
+class SlowRanks:
+    """An asker whose ranks are where they were, and take their time to say so."""
+
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
+        assert action is Action.WHERE
+        await asyncio.sleep(0.03)
+        return [RankAnswer(key=one.key, kind=Kind.VALUE, text="running") for one in ranks]
+
+
+async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cause, "BETWEEN_SECONDS", 0.01)
+    job = [make_rank(0, state=RankState.RUNNING, reason=None, where=None)]
+
+    case = await gather_case(SlowRanks(), job, longest=0.05)  # type: ignore[arg-type]
+
+    assert case.looks[-1].at >= 0.05
+
+
+async def test_verdicts_are_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten thousand ranks that takes seconds, in which keys of a debugger would wait."""
+    threads: list[threading.Thread] = []
+
+    def noting(*arguments: Any) -> Explanation:
+        threads.append(threading.current_thread())
+        return explain(*arguments)
+
+    monkeypatch.setattr(cause, "explain", noting)
+    monkeypatch.setattr(explaining, "explain", noting)
+    stopped = hosts(1)
+    await find_case(Stopped(), stopped, stopped, longest=0.0)  # type: ignore[arg-type] # as far as it is used
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+
+
+class Stopped:
+    """An asker whose ranks stand in a debugger."""
+
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
+        return [RankAnswer(key=one.key, kind=Kind.VALUE, text="stopped") for one in ranks]
+
+
+LIBRARY = Place(file="/venv/lib/python3.11/site-packages/torch/utils/data/fetch.py", line=7, function="fetch")
+READS = Place(file="/home/me/data.py", line=17, function="Shards.__getitem__")
+
+
+class AskedChildProcesses:
+    """An asker whose guards all tell the same stack, or that is refused."""
+
+    def __init__(self, *frames: Place, refuses: bool = False) -> None:
+        self.frames = frames
+        self.refuses = refuses
+        self.asked: list[tuple[int, int]] = []
+
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], **more: Any) -> list[RankAnswer]:
+        assert action is Action.NATIVE
+        assert isinstance(more["inquiry"], ChildProcess)
+        self.asked.append((ranks[0].rank, more["inquiry"].pid))
+        if self.refuses:
+            raise Declined("this token may only look")
+        return [RankAnswer(key="", kind=Kind.VALUE, text="", frames=self.frames)]
+
+
+def waiting(number: int, *, child: int | None = None) -> RankEvidence:
+    """Return a rank that waits for a child process."""
+    pid = 500 + number if child is None else child
+    wait = ThreadWait(thread="MainThread", kind=WaitKind.CHILD, text="waits", is_main=True, holder=pid)
+    return told(number, evidence=Evidence(waits=(wait,), others=(OtherProcess(pid=pid, text="sleeps"),)))
+
+
+def verdict(everybody: Sequence[RankEvidence], kind: VerdictKind = VerdictKind.WAITING) -> Verdict:
+    return Verdict(kind=kind, job=everybody[0].rank.job, sentence="", ranks=tuple(one.rank.rank for one in everybody))
+
+
+def texts(everybody: Sequence[RankEvidence]) -> list[str]:
+    return [one.evidence.others[0].text for one in everybody if one.evidence is not None]
+
+
+async def test_the_first_children_are_told_with_the_users_line() -> None:
+    everybody = [waiting(number) for number in range(4)]
+    asker = AskedChildProcesses(READS, LIBRARY)
+    found = await with_children(asker, [verdict(everybody)], everybody)  # type: ignore[arg-type] # as far as it is used
+    assert asker.asked == [(number, 500 + number) for number in range(MAX_CHILDREN)]
+    assert texts(found) == ["in data.py:17 __getitem__ sleeps"] * MAX_CHILDREN + ["sleeps"] * 2
+
+
+async def test_a_child_that_has_put_more_into_a_queue_than_anybody_took_has_ended_but_for_that() -> None:
+    queue = Place(file="/usr/lib/python3.11/multiprocessing/queues.py", line=199, function="Queue._finalize_join")
+    everybody = [waiting(0)]
+    found = await with_children(AskedChildProcesses(READS, queue), [verdict(everybody)], everybody)  # type: ignore[arg-type]
+    assert texts(found) == ["has ended but for a Queue that nobody reads"]
+
+
+async def test_a_line_of_a_program_without_a_file_is_not_told() -> None:
+    everybody = [waiting(0)]
+    asker = AskedChildProcesses(READS.replace(file="<string>"))
+    assert await with_children(asker, [verdict(everybody)], everybody) == everybody  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "asker", [AskedChildProcesses(), AskedChildProcesses(LIBRARY), AskedChildProcesses(READS, refuses=True)]
+)
+async def test_without_a_line_of_the_user_what_the_kernel_tells_stands_alone(asker: AskedChildProcesses) -> None:
+    everybody = [waiting(0)]
+    assert await with_children(asker, [verdict(everybody)], everybody) == everybody  # type: ignore[arg-type]
+    assert asker.asked == [(0, 500)]
+
+
+async def test_nobody_is_asked_of_other_ranks_nor_of_a_job_that_works() -> None:
+    everybody = [waiting(0), waiting(1)]
+    asker = AskedChildProcesses(READS)
+    await with_children(asker, [verdict(everybody, VerdictKind.BUSY)], everybody)  # type: ignore[arg-type]
+    await with_children(asker, [], everybody)  # type: ignore[arg-type]
+    of_a_rank = [waiting(0, child=everybody[1].rank.pid), told(1)]
+    await with_children(asker, [verdict(of_a_rank)], of_a_rank)  # type: ignore[arg-type]
+    assert asker.asked == []
+
+
+EVERYBODY = [make_rank(number, state=state) for number, state in enumerate(RankState)]
+
+
+@pytest.mark.parametrize(
+    ("order", "states"),
+    [
+        (CONTINUE, {"stopped", "unresponsive"}),
+        (RELEASE, {"held"}),
+        (INTERRUPT, {"running", "unresponsive"}),
+        (KILL, {"running", "stopped", "held", "unresponsive"}),
+        (SCREEN, {"running", "stopped", "held", "unresponsive"}),
+    ],
+    ids=lambda case: case.name if isinstance(case, Order) else "",
+)
+def test_an_order_fits_ranks_by_their_state(order: Order, states: set[str]) -> None:
+    assert {rank.state.value for rank in order.those(EVERYBODY)} == states
+
+
+def test_a_list_has_ranks_in_their_order() -> None:
+    ranks = [make_rank(number) for number in (2, 0, 1)]
+
+    assert [rank.rank for rank in list_ranks(ranks, None, ()).shown] == [0, 1, 2]
+    assert list_ranks([], None, ()).table(color=False, fold=True) == ""
+
+
+FILE = "/job/train.py"
+LINE = LineOfFile(file=FILE, line=12)
+
+
+def state(line: int = 12, **changes: object) -> BreakpointState:
+    values: dict[str, object] = {"file": FILE, "asked": line, "line": line, "is_set": True}
+    return BreakpointState(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def tells(rank: RankInfo, *states: BreakpointState) -> RankAnswer:
+    return RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=states)
+
+
+def refuses(rank: RankInfo, kind: Kind, text: str) -> RankAnswer:
+    return RankAnswer(key=rank.key, kind=kind, text=text)
+
+
+async def ask(
+    link: ScriptedLink, ranks: list[RankInfo], clear: list[LineOfFile], wanted: list[BreakpointWish]
+) -> BreakpointAnswer:
+    async with switchboard_on(link) as switchboard:
+        return await ask_breakpoints(Asker(switchboard), ranks, clear=clear, wanted=wanted)
+
+
+async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_or_say_why_not() -> None:
+    ranks = [make_rank(number) for number in range(6)]
+    said = (
+        tells(ranks[0], state(), state(40)),
+        tells(ranks[1], state()),
+        tells(ranks[2], state(line=13, asked=12)),
+        tells(ranks[3], state(is_set=False, problem="no code follows this line")),
+        refuses(ranks[4], Kind.ERROR, "a stock debugger has no `breakpoints`"),
+        tells(ranks[5]),
+    )
+    link = ScriptedLink([Answers(request=0, answers=said)])
+
+    answer = await ask(link, ranks, [], [BreakpointWish(file=FILE, line=12)])
+
+    groups = {group.text: [rank.rank for rank in group.ranks] for group in group_answers(answer.said_of(LINE))}
+    assert groups == {
+        "set": [0, 1],
+        "set at line 13": [2],
+        "no code follows this line": [3],
+        "a stock debugger has no `breakpoints`": [4],
+        "no breakpoint at this line": [5],
+    }
+    assert [group.text for group in group_answers(answer.said_of_all()) if group.ranks[0].rank == 0] == [
+        f"{FILE}:12\n{FILE}:40"
+    ]
+    assert set(answer.at(LINE)) == {rank.key for rank in ranks[:4]}
+
+
+async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_is_told() -> None:
+    rank, gone = make_rank(0), make_rank(1)
+    wanted = [BreakpointWish(file=FILE, line=line, log="x" * 900) for line in range(1, 31)]
+    bad = state(1, is_set=False, problem="no code")
+    link = ScriptedLink(
+        [Answers(request=0, answers=(tells(rank, bad, state(2)), refuses(gone, Kind.LOST, "exited")))],
+        [Answers(request=1, answers=(tells(rank, state(2), state(30)),))],
+    )
+
+    answer = await ask(link, [rank, gone], [], wanted)
+
+    assert [len(question.keys) for question in link.sent] == [2, 1]
+    assert answer.states == {rank.key: (bad, state(2), state(30))}
+    assert [one.kind for _, one in answer.said] == [Kind.VALUE, Kind.LOST]
+
+
+async def test_a_line_without_a_breakpoint_says_so() -> None:
+    rank = make_rank(0)
+    answer = await ask(ScriptedLink([Answers(request=0, answers=(tells(rank),))]), [rank], [LINE], [])
+    assert [one.text for _, one in answer.said_of(LINE)] == ["no breakpoint at this line"]
+    assert [one.text for _, one in answer.said_of_all()] == ["no breakpoints"]
+
+
+FILES = st.text(max_size=300).map(lambda text: f"/{text}")
+LINES = st.builds(LineOfFile, file=FILES, line=st.integers(1, 10_000))
+WISHES = st.builds(BreakpointWish, file=FILES, line=st.integers(1, 10_000), condition=st.text(max_size=1000))
+
+
+@given(st.lists(LINES, max_size=150), st.lists(WISHES, max_size=150))
+def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wanted: list[BreakpointWish]) -> None:
+    parts = split_wishes(clear, wanted)
+    assert all(length_of(part) <= MAX_TEXT for part in parts)
+    assert [one for part in parts for one in part.clear] == clear
+    assert [one for part in parts for one in part.set] == wanted
+    first_set = next((number for number, part in enumerate(parts) if part.set), len(parts))
+    assert not any(part.clear for part in parts[first_set + 1 :])
+
+
+def test_a_wish_is_as_long_as_a_question_may_be() -> None:
+    lines = [LineOfFile(file="/a", line=line) for line in range(1, MAX_BREAKPOINTS + 2)]
+    assert [len(part.clear) for part in split_wishes(lines, [])] == [MAX_BREAKPOINTS, 1]
+    with pytest.raises(BadInput):
+        split_wishes([], [BreakpointWish(file="/" + "\x01" * MAX_TEXT, line=1)])
+
+
+def test_a_breakpoint_is_described_in_a_line() -> None:
+    odd = state(
+        13, asked=12, condition="loss > 3", hits=">= 3", log="at {step}", problem="counts from the next call on"
+    )
+    assert describe(odd) == (
+        "/job/train.py:13 if loss > 3 hits >= 3 log 'at {step}' (asked for line 12; counts from the next call on)"
+    )
+    assert describe(state(is_set=False, problem="no code")) == "/job/train.py:12 (not set: no code)"

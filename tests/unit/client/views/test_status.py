@@ -1,0 +1,552 @@
+"""What the status line says of one terminal's session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pyte
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from prompt_toolkit.utils import get_cwidth
+
+from dbg_client.attachment.attachment import Attachment
+from dbg_client.views.report import Asked, Terminal, show_report
+from dbg_client.views.status_line import (
+    LONG_STEP_SECONDS,
+    Others,
+    Status,
+    count_others,
+    paint,
+    render,
+    status_of,
+    toolbar_of,
+)
+from dbg_client.views.table import text_width
+from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Waiting, Welcome
+from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
+from dbg_wire.sequences import StreamScanner
+from tests.conftest import Approved
+from tests.unit.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
+
+STOPPED = Status(address="gpu013:5", state="stopped", place="train.py:41 in step", others_stopped=3)
+
+foreign = st.text(max_size=30) | st.sampled_from(
+    ["gpu013:5", "日本語", "é\u0301", "☎\ufe0f" * 9, "\x1b[2J", "a\nb", "…" * 9]
+)
+statuses = st.builds(
+    Status,
+    address=foreign,
+    state=st.sampled_from(["running", "stopped", "held", "unresponsive", "lost", "exited"]),
+    place=st.none() | foreign,
+    since=st.none() | st.floats(0, 1e6),
+    others_stopped=st.integers(0, 2000),
+    others_held=st.integers(0, 2000),
+    driving=st.booleans(),
+    driver=st.none() | foreign,
+    detail=foreign,
+    notices=st.lists(foreign, max_size=3).map(tuple),
+    prefix=st.sampled_from(["Ctrl-]", ""]),
+    pending=st.booleans(),
+    cropped=st.booleans(),
+)
+
+
+def plain(status: Status, columns: int) -> str:
+    return render(status, columns, color=False)
+
+
+def test_a_crash_says_its_exception_as_far_as_there_is_room(approved: Approved) -> None:
+    crashed = replace(STOPPED, state="crashed", detail="ValueError: loss is nan", notices=("c or q lets it end",))
+
+    assert plain(crashed, 110).startswith(" gpu013:5  crashed: ValueError: loss is nan  train.py:41 in step    c or q")
+    approved(plain(crashed, 80))
+    approved(plain(crashed, 60), "2")
+
+
+def test_the_longest_wording_that_fits_is_shown() -> None:
+    running = replace(STOPPED, state="running", since=4.0, place=None, notices=("x" * 60, "y" * 30, "z" * 10))
+
+    assert [letter for columns in (120, 80, 50) for letter in "xyz" if letter * 10 in plain(running, columns)] == [
+        "x",
+        "y",
+        "z",
+    ]
+
+
+def test_a_stops_detail_stands_behind_its_place() -> None:
+    clock = "gloo collectives that wait for it time out in 30 min"
+
+    assert f"train.py:41 in step  {clock}    3 others" in plain(replace(STOPPED, detail=clock), 160)
+    assert "train.py:41 in step  gloo collectives that wai…    3 others" in plain(replace(STOPPED, detail=clock), 110)
+    assert "gloo" not in plain(replace(STOPPED, detail=clock), 100)
+
+
+def test_a_stop_says_where_what_else_and_how_to_leave() -> None:
+    assert plain(STOPPED, 100) == (
+        " gpu013:5  stopped  train.py:41 in step    3 others stopped      Ctrl-] d detaches, Ctrl-] ? helps "
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (97, " gpu013:5  stopped  train.py:41 in step    3 others stopped    Ctrl-] d detaches, Ctrl-] ? helps"),
+        (96, " gpu013:5  stopped  train.py:41 in step    3 others stopped                  Ctrl-] d detaches "),
+        (81, " gpu013:5  stopped  train.py:41 in step    3 others stopped    Ctrl-] d detaches"),
+        (80, " gpu013:5  stopped  train.py:41 in step      Ctrl-] d detaches, Ctrl-] ? helps "),
+        (70, " gpu013:5  stopped  train.py:41 in step            Ctrl-] d detaches "),
+        (60, " gpu013:5  stopped  train.py:41 in s…    Ctrl-] d detaches"),
+        (40, " gpu013:5  stopped    Ctrl-] d detaches"),
+        (32, " gpu013:5  stopped    Ctrl-] d "),
+        (25, " gpu013:5  stopped      "),
+        (12, " gpu013:5  "),
+        (8, " gpu0…"),
+        (1, ""),
+        (0, ""),
+    ],
+)
+def test_a_narrow_line_gives_up_the_least_important_first(columns: int, expected: str) -> None:
+    assert plain(STOPPED, columns) == expected
+
+
+def test_a_notice_takes_the_middle_and_outranks_how_to_leave() -> None:
+    status = replace(STOPPED, notices=("3 keys were discarded",))
+    assert "step    3 keys were discarded  " in plain(status, 120)
+    assert "others" not in plain(status, 200)
+    assert plain(status, 48) == " gpu013:5  stopped    3 keys were discarded    "
+
+
+def test_a_watcher_reads_who_types() -> None:
+    assert "stopped  watching, h1:alice types  train.py" in plain(
+        replace(STOPPED, driving=False, driver="h1:alice"), 120
+    )
+    assert "watching, nobody types" in plain(replace(STOPPED, driving=False), 120)
+    assert "h1:alice" not in plain(replace(STOPPED, driver="h1:alice"), 120)
+
+
+@pytest.mark.parametrize(
+    ("state", "since", "expected"),
+    [
+        ("unresponsive", 12.9, "silent for 12 s"),
+        ("unresponsive", None, "silent"),
+        ("running", 119.0, "running for 119 s"),
+        ("held", 125.0, "held for 2 min"),
+        ("lost", 7260.0, "lost for 2 h"),
+        ("stopped", 5.0, "stopped"),
+        ("exited", 5.0, "exited"),
+    ],
+)
+def test_the_state_says_how_long_where_that_matters(state: str, since: float | None, expected: str) -> None:
+    line = plain(Status(address="h:0", state=state, since=since), 100)
+    assert line.startswith(f" h:0  {expected}  ")
+
+
+def test_a_wait_for_others_stands_for_the_state_and_for_their_number() -> None:
+    waits = "waits in all_reduce for 3 stopped ranks"
+    line = plain(Status(address="h:0", state="running", since=14.0, waits=waits, others_stopped=3), 100)
+    assert line.startswith(f" h:0  {waits}  ")
+    assert "others" not in line
+    assert "running" not in line
+    narrow = plain(Status(address="h:0", state="running", waits=waits), 40)
+    assert narrow.startswith(" h:0  waits in all_reduce  ")
+    assert "Ctrl-] d" in narrow
+
+
+@pytest.mark.parametrize(
+    ("stopped", "held", "expected"),
+    [
+        (1, 0, "1 other stopped"),
+        (0, 1, "1 other held"),
+        (0, 5, "5 others held"),
+        (3, 5, "others: 3 stopped, 5 held"),
+        (0, 0, "step   "),
+    ],
+)
+def test_the_others_are_counted(stopped: int, held: int, expected: str) -> None:
+    assert f"  {expected} " in plain(replace(STOPPED, others_stopped=stopped, others_held=held), 120).replace("in", " ")
+
+
+def test_while_a_key_is_awaited_the_line_says_which_there_are(approved: Approved) -> None:
+    pending = replace(STOPPED, pending=True, notices=("keys were discarded",))
+    assert "Ctrl-], then: d detach" in plain(pending, 160)
+    approved(plain(pending, 160))
+    approved(plain(pending, 60).rstrip(), "2")
+    assert "keys were discarded" not in plain(pending, 60)
+
+
+def test_a_part_of_a_screen_is_called_that(approved: Approved) -> None:
+    approved(plain(replace(STOPPED, cropped=True), 120))
+    assert "  cut off  train" in plain(replace(STOPPED, cropped=True), 60)
+    assert plain(replace(STOPPED, cropped=True), 40) == plain(STOPPED, 40)
+
+
+def test_without_an_escape_key_none_is_promised() -> None:
+    assert "detach" not in plain(replace(STOPPED, prefix=""), 200)
+    assert "detach" not in plain(replace(STOPPED, prefix="", pending=True), 200)
+
+
+def test_foreign_text_shows_its_control_characters() -> None:
+    line = plain(Status(address="h\x1b]0;x\x07:1", state="stopped", place="a\nb\u202e", notices=("\x9b6n",)), 200)
+    assert "h\\x1b]0;x\\x07:1" in line
+    assert "a\\nb\\u202e" in line
+    assert "\\x9b6n" in line
+
+
+@given(statuses, st.integers(-1, 300))
+def test_the_line_is_never_wider_than_the_screen_less_one(status: Status, columns: int) -> None:
+    line = plain(status, columns)
+    assert line.isprintable()
+    assert "\ufe0f" not in line
+    assert get_cwidth(line) <= text_width(line) == max(0, columns - 1)
+
+
+@given(statuses, st.integers(0, 300))
+def test_colour_adds_only_colour(status: Status, columns: int) -> None:
+    assert re.sub(r"\x1b\[[0-9]+m", "", render(status, columns)) == plain(status, columns)
+
+
+def test_states_that_need_attention_are_coloured() -> None:
+    assert "\x1b[31msilent for 4 s\x1b[39m" in render(replace(STOPPED, state="unresponsive", since=4), 100)
+    assert "\x1b" not in render(STOPPED, 100)
+
+
+@given(statuses)
+@example(Status(address="h:0", state="stopped", notices=("🇦🇦",)))
+@example(Status(address="h:0", state="stopped", notices=("☎\ufe0f",)))
+def test_painting_changes_one_row_and_nothing_else(status: Status) -> None:
+    screen = pyte.Screen(60, 10)
+    stream = pyte.ByteStream(screen)
+    stream.feed(b"\x1b[31mtop\r\n\x1b[5;7H\x1b(0\x0equ")
+    before = screen.display[:9]
+    x, y, attributes = screen.cursor.x, screen.cursor.y, screen.cursor.attrs
+    stream.feed(paint(render(status, 60), 10))
+    assert screen.display[:9] == before
+    assert (screen.cursor.x, screen.cursor.y, screen.cursor.attrs) == (x, y, attributes)
+
+
+def test_painting_shows_the_text_inverse_whatever_the_rank_has_switched_on() -> None:
+    screen = pyte.Screen(100, 10)
+    stream = pyte.ByteStream(screen)
+    stream.feed(b"\x1b%@\x1b[10;1H" + b"x" * 100 + b"\x1b[31m\x1b(0\x1b)0\x0e")
+    stream.feed(paint(plain(STOPPED, 100), 10))
+    assert screen.display[9] == plain(STOPPED, 100) + " "
+    assert {screen.buffer[9][column].reverse for column in range(99)} == {True}
+    assert screen.buffer[9][0].fg == "default"
+
+
+@given(statuses, st.integers(0, 200))
+def test_painting_is_whole_sequences(status: Status, columns: int) -> None:
+    scanner = StreamScanner()
+    scanner.feed(paint(render(status, columns), 24))
+    assert scanner.at_rest
+
+
+def test_a_number_is_shown_with_its_unit_or_not_at_all() -> None:
+    status = Status(address="gpu013:5", state="running", since=100.0)
+    for columns in range(20, 60):
+        shown = plain(status, columns)
+        assert "100" not in shown or "running for 100 s" in shown
+
+
+RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
+
+
+def attached(report: RankReport | None = None) -> Attachment:
+    attachment = Attachment(make_rank(), Mode.DRIVE, (23, 80), colors=256)
+    attachment.attach()
+    seat = Seat(rank=make_rank(), report=report or make_report(), generation=1, driver="me@here", watchers=0)
+    attachment.message(seat, 0.0)
+    return attachment
+
+
+def status(attachment: Attachment, now: float = 0.0) -> Status:
+    return status_of(attachment, Others(), now, prefix="Ctrl-]", pending=False)
+
+
+def test_a_stop_shows_its_place() -> None:
+    shown = status(attached())
+
+    assert (shown.address, shown.state, shown.place, shown.since) == (
+        "gpu013:5",
+        "stopped",
+        "train.py:41 in step",
+        None,
+    )
+
+
+def test_a_long_step_shows_where_the_rank_is() -> None:
+    attachment = attached()
+    attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 10.0)
+    attachment.message(Pulse(where=Place(file="/x/data.py", line=61, function="next_batch")), 11.0)
+
+    assert status(attachment, 12.0).since is None
+    later = status(attachment, 10.0 + LONG_STEP_SECONDS)
+    assert (later.state, later.since, later.place) == ("running", LONG_STEP_SECONDS, "data.py:61 in next_batch")
+
+
+def test_a_step_that_went_into_a_collective_says_what_it_waits_for() -> None:
+    attachment = attached()
+    attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 10.0)
+    place = Place(file="/x/torch/distributed/distributed_c10d.py", line=1, function="all_reduce")
+    attachment.message(Pulse(where=place, frames=(HERE, place)), 11.0)
+
+    def waits(others: Others) -> str:
+        return status_of(attachment, others, 14.0, prefix="", pending=False).waits
+
+    assert waits(Others(stopped=3)) == "waits in all_reduce for 3 stopped ranks"
+    assert waits(Others()) == ""
+    attachment.message(Report(report=make_report()), 15.0)
+    assert waits(Others(stopped=3)) == ""
+    # A rank that goes on without a stop is not known to wait: its next pulse may be of another moment.
+    attachment.message(Report(report=make_report(None, breakpoints=1)), 16.0)
+    attachment.message(Pulse(where=place, frames=(HERE, place)), 17.0)
+    assert waits(Others(stopped=3)) == ""
+
+
+def stepping(others: Others, now: float) -> Status:
+    moving = make_report(state=RankState.RUNNING, stepping=True)
+    attachment = attached(moving)
+    return status_of(attachment, others, now, prefix="Ctrl-]", pending=False)
+
+
+def test_who_steps_while_others_are_held_is_told_what_a_collective_would_do(approved: Approved) -> None:
+    notices = stepping(Others(held=3), LONG_STEP_SECONDS).notices
+
+    approved(notices[0])
+    assert [*notices] == sorted(notices, key=len, reverse=True)
+    assert all("Ctrl-] : release" in notice for notice in notices)
+
+
+def test_nobody_is_said_to_wait_for_this_rank_where_it_may_be_for_another() -> None:
+    notices = stepping(Others(stopped=1, held=1), LONG_STEP_SECONDS).notices
+
+    assert notices[0].startswith("1 held rank waits; ")
+
+
+@pytest.mark.parametrize(("others", "now"), [(Others(held=3), LONG_STEP_SECONDS - 0.1), (Others(stopped=3), 60.0)])
+def test_a_short_step_and_one_that_nobody_waits_for_give_no_advice(others: Others, now: float) -> None:
+    assert stepping(others, now).notices == ()
+
+
+def test_a_held_rank_shows_whom_it_waits_for() -> None:
+    held = make_report(None, state=RankState.HELD, waits=Waiting(site="train.py:7", count=1, ranks=(0, 1, 5)))
+
+    assert status(attached(held)).notices[0] == "waits for ranks 0-1,5"
+
+
+@pytest.mark.parametrize(
+    ("report", "advice"), [(make_report(), "q lets it end"), (make_pdb_report(make_prompt()), "c or q lets it end")]
+)
+def test_a_crash_shows_its_exception_and_how_to_end_it(report: RankReport, advice: str) -> None:
+    stop = StopInfo(number=1, reason="crash", where=HERE, age=0.0, thread="MainThread", detail="ValueError: bad")
+    shown = status(attached(report.replace(stop=stop)))
+
+    assert (shown.state, shown.detail, shown.notices) == ("crashed", "ValueError: bad", (advice,))
+
+
+def test_the_first_clock_that_rings_is_shown_while_the_rank_is_stopped() -> None:
+    clock = "gloo collectives that wait for it time out in 30 min"
+    report = make_report()
+    assert report.stop is not None
+    stopped = report.replace(stop=report.stop.replace(detail=clock))
+
+    assert status(attached(stopped)).detail == clock
+    assert status(attached(stopped.replace(state=RankState.RUNNING, stepping=True))).detail == ""
+
+
+def test_a_silent_rank_shows_since_when() -> None:
+    attachment = attached()
+    attachment.message(Pulse(where=None), 4.0)
+    attachment.rank_listed(make_rank(state=RankState.UNRESPONSIVE), 8.0)
+
+    shown = status(attachment, 10.0)
+
+    assert (shown.state, shown.since) == ("unresponsive", 6.0)
+
+
+def test_a_broken_line_shows_so_until_the_rank_is_back() -> None:
+    attachment = attached()
+    attachment.link_down("it shut down", 1.0)
+    down = status(attachment, 3.0)
+    attachment.link_up(4.0)
+    away = status(attachment, 5.0)
+
+    assert (down.state, down.since) == ("broker gone", 2.0)
+    assert "reconnecting" in down.notices[0]
+    assert (away.state, away.since) == ("away", 1.0)
+
+
+def test_a_silent_broker_shows_since_when_and_not_what_the_rank_was_last_known_to_do() -> None:
+    attachment = attached()
+    attachment.away.broker_silent_since = 1.0
+
+    silent = status(attachment, 6.0)
+    attachment.link_down("it shut down", 7.0)
+
+    assert (silent.state, silent.since) == ("broker silent", 5.0)
+    assert "keys are kept" in silent.notices[0]
+    assert status(attachment, 8.0).state == "broker gone"
+
+
+def test_a_lost_rank_shows_since_when() -> None:
+    attachment = attached()
+    attachment.rank_listed(make_rank(state=RankState.LOST), 1.0)
+
+    assert (status(attachment, 4.0).state, status(attachment, 4.0).since) == ("lost", 3.0)
+
+
+def test_others_are_those_of_the_job() -> None:
+    ranks = [make_rank(5), make_rank(6), make_rank(7, state=RankState.HELD), make_rank(0, job="other", key="other")]
+
+    assert count_others(make_rank(5), ranks) == Others(stopped=1, held=1)
+
+
+def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
+    attachment = Attachment(make_rank(), Mode.DRIVE, (24, 80), colors=256, prefix="Ctrl-]")
+    seat = Seat(rank=make_rank(), report=report, generation=generation, driver="me@here", watchers=0)
+    attachment.message(seat, 0.0)
+    return attachment
+
+
+def shown_at(attachment: Attachment, columns: int) -> str:
+    return toolbar_of(status_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False), attachment, columns)
+
+
+@pytest.mark.parametrize(
+    ("report", "says"),
+    [
+        (make_pdb_report(make_prompt()), "detaches"),
+        (make_pdb_report(None), "Ctrl-C interrupts"),
+        (make_report(session=None), "the debugger opens"),
+        (make_pdb_report(None, state=RankState.RUNNING, stepping=True), "Ctrl-C breaks in"),
+        (RankReport(state=RankState.RUNNING, breakpoints=1), "Ctrl-C breaks in"),
+    ],
+)
+def test_the_toolbar_names_the_keys_that_matter(report: RankReport, says: str) -> None:
+    line = shown_at(at_pdb(report), 80)
+
+    assert says in line
+    assert text_width(line) == 79
+
+
+@pytest.mark.parametrize("report", [make_pdb_report(None), RankReport(state=RankState.RUNNING, breakpoints=1)])
+def test_the_toolbar_of_a_stock_pdb_offers_no_interrupt(approved: Approved, report: RankReport) -> None:
+    attachment = at_pdb(report)
+    attachment.rank = make_rank(address="gpu013:?1")
+    line = shown_at(attachment, 120)
+
+    assert "Ctrl-C" not in line
+    approved(line)
+
+
+def test_the_toolbar_of_a_watcher_offers_no_interrupt() -> None:
+    attachment = at_pdb(make_pdb_report(None), generation=None)
+
+    assert "Ctrl-C" not in shown_at(attachment, 80)
+
+
+NOW = 1760000060.0
+WELCOME = Welcome(minor=1, release="0.2.0", host="login1", pid=4711, uptime=312.0)
+
+
+def report(*ranks: RankInfo, welcome: Welcome | None = WELCOME, target: str | None = None) -> str:
+    asked = Asked(
+        ranks=ranks,
+        welcome=welcome,
+        url="wss://login1:6899#sha256:abc",
+        stacks="where: 2 of 2\n├─ 1 [0] step train.py:41\n",
+        verdict="4711.0: 3 of 4 ranks wait in all_reduce #5\n  2  running\n",
+        code=["file model.py  11: 0; 22: 1"],
+        target=target,
+        now=NOW,
+        moment="2026-11-22 12:00:00 +0000",
+    )
+    return show_report(asked, Terminal(python="3.11.7", system="Linux 6.1"))
+
+
+def section(text: str, title: str) -> Sequence[str]:
+    """Return the lines of a section, without their indentation."""
+    behind = text.partition(f"\n{title}\n")[2]
+    return [line.strip() for line in behind.partition("\n\n")[0].strip().split("\n")]
+
+
+def test_versions_of_terminal_broker_and_agents_are_told() -> None:
+    text = report(make_rank(0, release="0.2.0", python="3.12.1"), make_rank(1, release="0.1.0", python="3.11.7"))
+
+    terminal, broker, first, second = section(text, "Versions")
+    assert terminal.startswith("terminal  dbg-attach 0.")
+    assert terminal.endswith("Python 3.11.7, Linux 6.1")
+    assert broker == "broker    0.2.0, protocol 1.1"
+    assert {first, second} == {
+        "ranks     agent 0.2.0, Python 3.12.1: 0",
+        "ranks     agent 0.1.0, Python 3.11.7: 1",
+    }
+    assert section(text, "Broker") == ["wss://login1:6899, pid 4711 on login1, up for 5 min"]
+    assert section(text, "Why it hangs") == ["4711.0: 3 of 4 ranks wait in all_reduce #5", "2  running"]
+    assert section(text, "Stacks")[1] == "├─ 1 [0] step train.py:41"
+
+
+def test_a_broker_that_is_away_is_named_by_its_address() -> None:
+    assert section(report(make_rank(0), welcome=None), "Broker") == ["wss://login1:6899"]
+
+
+def test_dead_and_missing_ranks_are_told() -> None:
+    ranks = [
+        make_rank(0, world_size=6),
+        make_rank(1, world_size=6, state=RankState.EXITED, exit=-11, since=NOW - 3, detail="core in /tmp/core.1"),
+        make_rank(2, world_size=6, state=RankState.EXITED, exit=None, reason=DIED, since=NOW - 4),
+        make_rank(3, world_size=6, state=RankState.EXITED, exit=0),
+    ]
+
+    lines = section(report(*ranks), "Job 4711.0, run 0.0")
+
+    assert lines == [
+        "4 ranks are known, the world size is 6; 1 host; 1 stopped, 3 exited",
+        "never connected: 4-5",
+        "gpu013:1 was killed by SIGSEGV (core in /tmp/core.1), 3 s ago",
+        "gpu013:2 died, 4 s ago",
+    ]
+
+
+def test_what_differs_is_grouped_and_what_is_the_same_is_not_told() -> None:
+    same = section(report(make_rank(0), make_rank(1)), "What differs between ranks")
+    other = make_rank(2, directory="/other", python="3.10.1")
+    different = section(report(make_rank(0), make_rank(1), other), "What differs between ranks")
+
+    code = "file model.py  11: 0; 22: 1"
+    assert same == ["script, directory, Python, agent and world size are the same", code]
+    directories, versions = (
+        ["directory /home/me: 0-1", "directory /other: 2"],
+        ["Python 3.11.7: 0-1", "Python 3.10.1: 2"],
+    )
+    assert different == [*directories, *versions, code]
+
+
+def test_time_limits_are_told_once_for_the_ranks_that_have_the_same() -> None:
+    limit = "the 600 s of a collective end in 9 min"
+    text = report(make_rank(0, detail=limit), make_rank(1, detail=limit))
+
+    assert section(text, "Time limits and other details of stops") == [f"{limit}: all 2"]
+
+
+def test_many_ranks_are_folded_by_host_and_state() -> None:
+    listed = section(report(*(make_rank(number, host=f"h{number // 50}") for number in range(100))), "Ranks")
+
+    assert [line.split()[:4] for line in listed[1:]] == [["+", "h0:*", "50", "ranks"], ["+", "h1:*", "50", "ranks"]]
+
+
+def test_secrets_and_control_characters_are_taken_out() -> None:
+    text = report(make_rank(0, detail="ValueError: token=abcdefgh1234\x1b[31m"), target="\x1b[2J")
+
+    assert "abcdefgh1234" not in text
+    assert "\x1b" not in text
+
+
+def test_without_ranks_it_says_so() -> None:
+    text = report()
+
+    assert section(text, "Ranks") == ["no rank has connected"]
+    assert section(text, "Stacks") == ["no rank to ask"]
