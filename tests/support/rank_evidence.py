@@ -82,3 +82,13 @@ def silent(number: int, **changes: object) -> RankEvidence:
     """Return a rank that has not answered."""
     one = told(number, kind=Kind.SILENT, text="did not answer", **changes)  # type: ignore[arg-type]
     return RankEvidence(rank=one.rank, answer=one.answer)
+
+
+def in_c_code(name: str) -> str:
+    """Return what a thread tells that is in a C function, called at a line of the training program."""
+    return f"is in C code ({name} called at train.py:41)"
+
+
+def stuck(seconds: int) -> str:
+    """Return the text of a rank whose interpreter has run no Python code for so long."""
+    return f"stuck in C code for {seconds} s"

@@ -36,7 +36,9 @@ from tests.support.rank_evidence import (
     done,
     elsewhere,
     group,
+    in_c_code,
     silent,
+    stuck,
     told,
     waiting,
 )
@@ -114,41 +116,28 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
     assert (found.is_settled, exit_status(found.verdicts)) == (True, 1)
 
 
+def ended(*, since: float = 62.0, **changes: object) -> RankEvidence:
+    return without_answer(elsewhere(2, **{"state": RankState.EXITED, "since": NOW - since, **changes}))
+
+
 @pytest.mark.parametrize(
     ("late", "command", "cause"),
     [
-        (
-            without_answer(elsewhere(2, state=RankState.EXITED, exit=-9, since=NOW - 62)),
-            "dbg-attach where 2 --all",
-            "dead",
-        ),
-        (without_answer(elsewhere(2, state=RankState.LOST, since=NOW - 62)), "dbg-attach where 2 --all", "dead"),
+        (ended(exit=-9), "dbg-attach where 2 --all", "dead"),
+        (ended(exit=None, reason="died"), "dbg-attach where 2 --all", "dead"),
+        (ended(exit=0, reason="died", detail=WITHOUT_TRACEBACK), "dbg-attach where 2 --all", "dead"),
+        (ended(exit=3, reason="died", detail=WITHOUT_TRACEBACK), "dbg-attach where 2 --all", "dead"),
+        (ended(state=RankState.LOST), "dbg-attach where 2 --all", "dead"),
         (elsewhere(2, state=RankState.STOPPED, where=MAIN), "dbg-attach 2", "waiting"),
         (
-            elsewhere(2, text="suspended (SIGSTOP) for 12 s", state=RankState.UNRESPONSIVE),
+            elsewhere(2, text="suspended (gdb (pid 812)) for 12 s", state=RankState.UNRESPONSIVE),
             "dbg-attach where 2",
             "suspended",
         ),
-        (
-            elsewhere(2, text="stuck in C code for 12 s; asked now", state=RankState.UNRESPONSIVE),
-            "dbg-attach where 2",
-            "stuck",
-        ),
-        (
-            waits(elsewhere(2), main(WaitKind.FILE, "reads the file /data/shard-3.bin")),
-            "dbg-attach interrupt 2",
-            "waiting",
-        ),
-        (
-            waits(elsewhere(2), main(WaitKind.CHILD, "waits for the process 4711 (`sort big`)")),
-            "dbg-attach interrupt 2",
-            "waiting",
-        ),
-        (
-            waits(elsewhere(2), main(WaitKind.NATIVE, "is in C code (numpy.linalg.svd)")),
-            "dbg-attach interrupt 2",
-            "stuck",
-        ),
+        (elsewhere(2, text=stuck(12), state=RankState.UNRESPONSIVE), "dbg-attach where 2", "stuck"),
+        (waits(elsewhere(2), main(WaitKind.FILE, "reads /data/shard-3.bin")), "dbg-attach interrupt 2", "waiting"),
+        (waits(elsewhere(2), main(WaitKind.CHILD, "waits for `sort big`")), "dbg-attach interrupt 2", "waiting"),
+        (waits(elsewhere(2), main(WaitKind.NATIVE, "computes numpy.linalg.svd")), "dbg-attach interrupt 2", "stuck"),
     ],
 )
 def test_what_keeps_the_missing_rank_is_told_once(
@@ -162,38 +151,16 @@ def test_what_keeps_the_missing_rank_is_told_once(
     assert show_verdicts(found.verdicts, color=False).count("4711.0:") == 1
 
 
-def test_a_rank_that_ended_without_goodbye_and_signal_is_told_so() -> None:
-    gone = without_answer(elsewhere(2, state=RankState.EXITED, exit=None, reason="died", since=NOW - 62))
-
-    said = "it ended without a word 1 min 2 s ago: os._exit, or a kill; last seen in data.py:17; 3 of 4"
-    assert said in first(once(waiting(0), waiting(1), waiting(3), gone)).sentence
-
-
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_rank_that_ended_by_itself_is_told_with_its_status_and_its_last_line(status: int) -> None:
-    gone = elsewhere(2, state=RankState.EXITED, exit=status, reason="died", since=NOW - 62, detail=WITHOUT_TRACEBACK)
-    ended = f"it ended by itself 1 min 2 s ago with status {status}, without a traceback (as by os._exit)"
-    said = f"{ended}; last seen in data.py:17; 3 of 4 ranks"
-
-    assert said in first(once(waiting(0), waiting(1), waiting(3), without_answer(gone))).sentence
-    alone = first(once(without_answer(gone)))
-    assert (alone.kind, alone.ranks) == (VerdictKind.DEAD, (2,))
-
-
 def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_and_of_who_calls_another() -> None:
     handled = ThreadWait(thread="MainThread", kind=WaitKind.HANDLED, text="handles OSError: disk full (save.py:9)")
-    late = waits(elsewhere(2), main(WaitKind.SLEEP, "sleeps"), handled)
     other = waits(told(2, groups=[group(at=4)], calls=[call(5, "barrier")], age=60.0), handled)
-
-    missing = first(once(waiting(0), waiting(1), waiting(3), late)).sentence
-    order = first(once(waiting(0), waiting(1), waiting(3), other)).sentence
-
+    late = waits(elsewhere(2), main(WaitKind.SLEEP, "sleeps"), handled)
     by_itself = waits(elsewhere(0, world_size=1), main(WaitKind.SLEEP, "sleeps"), handled)
-    alone = first(twice([by_itself], [by_itself], 6.0)).sentence
 
-    assert ": it handles OSError: disk full (save.py:9), and sleeps; 3 of 4 ranks wait" in missing
-    assert " handles OSError: disk full (save.py:9), and likely sleeps" in alone
-    assert "called barrier as collective #5 of dp_0 while it handles OSError: disk full (save.py:9), where" in order
+    found = once(waiting(0), waiting(1), waiting(3), other), once(waiting(0), waiting(1), waiting(3), late)
+
+    for one in (*found, twice([by_itself], [by_itself], 6.0)):
+        assert handled.text in first(one).sentence
 
 
 def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
@@ -207,27 +174,6 @@ def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
     assert "has likely not come" in verdict.sentence
 
 
-def test_what_the_kernel_tells_stands_below() -> None:
-    late = elsewhere(2, text="suspended (gdb (pid 812)) for 12 s", state=RankState.UNRESPONSIVE)
-    traced = replace(late, evidence=Evidence(process=ProcessSeen(state="t", note="gdb (pid 812) has stopped it")))
-
-    found = once(waiting(0), waiting(1), waiting(3), traced)
-
-    assert "it is suspended (gdb (pid 812)) for 12 s" in first(found).sentence
-    assert "rank 2: gdb (pid 812) has stopped it" in first(found).evidence
-
-
-def test_lines_are_broken_between_words_and_commands_are_whole(approved: Approved) -> None:
-    found = once(waiting(0), waiting(1), waiting(3), elsewhere(2))
-
-    lines = show_verdicts(found.verdicts, color=False, columns=60).splitlines()
-
-    assert max(len(line) for line in lines[:-1]) <= 60
-    assert lines[1].startswith("    ")
-    approved(lines[-1])
-    assert show_verdicts(found.verdicts, color=True, columns=60).count("\x1b[1;31m") > 1
-
-
 def test_a_rank_by_itself_is_blamed_after_a_second_look_alone() -> None:
     stopped = [elsewhere(n, state=RankState.STOPPED, where=MAIN, world_size=1) for n in (0,)]
 
@@ -235,13 +181,12 @@ def test_a_rank_by_itself_is_blamed_after_a_second_look_alone() -> None:
     assert twice(stopped, stopped).is_settled
 
 
-def test_threads_that_wait_for_each_other_are_named_with_both_stacks(approved: Approved) -> None:
-    text = "waits for a lock that thread {} holds"
+def test_threads_that_wait_for_each_other_are_named_with_both_stacks() -> None:
     locked = [
         ThreadWait(
             thread=name,
             kind=WaitKind.LOCK,
-            text=text.format(other),
+            text=f"waits for {other}",
             is_main=name == "MainThread",
             number=number,
             awaits=(3 - number,),
@@ -254,46 +199,29 @@ def test_threads_that_wait_for_each_other_are_named_with_both_stacks(approved: A
     alone = once(waits(told(0, frames=LOADING, age=2.0, world_size=1), *locked))
 
     assert (kinds(found), first(found).cause) == (["missing"], VerdictKind.DEADLOCK)
-    approved(first(found).sentence)
     assert kinds(alone) == ["deadlock"]
     for one in (found, alone):
-        threads = [line for line in first(one).evidence if line.startswith("thread")]
-        assert threads == [
-            "thread MainThread  data.py:17 wait_for_shard < train_step     waits for a lock that thread pump holds",
-            "thread pump  train.py:50 step     waits for a lock that thread MainThread holds",
+        assert [line for line in first(one).evidence if line.startswith("thread")] == [
+            "thread MainThread  data.py:17 wait_for_shard < train_step     waits for pump",
+            "thread pump  train.py:50 step     waits for MainThread",
         ]
 
 
 def test_ranks_in_different_collectives_of_one_group() -> None:
     found = once(waiting(0), waiting(1), waiting(2, name="broadcast"), waiting(3))
 
-    assert kinds(found) == ["order"]
-    assert first(found).ranks == (2,)
-    assert first(found).sentence == (
-        "rank 2 (gpu013) went on to broadcast after all_reduce #4 of dp_0, where ranks 0-1,3 called all_reduce #5 "
-        "1 min ago"
-    )
+    assert (kinds(found), first(found).ranks) == (["order"], (2,))
     assert command_of(first(found)) == "dbg-attach where 0,2"
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"size": 8192, "shapes": "[2048]"}, "float32, 8 KiB [2048]"),
-        ({"types": "float64"}, "float64, 4 KiB [1024]"),
-    ],
-)
-def test_ranks_that_exchange_other_data(change: dict[str, object], said: str) -> None:
+@pytest.mark.parametrize("change", [{"size": 8192, "shapes": "[2048]"}, {"types": "float64"}])
+def test_ranks_that_exchange_other_data(approved: Approved, change: dict[str, object]) -> None:
     other = told(2, groups=[group(at=4)], calls=[call(5).replace(**change)])
 
     found = once(waiting(0), waiting(1), other, waiting(3))
 
-    assert kinds(found) == ["mismatch"]
-    assert first(found).ranks == (2,)
-    assert first(found).sentence == (
-        f"rank 2 (gpu013) passed {said} to all_reduce #5 of dp_0, where ranks 0-1,3 passed float32, 4 KiB [1024] "
-        "1 min ago"
-    )
+    assert (kinds(found), first(found).ranks) == (["mismatch"], (2,))
+    approved(first(found).sentence)
 
 
 def test_sizes_of_a_scatter_may_differ() -> None:
@@ -312,61 +240,35 @@ def test_a_group_that_one_rank_alone_has_made(approved: Approved) -> None:
     approved(first(found).sentence)
 
 
-def test_ranks_that_wait_for_each_other_in_two_groups() -> None:
-    groups = [group("1", "0-1", title="a"), group("2", "0-1", title="b")]
-    crossed = [
-        told(0, groups=groups, calls=[call(1, group="1")], world_size=2),
-        told(1, groups=groups, calls=[call(1, "broadcast", group="2")], world_size=2),
-    ]
-
-    found = once(*crossed)
-
-    assert kinds(found) == ["order"]
-    assert first(found).sentence == (
-        "rank 0 waits in all_reduce #1 of a for rank 1, which waits in broadcast #1 of b for rank 0 since 1 min"
-    )
-
-
-def test_calls_of_one_group_that_differ_are_in_different_orders(approved: Approved) -> None:
-    def at(number: int, name: str) -> RankEvidence:
-        unnumbered = call(None, name, timeout=None)
-        return told(number, groups=[group(members="0-1")], calls=[unnumbered], age=60.0, world_size=2)
-
-    found = first(once(at(0, "reduce"), at(1, "bcast")))
-
-    approved(found.sentence)
-
-
 def test_several_reasons_of_missing_ranks_are_told_as_far_as_two_lines_have_room(approved: Approved) -> None:
     def late(number: int, text: str) -> RankEvidence:
         return waits(elsewhere(number, world_size=9), main(WaitKind.DATA, text))
 
-    come = waiting(0, world_size=9)
-    same = [late(number, "waits for an item of the queue batches") for number in (2, 5, 6)]
-    several = [late(3, "waits for a batch of DataLoader's worker processes"), *same, elsewhere(4, world_size=9)]
+    same = [late(number, "waits for the queue batches") for number in (2, 5, 6)]
+    several = [late(3, "waits for the workers of a DataLoader"), *same, elsewhere(4, world_size=9)]
     others = [late(7, "reads a pipe"), late(1, "sleeps"), late(8, "waits for work")]
 
-    approved(first(once(come, *several, *others)).sentence)
+    approved(first(once(waiting(0, world_size=9), *several, *others)).sentence)
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
-def test_where_a_thread_has_ended_no_order_of_calls_is_invented(has_ended: bool) -> None:
+def test_where_a_thread_has_ended_no_order_of_calls_is_invented(approved: Approved, has_ended: bool) -> None:
     groups = [group(at=4, members="0-2"), group("1", "0-2", title="checkpoint", at=0)]
     saving = call(1, "all_gather", group="1")
     thread = ThreadWait(thread="saver", kind=WaitKind.ENDED, text="ended by OSError: no space (save.py:9)")
     last = told(2, groups=groups, calls=[call(5, "barrier")], age=60.0, world_size=3)
-    if has_ended:
-        last = waits(last, thread)
 
-    found = first(once(*(told(n, groups=groups, calls=[saving], age=60.0, world_size=3) for n in (0, 1)), last))
-
-    ended = (
-        "rank 2's thread saver ended by OSError: no space (save.py:9); ranks 0-1 likely wait for it in all_gather #1"
+    found = first(
+        once(
+            *(told(n, groups=groups, calls=[saving], age=60.0, world_size=3) for n in (0, 1)),
+            waits(last, thread) if has_ended else last,
+        )
     )
-    circle = "ranks 0-1 wait in all_gather #1 of checkpoint for rank 2, which waits in barrier #5 of dp_0 for ranks 0-1"
+
     assert found.kind is VerdictKind.ORDER
-    assert found.sentence.startswith(ended if has_ended else circle)
     assert found.certainty is (Certainty.LIKELY if has_ended else Certainty.SURE)
+    assert ("saver" in found.sentence) == has_ended
+    approved(found.sentence)
     assert not any("saver" in line for line in found.evidence)
 
 
@@ -378,7 +280,7 @@ def test_threads_that_have_ended_stand_below_the_missing_rank() -> None:
     assert "rank 2: thread producer ended by ValueError: broken (data.py:3)" in found.evidence
 
 
-def test_ranks_that_make_a_group_wait_for_its_members() -> None:
+def test_ranks_that_make_a_group_wait_for_its_members(approved: Approved) -> None:
     new = GroupSeen(library="torch", name="new_group 0-3", title="0-3", members="0-3", size=4)
     made = call(None, "new_group", group="new_group 0-3", timeout=None, types="", shapes="", size=None)
     frames = (MAIN, Place(file="/venv/torch/distributed/distributed_c10d.py", line=9, function="new_group"))
@@ -392,13 +294,9 @@ def test_ranks_that_make_a_group_wait_for_its_members() -> None:
     both = once(making(0), making(1), barrier(2), barrier(3))
     alone = once(making(0), *(elsewhere(n, 0, age=70.0) for n in (1, 2, 3)))
 
-    assert kinds(both) == ["order"]
-    assert first(both).sentence == (
-        "ranks 0-1 likely wait in new_group of 0-3 for ranks 2-3, which wait in barrier #1 of dp_0 for ranks 0-1 "
-        "since 1 min"
-    )
-    assert kinds(alone) == ["order"]
-    assert "rank 0 (gpu013) likely waits in new_group of 0-3" in first(alone).sentence
+    assert (kinds(both), kinds(alone)) == (["order"], ["order"])
+    approved(first(both).sentence)
+    approved(first(alone).sentence, "alone")
 
 
 def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> None:
@@ -431,39 +329,23 @@ def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() 
     assert "rank 3 waits for the same in all_gather #1 of tp" in first(found).evidence
 
 
-def test_a_receive_without_a_send(approved: Approved) -> None:
-    receiving = told(0, groups=[group(at=4)], calls=[call(1, "recv", peer=1, is_receive=True)], world_size=2)
-
-    found = once(receiving, elsewhere(1, world_size=2))
-
-    assert kinds(found) == ["partner"]
-    assert first(found).ranks == (1,)
-    approved(first(found).sentence)
-
-
-@pytest.mark.parametrize(
-    ("tag", "timeout", "said"),
-    [
-        (12, None, "likely has no send with tag 12 for rank 0"),
-        (-1, None, "has likely not sent to rank 0"),
-        (None, None, "is likely in no send for rank 0"),
-        (None, 1800.0, "has not sent to rank 0"),
-    ],
-)
-def test_of_a_send_with_another_tag_nothing_false_is_said(tag: int | None, timeout: float | None, said: str) -> None:
+@pytest.mark.parametrize(("tag", "timeout"), [(12, None), (-1, None), (None, None), (None, 1800.0)])
+def test_of_a_send_with_another_tag_nothing_false_is_said(
+    approved: Approved, tag: int | None, timeout: float | None
+) -> None:
     receives = call(None, "recv", peer=1, is_receive=True, tag=tag, timeout=timeout)
     receiving = told(0, groups=[group(at=4)], calls=[receives], world_size=2)
 
     found = first(once(receiving, elsewhere(1, world_size=2)))
 
-    assert found.sentence.startswith(f"rank 1 (gpu013) {said}; ")
-    assert ("recv of dp_0 (tag 12) since" in found.sentence) == (tag == 12)
-    assert any("another tag" in line for line in found.evidence) == ("no send" in said)
+    assert (found.kind, found.ranks) == (VerdictKind.PARTNER, (1,))
+    assert ("tag 12" in found.sentence) == (tag == 12)
     assert command_of(found) == ("dbg-attach where 0-1" if tag == 12 else "dbg-attach interrupt 1")
+    approved(found.sentence)
 
 
 @pytest.mark.parametrize(("tag", "kind"), [(11, "partner"), (12, "unknown"), (None, "unknown")])
-def test_a_send_with_another_tag_is_no_partner(tag: int | None, kind: str) -> None:
+def test_a_send_with_another_tag_is_no_partner(approved: Approved, tag: int | None, kind: str) -> None:
     receives = call(None, "recv", peer=1, is_receive=True, tag=12)
     sends = call(None, "send", peer=0, tag=tag)
     job = [told(n, groups=[group(at=4)], calls=[one], world_size=2) for n, one in enumerate((receives, sends))]
@@ -471,27 +353,19 @@ def test_a_send_with_another_tag_is_no_partner(tag: int | None, kind: str) -> No
     found = first(once(*job))
 
     assert found.kind.value == kind
-    assert kind == "unknown" or found.sentence == (
-        "rank 0 waits in recv of dp_0 (tag 12) for rank 1, which waits in send of dp_0 (tag 11) for rank 0 since "
-        "1 min: nobody takes the other's call"
-    )
+    approved(found.sentence)
 
 
-def test_the_root_of_a_collective_is_told_and_roots_that_differ_are_the_cause_if_nobody_is_missing() -> None:
+def test_roots_that_differ_are_the_cause_if_nobody_is_missing() -> None:
     def rooted(number: int, root: int) -> RankEvidence:
         return told(number, groups=[group(at=4)], calls=[call(5, "bcast", root=root), done(4)], age=60.0)
 
-    same = first(once(*(rooted(n, 1) for n in (0, 1, 3)), elsewhere(2)))
     other = first(once(rooted(0, 0), rooted(1, 1), rooted(3, 1), elsewhere(2)))
+    found = first(once(*(rooted(n, int(n > 0)) for n in range(4))))
 
-    assert "has not come to bcast #5 of dp_0 (root 1); 3 of 4 ranks wait" in same.sentence
     assert (other.kind, other.ranks) == (VerdictKind.MISSING, (2,))
     assert "their calls differ: root 0 in 0; root 1 in 1,3" in other.evidence
-    found = first(once(*(rooted(n, int(n > 0)) for n in range(4))))
     assert (found.kind, found.ranks) == (VerdictKind.MISMATCH, (0,))
-    assert found.sentence == (
-        "rank 0 (gpu013) passed root 0 to bcast #5 of dp_0, where ranks 1-3 passed root 1 1 min ago"
-    )
 
 
 def test_two_receives_for_each_other() -> None:
@@ -528,82 +402,67 @@ def test_nobody_is_missing_and_it_does_not_go_on() -> None:
 def test_ranks_that_differ_by_a_moment_alone_are_one_line_of_evidence() -> None:
     late = [elsewhere(number, age=age) for number, age in ((1, 61.0), (2, 62.4), (3, 600.0))]
 
-    found = once(waiting(0), *late)
+    lines = [line for line in first(once(waiting(0), *late)).evidence if "data.py" in line]
 
-    assert [line.partition("     ")[::2] for line in first(found).evidence if "data.py" in line] == [
-        (
-            "1-2  running  data.py:17 wait_for_shard < train_step",
-            "in it for at least 1 min 1 s; last collective it finished: all_reduce #4 of dp_0",
-        ),
-        (
-            "3  running  data.py:17 wait_for_shard < train_step",
-            "in it for 10 min; last collective it finished: all_reduce #4 of dp_0",
-        ),
-    ]
+    assert [line.partition("  ")[0] for line in lines] == ["1-2", "3"]
 
 
 def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> None:
-    lack = "the recorder is off; TORCH_FR_BUFFER_SIZE=2000 turns it on"
-    off = SourceSeen(library="torch", version="2.13.0", lack=lack)
+    off = SourceSeen(library="torch", version="2.13.0", lack="the recorder is off")
     bare = [told(n, frames=REDUCING, age=60.0, evidence=Evidence(sources=(off,))) for n in range(3)]
 
-    found = once(*bare, told(3, frames=LOADING, age=60.0, evidence=Evidence(sources=(off,))))
+    found = first(once(*bare, told(3, frames=LOADING, age=60.0, evidence=Evidence(sources=(off,)))))
 
-    assert kinds(found) == ["missing"]
-    assert first(found).sentence == ("rank 3 (gpu013) has likely not come to all_reduce; 3 of 4 ranks wait since 1 min")
-    assert first(found).certainty is Certainty.LIKELY
-    assert first(found).evidence[-1] == f"torch 2.13.0: {lack}"
-    assert first(found).group is None
+    assert (found.kind, found.ranks, found.certainty) == (VerdictKind.MISSING, (3,), Certainty.LIKELY)
+    assert found.evidence[-1] == "torch 2.13.0: the recorder is off"
+    assert found.group is None
 
 
-def test_ranks_that_never_connected_are_missing_from_what_the_stacks_tell() -> None:
-    joining = (MAIN, Place(file="/v/torch/distributed/distributed_c10d.py", line=9, function="init_process_group"))
+JOINING = (MAIN, Place(file="/v/torch/distributed/distributed_c10d.py", line=9, function="init_process_group"))
 
-    found = once(*(told(n, frames=joining, age=30.0, evidence=Evidence()) for n in range(3)))
+
+def test_ranks_that_never_connected_are_missing_from_what_the_stacks_tell(approved: Approved) -> None:
+    found = once(*(told(n, frames=JOINING, age=30.0, evidence=Evidence()) for n in range(3)))
 
     assert (kinds(found), first(found).cause) == (["missing"], VerdictKind.ABSENT)
-    assert first(found).sentence == (
-        "rank 3 has likely not come to init_process_group: it has never connected; 3 of 4 ranks wait since 30 s"
-    )
+    approved(first(found).sentence)
     assert first(found).next is None
 
 
 @pytest.mark.parametrize(("other", "certainty"), [("gpu7:29501", Certainty.SURE), ("10.0.0.7:29500", Certainty.LIKELY)])
-def test_ranks_that_wait_for_the_others_at_another_store_are_told(other: str, certainty: Certainty) -> None:
-    joining = (MAIN, Place(file="/v/torch/distributed/distributed_c10d.py", line=9, function="init_process_group"))
-    stores = {0: "gpu7:29500", 1: "gpu7:29500", 2: other}
+def test_ranks_that_wait_for_the_others_at_another_store_are_told(
+    approved: Approved, other: str, certainty: Certainty
+) -> None:
     job = [
         waits(
-            told(number, frames=joining, age=30.0, world_size=3),
+            told(number, frames=JOINING, age=30.0, world_size=3),
             main(WaitKind.COLLECTIVE, f"is in init_process_group at the store {store} (train.py:9)"),
         )
-        for number, store in stores.items()
+        for number, store in enumerate(("gpu7:29500", "gpu7:29500", other))
     ]
 
     verdict = first(once(*job))
 
-    likely = "likely " * (certainty is Certainty.LIKELY)
     assert (verdict.kind, verdict.ranks, verdict.certainty) == (VerdictKind.MISMATCH, (2,), certainty)
-    assert verdict.sentence == (
-        f"rank 2 (gpu013) {likely}waits in init_process_group at the store {other}, "
-        "where ranks 0-1 wait at the store gpu7:29500 since 30 s"
-    )
+    approved(verdict.sentence)
 
 
-@pytest.mark.parametrize(("library", "what"), [("mpi4py", "in C code, or waits in MPI,"), ("torch", "in C code")])
-def test_who_computes_in_a_run_with_mpi_may_wait_there(library: str, what: str) -> None:
+@pytest.mark.parametrize("library", ["mpi4py", "torch"])
+def test_who_computes_in_a_run_with_mpi_may_wait_there(approved: Approved, library: str) -> None:
     loading = told(0, evidence=Evidence(sources=(SourceSeen(library=library),)), frames=LOADING, world_size=2)
     spins = told(
         1,
-        text="stuck in C code for 28 s",
+        text=stuck(28),
         state=RankState.UNRESPONSIVE,
         frames=(MAIN,),
         evidence=Evidence(process=ProcessSeen(state="R")),
         world_size=2,
     )
 
-    likely = "likely " * (library == "mpi4py")
-    assert f"{likely}computes {what} for 28 s (train_step, train.py:41)" in first(once(loading, spins)).sentence
+    sentence = first(once(loading, spins)).sentence
+
+    assert ("MPI" in sentence) == ("likely" in sentence) == (library == "mpi4py")
+    approved(sentence)
 
 
 def test_a_group_of_one_rank_is_said(approved: Approved) -> None:
@@ -687,7 +546,7 @@ def test_one_look_at_a_young_collective_does_not_settle_it() -> None:
     assert kinds(twice(job, job, seconds=5.0)) == ["missing"]
 
 
-def test_a_rank_that_others_wait_for_and_that_works_is_no_culprit_at_once() -> None:
+def test_a_rank_that_others_wait_for_and_that_works_is_no_culprit_at_once(approved: Approved) -> None:
     def job(place: Place, age: float) -> list[RankEvidence]:
         others = [told(n, groups=[group(at=4)], calls=[call(5, age=age)], frames=REDUCING, age=age) for n in (0, 1, 3)]
         return [*others, elsewhere(2, frames=(MAIN, place), age=0.2)]
@@ -695,13 +554,8 @@ def test_a_rank_that_others_wait_for_and_that_works_is_no_culprit_at_once() -> N
     found = twice(job(OTHER, 20.0), job(LOADING[-1], 21.0))
     later = twice(job(OTHER, 70.0), job(LOADING[-1], 71.0))
 
-    sentence = (
-        "rank 2 (gpu013) has not come to all_reduce #5 of dp_0: it works in data.py:17 wait_for_shard, moves; "
-        "no hang so far; 3 of 4 ranks wait since "
-    )
     assert (kinds(found), kinds(later)) == (["busy"], ["missing"])
-    assert (first(found).sentence, first(later).sentence) == (f"{sentence}21 s", f"{sentence}1 min 11 s")
-    assert first(found).evidence == ("everybody is busy: in 1.0 s 1 of 4 ranks moved in their code",)
+    approved(show_verdicts(found.verdicts, color=False))
 
 
 LOCKING = Place(file="/venv/lib/python3.11/site-packages/filelock/_api.py", line=9, function="acquire")
@@ -709,11 +563,9 @@ LOCKING = Place(file="/venv/lib/python3.11/site-packages/filelock/_api.py", line
 
 def computing(number: int, cpu: float, world_size: int = 4) -> RankEvidence:
     """Return a rank whose C code has had a processor for so many seconds, as where ``loss.item()`` spins."""
-    one = elsewhere(number, age=0.5, world_size=world_size)
+    one = waits(elsewhere(number, age=0.5, world_size=world_size), main(WaitKind.NATIVE, in_c_code("loss.item")))
     assert one.evidence is not None
-    waits = (main(WaitKind.NATIVE, "is in C code (loss.item called at train.py:41)"),)
-    evidence = replace(one.evidence, process=ProcessSeen(state="R", main_cpu=cpu), waits=waits)
-    return replace(one, evidence=evidence)
+    return replace(one, evidence=replace(one.evidence, process=ProcessSeen(state="R", main_cpu=cpu)))
 
 
 @pytest.mark.parametrize("age", [0.5, 8.0])
@@ -728,14 +580,6 @@ def test_who_computes_at_one_place_of_the_code_is_neither_busy_nor_stuck(approve
     approved(first(found).sentence)
     assert (found.is_settled, exit_status(found.verdicts)) == (False, 6)
     assert twice([rank(10.0)], [rank(15.0)], seconds=5.0).is_settled
-
-
-def test_of_ranks_of_which_one_computes_alone_it_is_told() -> None:
-    found = twice([elsewhere(0, 5, age=0.1), computing(1, 1.0)], [elsewhere(0, 8, age=0.1), computing(1, 1.9)])
-
-    assert kinds(found)[-1] == "unknown"
-    assert found.verdicts[-1].sentence.startswith("rank 1 (gpu013) computes in loss.item (train.py:41); whether it")
-    assert found.verdicts[-1].sentence.endswith("; 1 other moves")
 
 
 def test_a_rank_that_computes_while_others_wait_for_it_is_neither_accused_nor_busy(approved: Approved) -> None:
@@ -753,13 +597,13 @@ def test_a_rank_that_computes_while_others_wait_for_it_is_neither_accused_nor_bu
 
 
 def test_who_polls_a_file_lock_waits_though_lines_of_the_library_change() -> None:
-    def rank(number: int, line: int, text: str = "waits for the lock of the file /data/lock") -> RankEvidence:
+    def rank(number: int, line: int, text: str = "polls /data/lock") -> RankEvidence:
         frames = (MAIN, LOCKING.replace(line=line))
         return waits(elsewhere(number, frames=frames, age=0.02, world_size=2), main(WaitKind.FILE, text))
 
     before, now = [rank(0, 5), rank(1, 6)], [rank(0, 7), rank(1, 5)]
     early, late = twice(before, now), twice(before, now, seconds=5.0)
-    other = twice([rank(0, 5, "reads the file /data/1"), rank(1, 5)], now, seconds=5.0)
+    other = twice([rank(0, 5, "reads /data/1"), rank(1, 5)], now, seconds=5.0)
 
     assert (kinds(early), early.is_settled, exit_status(early.verdicts)) == (["unknown"], False, 6)
     assert (kinds(late), late.is_settled, exit_status(late.verdicts)) == (["waiting"], True, 1)
@@ -890,15 +734,13 @@ def test_a_rank_that_still_reads_its_packages_runs_with_no_others() -> None:
 def test_packages_for_which_a_rank_has_no_room_are_not_absent_there() -> None:
     files = [part(CodeKind.FILE, f"{n:04}.py", "11") for n in range(MAX_CODE_ROWS - 2)]
     packages = [part(CodeKind.PACKAGE, name, "1.0") for name in ("attrs", "numpy", "torch")]
-    full = [*files, *packages[:2]]
-    less = [*files[1:], packages[0], part(CodeKind.PACKAGE, "numpy", "2.0"), packages[2]]
+    less = [*files[2:], packages[0], part(CodeKind.PACKAGE, "numpy", "2.0"), packages[2]]
 
-    assert difference_table([((0,), full), ((1,), less[1:])]) == [
+    assert difference_table([((0,), [*files, *packages[:2]]), ((1,), less)]) == [
         "file 0000.py  11: 0; absent: 1",
         "file 0001.py  11: 0; absent: 1",
         "package numpy  1.0: 0; 2.0: 1",
     ]
-    assert "package torch  absent: 0; 1.0: 1" in difference_table([((0,), full[1:]), ((1,), less[1:])])
 
 
 def test_ranks_with_other_code_are_told_with_a_table(approved: Approved) -> None:
@@ -991,7 +833,7 @@ def ranks(draw: Callable[[st.SearchStrategy[object]], object], number: int) -> R
         frames=draw(FRAMES),  # type: ignore[arg-type]
         age=draw(AGES),  # type: ignore[arg-type]
         kind=draw(st.sampled_from(Kind)),  # type: ignore[arg-type]
-        text=draw(st.sampled_from(["running", "stuck in C code for 3 s", "suspended", "\x1b[2J"])),  # type: ignore[arg-type]
+        text=draw(st.sampled_from(["running", stuck(3), "suspended", "\x1b[2J"])),  # type: ignore[arg-type]
         state=draw(st.sampled_from(RankState)),
         exit=draw(st.sampled_from([None, 0, -9])),
         where=draw(st.sampled_from([None, MAIN])),

@@ -84,15 +84,6 @@ def test_the_whole_decides_and_not_the_text() -> None:
     assert len(group_answers(answers, tolerance=1.0)) == 2
 
 
-def test_tabs_in_a_text_are_room_and_no_escapes() -> None:
-    ranks = said("  1\tone\n-> 2\ttwo")
-    naming = Naming([rank for rank, _ in ranks])
-
-    table = show_groups("l", group_answers(ranks), naming, color=False)
-
-    assert table.splitlines()[2:] == ["      1     one", "    -> 2    two"]
-
-
 def test_addresses_count_only_with_exact() -> None:
     answers = said("<A at 0x7f01>", "<A at 0x7f02>", "<B at 0x7f01>")
 
@@ -201,32 +192,22 @@ def said_at(*places: Place | None, texts: str = "") -> list[RankAndAnswer]:
 
 
 @pytest.mark.parametrize(
-    ("answers", "head"),
+    "answers",
     [
-        (said_at(*[at("step")] * 3), "x: 3 of 3 ranks answered, 1 value, in step t.py:16"),
-        (
-            said_at(*[at("step")] * 2, at("batch", 11)),
-            "x: 3 of 3 ranks answered, 1 value, in step t.py:16 (2), batch t.py:11 (1)",
-        ),
-        (said_at(at("step"), None), "x: 2 of 2 ranks answered, 1 value, in step t.py:16 (1)"),
-        (
-            said_at(at("a"), at("b"), at("c"), at("d")),
-            "x: 4 of 4 ranks answered, 1 value, in a t.py:16 (1), b t.py:16 (1), c t.py:16 (1) and 1 other",
-        ),
-        (
-            said_at(*map(at, "aabcde"), texts="123456"),
-            "x: 6 of 6 ranks answered, 6 different values, in a t.py:16 (2), b t.py:16 (1), c t.py:16 (1) and 2 others",
-        ),
-        (
-            [*said_at(*[at("step")] * 2), *said((Kind.RUNNING, "running"), first=2)],
-            "x: 2 of 3 ranks answered, 1 value, in step t.py:16",
-        ),
-        (said("1", "1"), "x: 2 of 2 ranks answered, 1 value"),
-        (said_at(at("\x1b[2J")), "x: 1 of 1 rank answered, 1 value, in \\x1b[2J t.py:16"),
+        pytest.param(said_at(*[at("step")] * 3), id="one"),
+        pytest.param(said_at(*[at("step")] * 2, at("batch", 11)), id="two"),
+        pytest.param(said_at(at("step"), None), id="one unknown"),
+        pytest.param(said_at(at("a"), at("b"), at("c"), at("d")), id="four"),
+        pytest.param(said_at(*map(at, "aabcde"), texts="123456"), id="five of six values"),
+        pytest.param([*said_at(*[at("step")] * 2), *said((Kind.RUNNING, "running"), first=2)], id="one runs"),
+        pytest.param(said("1", "1"), id="none"),
+        pytest.param(said_at(at("\x1b[2J")), id="hostile"),
     ],
 )
-def test_the_first_line_says_in_which_frames_the_ranks_have_evaluated(answers: list[RankAndAnswer], head: str) -> None:
-    assert shown(answers, "x").splitlines()[0] == head
+def test_the_first_line_says_in_which_frames_the_ranks_have_evaluated(
+    approved: Approved, answers: list[RankAndAnswer]
+) -> None:
+    approved(shown(answers, "x").splitlines()[0])
 
 
 def test_json_has_the_frame_of_a_group_whose_ranks_agree() -> None:
@@ -240,35 +221,20 @@ def test_json_has_the_frame_of_a_group_whose_ranks_agree() -> None:
     assert [group["frame"] for group in groups] == [step, None, None]
 
 
-def test_near_values_keep_the_frames_of_all_their_ranks() -> None:
-    answers = said("0.25", "0.2500001")
-    answers = [(rank, answer.replace(frame=at(name))) for (rank, answer), name in zip(answers, "ab", strict=True)]
-
-    (group,) = group_answers(answers, tolerance=0.1)
-
-    assert group.places == (at("a"), at("b"))
+BLOCK = [(rank, answer(rank, Kind.VALUE, str(rank.host))) for rank in block("A", ["g1", "g2"], 2)]
 
 
-def test_the_table_begins_with_who_answered_and_is_aligned() -> None:
-    assert shown(said(*["0.25"] * 6, "0.5", (Kind.SILENT, "no answer in 10 s"))) == (
-        "loss: 7 of 8 ranks answered, 2 different values\n"
-        "@1  6 ranks  0-5  0.25\n"
-        "@2  1 rank   6    0.5\n"
-        "@?  1 rank   7    no answer in 10 s\n"
-    )
-
-
-def test_the_table_says_what_a_group_is() -> None:
-    ranks = block("A", ["g1", "g2"], 2)
-    answers = [(rank, answer(rank, Kind.VALUE, str(rank.host))) for rank in ranks]
-
-    assert "@2  2 ranks  2-3 = host g2  g2\n" in shown(answers)
-
-
-def test_texts_of_several_lines_stand_below_their_ranks() -> None:
-    assert shown(said("a\nb\n", "c"), "bt") == (
-        "bt: 2 of 2 ranks answered, 2 different values\n@1  1 rank  0\n    a\n    b\n@2  1 rank  1\n    c\n"
-    )
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param(said(*["0.25"] * 6, "0.5", (Kind.SILENT, "no answer in 10 s")), id="aligned"),
+        pytest.param(BLOCK, id="a host each"),
+        pytest.param(said("a\nb\n", "c"), id="texts of several lines"),
+        pytest.param(said("  1\tone\n-> 2\ttwo"), id="tabs are room"),
+    ],
+)
+def test_the_table_begins_with_who_answered_and_is_aligned(approved: Approved, answers: list[RankAndAnswer]) -> None:
+    approved(shown(answers))
 
 
 def test_what_differs_everywhere_is_cut_but_for_what_went_wrong(approved: Approved) -> None:
@@ -307,9 +273,20 @@ def test_who_has_not_come_is_a_group() -> None:
     assert found.text == "not come to all_reduce #5 of dp_0"
 
 
-def test_nobody_is_missing_where_all_are_there_or_all_is_finished() -> None:
-    assert missing(*(waiting(number) for number in range(4))) is None
-    assert missing(*(elsewhere(number) for number in range(4))) is None
+BARE = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    "everybody",
+    [
+        pytest.param([waiting(number) for number in range(4)], id="all are there"),
+        pytest.param([elsewhere(number) for number in range(4)], id="all is finished"),
+        pytest.param([waiting(0), waiting(1)], id="the others have not answered"),
+        pytest.param([*BARE, told(3, frames=LOADING, evidence=Evidence())], id="stacks alone"),
+    ],
+)
+def test_nobody_is_known_to_be_missing(everybody: list[RankEvidence]) -> None:
+    assert missing(*everybody) is None
 
 
 def test_in_a_job_that_goes_on_the_slowest_rank_is_not_missing() -> None:
@@ -317,10 +294,6 @@ def test_in_a_job_that_goes_on_the_slowest_rank_is_not_missing() -> None:
     assert missing(young, elsewhere(1)) is None
     unknown = told(0, groups=[group(at=4)], calls=[call(5, age=None)])
     assert missing(unknown, elsewhere(1)) is not None
-
-
-def test_a_rank_that_does_not_answer_is_not_known_to_be_missing() -> None:
-    assert missing(waiting(0), waiting(1)) is None
 
 
 def test_a_rank_that_is_missing_from_two_collectives_is_one_rank_with_both() -> None:
@@ -333,11 +306,6 @@ def test_a_rank_that_is_missing_from_two_collectives_is_one_rank_with_both() -> 
     assert found is not None
     assert [rank.rank for rank in found.ranks] == [2]
     assert found.text == "not come to recv #7 of pp with rank 1 (1); not come to all_reduce #3 of tp (1)"
-
-
-def test_what_is_only_on_stacks_names_nobody() -> None:
-    bare = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
-    assert missing(*bare, told(3, frames=LOADING, evidence=Evidence())) is None
 
 
 def naming(answers: list[RankAndAnswer]) -> Naming:
@@ -370,10 +338,14 @@ def test_what_changed_is_named_and_what_did_not_is_counted() -> None:
     )
 
 
-def test_equal_answers_do_not_differ_in_another_job_and_process() -> None:
-    comparison = compared(said("0.5", (Kind.ERROR, "NameError: x")), said("0.5", (Kind.ERROR, "NameError: x")))
-
-    assert not comparison.differs
+def test_addresses_count_only_with_exact_and_floats_as_far_as_tolerated() -> None:
+    error = (Kind.ERROR, "NameError: x")
+    assert not compared(said("0.5", error), said("0.5", error)).differs
+    assert compared(said("x"), said((Kind.ERROR, "x"))).differs
+    assert not compared(said("<A at 0x7f01>"), said("<A at 0x7f02>")).differs
+    assert compared(said("<A at 0x7f01>"), said("<A at 0x7f02>"), exact=True).differs
+    assert compared(said("0.5"), said("0.500001")).differs
+    assert not compared(said("0.5"), said("0.500001"), tolerance=1e-3).differs
 
 
 def test_ranks_on_one_side_alone_are_new_or_missing() -> None:
@@ -386,17 +358,6 @@ def test_ranks_on_one_side_alone_are_new_or_missing() -> None:
     assert [rank.rank for rank in comparison.new] == [2]
     assert comparison.missing == ("1",)
     assert "1 new, 1 missing" in show_comparison(comparison, "f", naming(now))
-
-
-def test_an_exception_is_another_answer_than_a_value_of_the_same_text() -> None:
-    assert compared(said("x"), said((Kind.ERROR, "x"))).differs
-
-
-def test_addresses_count_only_with_exact_and_floats_as_far_as_tolerated() -> None:
-    assert not compared(said("<A at 0x7f01>"), said("<A at 0x7f02>")).differs
-    assert compared(said("<A at 0x7f01>"), said("<A at 0x7f02>"), exact=True).differs
-    assert compared(said("0.5"), said("0.500001")).differs
-    assert not compared(said("0.5"), said("0.500001"), tolerance=1e-3).differs
 
 
 @pytest.mark.parametrize(
@@ -447,19 +408,12 @@ def test_a_row_names_all_of_its_hosts_or_the_numbers() -> None:
     assert fold_address(everyone[:5], everyone[:8]) == "gpu[0-1]:0-4"
     many = block("A", ["gpu0", "gpu1"], 40)
     assert fold_address([one for one in many if one.rank % 7], many) == "gpu[0-1]:*"
-
-
-def test_a_few_ranks_of_many_hosts_are_named_by_number() -> None:
-    everyone = block("A", [f"gpu{number * 7:03}" for number in range(64)], 2)
-    odd = [one for one in everyone if one.rank % 11 == 4]
-    assert fold_address(odd, everyone) == "4-125/11"
-
-
-def test_children_and_hosts_without_numbers() -> None:
+    sparse = block("A", [f"gpu{number * 7:03}" for number in range(64)], 2)
+    assert fold_address([one for one in sparse if one.rank % 11 == 4], sparse) == "4-125/11"
     children: list[RankInfo] = [rank("h:1.1"), rank("h:1.2")]
     assert fold_address(children, [*children, rank("h:1")]) == "h:*"
-    many = [rank(f"host-{chr(97 + number)}:{number}") for number in range(20)]
-    assert fold_address(many, many) == "20 hosts:*"
+    unnumbered = [rank(f"host-{chr(97 + number)}:{number}") for number in range(20)]
+    assert fold_address(unnumbered, unnumbered) == "20 hosts:*"
 
 
 def answers(count: int, kind: Kind, text: str = "") -> tuple[list[RankAnswer], dict[str, RankInfo]]:
@@ -467,15 +421,10 @@ def answers(count: int, kind: Kind, text: str = "") -> tuple[list[RankAnswer], d
     return [RankAnswer(key=key, kind=kind, text=text) for key in ranks], ranks
 
 
-def test_few_answers_are_named_and_many_counted() -> None:
-    assert show_answers(*answers(2, Kind.VALUE, "continued")) == "gpu013:0 continued\ngpu013:1 continued\n"
-    assert show_answers(*answers(1000, Kind.VALUE, "continued")) == "1000 ranks continued\n"
-
-
-def test_silence_is_an_answer() -> None:
-    assert show_answers(*answers(1, Kind.SILENT, "running, data.py:61")) == (
-        "gpu013:0 did not answer (running, data.py:61)\n"
-    )
+def test_few_answers_are_named_and_many_counted(approved: Approved) -> None:
+    approved(show_answers(*answers(2, Kind.VALUE, "continued")))
+    approved(show_answers(*answers(1000, Kind.VALUE, "continued")), "many")
+    approved(show_answers(*answers(1, Kind.SILENT, "running, data.py:61")), "silent")
 
 
 def test_answers_as_json_count_who_spoke() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,10 +44,6 @@ def test_pages_and_titles_show_foreign_text_harmlessly() -> None:
     assert canvas.title("a\x07\x1b]52;c;x\x07").count(b"\x07") == 1
 
 
-def test_the_help_page_names_the_key_in_use() -> None:
-    assert "Ctrl-^, then" in canvas.help_text("Ctrl-^")
-
-
 @pytest.mark.parametrize("page", [canvas.help_text("Ctrl-]"), canvas.line_help("Ctrl-]", sticky=True)])
 def test_the_help_pages_name_every_key_behind_the_prefix(approved: Approved, page: str) -> None:
     named = {key for line in page.splitlines() if line.startswith("  ") for key in line[2:12].split()}
@@ -53,11 +51,8 @@ def test_the_help_pages_name_every_key_behind_the_prefix(approved: Approved, pag
     approved(page)
 
 
-def test_without_a_prefix_no_key_behind_it_is_named() -> None:
-    assert "run it again" not in canvas.line_help("", sticky=True)
-
-
-def test_the_help_at_pdb_says_what_sticky_does_next(approved: Approved) -> None:
+def test_the_help_pages_name_the_key_in_use_and_without_one_no_key_behind_it(approved: Approved) -> None:
+    assert "Ctrl-^, then" in canvas.help_text("Ctrl-^")
     approved(canvas.line_help("", sticky=True))
     approved(canvas.line_help("", sticky=False), "2")
 
@@ -117,38 +112,34 @@ def test_typing_narrows_by_any_words() -> None:
     assert len(picks.show(10, NOW).lines) == 1
 
 
-def test_an_empty_list_says_why_and_what_next() -> None:
+@pytest.mark.parametrize(
+    ("known", "filtered", "away"), [(0, "", None), (3, "xyz", None), (0, "", "it shut down"), (3, "", None)]
+)
+def test_an_empty_list_says_why_and_what_next(approved: Approved, known: int, filtered: str, away: str | None) -> None:
     assert picking().chosen is None
     assert picking().show(10, NOW).lines == ()
-
-    def text(*, known: int = 0, filtered: str = "", away: str | None = None) -> str:
-        return empty_text(known=known, filtered=filtered, away=away, url="wss://login1:6900")
-
-    assert "wss://login1:6900" in text()
-    assert "dbg-broker run -- COMMAND" in text()
-    assert "dbg-attach adopt --mine" in text()
-    assert "'xyz'" in text(filtered="xyz", known=3)
-    assert "is gone (it shut down)" in text(away="it shut down")
-    assert "list --all" in text(known=3)
+    approved(empty_text(known=known, filtered=filtered, away=away, url="wss://login1:6900"))
 
 
-def test_the_footer_says_why_a_rank_can_not_be_attached_to(approved: Approved) -> None:
-    def footer(rank: RankInfo | None, *, away: str | None = None, filtering: bool = False) -> str:
-        return footer_text(200, away=away, filtering=filtering, chosen=rank)
-
-    approved(footer(RUNNING))
-    approved(footer(make_rank(6, state=RankState.LOST)), "2")
-    assert "Enter attaches" in footer(make_rank(state=RankState.HELD))
-    assert "Enter attaches" in footer(make_rank())
-    assert footer_text(200, away=None, filtering=False, chosen=None, folded=True).startswith("Enter unfolds")
-    assert footer_text(200, away=None, filtering=False, chosen=None, folded=False).startswith("Enter folds")
-    assert "Esc shows all" in footer(None, filtering=True)
-    assert "broker gone" in footer(make_rank(), away="it shut down")
-
-
-def test_the_footer_names_whole_keys_alone(approved: Approved) -> None:
-    shown = footer_text(79, away=None, filtering=False, chosen=RUNNING)
-    approved(shown)
+@pytest.mark.parametrize(
+    ("chosen", "says"),
+    [
+        pytest.param(RUNNING, {}, id="running"),
+        pytest.param(RUNNING, {"columns": 79}, id="narrow"),
+        pytest.param(make_rank(6, state=RankState.LOST), {}, id="lost"),
+        pytest.param(make_rank(state=RankState.HELD), {}, id="held"),
+        pytest.param(make_rank(), {}, id="stopped"),
+        pytest.param(None, {"folded": True}, id="folded"),
+        pytest.param(None, {"folded": False}, id="unfolded"),
+        pytest.param(None, {"filtering": True}, id="filtering"),
+        pytest.param(make_rank(), {"away": "it shut down"}, id="broker gone"),
+    ],
+)
+def test_the_footer_says_why_a_rank_can_not_be_attached_to(
+    approved: Approved, chosen: RankInfo | None, says: dict[str, Any]
+) -> None:
+    how = {"columns": 200, "away": None, "filtering": False, **says}
+    approved(footer_text(how.pop("columns"), chosen=chosen, **how))
 
 
 def test_what_is_selected_is_marked_counted_and_asked() -> None:
@@ -179,10 +170,9 @@ def test_selecting_a_group_selects_its_ranks() -> None:
 
 
 def test_the_time_limit_of_the_chosen_rank_stands_above_the_list() -> None:
-    limit = "gloo collectives that wait for it time out in 28 min"
-    chosen = make_rank(5, detail=limit, limit=limit, limit_seconds=1680.0)
+    chosen = make_rank(5, detail="a limit", limit="a limit", limit_seconds=1680.0)
 
-    assert title_text(count=2, total=2, selected=0, chosen=chosen).endswith(f"   2 of 2   gpu013:5: {limit}")
+    assert title_text(count=2, total=2, selected=0, chosen=chosen).endswith("   2 of 2   gpu013:5: a limit")
     assert title_text(count=2, total=2, selected=0, chosen=make_rank(6)).endswith("   2 of 2")
 
 
@@ -209,13 +199,14 @@ def on(host: str, number: int, **changes: object) -> RankInfo:
     return make_rank(number, host=host, address=f"{host}:{number}", **changes)
 
 
-def test_ranks_that_fit_have_a_row_each() -> None:
+def test_ranks_that_fit_have_a_row_each_and_a_key_that_is_gone_is_the_first() -> None:
     ranks = [on("a", number) for number in range(4)]
 
     rows = make_rows(ranks, 4, set())
 
-    assert [row.rank for row in rows] == ranks
-    assert [row.shown for row in rows] == ranks
+    assert [row.rank for row in rows] == [row.shown for row in rows] == ranks
+    assert index_of(rows, rows[1].key) == 1
+    assert index_of(rows, "gone") == 0
 
 
 def test_a_group_is_of_one_host_and_state_and_says_what_its_ranks_have_in_common() -> None:
@@ -263,13 +254,6 @@ def test_the_choice_within_a_group_that_folds_stays_with_its_group() -> None:
 
     assert shown.chosen == 1
     assert shown.lines[1].startswith("+ b:*  8 ranks")
-
-
-def test_a_key_that_is_gone_is_the_first_row() -> None:
-    rows = make_rows([on("a", 0), on("a", 1)], 4, set())
-
-    assert index_of(rows, rows[1].key) == 1
-    assert index_of(rows, "gone") == 0
 
 
 def test_a_name_as_long_as_a_rank_may_have_is_no_error() -> None:
@@ -324,18 +308,14 @@ def test_a_set_needs_no_more_than_numbers_unless_they_say_too_little(addresses: 
     assert Naming(ranks).names(ranks) == names
 
 
-def test_jobs_are_named_where_several_were_asked() -> None:
+def test_names_are_those_among_all_that_were_asked() -> None:
     asked = [*block("A", ["g1"], 4), *block("B", ["g2"], 4)]
+    alike = [rank("a:0"), rank("b:0"), rank("b:1")]
 
     assert Naming(asked).names(asked[1:6]) == "A/1-3,B/0-1"
     assert Naming(asked[:4]).names(asked[1:3]) == "1-2"
-
-
-def test_names_are_those_among_all_that_were_asked() -> None:
-    asked = [rank("a:0"), rank("b:0"), rank("b:1")]
-
-    assert Naming(asked).names(asked[:1]) == "a:0"
-    assert Naming(asked).name(asked[2]) == "1"
+    assert Naming(alike).names(alike[:1]) == "a:0"
+    assert Naming(alike).name(alike[2]) == "1"
 
 
 def mesh(hosts: int = 4) -> list[RankInfo]:
@@ -369,28 +349,18 @@ def test_a_set_that_is_a_part_of_the_job_says_which(numbers: list[int], reason: 
     assert Naming(asked).explain([asked[number] for number in numbers]) == reason
 
 
-def test_everybody_needs_no_explanation() -> None:
-    asked = block("A", ["g1", "g2"], 1)
-
-    assert Naming(asked).explain(asked) == ""
-
-
-def test_a_single_host_explains_nothing() -> None:
-    asked = block("A", ["g1"], 4)
-
-    assert Naming(asked).explain(asked[:1]) == ""
-
-
-def test_nothing_is_explained_over_several_jobs() -> None:
-    asked = [*block("A", ["g1"], 2), *block("B", ["g2"], 2)]
-
-    assert Naming(asked).explain(asked[:2]) == ""
-
-
-def test_ranks_without_coordinates_have_no_part_in_them() -> None:
-    asked = [*mesh(2), rank("g9:99")]
-
-    assert Naming(asked).explain(asked[:4]) == "host g0"
+@pytest.mark.parametrize(
+    ("asked", "count", "reason"),
+    [
+        (block("A", ["g1", "g2"], 1), 2, ""),
+        (block("A", ["g1"], 4), 1, ""),
+        ([*block("A", ["g1"], 2), *block("B", ["g2"], 2)], 2, ""),
+        ([*mesh(2), rank("g9:99")], 4, "host g0"),
+    ],
+    ids=["everybody", "a single host", "several jobs", "no coordinates"],
+)
+def test_what_tells_nothing_is_no_explanation(asked: list[RankInfo], count: int, reason: str) -> None:
+    assert Naming(asked).explain(asked[:count]) == reason
 
 
 def test_long_names_are_cut_at_a_comma() -> None:

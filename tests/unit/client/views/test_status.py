@@ -58,12 +58,11 @@ def plain(status: Status, columns: int) -> str:
     return render(status, columns, color=False)
 
 
-def test_a_crash_says_its_exception_as_far_as_there_is_room(approved: Approved) -> None:
-    crashed = replace(STOPPED, state="crashed", detail="ValueError: loss is nan", notices=("c or q lets it end",))
+@pytest.mark.parametrize("columns", [110, 80, 60])
+def test_a_crash_says_its_exception_as_far_as_there_is_room(approved: Approved, columns: int) -> None:
+    crashed = replace(STOPPED, state="crashed", detail="ValueError: loss is nan", notices=("q ends it",))
 
-    assert plain(crashed, 110).startswith(" gpu013:5  crashed: ValueError: loss is nan  train.py:41 in step    c or q")
-    approved(plain(crashed, 80))
-    approved(plain(crashed, 60), "2")
+    approved(plain(crashed, columns))
 
 
 def test_the_longest_wording_that_fits_is_shown() -> None:
@@ -77,39 +76,19 @@ def test_the_longest_wording_that_fits_is_shown() -> None:
 
 
 def test_a_stops_detail_stands_behind_its_place() -> None:
-    clock = "gloo collectives that wait for it time out in 30 min"
+    clock = "gloo collectives time out in 30 min, if nobody comes"
 
     assert f"train.py:41 in step  {clock}    3 others" in plain(replace(STOPPED, detail=clock), 160)
-    assert "train.py:41 in step  gloo collectives that wai…    3 others" in plain(replace(STOPPED, detail=clock), 110)
+    assert "train.py:41 in step  gloo collectives time o…    3 others" in plain(replace(STOPPED, detail=clock), 110)
     assert "gloo" not in plain(replace(STOPPED, detail=clock), 100)
 
 
-def test_a_stop_says_where_what_else_and_how_to_leave() -> None:
-    assert plain(STOPPED, 100) == (
-        " gpu013:5  stopped  train.py:41 in step    3 others stopped      Ctrl-] d detaches, Ctrl-] ? helps "
-    )
+@pytest.mark.parametrize("columns", [100, 97, 96, 81, 80, 70, 60, 40, 32, 25, 12, 8, 1, 0])
+def test_a_narrow_line_gives_up_the_least_important_first(approved: Approved, columns: int) -> None:
+    line = plain(STOPPED, columns)
 
-
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        (97, " gpu013:5  stopped  train.py:41 in step    3 others stopped    Ctrl-] d detaches, Ctrl-] ? helps"),
-        (96, " gpu013:5  stopped  train.py:41 in step    3 others stopped                  Ctrl-] d detaches "),
-        (81, " gpu013:5  stopped  train.py:41 in step    3 others stopped    Ctrl-] d detaches"),
-        (80, " gpu013:5  stopped  train.py:41 in step      Ctrl-] d detaches, Ctrl-] ? helps "),
-        (70, " gpu013:5  stopped  train.py:41 in step            Ctrl-] d detaches "),
-        (60, " gpu013:5  stopped  train.py:41 in s…    Ctrl-] d detaches"),
-        (40, " gpu013:5  stopped    Ctrl-] d detaches"),
-        (32, " gpu013:5  stopped    Ctrl-] d "),
-        (25, " gpu013:5  stopped      "),
-        (12, " gpu013:5  "),
-        (8, " gpu0…"),
-        (1, ""),
-        (0, ""),
-    ],
-)
-def test_a_narrow_line_gives_up_the_least_important_first(columns: int, expected: str) -> None:
-    assert plain(STOPPED, columns) == expected
+    assert text_width(line) <= max(0, columns - 1)
+    approved(line)
 
 
 def test_a_notice_takes_the_middle_and_outranks_how_to_leave() -> None:
@@ -229,9 +208,9 @@ def test_painting_changes_one_row_and_nothing_else(status: Status) -> None:
 
 def test_painting_shows_the_text_inverse_whatever_the_rank_has_switched_on() -> None:
     screen = pyte.Screen(100, 10)
-    stream = pyte.ByteStream(screen)
-    stream.feed(b"\x1b%@\x1b[10;1H" + b"x" * 100 + b"\x1b[31m\x1b(0\x1b)0\x0e")
-    stream.feed(paint(plain(STOPPED, 100), 10))
+    pyte.ByteStream(screen).feed(
+        b"\x1b%@\x1b[10;1H" + b"x" * 100 + b"\x1b[31m\x1b(0\x1b)0\x0e" + paint(plain(STOPPED, 100), 10)
+    )
     assert screen.display[9] == plain(STOPPED, 100) + " "
     assert {screen.buffer[9][column].reverse for column in range(99)} == {True}
     assert screen.buffer[9][0].fg == "default"
@@ -244,11 +223,9 @@ def test_painting_is_whole_sequences(status: Status, columns: int) -> None:
     assert scanner.at_rest
 
 
-def test_a_number_is_shown_with_its_unit_or_not_at_all() -> None:
-    status = Status(address="gpu013:5", state="running", since=100.0)
-    for columns in range(20, 60):
-        shown = plain(status, columns)
-        assert "100" not in shown or "running for 100 s" in shown
+@pytest.mark.parametrize(("others", "now"), [(Others(held=3), LONG_STEP_SECONDS - 0.1), (Others(stopped=3), 60.0)])
+def test_a_short_step_and_one_that_nobody_waits_for_give_no_advice(others: Others, now: float) -> None:
+    assert stepping(others, now).notices == ()
 
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
@@ -326,34 +303,27 @@ def test_nobody_is_said_to_wait_for_this_rank_where_it_may_be_for_another() -> N
     assert notices[0].startswith("1 held rank waits; ")
 
 
-@pytest.mark.parametrize(("others", "now"), [(Others(held=3), LONG_STEP_SECONDS - 0.1), (Others(stopped=3), 60.0)])
-def test_a_short_step_and_one_that_nobody_waits_for_give_no_advice(others: Others, now: float) -> None:
-    assert stepping(others, now).notices == ()
-
-
 def test_a_held_rank_shows_whom_it_waits_for() -> None:
     held = make_report(None, state=RankState.HELD, waits=Waiting(site="train.py:7", count=1, ranks=(0, 1, 5)))
 
     assert status(attached(held)).notices[0] == "waits for ranks 0-1,5"
 
 
-@pytest.mark.parametrize(
-    ("report", "advice"), [(make_report(), "q lets it end"), (make_pdb_report(make_prompt()), "c or q lets it end")]
-)
-def test_a_crash_shows_its_exception_and_how_to_end_it(report: RankReport, advice: str) -> None:
+@pytest.mark.parametrize("report", [make_report(), make_pdb_report(make_prompt())], ids=["pudb", "pdb"])
+def test_a_crash_shows_its_exception_and_how_to_end_it(approved: Approved, report: RankReport) -> None:
     stop = StopInfo(number=1, reason="crash", where=HERE, age=0.0, thread="MainThread", detail="ValueError: bad")
     shown = status(attached(report.replace(stop=stop)))
 
-    assert (shown.state, shown.detail, shown.notices) == ("crashed", "ValueError: bad", (advice,))
+    assert (shown.state, shown.detail) == ("crashed", "ValueError: bad")
+    approved("\n".join(shown.notices))
 
 
 def test_the_first_clock_that_rings_is_shown_while_the_rank_is_stopped() -> None:
-    clock = "gloo collectives that wait for it time out in 30 min"
     report = make_report()
     assert report.stop is not None
-    stopped = report.replace(stop=report.stop.replace(detail=clock))
+    stopped = report.replace(stop=report.stop.replace(detail="a clock"))
 
-    assert status(attached(stopped)).detail == clock
+    assert status(attached(stopped)).detail == "a clock"
     assert status(attached(stopped.replace(state=RankState.RUNNING, stepping=True))).detail == ""
 
 
@@ -411,41 +381,30 @@ def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
     return attachment
 
 
-def shown_at(attachment: Attachment, columns: int) -> str:
-    return toolbar_of(status_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False), attachment, columns)
-
-
 @pytest.mark.parametrize(
-    ("report", "says"),
+    ("report", "generation", "address", "interrupts"),
     [
-        (make_pdb_report(make_prompt()), "detaches"),
-        (make_pdb_report(None), "Ctrl-C interrupts"),
-        (make_report(session=None), "the debugger opens"),
-        (make_pdb_report(None, state=RankState.RUNNING, stepping=True), "Ctrl-C breaks in"),
-        (RankReport(state=RankState.RUNNING, breakpoints=1), "Ctrl-C breaks in"),
+        (make_pdb_report(make_prompt()), 1, "gpu013:5", False),
+        (make_pdb_report(None), 1, "gpu013:5", True),
+        (make_pdb_report(None), 1, "gpu013:?1", False),
+        (make_pdb_report(None), None, "gpu013:5", False),
+        (make_report(session=None), 1, "gpu013:5", False),
+        (make_pdb_report(None, state=RankState.RUNNING, stepping=True), 1, "gpu013:5", True),
+        (RankReport(state=RankState.RUNNING, breakpoints=1), 1, "gpu013:5", True),
+        (RankReport(state=RankState.RUNNING, breakpoints=1), 1, "gpu013:?1", False),
     ],
+    ids=["prompt", "no prompt", "stock", "watched", "no session", "stepping", "running", "stock and running"],
 )
-def test_the_toolbar_names_the_keys_that_matter(report: RankReport, says: str) -> None:
-    line = shown_at(at_pdb(report), 80)
+def test_the_toolbar_names_the_keys_that_matter(
+    approved: Approved, report: RankReport, generation: int | None, address: str, *, interrupts: bool
+) -> None:
+    attachment = at_pdb(report, generation)
+    attachment.rank = make_rank(address=address)
+    line = toolbar_of(status_of(attachment, Others(), 0.0, prefix="Ctrl-]", pending=False), attachment, 120)
 
-    assert says in line
-    assert text_width(line) == 79
-
-
-@pytest.mark.parametrize("report", [make_pdb_report(None), RankReport(state=RankState.RUNNING, breakpoints=1)])
-def test_the_toolbar_of_a_stock_pdb_offers_no_interrupt(approved: Approved, report: RankReport) -> None:
-    attachment = at_pdb(report)
-    attachment.rank = make_rank(address="gpu013:?1")
-    line = shown_at(attachment, 120)
-
-    assert "Ctrl-C" not in line
+    assert text_width(line) == 119
+    assert ("Ctrl-C" in line) == interrupts
     approved(line)
-
-
-def test_the_toolbar_of_a_watcher_offers_no_interrupt() -> None:
-    attachment = at_pdb(make_pdb_report(None), generation=None)
-
-    assert "Ctrl-C" not in shown_at(attachment, 80)
 
 
 NOW = 1760000060.0
@@ -493,7 +452,7 @@ def test_a_broker_that_is_away_is_named_by_its_address() -> None:
     assert section(report(make_rank(0), welcome=None), "Broker") == ["wss://login1:6899"]
 
 
-def test_dead_and_missing_ranks_are_told() -> None:
+def test_dead_and_missing_ranks_are_told(approved: Approved) -> None:
     ranks = [
         make_rank(0, world_size=6),
         make_rank(1, world_size=6, state=RankState.EXITED, exit=-11, since=NOW - 3, detail="core in /tmp/core.1"),
@@ -501,35 +460,22 @@ def test_dead_and_missing_ranks_are_told() -> None:
         make_rank(3, world_size=6, state=RankState.EXITED, exit=0),
     ]
 
-    lines = section(report(*ranks), "Job 4711.0, run 0.0")
-
-    assert lines == [
-        "4 ranks are known, the world size is 6; 1 host; 1 stopped, 3 exited",
-        "never connected: 4-5",
-        "gpu013:1 was killed by SIGSEGV (core in /tmp/core.1), 3 s ago",
-        "gpu013:2 died, 4 s ago",
-    ]
+    approved(report(*ranks).partition("\nRanks\n")[0].partition("\nJob ")[2])
 
 
-def test_what_differs_is_grouped_and_what_is_the_same_is_not_told() -> None:
-    same = section(report(make_rank(0), make_rank(1)), "What differs between ranks")
-    other = make_rank(2, directory="/other", python="3.10.1")
-    different = section(report(make_rank(0), make_rank(1), other), "What differs between ranks")
-
-    code = "file model.py  11: 0; 22: 1"
-    assert same == ["script, directory, Python, agent and world size are the same", code]
-    directories, versions = (
-        ["directory /home/me: 0-1", "directory /other: 2"],
-        ["Python 3.11.7: 0-1", "Python 3.10.1: 2"],
-    )
-    assert different == [*directories, *versions, code]
+LIMIT = "gloo ends in 9 min"
 
 
-def test_time_limits_are_told_once_for_the_ranks_that_have_the_same() -> None:
-    limit = "the 600 s of a collective end in 9 min"
-    text = report(make_rank(0, detail=limit), make_rank(1, detail=limit))
-
-    assert section(text, "Time limits and other details of stops") == [f"{limit}: all 2"]
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        pytest.param([make_rank(0, detail=LIMIT), make_rank(1, detail=LIMIT)], id="ranks that are alike"),
+        pytest.param([make_rank(0), make_rank(2, directory="/other", python="3.10.1")], id="ranks that differ"),
+        pytest.param([], id="no rank"),
+    ],
+)
+def test_what_differs_is_grouped_and_what_is_the_same_is_told_once(approved: Approved, ranks: list[RankInfo]) -> None:
+    approved(report(*ranks).partition("\nRanks\n")[2])
 
 
 def test_many_ranks_are_folded_by_host_and_state() -> None:
@@ -543,10 +489,3 @@ def test_secrets_and_control_characters_are_taken_out() -> None:
 
     assert "abcdefgh1234" not in text
     assert "\x1b" not in text
-
-
-def test_without_ranks_it_says_so() -> None:
-    text = report()
-
-    assert section(text, "Ranks") == ["no rank has connected"]
-    assert section(text, "Stacks") == ["no rank to ask"]

@@ -68,26 +68,25 @@ def tree(answers: list[RankAndAnswer], *, color: bool = False) -> list[str]:
     return show_tree(stacks, others, naming, color=color).splitlines()
 
 
-def test_one_rank_elsewhere_than_all_others_is_the_news() -> None:
-    assert tree(said(*[REDUCING] * 511, LOADING)) == [
-        "where: 512 of 512 ranks answered, 2 different stacks",
-        "512 [0-511] main train.py:300 > step train.py:188",
-        "├─ 511 [0-510] wrapper … all_reduce c10d.py:2810 [2 library frames] (@1 running)",
-        "└─ 1 [511] next_batch data.py:61 (@2 running)  <- odd one out",
-    ]
+DEEPER = (*LOADING, place("read /home/me/shard.py:20"))
+OTHERS = [
+    *said(LOADING, kind=Kind.LOST, text="killed by SIGSEGV", first=2),
+    *said((), kind=Kind.SILENT, text="no answer in 10 s", first=3),
+]
 
 
-def test_branches_are_told_apart_level_by_level() -> None:
-    deeper = (*LOADING, place("read /home/me/shard.py:20"))
-
-    assert tree(said(*[REDUCING] * 3, LOADING, LOADING, deeper)) == [
-        "where: 6 of 6 ranks answered, 3 different stacks",
-        "6 [0-5] main train.py:300 > step train.py:188",
-        "├─ 3 [0-2] wrapper … all_reduce c10d.py:2810 [2 library frames] (@1 running)",
-        "└─ 3 [3-5] next_batch data.py:61",
-        "   ├─ 2 [3-4] (no deeper) (@2 running)",
-        "   └─ 1 [5] read shard.py:20 (@3 running)",
-    ]
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param(said(*[REDUCING] * 511, LOADING), id="one rank elsewhere is the news"),
+        pytest.param(said(*[REDUCING] * 3, LOADING, LOADING, DEEPER), id="branches on several levels"),
+        pytest.param([*said(REDUCING, REDUCING), *OTHERS], id="a last stack, and no stack"),
+        pytest.param([*said(REDUCING, REDUCING), *said(REDUCING, text="in C", first=2)], id="states differ"),
+        pytest.param([one for n in range(9) for one in said(REDUCING, text=f"in C {n}", first=n)], id="many states"),
+    ],
+)
+def test_ranks_are_a_tree_of_their_stacks(approved: Approved, answers: list[RankAndAnswer]) -> None:
+    approved("\n".join(tree(answers)))
 
 
 @pytest.mark.parametrize(
@@ -103,23 +102,12 @@ def test_few_among_many_are_odd_and_halves_are_not(counts: tuple[int, ...], odd:
 
 
 def test_library_frames_are_folded_and_what_leads_to_the_program_is_left_out() -> None:
-    frames = stack(
-        "_run <frozen runpy>:88",
-        "run /usr/lib/python3.11/threading.py:9",
-        "main /me/t.py:1",
-        "call /v/site-packages/torch/nn.py:1",
-        "inner /v/site-packages/torch/nn.py:2",
-        "forward /me/model.py:7",
-        "get /usr/lib/python3.11/queue.py:171",
-    )
+    launch = stack("_run <frozen runpy>:88", "run /usr/lib/python3.11/threading.py:9")
+    library = stack("call /v/site-packages/torch/nn.py:1", "inner /v/site-packages/torch/nn.py:2")
+    frames = (*launch, *stack("main /me/t.py:1"), *library, *stack("get /usr/lib/python3.11/queue.py:171"))
 
-    assert [step.text for step in fold(frames)] == [
-        "main t.py:1",
-        "[2 library frames]",
-        "forward model.py:7",
-        "get queue.py:171",
-    ]
-    assert [step.text for step in fold(frames[:2])] == ["_run … run threading.py:9 [2 library frames]"]
+    assert [step.text for step in fold(frames)] == ["main t.py:1", "call … get queue.py:171 [3 library frames]"]
+    assert [step.text for step in fold(launch)] == ["_run … run threading.py:9 [2 library frames]"]
 
 
 def test_a_line_of_very_many_places_keeps_its_ends() -> None:
@@ -127,20 +115,6 @@ def test_a_line_of_very_many_places_keeps_its_ends() -> None:
 
     assert "f t.py:0 > f t.py:1 > f t.py:2 > [890 frames] > f t.py:893" in line
     assert line.count(">") == MAX_JOINED
-
-
-def test_frames_that_a_rank_has_left_out_are_counted() -> None:
-    note = Place(file="", line=0, function="[19745 frames left out]")
-    outer, inner = (stack(*(f"f t.py:{number}" for number in some)) for some in (range(64), range(64, 255)))
-    (line,) = tree(said((*outer, note, *inner)))[1:]
-
-    assert "f t.py:2 > [19990 frames] > " in line
-
-
-def test_states_are_told_where_they_differ(approved: Approved) -> None:
-    answers = [*said(REDUCING, REDUCING), *said(REDUCING, text="in C code for 12 s", first=2)]
-
-    approved(tree(answers)[1])
 
 
 def test_ages_are_told_and_the_oldest_of_a_group_is_in_the_json() -> None:
@@ -168,26 +142,6 @@ def test_running_ranks_in_a_collective_wait_for_those_that_stand_in_the_whole_jo
     assert "(@1 running)" in tree(answers)[1]
     # A rank that stopped inside of it waits for nobody.
     assert tree(said(reducing, text="stopped"))[1].endswith("(@1 stopped)")
-
-
-def test_many_states_are_cut(approved: Approved) -> None:
-    answers = [one for number in range(9) for one in said(REDUCING, text=f"in C code for {number} s", first=number)]
-
-    approved(tree(answers)[1])
-
-
-def test_who_has_no_stack_is_named_below_and_last_stacks_are_in_the_tree() -> None:
-    answers = [
-        *said(REDUCING, REDUCING),
-        *said(LOADING, kind=Kind.LOST, text="killed by SIGSEGV", first=2),
-        *said((), kind=Kind.SILENT, text="no answer in 10 s", first=3),
-    ]
-
-    lines = tree(answers)
-
-    assert lines[0] == "where: 2 of 4 ranks answered, 1 stack"
-    assert lines[3] == "└─ 1 [2] next_batch data.py:61 (@2 killed by SIGSEGV)  <- odd one out"
-    assert lines[4] == "@?  1 rank  3  no answer in 10 s"
 
 
 def test_json_is_the_agreed_one() -> None:
@@ -224,26 +178,19 @@ def test_json_is_the_agreed_one() -> None:
 
 def test_json_says_how_far_a_stack_can_be_believed() -> None:
     answers = [
-        *said(LOADING, text="unresponsive, last seen 40 s ago"),
-        *said(LOADING, kind=Kind.LOST, text="exited", first=1),
+        *said(LOADING, LOADING, text="stopped"),
+        *said(LOADING, text="unresponsive, last seen 40 s ago", first=2),
+        *said(LOADING, kind=Kind.LOST, text="exited", first=3),
     ]
     stacks, others = group_stacks(answers)
     document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in answers]))))
 
     assert [(group["kind"], group["text"]) for group in document["groups"]] == [
-        ("stack", "unresponsive, last seen 40 s ago"),
+        ("stack", "stopped; 2: unresponsive, last seen 40 s ago"),
         ("lost", "exited"),
     ]
     assert all(group["frames"][-1]["function"] == "next_batch" for group in document["groups"])
-    assert (document["asked"], document["answered"]) == (2, 1)
-
-
-def test_json_names_the_ranks_whose_state_is_not_the_usual_one() -> None:
-    answers = [*said(LOADING, LOADING, text="stopped"), *said(LOADING, text="unresponsive, last seen 8 s ago", first=2)]
-    stacks, others = group_stacks(answers)
-    document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in answers]))))
-
-    assert [group["text"] for group in document["groups"]] == ["stopped; 2: unresponsive, last seen 8 s ago"]
+    assert (document["asked"], document["answered"]) == (4, 3)
 
 
 def test_a_branch_that_is_one_host_says_so() -> None:
@@ -306,59 +253,34 @@ def table(*states: StopState) -> list[str]:
     return show_stops(said).splitlines()
 
 
-def test_all_have_it_and_none_was_there() -> None:
-    assert table(state(), state()) == [STOP, "  armed in all ranks", "  hits: none"]
-    assert table(state()) == [STOP, "  armed in rank 0", "  hits: none"]
+def stops(*states: StopState) -> list[RankStops]:
+    return [RankStops(make_rank(number), [one]) for number, one in enumerate(states)]
 
 
-def test_who_has_not_loaded_it() -> None:
-    assert table(*[state()] * 3, state(armed=False)) == [
-        STOP,
-        "  armed in 3 of 4 ranks (0-2)",
-        "  not loaded yet in 1 of 4 ranks (3)",
-        "  hits: none",
-    ]
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        pytest.param(stops(state(), state()), id="all have it"),
+        pytest.param(stops(state()), id="a single rank"),
+        pytest.param(stops(*[state()] * 3, state(armed=False)), id="one has not loaded it"),
+        pytest.param(stops(state(line=40), state()), id="one has moved its line"),
+        pytest.param(stops(state(hits=2), state(hits=2), state(), state(hits=1)), id="hits by rank"),
+        pytest.param(stops(state(armed=False, problem="/a.py: no code\x1b")), id="a hostile problem"),
+        pytest.param(stops(StopState(stop="model:Net.forward", line=None, armed=True, hits=0)), id="a function"),
+        pytest.param([*stops(state()), RankStops(make_rank(1), why="older\x1b")], id="one tells nothing"),
+        pytest.param([RankStops(make_rank(0))], id="none"),
+        pytest.param([RankStops(make_rank(0), why="lost")], id="nobody tells"),
+    ],
+)
+def test_stops_are_a_table_by_what_ranks_tell_of_them(approved: Approved, ranks: list[RankStops]) -> None:
+    shown = show_stops(ranks)
 
-
-def test_a_line_that_was_moved_is_named() -> None:
-    assert table(state(line=40), state())[1:3] == [
-        "  armed at line 40 in 1 of 2 ranks (0)",
-        "  armed in 1 of 2 ranks (1)",
-    ]
-
-
-def test_hits_are_counted_by_rank() -> None:
-    assert table(state(hits=2), state(hits=2), state(), state(hits=1))[-1] == (
-        "  hits: 2 in 2 of 4 ranks (0-1); 1 in 1 of 4 ranks (3); none in 1 of 4 ranks (2)"
-    )
-
-
-def test_what_keeps_a_stop_from_being_armed_is_told_without_control_characters() -> None:
-    assert table(state(armed=False, problem="/a.py: no code\x1b"))[1] == "  /a.py: no code\\x1b, in rank 0"
-
-
-def test_a_function_has_no_line() -> None:
-    shown = show_stops([RankStops(make_rank(0), [StopState(stop="model:Net.forward", line=None, armed=True, hits=0)])])
-    assert shown.splitlines()[:2] == ["model:Net.forward", "  armed in rank 0"]
-
-
-def test_ranks_that_say_nothing_are_named() -> None:
-    said = [
-        RankStops(make_rank(0), [state()]),
-        RankStops(make_rank(1), why="older\x1b"),
-        RankStops(make_rank(2), why="x"),
-    ]
-    assert show_stops(said).splitlines()[-2:] == ["rank 1: older\\x1b", "rank 2: x"]
-
-
-def test_a_job_without_stops_is_told(approved: Approved) -> None:
-    approved(show_stops([RankStops(make_rank(0))]))
-    assert show_stops([RankStops(make_rank(0), why="lost")]) == "rank 0: lost\n"
+    assert all(line.isprintable() for line in shown.splitlines())
+    approved(shown)
 
 
 MAIN_THREADS = ("main t.py:1", "step t.py:9")
 FEEDING = ("feed data.py:3", "put data.py:8")
-EVIL = "\x1b]2;owned\x07"
 
 
 def stack_threads(texts: tuple[str, ...]) -> tuple[Place, ...]:
@@ -385,19 +307,30 @@ def lines(*answers: RankAndAnswer) -> list[str]:
     return show_threads(group_threads(answers), naming, color=False).splitlines()
 
 
-def test_each_name_of_threads_has_a_tree_of_its_own() -> None:
-    assert lines(
-        said_threads(0, ("MainThread", MAIN_THREADS), ("Thread-3 (feeder)", FEEDING)),
-        said_threads(1, ("MainThread", MAIN_THREADS), ("Thread-12 (feeder)", FEEDING), ("pin", ("pin data.py:1",))),
-    ) == [
-        "where: 2 of 2 ranks answered, 3 different threads",
-        "thread MainThread",
-        "2 [0-1] main t.py:1 > step t.py:9 (@1 running)",
-        "thread feeder",
-        "2 [0-1] feed data.py:3 > put data.py:8 (@2 running)",
-        "thread pin, on 1 alone",
-        "1 [1] pin data.py:1 (@3 running)",
-    ]
+WORKERS = [(f"ThreadPoolExecutor-0_{number}", FEEDING) for number in range(3)]
+ALONE = make_rank(0), RankAnswer(key="0", kind=Kind.VALUE, text="stopped", frames=stack_threads(MAIN_THREADS))
+SILENT = make_rank(1), RankAnswer(key="1", kind=Kind.SILENT, text="no answer in 10 s")
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        pytest.param(
+            [
+                said_threads(0, ("MainThread", MAIN_THREADS), ("Thread-3 (feeder)", FEEDING)),
+                said_threads(1, ("MainThread", MAIN_THREADS), ("Thread-12 (feeder)", FEEDING), ("pin", FEEDING[:1])),
+            ],
+            id="a tree for each name",
+        ),
+        pytest.param(
+            [said_threads(0, ("MainThread", MAIN_THREADS), *WORKERS, ("ThreadPoolExecutor-0_9", ("get queue.py:1",)))],
+            id="several threads of one rank",
+        ),
+        pytest.param([ALONE, SILENT], id="a rank that tells one thread"),
+    ],
+)
+def test_each_name_of_threads_has_a_tree_of_its_own(approved: Approved, answers: list[RankAndAnswer]) -> None:
+    approved("\n".join(lines(*answers)))
 
 
 def test_beside_a_thread_that_stands_the_others_run_and_have_no_age() -> None:
@@ -419,34 +352,6 @@ def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded()
     assert told[4].endswith("(@2 running)")
     groups = json.loads(json.dumps(threads_document(answers, Naming([rank]))))["groups"]
     assert [group["collective"] is None for group in groups] == [False, True]
-
-
-def test_several_threads_of_one_rank_count_as_one_rank() -> None:
-    workers = [(f"ThreadPoolExecutor-0_{number}", FEEDING) for number in range(3)]
-    idle = ("ThreadPoolExecutor-0_9", ("get queue.py:1",))
-
-    told = lines(said_threads(0, ("MainThread", MAIN_THREADS), *workers, idle))
-
-    assert told[0] == "where: 1 of 1 rank answered, 2 different threads"
-    assert told[3:] == [
-        "thread ThreadPoolExecutor",
-        "1 [0]",
-        "├─ 1 [0] feed data.py:3 > put data.py:8 (@2 running, 3 threads)",
-        "└─ 1 [0] get queue.py:1 (@3 running)",
-    ]
-
-
-def test_a_rank_that_tells_no_threads_has_the_one_that_it_tells() -> None:
-    rank = make_rank(0)
-    older = rank, RankAnswer(key=rank.key, kind=Kind.VALUE, text="stopped", frames=stack_threads(MAIN_THREADS))
-    silent = make_rank(1), RankAnswer(key=make_rank(1).key, kind=Kind.SILENT, text="no answer in 10 s")
-
-    assert lines(older, silent) == [
-        "where: 1 of 2 ranks answered, 1 thread",
-        "thread main or stopped thread",
-        "1 [0] main t.py:1 > step t.py:9 (@1 stopped)",
-        "@?  1 rank  1  no answer in 10 s",
-    ]
 
 
 def test_json_names_the_thread_of_each_group_and_counts_ranks_once() -> None:
@@ -476,4 +381,5 @@ def test_numbers_that_python_gives_to_threads_are_left_out(name: str, expected: 
 
 
 def test_the_name_of_a_thread_can_not_act_on_the_terminal() -> None:
-    assert all(line.isprintable() for line in lines(said_threads(0, ("MainThread", MAIN_THREADS), (EVIL, FEEDING))))
+    evil = ("\x1b]2;owned\x07", FEEDING)
+    assert all(line.isprintable() for line in lines(said_threads(0, ("MainThread", MAIN_THREADS), evil)))
