@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Mapping
+import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.agent import pdb_scripts
-from tests.unit.agent.pdb_programs import Ran, drive_program, run_alone
-from tests.unit.agent.pdb_scripts import Event, conversations, differences, driven, programs
+from tests.unit.agent.pdb_scripts import MODULE, Event, conversations, differences, driven, programs, transcript
 
 ROOT = Path(__file__).parents[3]
 
@@ -22,24 +25,41 @@ ENOUGH = {(3, 10): 35, (3, 11): 40, (3, 12): 40, (3, 13): 50}
 pytestmark = pytest.mark.skipif(pdb_scripts.source_of_tests() is None, reason="this Python came without its own tests")
 
 
-def rank_alone(tmp_path: Path, arguments: list[str], lines: list[str], env: Mapping[str, str]) -> Ran:
-    """Run the rank's side by itself; return what was seen."""
-    events = tmp_path / "events"
-    events.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "tests.unit.agent.pdb_script_rank", "--alone", *arguments]
-    status, stderr = run_alone(command, lines, {**env, "PYTHONPATH": str(ROOT), "PDB_SCRIPT_EVENTS": str(events)})
-    seen: list[Event] = [json.loads(line) for line in events.read_text().splitlines()]
-    left = any(event[0] == "confirm" or (event[0] == "prompt" and event[2] is None) for event in seen)
-    return Ran(seen, None if left and status == 0 else status, stderr)
+class Rank:
+    """A script that runs as a rank; it has what ``subprocess.Popen`` returns, as far as CPython's tests use it."""
+
+    def __init__(self, events: Path, arguments: Sequence[str], env: Mapping[str, str]) -> None:
+        self._path, self._env = events, {**env, "PYTHONPATH": str(ROOT), "PDB_SCRIPT_EVENTS": str(events)}
+        self._command = [sys.executable, "-m", "tests.unit.agent.pdb_script_rank", *arguments]
+        self.events: list[Event] = []
+        self.returncode: int | None = None
+        self.stdout = types.SimpleNamespace(close=lambda: None)
+
+    def __enter__(self) -> Rank:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        return None
+
+    def communicate(self, data: bytes) -> tuple[bytes, bytes]:
+        """Feed the program's debugger; return what was seen."""
+        self._path.unlink(missing_ok=True)
+        lines = data if data.endswith(b"\n") else data + b"\n"
+        done = subprocess.run(self._command, input=lines, capture_output=True, env=self._env, timeout=30, check=False)
+        self.events = [json.loads(line) for line in self._path.read_text().splitlines()]
+        self.returncode = done.returncode
+        return transcript(self.events, echo=False).encode(), done.stderr
 
 
 @pytest.mark.parametrize("name", driven(conversations()))
 def test_conversation(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = rank_alone(tmp_path, ["conversations", name], [], os.environ)
-    assert ran.stderr == ""
-    assert not differences(conversations()[name], ran.events)
-    assert ran.status == 0
+    rank = Rank(tmp_path / "events", ["conversation", name], os.environ)
+    _, stderr = rank.communicate(b"")
+    assert stderr == b""
+    assert not differences(conversations()[name], rank.events)
+    assert rank.returncode == 0
+    assert all(event[0] != "confirm" and event[2:] != [None] for event in rank.events), "it ended before its end"
 
 
 @pytest.mark.parametrize("name", driven(programs()))
@@ -47,11 +67,23 @@ def test_program(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     folder = tmp_path / "cwd"
     folder.mkdir()
     monkeypatch.chdir(folder)
+    tests, ranks = importlib.import_module(MODULE), list[Rank]()
 
-    def run(arguments: list[str], lines: list[str], env: Mapping[str, str]) -> Ran:
-        return rank_alone(tmp_path, ["program", *arguments], lines, env)
+    def start(command: Sequence[str], *, env: Mapping[str, str] | None = None, **_streams: Any) -> Rank:
+        arguments = [argument for argument in command[1:] if argument != "-u"]
+        if arguments[:2] == ["-m", "pdb"]:
+            arguments[:2] = ["--stop-first"]
+        ranks.append(Rank(tmp_path / "events", ["program", *arguments], os.environ if env is None else env))
+        return ranks[-1]
 
-    drive_program(name, run)
+    real = tests.subprocess
+    stand_in = types.SimpleNamespace(Popen=start, PIPE=real.PIPE, STDOUT=real.STDOUT)
+    monkeypatch.setattr(tests, "subprocess", stand_in)
+    case_name, method = name.split(".")
+    getattr(tests, case_name)(method).debug()
+    # Without a prompt the method tests nothing of a rank's pdb.
+    assert ranks
+    assert all(any(event[0] == "prompt" for event in rank.events) for rank in ranks)
 
 
 def test_every_script_is_driven_or_listed_and_none_is_listed_for_nothing() -> None:

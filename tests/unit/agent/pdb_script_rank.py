@@ -1,15 +1,14 @@
-"""The rank of a script of CPython's ``test_pdb``: ``python -m tests.unit.agent.pdb_script_rank [--alone] KIND …``.
+"""The rank of a script of CPython's ``test_pdb``: ``python -m tests.unit.agent.pdb_script_rank KIND …``.
 
-``conversations NAME…`` runs doctests one after the other; ``program [--stop-first] [-m] TARGET`` runs a file or module.
-Each line that calls pdb calls ``dbg_agent.set_trace(engine="pdb")`` instead; all else stays, down to the file names.
-What the program prints goes as events to the file that the variable ``PDB_SCRIPT_EVENTS`` names. With ``--alone`` there
-is no broker: the lines that a script feeds are the replies, and the log goes to that file, too.
+``conversation NAME`` runs a doctest; ``program [--stop-first] [-m] TARGET`` runs a file or module, and replies with the
+lines of its stdin. Each line that calls pdb calls ``dbg_agent.set_trace(engine="pdb")`` instead; all else stays, down
+to the file names. There is no broker: what is printed and asked goes as events to the file that the variable
+``PDB_SCRIPT_EVENTS`` names.
 """
 
 from __future__ import annotations
 
 import ast
-import bdb
 import importlib
 import importlib.util
 import io
@@ -20,9 +19,9 @@ import sys
 import traceback
 import types
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import dbg_agent
 from dbg_agent.program import own_rank
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
@@ -60,9 +59,8 @@ class Alone:
     """The broker and terminal of this rank, which reply at once and in the stopped thread."""
 
     def __init__(self, events: Events, *, rc: bool) -> None:
-        self._events = events
+        self._events, self._answered = events, 0
         self._lines: Iterator[str] = iter(())
-        self._answered = 0
         network = FakeNetwork(self._read, lambda _message: None, self._look)
         self.rank = rank = Rank(Settings(engine="pdb", rc=rc), make_link=network.link)
         rank.kill = lambda: os._exit(0)  # type: ignore[method-assign]
@@ -142,26 +140,15 @@ def _stop_first(tree: ast.Module) -> None:
 # -------------------------------------------------------------------------------------------------------- conversations
 
 
-class _PdbTestInput:
-    """A stand-in for the class of that name, which has pdb read lines."""
+def run_conversation(conversation: Conversation, events: Events, alone: Alone) -> None:
+    """Run the examples of a doctest as doctest does; a stand-in takes the lines that pdb is to read."""
 
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
+    @contextmanager
+    def feed(lines: list[str]) -> Iterator[None]:
+        alone.feed(iter(lines))
+        yield
 
-    def __enter__(self) -> None:
-        if alone is not None:
-            alone.feed(iter(self.lines))
-
-    def __exit__(self, *_error: object) -> None:
-        return None
-
-
-alone: Alone | None = None
-
-
-def run_conversation(conversation: Conversation, events: Events) -> None:
-    """Run the examples of a doctest as doctest does."""
-    namespace = {**importlib.import_module(MODULE).__dict__, "PdbTestInput": _PdbTestInput}
+    namespace = {**importlib.import_module(MODULE).__dict__, "PdbTestInput": feed}
     for number, example in enumerate(conversation.examples):
         name = conversation.file_of(number)
         # doctest keeps its examples in linecache while they run.
@@ -172,25 +159,6 @@ def run_conversation(conversation: Conversation, events: Events) -> None:
             exec(compile(tree, name, "single"), namespace)  # noqa: S102
         except Exception:
             events.note("out", traceback.format_exc())
-
-
-def _forget(rank: Rank | None) -> None:
-    """Clear all breakpoints: every script expects to begin without any."""
-    sys.settrace(None)
-    bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # not in the stubs
-    if rank is not None:
-        rank.breakpoints.lines.clear()
-        for engine in rank.debuggers.loaded:
-            # pdb keeps commands by the number of a breakpoint, and the numbers begin anew.
-            engine.commands = {}  # type: ignore[attr-defined] # pdb's own
-
-
-def run_conversations(names: list[str], events: Events) -> None:
-    """Run doctests one after the other in this process."""
-    for name in names:
-        events.note("conversation", name)
-        _forget(own_rank.current())
-        run_conversation(conversations()[name], events)
 
 
 # ------------------------------------------------------------------------------------------------------------- programs
@@ -228,25 +196,17 @@ def _describe_module(name: str, main: types.ModuleType) -> str:
     return spec.origin
 
 
-def run(arguments: list[str]) -> None:
+def run(kind: str, *arguments: str) -> None:
     """Run what the command line names."""
-    global alone
     events = Events()
     sys.stdout = Printed(events)
-    by_itself = arguments[0] == "--alone"
-    kind, *rest = arguments[1:] if by_itself else arguments
-    if by_itself:
-        alone = Alone(events, rc="--stop-first" in rest)
-    if kind == "conversations":
-        run_conversations(rest, events)
-        return
-    if alone is not None:
-        alone.feed(line.rstrip("\n") for line in sys.stdin)
+    alone = Alone(events, rc="--stop-first" in arguments)
+    if kind == "conversation":
+        run_conversation(conversations()[arguments[0]], events, alone)
     else:
-        # A program's thread may stop when the main one has ended, which from Python 3.12 on is too late for a new link.
-        dbg_agent.install(breakpoint=False)
-    run_program(rest)
+        alone.feed(line.rstrip("\n") for line in sys.stdin)
+        run_program(list(arguments))
 
 
 if __name__ == "__main__":
-    run(sys.argv[1:])
+    run(*sys.argv[1:])

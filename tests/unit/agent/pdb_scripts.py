@@ -11,7 +11,7 @@ import ast
 import doctest
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -160,11 +160,8 @@ def _after_prompt(text: str, asked: Event, echo: bool) -> str:
     return kept + text[len(whole) :]
 
 
-def differences(conversation: Conversation, events: Iterable[Event], shown_as: Callable[[str], str] = str) -> list[str]:
-    """Return one text for each example whose output is not the expected one, with both.
-
-    ``shown_as`` is applied to both: it returns a text as it can be read off a screen, say.
-    """
+def differences(conversation: Conversation, events: Iterable[Event]) -> list[str]:
+    """Return one text for each example whose output is not the expected one, with both."""
     by_example: dict[int, list[Event]] = {}
     number = -1
     for event in events:
@@ -174,10 +171,9 @@ def differences(conversation: Conversation, events: Iterable[Event], shown_as: C
     checker = doctest.OutputChecker()
     found = []
     for index, example in enumerate(conversation.examples):
-        seen = shown_as(transcript(by_example.get(index, []), echo=True))
-        wanted = doctest.Example(example.source, shown_as(example.want), options=example.options)
+        seen = transcript(by_example.get(index, []), echo=True)
         flags = sum(flag for flag, is_on in example.options.items() if is_on)
-        if not checker.check_output(wanted.want, seen, flags):
-            shown = checker.output_difference(wanted, seen, flags | doctest.REPORT_NDIFF)
+        if not checker.check_output(example.want, seen, flags):
+            shown = checker.output_difference(example, seen, flags | doctest.REPORT_NDIFF)
             found.append(f"{conversation.file_of(index)}\n{shown}")
     return found
