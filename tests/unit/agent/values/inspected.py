@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from hypothesis import strategies as st
+
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.evaluation import Namespaces
@@ -24,6 +26,19 @@ from dbg_wire.records.record import checked
 
 PLENTY = 60.0
 """Seconds within which everything here is told."""
+
+ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5)
+KEYS = st.booleans() | st.integers() | st.text(max_size=5) | st.tuples(st.integers(), st.text(max_size=3))
+
+
+def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Return containers of these values, and sets of keys."""
+    lists = st.lists(inner, max_size=4)
+    sets = st.sets(KEYS, max_size=4) | st.frozensets(KEYS, max_size=4)
+    return lists | lists.map(tuple) | st.dictionaries(KEYS, inner, max_size=4) | sets
+
+
+VALUES = st.recursive(ATOMS, containers, max_leaves=12)
 
 
 def _in_thread(seconds: float, call: Callable[[], None]) -> None:
@@ -70,6 +85,6 @@ class Sights:
         return found
 
 
-def cut(text: str) -> str:
-    """Return a text as a list of variables has it."""
-    return text if len(text) <= MAX_VARIABLE_TEXT else f"{text[: MAX_VARIABLE_TEXT - 1]}…"
+def cut(text: str, most: int = MAX_VARIABLE_TEXT) -> str:
+    """Return a text as a list of variables has it, or cut to so many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -7,43 +7,35 @@ from __future__ import annotations
 
 import array
 import os
+import queue
 import sys
 import threading
-from collections import Counter, OrderedDict, deque
-from typing import Any
+import time
+import weakref
+from collections import ChainMap, Counter, OrderedDict, UserDict, UserList, defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.values.describe import Described, describe
+from dbg_agent.values import record
+from dbg_agent.values.describe import Described, beginning_of, describe
 from dbg_agent.values.record import MAX_VALUE_TEXT
+from dbg_wire.limits import MIB
+from tests.conftest import Approved
+from tests.unit.agent.values.inspected import ATOMS, KEYS, PLENTY, VALUES, cut
 
-PLENTY = 60.0
-"""Seconds within which every value here is described."""
-
-ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5)
-KEYS = st.booleans() | st.integers() | st.text(max_size=5) | st.tuples(st.integers(), st.text(max_size=3))
-
-
-def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Return containers of these values, and sets of keys."""
-    return (
-        st.lists(inner, max_size=4)
-        | st.lists(inner, max_size=4).map(tuple)
-        | st.dictionaries(KEYS, inner, max_size=4)
-        | st.sets(KEYS, max_size=4)
-        | st.frozensets(KEYS, max_size=4)
-    )
-
-
-VALUES = st.recursive(ATOMS, containers, max_leaves=12)
 LISTED = st.recursive(ATOMS, lambda inner: st.lists(inner, min_size=1, max_size=4), max_leaves=12)
 
 
-def told(value: object) -> Described:
+def told(value: object, *, seconds: float = PLENTY) -> Described:
     """Describe a value without figures."""
-    return describe(value, stats=False, seconds=PLENTY)
+    return describe(value, stats=False, seconds=seconds)
 
 
 def compared(value: object) -> Described:
@@ -52,6 +44,45 @@ def compared(value: object) -> Described:
     assert described.digest
     assert described.exact
     return described
+
+
+def digest(value: object) -> str:
+    return compared(value).digest
+
+
+class Shown:
+    """An object whose repr shows what it holds."""
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __repr__(self) -> str:
+        return f"Shown({self.held!r})"
+
+    def method(self) -> object:
+        return self.held
+
+
+class Shows:
+    """An object whose repr returns this, a string or not, or raises it."""
+
+    def __init__(self, shown: Any) -> None:
+        self.shown = shown
+
+    def __repr__(self) -> str:
+        if isinstance(self.shown, BaseException):
+            raise self.shown
+        return self.shown  # type: ignore[no-any-return]
+
+
+class Node:
+    """An object with the default repr."""
+
+    def __init__(self, *_: object, **attributes: object) -> None:
+        self.__dict__.update(attributes)
+
+
+# ------------------------------------------------------------------------------------------------------ equal or not
 
 
 def reordered(value: Any) -> Any:
@@ -81,20 +112,17 @@ def with_leaf(value: Any, number: int, leaf: object) -> Any:
     return parts
 
 
-# ------------------------------------------------------------------------------------------------------ equal or not
-
-
 @given(VALUES)
 def test_equal_values_have_equal_digests_in_whatever_order_they_were_filled(value: object) -> None:
     assert compared(value) == compared(value)
-    assert compared(reordered(value)).digest == compared(value).digest
+    assert digest(reordered(value)) == digest(value)
 
 
 @given(LISTED, st.data())
 def test_one_leaf_makes_another_digest(value: object, data: st.DataObject) -> None:
     number = data.draw(st.integers(0, leaves(value) - 1))
     changed = with_leaf(value, number, ("a tuple is no leaf of the other",))
-    assert compared(changed).digest != compared(value).digest
+    assert digest(changed) != digest(value)
 
 
 @given(st.dictionaries(KEYS, ATOMS, min_size=1), st.data())
@@ -102,13 +130,73 @@ def test_one_value_or_key_of_a_dict_makes_another_digest(value: dict[object, obj
     key = data.draw(st.sampled_from(list(value)))
     without = {name: inner for name, inner in value.items() if name != key}
     new = ("a new key", "or value")
-    digests = {compared(other).digest for other in (value, without, {**value, key: new}, {**without, new: value[key]})}
-    assert len(digests) == 4
+    assert len(set(map(digest, (value, without, {**value, key: new}, {**without, new: value[key]})))) == 4
 
 
 @given(st.lists(st.text(max_size=3), max_size=4), st.lists(st.text(max_size=3), max_size=4))
 def test_strings_side_by_side_are_told_apart(first: list[str], second: list[str]) -> None:
-    assert (compared(first).digest == compared(second).digest) == (first == second)
+    assert (digest(first) == digest(second)) == (first == second)
+
+
+@dataclass
+class Batch:
+    """A dataclass with a field that isn't shown and one that may be unset."""
+
+    loss: object
+    names: set[str]
+    hidden: object = field(default=None, repr=False)
+    cached: object = field(default=None, repr=False, compare=False)
+
+
+class Point(NamedTuple):
+    """A named tuple that holds more than numbers."""
+
+    x: int
+    name: str
+
+
+class Size(int):
+    """A number with attributes and with a repr that shows neither."""
+
+    name: object = None
+
+    def __repr__(self) -> str:
+        return "a size"
+
+
+class Text(str):
+    """A string with attributes."""
+
+    name: object = None
+
+
+def without(batch: Batch, name: str) -> Batch:
+    delattr(batch, name)
+    return batch
+
+
+def loop(end: object) -> list[Any]:
+    """Return a list that holds itself."""
+    inner: dict[str, Any] = {"end": end}
+    outer = [inner]
+    inner["outer"] = outer
+    return outer
+
+
+def itself_in(depth: int) -> list[Any]:
+    """Return a list that is its own innermost part."""
+    outer = inner = list[Any]()
+    for _ in range(depth):
+        inner.append([])
+        inner = inner[0]
+    inner.append(outer)
+    return outer
+
+
+def tree(leaf: object) -> Node:
+    root = Node(items=[Node(leaf=leaf), Node(leaf={1: Node(leaf=leaf)})])
+    vars(root)["itself"] = root
+    return root
 
 
 @pytest.mark.parametrize(
@@ -130,11 +218,69 @@ def test_strings_side_by_side_are_told_apart(first: list[str], second: list[str]
         (ValueError("x"), TypeError("x")),
         (memoryview(b"abcd"), memoryview(b"abcd").cast("B", (2, 2))),
         (array.array("i", [1]), array.array("I", [1])),
+        ({"a": 1}.items(), {"a": 2}.items()),
+        (OrderedDict(a=1), {"a": 1}),
+        (OrderedDict(a=1), OrderedDict(a=2)),
+        (UserDict(a=1), UserDict(a=2)),
+        (defaultdict(int, a=1), defaultdict(int, a=2)),
+        (Batch(0.5, {"a"}), Batch(0.5, {"a"}, hidden=1)),
+        (Batch(0.5, {"a"}), Batch(0.5, {"b"})),
+        (Batch(without(Batch(0.5, set()), "names"), set()), without(Batch(Batch(0.5, set()), set()), "names")),
+        (Point(1, "a"), Point(1, "b")),
+        (Size(3), Size(4)),
+        ([Text("...")], [Text("…")]),
+        ([Size(number) for number in range(11_000)], [Size(number % 10_999) for number in range(11_000)]),
+        (loop(1), loop(2)),
+        ([itself_in(0)], itself_in(1)),
+        (tree(1), tree(2)),
+        (lambda x: x + 1, lambda x: x + 2),
+        ("<Worker a at 0x7f0000000010>", "<Worker b at 0x7f0000000010>"),
+        (Shows(ValueError("no\nway")), Shows(ValueError("no\nwhy"))),
+        (Shows("\ud800!"), Shows("\ud801!")),
     ],
 )
 def test_different_values_differ(one: object, other: object) -> None:
-    assert compared(one).digest != compared(other).digest
-    assert compared(one).exact != compared(other).exact
+    first, second = compared(one), compared(other)
+    assert first.digest != second.digest
+    assert first.exact != second.exact
+
+
+def recursive() -> object:
+    def calls_itself() -> object:
+        return calls_itself, closed(None)
+
+    return calls_itself
+
+
+SHARED = [1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([float("nan")], [float("nan")]),
+        (OrderedDict({"a": 1, "b": 2}), OrderedDict({"b": 2, "a": 1})),
+        ({"a": 1, "b": 2}.keys(), {"b": 2, "a": 1}.keys()),
+        (Batch(0.5, {"a", "b"}), Batch(0.5, {"b", "a"}, cached=1)),
+        (loop(1), loop(1)),
+        ([SHARED, SHARED], [[1], [1]]),
+        (tree(1), tree(1)),
+        (lambda x: x + 1, lambda x: x + 1),
+        (recursive(), recursive()),
+        (queue.Queue[int](), queue.Queue[int]()),
+        (threading.Event(), threading.Event()),
+        (threading.Lock(), threading.Lock()),
+        ([1, Shows(ValueError("no"))], [1, Shows(ValueError("no"))]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_equal_values_are_equal_whatever_they_are(one: object, other: object) -> None:
+    assert digest(one) == digest(other)
+
+
+def test_files_are_told_by_what_they_are() -> None:
+    with open(os.devnull) as one, open(os.devnull) as other:  # noqa: PTH123 - a file as programs have them
+        assert digest(one) == digest(other)
 
 
 def test_large_values_differ_where_their_abbreviated_texts_do_not() -> None:
@@ -151,64 +297,114 @@ def test_large_values_differ_where_their_abbreviated_texts_do_not() -> None:
     ]
     for one, other in pairs:
         assert compared(one).text == compared(other).text
-        assert compared(one).digest != compared(other).digest
+        assert digest(one) != digest(other)
 
 
-def test_equal_nans_are_equal() -> None:
-    assert compared([float("nan")]).digest == compared([float("nan")]).digest
-
-
-def test_dicts_and_their_views_are_compared_without_order() -> None:
-    one, other = {"a": 1, "b": 2}, {"b": 2, "a": 1}
-    assert compared(OrderedDict(one)).digest == compared(OrderedDict(other)).digest
-    assert compared(one.keys()).digest == compared(other.keys()).digest
-    assert compared(one.items()).digest != compared({"a": 1, "b": 3}.items()).digest
-
-
-# --------------------------------------------------------------------------------------------------------- addresses
-
-
-class Plain:
-    """An object that shows itself by its address, as most do."""
+# ---------------------------------------------------------------------------------- addresses, and what is behind them
 
 
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value], lambda value: {value: {value}}])
 def test_digests_are_independent_of_addresses_and_exact_ones_are_not(wrap: Any) -> None:
-    first, second = Plain(), Plain()
-    assert compared(wrap(first)).digest == compared(wrap(second)).digest
+    first, second = Node(), Node()
+    assert digest(wrap(first)) == digest(wrap(second))
     assert compared(wrap(first)).exact != compared(wrap(second)).exact
+    assert compared({"loss": [0.25, None]}).exact == digest({"loss": [0.25, None]})
 
 
-def test_what_is_said_beside_an_address_counts() -> None:
-    one, other = (f"<Worker {name} at 0x7f0000000010>" for name in "ab")
-    assert compared(one).digest != compared(other).digest
+@pytest.mark.parametrize("text", ["0x{}", "CRC error at 0x{}", "<Sensor at 0x{:.4}>", "crc at 0x{}>"])
+def test_a_hexadecimal_number_is_no_address(text: str) -> None:
+    assert digest(text.format("1a2b3c4d")) != digest(text.format("99887766"))
 
 
-def test_a_hexadecimal_number_is_no_address() -> None:
-    for text in ("0x{}", "CRC error at 0x{}", "<Sensor at 0x{:.4}>", "crc at 0x{}>"):
-        one, other = (text.format(number) for number in ("1a2b3c4d", "99887766"))
-        assert compared(one).digest != compared(other).digest
+@pytest.mark.parametrize(
+    "text",
+    ["<weakref at 0x{0}; to 'A' at 0x{0}>", "<Future at 0x{} state=pending>", "<code object f at 0x{}, line 3>"],
+)
+def test_addresses_in_the_midst_of_a_repr_do_not_count(text: str) -> None:
+    class Own:
+        def __repr__(self) -> str:
+            return text.format(f"{id(self):x}")
+
+    one, other = Own(), Own()
+    assert digest(one) == digest(other)
+    assert compared(one).exact != compared(other).exact
 
 
-def test_addresses_in_the_midst_of_a_repr_do_not_count() -> None:
-    texts = ("<weakref at 0x{0}; to 'A' at 0x{0}>", "<Future at 0x{} state=pending>", "<code object f at 0x{}, line 3>")
-    for text in texts:
-        one, other = (Plain(), Plain())
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Plain, "__repr__", lambda self, text=text: text.format(f"{id(self):x}"))
-            assert compared(one).digest == compared(other).digest
-            assert compared(one).exact != compared(other).exact
+class Slotted:
+    """An object with the default repr and without a ``__dict__``."""
+
+    __slots__ = ("best", "unset")
 
 
-def test_exact_and_digest_are_the_same_without_addresses() -> None:
-    described = compared({"loss": [0.25, None]})
-    assert described.exact == described.digest
+class Metrics(dict[str, int]):
+    """A dict with attributes."""
 
 
-def test_locks_and_files_are_told_by_what_they_are() -> None:
-    with open(os.devnull) as one, open(os.devnull) as other:  # noqa: PTH123 - a file as programs have them
-        assert compared(one).digest == compared(other).digest
-    assert compared(threading.Lock()).digest == compared(threading.Lock()).digest
+class Rows(list[int]):
+    """A list with attributes."""
+
+
+@pytest.mark.parametrize("kind", [Node, Slotted, Metrics, Rows, OrderedDict, UserDict, UserList, ValueError])
+def test_attributes_count(kind: Callable[[], Any]) -> None:
+    def with_best(best: int) -> object:
+        made = kind()
+        made.best = best
+        return made
+
+    assert digest(with_best(1)) == digest(with_best(1))
+    assert len(set(map(digest, (with_best(1), with_best(2), kind())))) == 3
+
+
+def named(value: Any, name: object) -> Any:
+    """Return a value with an attribute."""
+    value.name = name
+    return value
+
+
+def closed(held: object) -> Callable[[], object]:
+    """Return a function with this in its closure."""
+    return lambda: held
+
+
+KEPT: list[Shown] = []
+"""What weak references in tests refer to."""
+
+
+def referring(held: object) -> weakref.ref[Shown]:
+    """Return a weak reference to an object that holds this."""
+    KEPT.append(Shown(held))
+    return weakref.ref(KEPT[-1])
+
+
+HOLDERS: dict[str, Callable[[Any], object]] = {
+    "namespace": lambda held: SimpleNamespace(held=held),
+    "partial": lambda held: partial(print, held),
+    "partial's keyword": lambda held: partial(print, end=held),
+    "chain": lambda held: ChainMap({"a": held}),
+    "proxy": lambda held: MappingProxyType({"a": held}),
+    "slice": slice,
+    "method": lambda held: Shown(held).method,
+    "builtin method": lambda held: [held].append,
+    "method wrapper": lambda held: Shown(held).__str__,
+    "own repr": Shown,
+    "deep": lambda held: Shown([Shown({1: held})]),
+    "attribute of a str": lambda held: named(Text("a"), held),
+    "attribute of an int": lambda held: named(Size(3), held),
+    "attribute of a function": lambda held: named(closed(1), held),
+    "closure": closed,
+    "default": lambda held: lambda inner=held: inner,
+    "keyword default": lambda held: lambda *, inner=held: inner,
+    "error": lambda held: ValueError(Shown(held)),
+    "weak reference": referring,
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS.values(), ids=HOLDERS.keys())
+def test_what_stands_behind_an_address_counts(holder: Callable[[object], object]) -> None:
+    assert digest(holder(Node(best=1))) == digest(holder(Node(best=1)))
+    assert digest(holder(Node(best=1))) != digest(holder(Node(best=2)))
+    # An address that a text only looks like is no address.
+    assert digest(holder("crc at 0x1a2b3c01>")) != digest(holder("crc at 0x1a2b3c02>"))
 
 
 # -------------------------------------------------------------------------------------------------------------- text
@@ -232,10 +428,50 @@ def test_locks_and_files_are_told_by_what_they_are() -> None:
         {1: 2}.keys(),
         sys.version_info,
         KeyError("x"),
+        Point(1, "a"),
+        Batch(0.5, {"a"}),
     ],
 )
 def test_small_values_are_told_as_python_does(value: object) -> None:
-    assert compared(value).text == repr(value)
+    assert compared(value).text == repr(value).replace("test_describe.", "")
+
+
+class Mute(Exception):
+    """An exception whose message raises."""
+
+    def __str__(self) -> str:
+        raise ValueError
+
+
+class Proxy:
+    """An object that says that it is a dict."""
+
+    __class__ = dict  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("value", "begin", "end"),
+    [
+        (OrderedDict(a=1), "OrderedDict({'a': 1})", ""),
+        (UserDict(a=1), "UserDict({'a': 1})", ""),
+        (defaultdict(int, a=1), "defaultdict({'a': 1})", ""),
+        (without(Batch(0.5, set()), "loss"), "Batch(names=set())", ""),
+        (loop(1), "[{'end': 1, 'outer': ...}]", ""),
+        (tree(1), "<tests.unit.agent.values.test_describe.Node object at 0x", ">"),
+        (Proxy(), "<", ">"),
+        ([1, Shows(ValueError("no\nway"))], "[1, <Shows: repr raised ValueError: no\nway>]", ""),
+        (Shows(Mute()), "<Shows: repr raised Mute: >", ""),
+        (Shows(7), "<Shows: repr raised TypeError", ">"),
+        (Shows("\ud800!"), "?!", ""),
+        (list(range(100_000)), "[0, 1, 2, ", ", 99998, 99999]"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_other_values_are_told_so(value: object, begin: str, end: str) -> None:
+    text = compared(value).text
+    assert text.startswith(begin)
+    assert text.endswith(end)
+    assert end or text == begin
 
 
 @given(st.text(), st.integers(0, 40_000))
@@ -246,62 +482,156 @@ def test_text_is_bounded_and_can_be_sent(piece: str, times: int) -> None:
         text.encode()
 
 
-def test_long_text_is_abbreviated_in_its_middle_and_says_how_long_it_is() -> None:
-    text = told(list(range(100_000))).text
-    assert text.startswith("[0, 1, 2, ")
-    assert f" … {len(repr(list(range(100_000)))):,} characters in all … " in text
-    assert text.endswith(", 99998, 99999]")
-    assert " … 100,002 characters in all … " in told("x" * 100_000).text
-    assert told(b"x" * 100_000).text.count("100,003 characters in all") == 1
-
-
-class Raises:
-    """An object whose repr raises this error."""
-
-    def __init__(self, error: BaseException) -> None:
-        self.error = error
-
-    def __repr__(self) -> str:
-        raise self.error
-
-
-class Shows:
-    """An object whose repr returns this, a string or not."""
-
-    def __init__(self, shown: Any) -> None:
-        self.shown = shown
-
-    def __repr__(self) -> str:
-        return self.shown  # type: ignore[no-any-return]
-
-
-class Mute(Exception):
-    """An exception whose message raises."""
-
-    def __str__(self) -> str:
-        raise ValueError
-
-
-def test_a_repr_that_raises_is_told_and_compared_by_its_error() -> None:
-    described = compared([1, Raises(ValueError("no\nway"))])
-    assert described.text == "[1, <Raises: repr raised ValueError: no\nway>]"
-    assert described.digest == compared([1, Raises(ValueError("no\nway"))]).digest
-    assert described.digest != compared([1, Raises(ValueError("no\nwhy"))]).digest
-    assert compared(Raises(Mute())).text == "<Raises: repr raised Mute: >"
-    assert len(compared(Raises(ValueError("x" * 10_000))).text) < 1000
-
-
-def test_a_repr_that_is_no_text_is_told_as_the_error_that_it_is() -> None:
-    assert "repr raised TypeError" in compared(Shows(7)).text
-
-
-def test_a_repr_that_cannot_be_sent_is_made_so() -> None:
-    one, other = compared(Shows("\ud800!")), compared(Shows("\ud801!"))
-    assert one.text == "?!"
-    assert one.digest != other.digest
+@pytest.mark.parametrize("value", [list(range(100_000)), "x" * 100_000, b"x" * 100_000])
+def test_long_text_is_abbreviated_in_its_middle_and_says_how_long_it_is(value: object) -> None:
+    assert compared(value).text.count(f" … {len(repr(value)):,} ") == 1
+    assert len(compared(Shows(ValueError("x" * 10_000))).text) < 1000
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(), GeneratorExit()])
 def test_an_interrupt_comes_through(error: BaseException) -> None:
     with pytest.raises(type(error)):
-        told([Raises(error)])
+        told([Shows(error)])
+
+
+# ------------------------------------------------------------------------------------------------------ not compared
+
+
+def not_compared(described: Described) -> str:
+    """Check that a value was given up; return its text."""
+    assert described.digest == described.exact == ""
+    return described.text
+
+
+def graph() -> Node:
+    """Return one of some objects each of which holds all others."""
+    nodes = [Node(name=name) for name in range(12)]
+    for node in nodes:
+        vars(node)["others"] = list(nodes)
+    return nodes[0]
+
+
+def deep(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def grows() -> object:
+    """Return a dict that grows while it is looked at."""
+    value: dict[Any, Any] = {}
+
+    class Grows:
+        def __repr__(self) -> str:
+            value[len(value)] = 0
+            return "grows"
+
+    value["first"] = Grows()
+    return value
+
+
+class Table:
+    def __array__(self) -> None:
+        """Stand for a table of another library."""
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        graph,
+        grows,
+        lambda: iter([1]),
+        lambda: map(str, [1]),
+        lambda: Node(source=enumerate([1])),
+        lambda: (one for one in "a"),
+        lambda: Shown(iter([1])),
+        lambda: deep(150),
+        lambda: Shows("Table(1, 2, ..., 9)"),
+        lambda: Shows("Loss(tensor(0.1235))"),
+        lambda: Shows("Table(array([1.]))"),
+        lambda: Shows("[0 … 9]"),
+        Table,
+    ],
+    ids=[
+        "graph",
+        "grows",
+        "iterator",
+        "map",
+        "enumerate",
+        "generator",
+        "inside",
+        "deep",
+        "dots",
+        "tensor",
+        "array",
+        "dot",
+        "turns_into_array",
+    ],
+)
+def test_what_can_not_be_looked_at_whole_is_not_compared(approved: Approved, make: Callable[[], object]) -> None:
+    approved(not_compared(told(make())))
+
+
+def test_a_nesting_of_any_depth_is_not_compared() -> None:
+    value = deep(100_000)
+    not_compared(told(value))
+    while value:
+        value = value.pop()
+
+
+def test_what_takes_too_long_is_not_compared(approved: Approved) -> None:
+    shared: list[Any] = []
+    for _ in range(60):
+        shared = [shared, shared]
+    text = not_compared(told([object(), shared], seconds=0.05))
+    assert text.startswith("[<object object")
+    assert " … [" in text
+    approved(not_compared(told([1] * 1_000_000, seconds=0.0)))
+
+
+@pytest.mark.parametrize("large", ["x" * (MIB + 1), b"x" * (MIB + 1)], ids=["str", "bytes"])
+def test_what_is_too_large_is_not_compared_and_the_rest_is_told(
+    approved: Approved, monkeypatch: pytest.MonkeyPatch, large: object
+) -> None:
+    monkeypatch.setattr(record, "MAX_BYTES", MIB)
+    text = not_compared(told({"first": large, "second": 7}))
+    approved(text[text.index("'second'") :])
+
+
+# ---------------------------------------------------------------------------------------------- the beginning of a text
+
+
+@given(VALUES, st.integers(1, 100))
+def test_a_beginning_is_that_of_the_described_text(value: object, most: int) -> None:
+    assert beginning_of(value, most=most, seconds=PLENTY) == cut(told(value).text, most)
+
+
+@pytest.mark.parametrize("most", [10, 2000])
+def test_a_beginning_of_any_large_or_odd_value_is_that_of_its_text(most: int) -> None:
+    large: list[object] = ["x" * 100_000, list(range(100_000)), b"y" * 50_000, {n: str(n) for n in range(5000)}]
+    for value in [*large, [Shows(ValueError())], deep(150), [["[", "{"] * 2000], "\ud800", object]:
+        assert beginning_of(value, most=most, seconds=PLENTY) == cut(told(value).text, most)
+
+
+def test_of_a_beginning_the_rest_is_not_looked_at() -> None:
+    class Slow:
+        seen = 0
+
+        def __repr__(self) -> str:
+            type(self).seen += 1
+            return "slow" * 100
+
+    beginning_of([Slow() for _ in range(1000)], most=2000, seconds=PLENTY)
+    assert Slow.seen < 10
+
+
+def test_a_beginning_ends_with_the_time(approved: Approved) -> None:
+    class Sleepy:
+        def __repr__(self) -> str:
+            time.sleep(0.01)
+            return "z"
+
+    begin, _, end = beginning_of([Sleepy() for _ in range(1000)], most=2000, seconds=0.05).partition("… ")
+    assert begin.startswith("[z, z")
+    approved(end)

@@ -22,8 +22,7 @@ from dbg_agent.values.inspector import Refused
 from dbg_agent.values.listing import NoSuchHandle
 from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope, Sight, Variable
 from tests.conftest import Approved
-from tests.unit.agent.values.inspected import PLENTY, Sights, cut
-from tests.unit.agent.values.test_describe import VALUES
+from tests.unit.agent.values.inspected import PLENTY, VALUES, Sights, cut
 
 Point = collections.namedtuple("Point", "x y")
 
@@ -159,58 +158,28 @@ def test_pages_are_those_of_the_parts_in_order() -> None:
     assert [*sights.parts(sights.parts()["value"], begin=99_999)] == ["99999"]
 
 
-class Hostile:
-    """An object all of whose own code is noted."""
+def noting(name: str, returns: object) -> Any:
+    """Return a method that notes that it ran."""
 
-    ran: list[str] = []  # noqa: RUF012 - of the class on purpose
+    def method(*_arguments: object) -> object:
+        RAN.append(name)
+        return returns
 
-    def __getattr__(self, name: str) -> Any:
-        self.ran.append(name)
-        raise AttributeError(name)
-
-    def __len__(self) -> int:
-        self.ran.append("len")
-        return 10
-
-    def __getitem__(self, index: int) -> int:
-        self.ran.append("getitem")
-        return index
-
-    def __eq__(self, other: object) -> bool:
-        self.ran.append("eq")
-        return True
-
-    def __hash__(self) -> int:
-        self.ran.append("hash")
-        return 0
-
-    def __bool__(self) -> bool:
-        self.ran.append("bool")
-        raise RuntimeError
-
-    def __dir__(self) -> list[str]:
-        self.ran.append("dir")
-        return []
-
-    @property  # type: ignore[misc] # lies on purpose
-    def __class__(self) -> Any:
-        self.ran.append("class")
-        return dict
-
-    @property
-    def computed(self) -> int:
-        self.ran.append("computed")
-        return 3
-
-    def __repr__(self) -> str:
-        return "hostile"
+    return method
 
 
-class WrongDictionary:
-    @property
-    def __dict__(self) -> Any:  # type: ignore[override] # lies on purpose
-        Hostile.ran.append("dict")
-        return {}
+RAN: list[str] = []
+METHODS = {"__len__": 10, "__getitem__": 1, "__eq__": True, "__hash__": 0, "__bool__": True, "__dir__": []}
+PROPERTIES = {"__class__": dict, "computed": 3}
+Hostile = type(
+    "Hostile",
+    (),
+    {name: noting(name, value) for name, value in (METHODS | {"__getattr__": None}).items()}
+    | {name: property(noting(name, value)) for name, value in PROPERTIES.items()}
+    | {"__repr__": lambda self: "hostile"},
+)
+"""An object all of whose own code is noted."""
+WrongDictionary = type("WrongDictionary", (), {"__dict__": property(noting("__dict__", {}))})
 
 
 class Unprintable:
@@ -226,15 +195,15 @@ class Endless:
 
 def test_listing_runs_no_code_of_the_program_but_repr() -> None:
     value = [Hostile(), WrongDictionary()]
-    Hostile.ran.clear()
+    RAN.clear()
     sights = Sights(frame_with(value))
     found = sights.parts(sights.parts()["value"])
     parts = sights.parts(found["0"])
-    assert Hostile.ran == []
+    assert RAN == []
     assert (found["0"].text, found["0"].type) == ("hostile", "Hostile")
     assert parts["computed"].is_lazy
     assert sights.parts(parts["computed"])["computed"].text == "3"
-    assert Hostile.ran == ["computed"]
+    assert RAN == ["computed"]
 
 
 def test_a_repr_that_raises_or_never_ends_takes_no_other_variable_with_it() -> None:
@@ -254,7 +223,7 @@ def test_recursive_and_huge_values_are_told_in_a_moment() -> None:
     recursive.append(recursive)
     sights = Sights(frame_with(recursive))
     inner = sights.parts(sights.parts()["value"])["1"]
-    assert inner.text == "[1, [1, ...]]" or inner.text == sights.value("value[1]").text
+    assert inner.text == sights.value("value[1]").text
     for _ in range(20):
         inner = sights.parts(inner)["1"]
     assert inner.expression.count("[1]") == 21
@@ -276,15 +245,13 @@ def test_what_is_assigned_is_assigned_as_the_program_would(approved: Approved) -
     assert value["config"] == Config(42, [])
     assert vars(value["slotted"])["shared"] == "own"
     assert Slotted.shared == "shared"
-    with pytest.raises(Refused) as caught:
-        sights.assign("x", "3", top["'namespace'"])
-    approved(str(caught.value))
-    with pytest.raises(Refused, match=r"`computed` can't be assigned: AttributeError: "):
-        sights.assign("computed", "3", top["'slotted'"])
-    with pytest.raises(Refused, match="there is no `9` to assign to"):
-        sights.assign("9", "3", top["'list'"])
-    with pytest.raises(Refused, match="NameError: name 'absent' is not defined"):
-        sights.assign("1", "absent", top["'list'"])
+    refused = []
+    wrong = [("x", "3", "namespace"), ("computed", "3", "slotted"), ("9", "3", "list"), ("1", "absent", "list")]
+    for name, text, of in wrong:
+        with pytest.raises(Refused) as caught:
+            sights.assign(name, text, top[repr(of)])
+        refused.append(str(caught.value).partition("Error: ")[0])  # Python words the rest
+    approved(refused)
 
 
 def test_no_handle_is_known_and_no_value_kept_once_the_thread_goes_on(approved: Approved) -> None:
