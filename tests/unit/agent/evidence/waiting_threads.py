@@ -23,9 +23,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dbg_client.hang.graph import WaitGraph, thread_node
 from dbg_wire.records.evidence import ThreadWait
@@ -33,16 +32,33 @@ from dbg_wire.records.evidence import ThreadWait
 SECONDS = 25.0
 """Seconds until the program gives up, and prints what it sees."""
 
+Method = TypeVar("Method", bound=Callable[..., None])
+
 BIN = multiprocessing.get_context("fork")
 
 
 class Case(NamedTuple):
-    """A thread's function, what is told of it, and the circle of threads that it is in, if any."""
+    """A method that a thread runs, what it waits for, and the circle of threads that it is in, if any."""
 
-    run: Callable[[], object]
+    run: Callable[..., object]
+    arguments: tuple[object, ...]
     kind: str
-    text: str
-    circle: str = ""
+    circle: str
+
+
+CASES: dict[str, Case] = {}
+"""The threads by their names."""
+
+
+def waits(kind: str, circle: str = "", **threads: tuple[object, ...]) -> Callable[[Method], Method]:
+    """Have a thread of its name run a method, or each of the named threads with its arguments."""
+
+    def register(method: Method) -> Method:
+        for name, arguments in (threads or {method.__name__: ()}).items():
+            CASES[name] = Case(method, arguments, kind, circle)
+        return method
+
+    return register
 
 
 class OwnLock:
@@ -76,7 +92,7 @@ class Program:
     of_class = threading.Lock()
 
     def __init__(self) -> None:
-        self.a, self.b, self.held, self.outer = (threading.Lock() for _ in range(4))
+        self.a, self.b, self.held, self.outer, self.inner, self.innermost = (threading.Lock() for _ in range(6))
         self.r, self.s = threading.RLock(), threading.RLock()
         self.three = [threading.Lock() for _ in range(3)]
         self.timed = {"x": threading.Lock(), "y": threading.Lock()}
@@ -98,7 +114,6 @@ class Program:
         self.sockets: list[socket.socket] = []
         self.children: list[subprocess.Popen[bytes]] = []
         self.folder = tempfile.mkdtemp()
-        self.inner, self.innermost = threading.Lock(), threading.Lock()
         self.take(self.held)
 
     def take(self, lock: threading.Lock) -> None:
@@ -106,12 +121,14 @@ class Program:
 
     # --------------------------------------------------------------------------------------------------- locks
 
+    @waits("lock", "ab")
     def a_then_b(self) -> None:
         with self.a:
             self.meet["locks"].wait()
             with self.b:
                 pass
 
+    @waits("lock", "ab")
     def b_then_a(self) -> None:
         self.b.acquire()
         try:
@@ -120,6 +137,7 @@ class Program:
         finally:
             self.b.release()
 
+    @waits("lock", "rs")
     def r_then_s(self) -> None:
         r = self.r
         with r:
@@ -127,52 +145,70 @@ class Program:
             with self.s:
                 pass
 
+    @waits("lock", "rs")
     def s_then_r(self) -> None:
         with self.s:
             self.meet["rlocks"].wait()
             self.r.acquire(True)
 
+    @waits("lock", "three", three_0=(0,), three_1=(1,), three_2=(2,))
+    def one_of_three(self, number: int) -> None:
+        following = (number + 1) % 3
+        with self.three[number]:
+            self.meet["three"].wait()
+            with self.three[following]:
+                pass
+
+    @waits("lock", "itself")
     def itself(self) -> None:
         lock = threading.Lock()
         with lock, lock:
             pass
 
+    @waits("lock", "condition")
     def condition_then_lock(self) -> None:
         with self.condition:
             self.meet["condition"].wait()
             with Program.of_class:
                 pass
 
+    @waits("lock", "condition")
     def lock_then_condition(self) -> None:
         with Program.of_class:
             self.meet["condition"].wait()
             with self.condition:
                 pass
 
+    @waits("lock", "joins", join_1=("join_2",), join_2=("join_1",))
     def joins(self, other: str) -> None:
         self.meet["joins"].wait()
         self.threads[other].join()
 
+    @waits("lock", "slotted")
     def holds_and_joins(self) -> None:
         with self.slotted.lock:
             self.meet["lock and join"].wait()
             self.threads["wants_slotted"].join()
 
+    @waits("lock", "slotted")
     def wants_slotted(self) -> None:
         self.meet["lock and join"].wait()
         with self.slotted.lock:
             pass
 
+    @waits("lock")
     def timed_x(self) -> None:
         with self.timed["x"]:
             self.meet["timed"].wait()
             self.timed["y"].acquire(timeout=1000)
 
+    @waits("lock")
     def timed_y(self) -> None:
         with self.timed["y"]:
             self.meet["timed"].wait()
             self.timed["x"].acquire(True, 1000)
 
+    @waits("lock")
     def holds_outer(self) -> None:
         with self.outer:
             try:
@@ -182,15 +218,18 @@ class Program:
             finally:
                 self.event.clear()
 
+    @waits("lock")
     def wants_outer(self) -> None:
         self.meet["outer"].wait()
         with self.outer:
             pass
 
+    @waits("lock")
     def wants_held(self) -> None:
         with self.held:
             pass
 
+    @waits("lock")
     def wants_a_result(self) -> None:
         def choose() -> threading.Lock:
             return self.held
@@ -198,21 +237,25 @@ class Program:
         with choose():
             pass
 
+    @waits("lock")
     def holds_own(self) -> None:
         with self.own:
             self.event.wait()
 
+    @waits("lock")
     def wants_own(self) -> None:
         self.meet["own"].wait()
         with self.own:
             pass
 
+    @waits("lock")
     def released(self) -> None:
         self.inside.acquire()
         self.inside.release()
         self.take(self.inside)
         self.event.wait()
 
+    @waits("lock")
     def wants_released(self) -> None:
         while not self.inside.locked():
             time.sleep(0)
@@ -220,136 +263,99 @@ class Program:
 
     # --------------------------------------------------------------------------------------------- the library
 
-    def acquires_semaphore(self) -> None:
-        self.semaphore.acquire()
-
-    def waits_barrier(self) -> None:
-        self.barrier.wait()
-
-    def gets_items(self) -> None:
-        self.items.get()
-
-    def gets_simple(self) -> None:
-        self.simple.get()
-
-    def gets_messages(self) -> None:
-        self.messages.get()
-
-    def joins_worker(self) -> None:
-        self.worker.join()
-
+    @waits("lock", notice=())
     def waits_for_notice(self) -> None:
         with self.notified:
             self.notified.wait()
 
+    @waits("lock", until_true=())
     def waits_until_true(self) -> None:
         with self.notified:
             self.notified.wait_for(lambda: False)
 
-    def works_until_set(self) -> None:
-        self.pool_of_events.submit(threading.Event().wait).result()
-
+    @waits("lock", handler=())
     def logs(self) -> None:
         self.meet["logging"].wait()
         self.handler.handle(logging.makeLogRecord({}))
 
+    @waits("lock")
     def hogs(self) -> None:
         with self.handler.lock:  # type: ignore[union-attr] # its base class may have none
             self.meet["logging"].wait()
             self.event.wait()
 
-    def result_of_process(self) -> None:
-        self.processes.submit(time.sleep, 3600).result()
-
+    @waits("socket")
     def served(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         client = socket.create_connection(listener.getsockname())
         self.sockets += [listener, client, listener.accept()[0]]
         client.recv(1)
 
+    @waits("data")
     def puts(self) -> None:
         self.full.put(1)
         self.full.put(2)
 
+    @waits("data")
     def joins_queue(self) -> None:
+        while not self.full.unfinished_tasks:
+            time.sleep(0)
         self.full.join()
 
-    def result(self) -> None:
-        self.pool.submit(time.sleep, 3600).result()
-
-    def loop(self) -> None:
-        asyncio.run(asyncio.sleep(3600))
-
+    @waits("lock")
     def locks_twice(self) -> None:
         self.process_lock.acquire()
         self.process_lock.acquire()
 
+    @waits("sleep")
     def imports(self) -> None:
         import slow_module  # type: ignore[import-not-found] # noqa: F401
 
+    @waits("lock")
     def imports_as_well(self) -> None:
         self.meet["import"].wait()
         import slow_module  # noqa: F401
 
     # ---------------------------------------------------------------------------------------------- the kernel
 
-    def receives(self) -> None:
+    @waits("socket", receives=(None,), receives_in_time=(1000,))
+    def receives(self, seconds: float | None) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         client = socket.create_connection(listener.getsockname())
         self.sockets += [listener, client]
-        client.settimeout(None)
+        client.settimeout(seconds)
         client.recv(1)
 
-    def receives_in_time(self) -> None:
-        listener = socket.create_server(("127.0.0.1", 0))
-        client = socket.create_connection(listener.getsockname())
-        self.sockets += [listener, client]
-        client.settimeout(1000)
-        client.recv(1)
-
+    @waits("socket")
     def accepts(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.sockets.append(listener)
         listener.accept()
 
+    @waits("file")
     def opens(self) -> None:
         path = f"{self.folder}/shard\x1b[2J"
         os.mkfifo(path)
         Path(path).open().close()
-
-    def reads_pipe(self) -> None:
-        os.read(os.pipe()[0], 1)
 
     def child(self, *words: str, stdout: int | None = None) -> subprocess.Popen[bytes]:
         child = subprocess.Popen(words, stdout=stdout)
         self.children.append(child)
         return child
 
+    @waits("child")
     def reads_child(self) -> None:
         output = self.child("sleep", "3601", stdout=subprocess.PIPE).stdout
         assert output is not None
         output.read()
 
-    def communicates(self) -> None:
-        self.child("sleep", "3602", stdout=subprocess.PIPE).communicate()
-
-    def communicates_without_pipes(self) -> None:
-        self.child("sleep", "3606").communicate()
-
-    def waits_for_child(self) -> None:
-        self.child("sleep", "3603").wait()
-
-    def waits_for_pid(self) -> None:
-        os.waitpid(self.child("sleep", "3604").pid, 0)
-
-    def sleeps(self) -> None:
-        time.sleep(3605)
-
+    @waits("file")
     def polls(self) -> None:
         path = f"{self.folder}/ready"
         while not os.path.exists(path):  # noqa: PTH110 - what programs do
             time.sleep(3607)
 
+    @waits("file")
     def polls_path(self) -> None:
         ready = Path(self.folder, "loaded")
         while True:
@@ -357,11 +363,13 @@ class Program:
                 break
             time.sleep(3608)
 
+    @waits("sleep")
     def polls_nothing(self) -> None:
         if os.path.exists(self.folder):  # noqa: PTH110
             while not self.sockets[:0]:
                 time.sleep(3609)
 
+    @waits("file")
     def locks_file(self) -> None:
         path = f"{self.folder}/index"
         holder = "import fcntl, sys; fcntl.flock(f := open(sys.argv[1], 'w'), 2); print(flush=True); sys.stdin.read()"
@@ -372,16 +380,19 @@ class Program:
         with Path(path).open() as index:
             fcntl.flock(index, fcntl.LOCK_EX)
 
+    @waits("child")
     def fills_pipe(self) -> None:
         _, end = os.pipe()
         os.write(end, bytes(10**6))
 
+    @waits("child")
     def fills_pipe_of_child(self) -> None:
         child = subprocess.Popen(["sleep", "3610"], stdin=subprocess.PIPE)
         self.children.append(child)
         assert child.stdin is not None
         child.stdin.write(bytes(10**6))
 
+    @waits("sleep")
     def waits_for_database(self) -> None:
         path = f"{self.folder}/runs.sqlite"
         holder, other = (sqlite3.connect(path, timeout=3600, check_same_thread=False) for _ in range(2))
@@ -389,168 +400,33 @@ class Program:
         holder.execute("begin exclusive")
         other.execute("begin exclusive")
 
-    def waits_for_signal(self) -> None:
-        signal.sigwait({signal.SIGUSR1})
 
-    def computes(self) -> None:
-        hashlib.pbkdf2_hmac("sha256", b"a", b"b", 2**31 - 1)
+ONE_CALL: dict[str, tuple[str, Callable[[Program], object]]] = {
+    "semaphore": ("lock", lambda program: program.semaphore.acquire()),
+    "barrier": ("lock", lambda program: program.barrier.wait()),
+    "gets": ("data", lambda program: program.items.get()),
+    "gets_simple": ("data", lambda program: program.simple.get()),
+    "gets_message": ("data", lambda program: program.messages.get()),
+    "joins_process": ("child", lambda program: program.worker.join()),
+    "works_until_set": ("lock", lambda program: program.pool_of_events.submit(threading.Event().wait).result()),
+    "result_of_process": ("child", lambda program: program.processes.submit(time.sleep, 3600).result()),
+    "result": ("lock", lambda program: program.pool.submit(time.sleep, 3600).result()),
+    "loop": ("loop", lambda program: asyncio.run(asyncio.sleep(3600))),
+    "reads_pipe": ("unknown", lambda program: os.read(os.pipe()[0], 1)),
+    "communicates": ("child", lambda program: program.child("sleep", "3602", stdout=subprocess.PIPE).communicate()),
+    "communicates_without_pipes": ("child", lambda program: program.child("sleep", "3606").communicate()),
+    "waits_for_child": ("child", lambda program: program.child("sleep", "3603").wait()),
+    "waits_for_pid": ("child", lambda program: os.waitpid(program.child("sleep", "3604").pid, 0)),
+    "sleeps": ("sleep", lambda program: time.sleep(3605)),
+    "waits_for_signal": ("unknown", lambda program: signal.sigwait({signal.SIGUSR1})),
+    "computes": ("native", lambda program: hashlib.pbkdf2_hmac("sha256", b"a", b"b", 2**31 - 1)),
+}
+"""Threads that wait in one call: for what, and how."""
 
-
-def one_of_three(self: Program, number: int) -> None:
-    """Take one of three locks, and want the next."""
-    following = (number + 1) % 3
-    with self.three[number]:
-        self.meet["three"].wait()
-        with self.three[following]:
-            pass
-
+CASES.update({name: Case(call, (), kind, "") for name, (kind, call) in ONE_CALL.items()})
 
 MEETINGS = {"locks": 2, "rlocks": 2, "three": 3, "condition": 2, "joins": 2, "lock and join": 2, "timed": 2}
 MEETINGS |= {"outer": 2, "own": 2, "import": 2, "logging": 2}
-
-LOST = "which thread holds it is not known"
-PLACE = r"\(waiting_threads\.py:\d+\)"
-
-
-def cases(program: Any) -> dict[str, Case]:
-    """Return the threads by their names."""
-    return {
-        "a_then_b": Case(
-            program.a_then_b, "lock", rf"waits for the lock self\.b that thread b_then_a holds {PLACE}", "ab"
-        ),
-        "b_then_a": Case(
-            program.b_then_a, "lock", rf"waits for the lock self\.a that thread a_then_b holds {PLACE}", "ab"
-        ),
-        "r_then_s": Case(
-            program.r_then_s, "lock", rf"waits for the lock self\.s that thread s_then_r holds {PLACE}", "rs"
-        ),
-        "s_then_r": Case(
-            program.s_then_r, "lock", rf"waits for the lock self\.r that thread r_then_s holds {PLACE}", "rs"
-        ),
-        **{
-            f"three_{number}": Case(
-                partial(one_of_three, program, number),
-                "lock",
-                rf"waits for the lock self\.three\[following\] that thread three_{(number + 1) % 3} holds {PLACE}",
-                "three",
-            )
-            for number in range(3)
-        },
-        "itself": Case(
-            program.itself, "lock", rf"waits for the lock lock that this thread holds already {PLACE}", "itself"
-        ),
-        "condition_then_lock": Case(
-            program.condition_then_lock,
-            "lock",
-            rf"waits for the lock Program\.of_class that thread lock_then_condition holds {PLACE}",
-            "condition",
-        ),
-        "lock_then_condition": Case(
-            program.lock_then_condition,
-            "lock",
-            rf"waits for the lock self\._lock of threading that thread condition_then_lock holds {PLACE}",
-            "condition",
-        ),
-        "join_1": Case(lambda: program.joins("join_2"), "lock", "waits for the end of thread join_2", "joins"),
-        "join_2": Case(lambda: program.joins("join_1"), "lock", "waits for the end of thread join_1", "joins"),
-        "holds_and_joins": Case(
-            program.holds_and_joins, "lock", "waits for the end of thread wants_slotted", "slotted"
-        ),
-        "wants_slotted": Case(
-            program.wants_slotted,
-            "lock",
-            rf"waits for the lock self\.slotted\.lock that thread holds_and_joins holds {PLACE}",
-            "slotted",
-        ),
-        "timed_x": Case(
-            program.timed_x, "lock", rf"waits for the lock self\.timed\['y'\] that thread timed_y holds {PLACE}"
-        ),
-        "timed_y": Case(
-            program.timed_y, "lock", rf"waits for the lock self\.timed\['x'\] that thread timed_x holds {PLACE}"
-        ),
-        "holds_outer": Case(program.holds_outer, "lock", r"waits for the event self\.event to be set"),
-        "wants_outer": Case(
-            program.wants_outer, "lock", rf"waits for the lock self\.outer that thread holds_outer holds {PLACE}"
-        ),
-        "wants_held": Case(program.wants_held, "lock", rf"waits for the lock self\.held; {LOST}"),
-        "wants_a_result": Case(program.wants_a_result, "lock", f"waits for a lock; {LOST}"),
-        "holds_own": Case(program.holds_own, "lock", r"waits for the event self\.event to be set"),
-        "wants_own": Case(
-            program.wants_own, "lock", rf"waits for the lock self\.inner that thread holds_own holds {PLACE}"
-        ),
-        "released": Case(program.released, "lock", r"waits for the event self\.event to be set"),
-        "wants_released": Case(program.wants_released, "lock", rf"waits for the lock self\.inside; {LOST}"),
-        "notice": Case(program.waits_for_notice, "lock", r"waits for the condition self\.notified to be notified"),
-        "until_true": Case(program.waits_until_true, "lock", r"waits for the condition self\.notified to be notified"),
-        "works_until_set": Case(
-            program.works_until_set, "lock", "waits for the result of the future in thread of_events_0"
-        ),
-        "handler": Case(program.logs, "lock", rf"waits for the lock self\.lock of logging that thread hogs .* {PLACE}"),
-        "hogs": Case(program.hogs, "lock", r"waits for the event self\.event to be set"),
-        "result_of_process": Case(
-            program.result_of_process, "child", r"waits for the future in the process \d+ \(same .*\)"
-        ),
-        "served": Case(
-            program.served, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+ of this process itself"
-        ),
-        "semaphore": Case(program.acquires_semaphore, "lock", r"waits for the semaphore self\.semaphore; .*"),
-        "barrier": Case(program.waits_barrier, "lock", r"waits at the barrier self\.barrier, where 1 of 3 are"),
-        "gets": Case(program.gets_items, "data", r"waits for an item of the queue self\.items"),
-        "gets_simple": Case(program.gets_simple, "data", r"waits for an item of the queue self\.simple"),
-        "gets_message": Case(program.gets_messages, "data", r"waits for an item of the queue self\.messages"),
-        "puts": Case(program.puts, "data", r"waits for room in the queue self\.full"),
-        "joins_queue": Case(program.joins_queue, "data", r"waits until all items of the queue self\.full are done"),
-        "result": Case(program.result, "lock", "waits for the result of the future in thread in_pool_0"),
-        "loop": Case(program.loop, "loop", "waits for its task sleep"),
-        "locks_twice": Case(
-            program.locks_twice,
-            "lock",
-            r"waits for the lock self\.process_lock of multiprocessing, which another process may hold",
-        ),
-        "imports_as_well": Case(
-            program.imports_as_well, "lock", "waits for thread imports to import the module slow_module"
-        ),
-        "imports": Case(program.imports, "sleep", r"sleeps \(time\.sleep\(3606\)\)"),
-        "joins_process": Case(program.joins_worker, "child", r"waits for the end of the process \d+ \(same program\)"),
-        "receives": Case(program.receives, "socket", r"reads the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+"),
-        "receives_in_time": Case(
-            program.receives_in_time, "socket", r"waits for the socket 127\.0\.0\.1:\d+ → 127\.0\.0\.1:\d+"
-        ),
-        "accepts": Case(program.accepts, "socket", r"waits for connections on 127\.0\.0\.1:\d+"),
-        "opens": Case(program.opens, "file", r"opens the pipe /.*/shard\\x1b\[2J that nobody writes to"),
-        "reads_pipe": Case(program.reads_pipe, "unknown", "reads a pipe of its own process"),
-        "reads_child": Case(program.reads_child, "child", r"reads the output of the process \d+ \(`sleep 3601`\)"),
-        "communicates": Case(program.communicates, "child", r"reads the output of the process \d+ \(`sleep 3602`\)"),
-        "communicates_without_pipes": Case(
-            program.communicates_without_pipes, "child", r"waits for the process \d+ \(`sleep 3606`\)"
-        ),
-        "waits_for_child": Case(program.waits_for_child, "child", r"waits for the process \d+ \(`sleep 3603`\)"),
-        "waits_for_pid": Case(program.waits_for_pid, "child", r"waits for the process \d+ \(`sleep 3604`\)"),
-        "sleeps": Case(program.sleeps, "sleep", r"sleeps \(time\.sleep\(3605\)\)"),
-        "polls": Case(
-            program.polls, "file", r"looks for the file /\S+/ready again and again \(time\.sleep\(3607\) between\)"
-        ),
-        "polls_path": Case(
-            program.polls_path,
-            "file",
-            r"looks for the file /\S+/loaded again and again \(time\.sleep\(3608\) between\)",
-        ),
-        "polls_nothing": Case(program.polls_nothing, "sleep", r"sleeps \(time\.sleep\(3609\)\)"),
-        "locks_file": Case(
-            program.locks_file,
-            "file",
-            r"waits for the lock of the file /\S+/index, which the process \d+ \(`.*`\) holds",
-        ),
-        "fills_pipe": Case(program.fills_pipe, "child", "writes to a full pipe to this process itself.*"),
-        "fills_pipe_of_child": Case(
-            program.fills_pipe_of_child, "child", r"writes to a full pipe to the process \d+ \(`sleep 3610`\)"
-        ),
-        "waits_for_database": Case(
-            program.waits_for_database, "sleep", r"sleeps in other\.execute \(waiting_threads\.py:\d+\)"
-        ),
-        "waits_for_signal": Case(program.waits_for_signal, "unknown", "waits for a signal"),
-        "computes": Case(program.computes, "native", rf"is in C code \(hashlib\.pbkdf2_hmac called at {PLACE[2:]}"),
-    }
 
 
 def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
@@ -566,8 +442,6 @@ def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
 
 def main() -> None:
     """Have all threads wait, and print what is told of them."""
-    import re
-
     from dbg_agent.evidence import descriptors, locks, threads
     from dbg_agent.stop import stacks
 
@@ -581,29 +455,25 @@ def main() -> None:
     Path(program.folder, "slow_module.py").write_text(slow)
     sys.path.insert(0, program.folder)
     globals()["importing"] = program.meet["import"].wait
-    wanted = cases(program)
-    program.threads = {name: threading.Thread(target=case.run, name=name, daemon=True) for name, case in wanted.items()}
+    program.threads = {
+        name: threading.Thread(target=case.run, args=(program, *case.arguments), name=name, daemon=True)
+        for name, case in CASES.items()
+    }
     for thread in program.threads.values():
         thread.start()
     while not program.own.inner.locked():
         time.sleep(0)
     program.meet["own"].wait()
 
-    waits_for_look = "waits for the end of thread dbg-agent-look"
-
     def look() -> None:
-        until = time.monotonic() + SECONDS
+        until, seen = time.monotonic() + SECONDS, dict[str, tuple[str, str]]()
         while True:
-            told = threads.threads_seen(None)
-            texts = {one.thread: (one.kind.value, one.text) for one in told}
-            right = [
-                name
-                for name, case in wanted.items()
-                if texts[name][0] == case.kind and re.fullmatch(case.text, texts[name][1])
-            ]
-            # The main thread may still be within the start of this one.
-            is_joined = texts["MainThread"][1] == waits_for_look
-            if (len(right) == len(wanted) and is_joined) or time.monotonic() > until:
+            before, told = seen, threads.threads_seen(None)
+            seen = {one.thread: (one.kind.value, one.text) for one in told}
+            # The main thread may still be within the start of this one, and others on their way to their last wait.
+            waits = looking.name in seen["MainThread"][1] and not any("self.meet" in text for _, text in seen.values())
+            right = all(seen.get(name, ("", ""))[0] == case.kind for name, case in CASES.items())
+            if (waits and right and seen == before) or time.monotonic() > until:
                 break
         circles = circles_among(told)
         for one in told:
