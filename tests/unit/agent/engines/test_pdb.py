@@ -6,7 +6,9 @@ import pdb
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -15,24 +17,131 @@ from dbg_agent.settings import Settings
 from dbg_agent.stop.inbox import RunJob
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG
-from dbg_wire.messages import Audience, Complete, PromptState, Replay, Reply, Sender
-from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, play, train
+from dbg_wire.messages import Action, Ask, Audience, Complete, PromptState, Replay, Reply, Sender
+from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt, play, train
+
+COMMAND, MORE, INTERACT = PromptState.COMMAND, PromptState.MORE, PromptState.INTERACT
+INPUT, COMMANDS, CONFIRM = PromptState.INPUT, PromptState.COMMANDS, PromptState.CONFIRM
+
+Step = tuple[str, str, PromptState] | tuple[str, str]
+"""What is typed, a text in what is shown then, and the kind of the next prompt, if it is not one for a command."""
+
+CTRL_C = "^C"
+
+SECOND = train.__code__.co_firstlineno + 4
+"""Line of ``total += 2``."""
+
+STAYS: list[Step] = [("s", ""), ("p total", "1\n")]
+"""Staying in the debugger, which has changed nothing."""
+
+CONVERSATIONS: dict[str, list[Step]] = {
+    "expressions": [("p total", "1\n"), ("total * 1000", "1000\n")],
+    "steps": [("n", ""), ("list .", "total += 2"), ("up", "train(driver.rank)")],
+    "blocks of lines": [("for i in range(3):\n    print(i)\n", "0\n1\n2\n"), ("a = 1\na + 1", "2\n")],
+    "a block line by line": [("for i in (7, 8):", "", MORE), ("    print('x', i)", "", MORE), ("", "x 7\nx 8\n")],
+    "input": [("name = input('name? ')", "", INPUT), ("nan", ""), ("print('loss of', name)", "loss of nan\n")],
+    "print in an expression": [("p print('inside p') or 5", "inside p\n5\n")],
+    "interact": [("interact", "", INTERACT), ("total + 41", "42\n", INTERACT), ("EOF", "")],
+    "recursive debugger": [("debug train.__name__.upper()", ""), ("c", "LEAVING RECURSIVE DEBUGGER"), ("n", "")],
+    "sys.exit": [("import sys; sys.exit(3)", "*** SystemExit: 3\n"), ("p total", "1\n")],
+    "sys.exit in p": [("p __import__('sys').exit(3)", "*** SystemExit: 3\n")],
+    "exit in p": [("p exit()", "SystemExit")],
+    "raise": [("!raise SystemExit(3)", "SystemExit"), ("raise GeneratorExit", "*** GeneratorExit\n")],
+    "syntax error": [("x =", "*** SyntaxError: invalid syntax\n")],
+    "exit in a recursive debugger": [("debug exit()", ""), ("c", "SystemExit"), ("p total", "1\n")],
+    **{
+        f"{word} in interact": [("interact", "", INTERACT), (word, ""), ("p total", "1\n")]
+        for word in ("exit()", "quit()", "raise SystemExit")
+    },
+    **{f"leaving by {word}": [(word, "", CONFIRM), *STAYS] for word in ("q", "EOF", "exit", "exit()", "quit()")},
+    "Ctrl-C at an input": [
+        ("name = input('name? ')", "", INPUT),
+        (CTRL_C, "name? ^C\n*** KeyboardInterrupt\n"),
+        ("name", "NameError"),
+    ],
+    "Ctrl-C in interact": [
+        ("interact", "", INTERACT),
+        ("for i in range(3):", "", INTERACT),
+        (CTRL_C, "\nKeyboardInterrupt\n", INTERACT),
+        ("6 * 7", "42\n", INTERACT),
+        ("EOF", ""),
+    ],
+    "Ctrl-C in a block": [
+        ("for i in range(3):", "", MORE),
+        ("    total += 100", "", MORE),
+        (CTRL_C, "--KeyboardInterrupt--\n"),
+        ("p total", "1\n"),
+    ],
+    "Ctrl-C at the question how to leave": [("q", "", CONFIRM), (CTRL_C, "\n"), *STAYS[1:]],
+    "Ctrl-C in commands": [
+        (f"b {SECOND}", "Breakpoint 1 at"),
+        ("commands", "", COMMANDS),
+        ("p 'old'", "", COMMANDS),
+        ("end", ""),
+        ("commands", "", COMMANDS),
+        ("p 'new'", "", COMMANDS),
+        (CTRL_C, "old commands restored"),
+        ("c", "'old'\n"),
+        ("clear", "", INPUT),
+        ("y", ""),
+    ],
+    "a breakpoint with a condition": [
+        (f"b {SECOND}, total == 2", "Breakpoint 1 at"),
+        ("commands", "", COMMANDS),
+        ("p 'hit', total", "", COMMANDS),
+        ("end", ""),
+        ("c", "('hit', 2)"),
+        ("clear", "", INPUT),
+        ("y", ""),
+    ],
+}
 
 
-def test_commands_expressions_and_steps(driver: Driver) -> None:
+def converse(driver: Driver, steps: list[Step]) -> None:
+    for typed, shown, *state in steps:
+        asked = driver.prompt()
+        before = driver.text
+        if typed == CTRL_C:
+            driver.pass_over_prompt()
+            interrupt(driver)
+        else:
+            driver.say(typed)
+        prompt = driver.prompt()
+        # A new stop has a log of its own.
+        said = driver.text.removeprefix(before.removesuffix(asked.text))
+        assert shown in said
+        assert prompt.state is (state[0] if state else COMMAND)
+
+
+@pytest.mark.parametrize("steps", CONVERSATIONS.values(), ids=CONVERSATIONS)
+def test_what_is_typed_does_what_it_does_in_pdb_and_never_ends_the_rank(driver: Driver, steps: list[Step]) -> None:
     def script() -> None:
-        assert driver.prompt().text == "(Pdb) "
-        assert driver.output_of("p total") == "1\n"
-        assert driver.output_of("total * 1000") == "1000\n"
-        driver.say("n")
-        assert "total += 2" in driver.output_of("list .")
-        assert "train(driver.rank)" in driver.output_of("up")
+        converse(driver, steps)
         driver.say("c")
 
     assert play(driver, script) == 7
     assert sys.gettrace() is None
-    assert "> " in driver.text
-    assert driver.rank.stops.number == 1
+    assert driver.rank.stops.number == 1 + (("c", "'old'\n") in steps or ("c", "('hit', 2)") in steps)
+
+
+def test_assignments_stay_and_continue_is_an_answer_to_the_question_how_to_leave(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("total = 100")
+        driver.say("q")
+        driver.say("c")
+
+    assert play(driver, script) == 106
+
+
+@pytest.mark.parametrize("command", ["p input('? ')", "input('? ')", "whatis input('? ')"])
+def test_going_on_also_ends_an_expression_that_asks(driver: Driver, command: str) -> None:
+    def script() -> None:
+        driver.say(command)
+        assert driver.prompt().text == "? "
+        driver.rank.from_broker.on_message(Ask(request=4, action=Action.CONTINUE))
+        driver.wait_for(lambda: driver.heard("answer"), "the answer")
+
+    assert play(driver, script) == 7
 
 
 def callback() -> int:
@@ -80,138 +189,35 @@ def test_what_is_called_on_the_line_of_the_stop_is_the_first_step(driver: Driver
     finish()
 
 
-def test_assignments_stay_and_blocks_of_lines_run_whole(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("total = 100")
-        assert driver.output_of("for i in range(3):\n    print(i)\n") == "0\n1\n2\n"
-        driver.say("for i in range(2):")
-        more = driver.prompt()
-        assert (more.text, more.state) == ("...   ", PromptState.MORE)
-        driver.say("    print('x', i)")
-        driver.say("")
-        driver.prompt()
-        assert "x 0\nx 1\n" in driver.text
-        assert driver.output_of("a = 1\na + 1") == "2\n"
-        driver.say("c")
-
-    assert play(driver, script) == 106
-
-
-def test_print_and_input_of_a_command_meet_the_terminal(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_threads_print_as_always_meanwhile(driver: Driver, capsys: pytest.CaptureFixture[str]) -> None:
     def script() -> None:
         driver.say("name = input('name? ')")
-        asked = driver.prompt()
-        assert (asked.text, asked.state) == ("name? ", PromptState.INPUT)
-        driver.say("nan")
-        assert driver.output_of("print('loss of', name)") == "loss of nan\n"
-        assert driver.output_of("p print('inside p') or 5") == "inside p\n5\n"
+        driver.prompt()
         other = threading.Thread(target=lambda: print("elsewhere"))  # noqa: T201
-        driver.rank.debuggers.console.write("")
         other.start()
         other.join()
+        driver.say("nan")
         driver.say("c")
 
     before = sys.stdin, sys.stdout
-    finish = drive(driver, script)
-    train(driver.rank)
-    finish()
+    assert play(driver, script) == 7
     assert (sys.stdin, sys.stdout) == before
     assert capsys.readouterr().out == "elsewhere\n"
-
-
-def test_breakpoints_commands_and_conditions(driver: Driver) -> None:
-    line = train.__code__.co_firstlineno + 4
-
-    def script() -> None:
-        assert "Breakpoint 1 at" in driver.output_of(f"b {line}, total == 2") or "Breakpoint" in driver.text
-        driver.say("commands")
-        assert driver.prompt().state is PromptState.COMMANDS
-        driver.say("p 'hit', total")
-        driver.say("end")
-        driver.say("c")
-        driver.prompt()
-        assert "('hit', 2)" in driver.text
-        driver.say("clear")
-        asked = driver.prompt()
-        assert asked.text.startswith("Clear all breaks?")
-        driver.say("y")
-        driver.say("c")
-
-    assert play(driver, script) == 7
-    assert sys.gettrace() is None
-    assert driver.rank.stops.number == 2
-
-
-def test_interact_and_the_recursive_debugger(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("interact")
-        inner = driver.prompt()
-        assert (inner.text, inner.state) == (">>> ", PromptState.INTERACT)
-        driver.say("total + 41")
-        driver.prompt()
-        assert "\n42\n" in driver.text
-        driver.say("EOF")
-        assert driver.prompt().text == "(Pdb) "
-        driver.say("debug train.__name__.upper()")
-        assert driver.prompt().text == "((Pdb)) "
-        driver.say("c")
-        assert driver.prompt().text == "(Pdb) "
-        assert "LEAVING RECURSIVE DEBUGGER" in driver.text
-        driver.say("n")
-        assert driver.prompt().text == "(Pdb) "
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-@pytest.mark.parametrize("word", ["q", "EOF", "exit"])
-def test_leaving_asks(driver: Driver, word: str) -> None:
-    def script() -> None:
-        driver.say(word)
-        asked = driver.prompt()
-        assert asked.state is PromptState.CONFIRM
-        assert "continue, kill this rank" in asked.text
-        driver.say("s")
-        assert driver.prompt().text == "(Pdb) "
-        driver.say(word)
-        driver.say("c")
-
-    assert play(driver, script) == 7
 
 
 def test_a_reply_counts_once_and_only_for_its_prompt(driver: Driver) -> None:
     def script() -> None:
         first = driver.say("total += 10")
         driver.prompt()
-        driver.rank.from_broker.on_message(Reply(prompt=first.number, generation=1, text="total += 10"))
-        driver.rank.from_broker.on_message(Reply(prompt=first.number + 99, generation=1, text="total += 100"))
-        driver.rank.from_broker.on_message(Reply(prompt=driver.prompt().number, generation=7, text="total += 1000"))
+        replies = [(first.number, 1, 10), (first.number + 99, 1, 100), (driver.prompt().number, 7, 1000)]
+        for prompt, generation, number in replies:
+            driver.rank.from_broker.on_message(Reply(prompt=prompt, generation=generation, text=f"total += {number}"))
         assert driver.output_of("p total") == "11\n"
         driver.say("c")
 
     assert play(driver, script) == 17
-    refused = [message["reason"] for message in driver.heard("replied") if not message["taken"]]
     # The one that was sent again was taken, and is told so.
-    assert refused == ["the prompt it was typed for is gone", "the keyboard was taken"]
-
-
-def test_completion_of_names_attributes_and_commands(driver: Driver) -> None:
-    def script() -> None:
-        prompt = driver.prompt()
-        for request, (line, begin) in enumerate([("p tot", 2), ("unti", 0), ("p rank.sto", 2)]):
-            driver.rank.from_broker.on_message(
-                Complete(request=request, prompt=prompt.number, generation=1, line=line, begin=begin, end=len(line))
-            )
-        driver.wait_for(lambda: len(driver.heard("completions")) == 3, "completions")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    train(driver.rank)
-    finish()
-    found = {message["request"]: message["matches"] for message in driver.heard("completions")}
-    assert found[0] == ["total"]
-    assert found[1] == ["until"]
-    assert "rank.stop" in str(found[2])
+    assert [one["taken"] for one in driver.heard("replied")][1:4] == [True, False, False]
 
 
 def test_the_log_is_replayed_from_any_offset_and_has_what_was_typed(driver: Driver) -> None:
@@ -224,232 +230,7 @@ def test_the_log_is_replayed_from_any_offset_and_has_what_was_typed(driver: Driv
         assert b"(Pdb) p 'first'\n'first'\n" in kept
         driver.say("c")
 
-    finish = drive(driver, script)
-    train(driver.rank)
-    finish()
-
-
-def test_source_is_told_at_every_stop(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("n")
-        driver.prompt()
-        driver.say("c")
-
-    finish = drive(driver, script)
-    train(driver.rank)
-    finish()
-    shown = driver.heard("source")
-    assert len(shown) == 2
-    lines = shown[-1]["lines"]
-    assert isinstance(lines, list)
-    assert any("total += 2" in line for line in lines)
-
-
-class Switching:
-    """A terminal that changes between PuDB and pdb at a stop, and types into PuDB."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._rank = driver.rank
-
-    def begin(self) -> None:
-        """Step in pdb to where ``total`` is 2, with a breakpoint set two lines on, and open PuDB."""
-        self._driver.say(f"b {train.__code__.co_firstlineno + 5}")
-        if sys.version_info >= (3, 13):
-            # This pdb begins on the line of the stop itself, and not on the next.
-            self._driver.say("n")
-        self._driver.say("n")
-        self._driver.prompt()
-        self.ask_for("pudb")
-        self.waits_for("pudb")
-
-    def ask_for(self, engine: str) -> None:
-        audience = Audience(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine)
-        self._rank.from_broker.on_message(audience)
-
-    def waits_for(self, engine: str) -> None:
-        self._driver.wait_for(lambda: self._rank.stops.engine == engine, engine)
-
-    def type(self, keys: bytes, offset: int = 0) -> None:
-        stop, session = self._rank.stops.current
-        self._rank.from_broker.on_input(Input(session or 0, stop or 0, 1, offset, keys))
-
-
-def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
-    def script() -> None:
-        switching = Switching(driver)
-        switching.begin()
-        switching.type(b"n")
-        driver.wait_for(lambda: driver.rank.inbox.settled()[1] == 1, "a step in PuDB")
-        switching.ask_for("pdb")
-        switching.waits_for("pdb")
-        assert driver.output_of("p total") == "4\n"
-        assert "breakpoint" in driver.output_of("b")
-        driver.say("c")
-
     assert play(driver, script) == 7
-    assert driver.rank.stops.number == 1
-
-
-def test_a_key_that_was_told_as_applied_is_done_before_another_debugger_opens(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    switching = Switching(driver)
-    acknowledge_keys = driver.rank.stopping.acknowledge_keys
-
-    def take_and_switch(count: int) -> None:
-        acknowledge_keys(count)
-        switching.ask_for("pdb")
-
-    monkeypatch.setattr(driver.rank.stopping, "acknowledge_keys", take_and_switch)
-
-    def script() -> None:
-        switching.begin()
-        switching.type(b"n")
-        switching.waits_for("pdb")
-        assert driver.output_of("p total") == "4\n"
-        driver.say("c")
-
-    assert play(driver, script) == 7
-    assert driver.heard("discarded") == []
-
-
-def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_kept(driver: Driver) -> None:
-    def script() -> None:
-        switching = Switching(driver)
-        switching.begin()
-        released = threading.Event()
-
-        def wait() -> None:
-            assert released.wait(SECONDS)
-
-        driver.rank.inbox.put(driver.rank.stops.number, RunJob(wait))
-        switching.type(b"nn")
-        switching.ask_for("pdb")
-        released.set()
-        switching.waits_for("pdb")
-        driver.wait_for(lambda: driver.heard("discarded"), "what is lost")
-        lost = driver.heard("discarded")
-        assert [(one["offset"], one["count"], one["reason"]) for one in lost] == [(2, 2, "another debugger was opened")]
-        assert driver.output_of("p total") == "2\n"
-        switching.ask_for("pudb")
-        switching.waits_for("pudb")
-        switching.type(b"n", offset=2)
-        driver.wait_for(lambda: driver.rank.inbox.settled()[1] == 3, "a step in PuDB")
-        switching.ask_for("pdb")
-        switching.waits_for("pdb")
-        assert driver.output_of("p total") == "4\n"
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-class Slow:
-    """An object with attributes whose look-up takes a minute, never ends, or fails."""
-
-    @property
-    def minute(self) -> Slow:
-        time.sleep(60)
-        return self
-
-    @property
-    def endless(self) -> Slow:
-        while True:
-            pass
-
-    @property
-    def broken(self) -> Slow:
-        raise SystemExit("not me")
-
-    plain = "text"
-
-
-def completions(driver: Driver, request: int, line: str) -> object:
-    """Ask for completions of the last word of a line; return them."""
-    number = driver.prompt().number
-    begin = line.rfind(" ") + 1
-    asked = Complete(request=request, prompt=number, generation=1, line=line, begin=begin, end=len(line))
-    driver.rank.from_broker.on_message(asked)
-
-    def answered() -> list[dict[str, object]]:
-        return [message for message in driver.heard("completions") if message["request"] == request]
-
-    driver.wait_for(answered, f"completions of {line}")
-    return answered()[0]["matches"]
-
-
-@pytest.mark.parametrize("attribute", ["minute", "endless", "broken"])
-def test_completion_that_fails_or_does_not_end_gives_nothing_and_the_prompt_goes_on(
-    driver: Driver, attribute: str
-) -> None:
-    def script() -> None:
-        assert completions(driver, 1, f"p slow.{attribute}.pl") == []
-        assert completions(driver, 2, "p slow.pl") == ["slow.plain"]
-        assert driver.output_of("p 6 * 7") == "42\n"
-        driver.say("c")
-
-    def work() -> None:
-        slow = Slow()
-        driver.rank.stopping.stop(sys._getframe(), "breakpoint")
-        del slow
-
-    finish = drive(driver, script)
-    work()
-    finish()
-
-
-def test_completion_outside_the_main_thread_runs_nothing_that_could_not_be_interrupted(driver: Driver) -> None:
-    def script() -> None:
-        assert completions(driver, 1, "p slow.minute.pl") == []
-        assert completions(driver, 2, "p slow.pl") == ["slow.plain"]
-        driver.say("c")
-
-    def work() -> None:
-        slow = Slow()
-        driver.rank.stopping.stop(sys._getframe(), "breakpoint")
-        del slow
-
-    finish = drive(driver, script)
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(SECONDS)
-    finish()
-
-
-def test_the_source_is_told_again_when_somebody_comes(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("up")
-        driver.prompt()
-        told = len(driver.heard("source"))
-        driver.look()
-        driver.wait_for(lambda: len(driver.heard("source")) > told, "the source")
-        where = driver.heard("source")[-1]["where"]
-        assert isinstance(where, dict)
-        assert where["function"] == "play"
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-@pytest.mark.parametrize(
-    ("terminal", "stop", "rank", "fallback", "opened"),
-    [
-        ("pdb", "pudb", "pudb", "pudb", "pdb"),
-        (None, "pdb", "pudb", "pudb", "pdb"),
-        (None, None, "pdb", "pudb", "pdb"),
-        (None, None, None, "pdb", "pdb"),
-        (None, None, None, None, "pudb"),
-    ],
-)
-def test_which_engine_is_wanted_most(
-    terminal: str | None, stop: str | None, rank: str | None, fallback: str | None, opened: str
-) -> None:
-    this = Rank(Settings(engine=rank))
-    this.debuggers.stop_begins(stop)
-    this.debuggers.terminal.seat(
-        Audience(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
-    )
-    assert this.debuggers.wanted() == opened
 
 
 def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> None:
@@ -473,3 +254,239 @@ def test_a_full_log_is_sent_again_in_parts_that_the_queue_on_its_way_takes() -> 
             got += output.data
             offset += len(output.data)
     assert got == ((b"y" * 99 + b"\n") * 20_000)[-MAX_LOG:]
+
+
+def test_source_is_told_at_every_stop_and_when_somebody_comes(driver: Driver) -> None:
+    def script() -> None:
+        driver.say("n")
+        driver.prompt()
+        shown = driver.heard("source")
+        assert len(shown) == 2
+        assert "total += 2" in str(shown[-1]["lines"])
+        driver.say("up")
+        driver.prompt()
+        told = len(driver.heard("source"))
+        driver.look()
+        driver.wait_for(lambda: len(driver.heard("source")) > told, "the source")
+        assert "'function': 'play'" in str(driver.heard("source")[-1]["where"])
+        driver.say("c")
+
+    assert play(driver, script) == 7
+
+
+# ------------------------------------------------------------------------------------------------------- completion
+
+
+class Optimizer:
+    """An object with attributes, and with some whose look-up takes a minute, never ends, or fails."""
+
+    momentum = 0.9
+    moments = 2
+
+    @property
+    def minute(self) -> Optimizer:
+        time.sleep(60)
+        return self
+
+    @property
+    def endless(self) -> Optimizer:
+        while True:
+            pass
+
+    @property
+    def broken(self) -> Optimizer:
+        raise SystemExit("not me")
+
+
+def learn(rank: Rank) -> int:
+    optimizer = Optimizer()
+    next_batch = 1
+    rank.stopping.stop(sys._getframe(), "breakpoint")
+    del optimizer
+    return next_batch
+
+
+def completions(driver: Driver, line: str, begin: int) -> list[str]:
+    """Return the completions of the end of a line."""
+    driver.messages[:] = [one for one in driver.messages if one["type"] != "completions"]
+    number = driver.prompt().number
+    asked = Complete(request=1, prompt=number, generation=1, line=line, begin=begin, end=len(line))
+    driver.rank.from_broker.on_message(asked)
+    driver.wait_for(lambda: driver.heard("completions"), f"completions of {line}")
+    found: Any = driver.heard("completions")[0]["matches"]
+    return list(found)
+
+
+MOMENTS = ["optimizer.moments", "optimizer.momentum"]
+
+
+def test_expressions_and_commands_are_completed_wherever_they_begin(driver: Driver) -> None:
+    def script() -> None:
+        for line, begin, matches in [
+            ("optimizer.mom", 0, MOMENTS),
+            ("opti", 0, ["optimizer"]),
+            ("nex", 0, ["next", "next_batch"]),
+            ("!optimizer.mome", 0, ["!optimizer.moments", "!optimizer.momentum"]),
+            ("x = optimizer.mom", 4, MOMENTS),
+            ("len(optimizer.mom", 4, MOMENTS),
+            ("for i in next", 9, ["next_batch"]),
+            ("p optimizer.mom", 2, MOMENTS),
+            ("unti", 0, ["until"]),
+            ("nobody.no", 0, []),
+        ]:
+            assert completions(driver, line, begin) == matches
+        of_nothing = completions(driver, "", 0)
+        assert "next" in of_nothing
+        assert "next_batch" not in of_nothing
+        driver.say("c")
+
+    finish = drive(driver, script)
+    learn(driver.rank)
+    finish()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_main"), [(["minute", "endless", "broken"], True), (["minute"], False)], ids=["main", "thread"]
+)
+def test_completion_that_fails_or_does_not_end_gives_nothing_and_the_prompt_goes_on(
+    driver: Driver, attributes: list[str], is_main: bool
+) -> None:
+    """Outside of the main thread nothing runs, since it could not be interrupted."""
+
+    def script() -> None:
+        for attribute in attributes:
+            assert completions(driver, f"p optimizer.{attribute}.mom", 2) == []
+            assert completions(driver, "p optimizer.mom", 2) == MOMENTS
+        assert driver.output_of("p 6 * 7") == "42\n"
+        driver.say("c")
+
+    finish = drive(driver, script)
+    if is_main:
+        learn(driver.rank)
+    else:
+        thread = threading.Thread(target=learn, args=(driver.rank,))
+        thread.start()
+        thread.join(SECONDS)
+    finish()
+
+
+# ---------------------------------------------------------------------------------------------------- PuDB and pdb
+
+
+class Switching:
+    """A terminal that changes between PuDB and pdb at a stop, and types into PuDB."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._rank = driver.rank
+
+    def begin(self) -> None:
+        """Step in pdb to where ``total`` is 2, with a breakpoint set two lines on, and open PuDB."""
+        self._driver.say(f"b {train.__code__.co_firstlineno + 5}")
+        if sys.version_info >= (3, 13):
+            # This pdb begins on the line of the stop itself, and not on the next.
+            self._driver.say("n")
+        self._driver.say("n")
+        self._driver.prompt()
+        self.opens("pudb")
+
+    def ask_for(self, engine: str) -> None:
+        audience = Audience(viewers=1, generation=1, rows=30, columns=100, colors=256, engine=engine)
+        self._rank.from_broker.on_message(audience)
+
+    def waits_for(self, engine: str) -> None:
+        self._driver.wait_for(lambda: self._rank.stops.engine == engine, engine)
+
+    def opens(self, engine: str) -> None:
+        self.ask_for(engine)
+        self.waits_for(engine)
+
+    def type(self, keys: bytes, offset: int = 0) -> None:
+        stop, session = self._rank.stops.current
+        self._rank.from_broker.on_input(Input(session or 0, stop or 0, 1, offset, keys))
+
+    def waits_for_keys(self, count: int) -> None:
+        self._driver.wait_for(lambda: self._rank.inbox.settled()[1] == count, f"key {count}")
+
+
+def play_switching(driver: Driver, script: Callable[[Switching], None]) -> None:
+    """Play a script that ends in pdb, a step of PuDB behind its begin."""
+
+    def whole() -> None:
+        switching = Switching(driver)
+        switching.begin()
+        script(switching)
+        switching.waits_for("pdb")
+        assert driver.output_of("p total") == "4\n"
+        assert "breakpoint" in driver.output_of("b")
+        driver.say("c")
+
+    assert play(driver, whole) == 7
+    assert driver.rank.stops.number == 1
+
+
+def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
+    def script(switching: Switching) -> None:
+        switching.type(b"n")
+        switching.waits_for_keys(1)
+        switching.opens("pdb")
+
+    play_switching(driver, script)
+
+
+def test_a_key_that_was_told_as_applied_is_done_before_another_debugger_opens(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acknowledge_keys = driver.rank.stopping.acknowledge_keys
+
+    def take_and_switch(count: int) -> None:
+        acknowledge_keys(count)
+        Switching(driver).ask_for("pdb")
+
+    monkeypatch.setattr(driver.rank.stopping, "acknowledge_keys", take_and_switch)
+    play_switching(driver, lambda switching: switching.type(b"n"))
+    assert driver.heard("discarded") == []
+
+
+def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_kept(driver: Driver) -> None:
+    def script(switching: Switching) -> None:
+        released = threading.Event()
+
+        def wait() -> None:
+            assert released.wait(SECONDS)
+
+        driver.rank.inbox.put(driver.rank.stops.number, RunJob(wait))
+        switching.type(b"nn")
+        switching.ask_for("pdb")
+        released.set()
+        switching.waits_for("pdb")
+        driver.wait_for(lambda: driver.heard("discarded"), "what is lost")
+        assert [(one["offset"], one["count"]) for one in driver.heard("discarded")] == [(2, 2)]
+        assert driver.output_of("p total") == "2\n"
+        switching.opens("pudb")
+        switching.type(b"n", offset=2)
+        switching.waits_for_keys(3)
+        switching.opens("pdb")
+
+    play_switching(driver, script)
+
+
+@pytest.mark.parametrize(
+    ("terminal", "stop", "rank", "fallback", "opened"),
+    [
+        ("pdb", "pudb", "pudb", "pudb", "pdb"),
+        (None, "pdb", "pudb", "pudb", "pdb"),
+        (None, None, "pdb", "pudb", "pdb"),
+        (None, None, None, "pdb", "pdb"),
+        (None, None, None, None, "pudb"),
+    ],
+)
+def test_which_engine_is_wanted_most(
+    terminal: str | None, stop: str | None, rank: str | None, fallback: str | None, opened: str
+) -> None:
+    this = Rank(Settings(engine=rank))
+    this.debuggers.stop_begins(stop)
+    this.debuggers.terminal.seat(
+        Audience(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
+    )
+    assert this.debuggers.wanted() == opened

@@ -1,4 +1,4 @@
-"""Completion of expressions and statements at pdb's prompt, beside that of commands."""
+"""Commands of the rank's pdb that fail, that are interrupted, that a breakpoint has, and those for a set of ranks."""
 
 from __future__ import annotations
 
@@ -12,71 +12,26 @@ from pathlib import Path
 
 import pytest
 
+from dbg_agent.engines import passing_pdb
 from dbg_agent.engines.pdb import RankPdb
 from dbg_agent.rank.rank import Rank
-from dbg_wire.messages import Action, Ask, Complete, Interrupt, PromptState, Reply
+from dbg_agent.stop.inbox import MOVES
+from dbg_wire.messages import Action, Ask, Interrupt, PromptState, Reply
 from dbg_wire.records.ranks import RankState
-from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt, play, train
+from tests.conftest import Approved
+from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt, play
+
+ALL = sorted(name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswith("do_"))
 
 
-class Optimizer:
-    momentum = 0.9
-    moments = 2
+def clear(driver: Driver) -> None:
+    """Go on with no breakpoint left."""
+    driver.say("cl")
+    driver.say("y")
+    driver.say("c")
 
 
-def train_pdb_completion(rank: Rank) -> float:
-    optimizer = Optimizer()
-    next_batch = 1
-    rank.stopping.stop(sys._getframe(), "breakpoint")
-    next_batch += 1
-    return optimizer.momentum + next_batch
-
-
-@pytest.mark.parametrize(
-    ("line", "begin", "matches"),
-    [
-        ("optimizer.mom", 0, ["optimizer.moments", "optimizer.momentum"]),
-        ("opti", 0, ["optimizer"]),
-        ("nex", 0, ["next", "next_batch"]),
-        ("!optimizer.mome", 0, ["!optimizer.moments", "!optimizer.momentum"]),
-        ("x = optimizer.mom", 4, ["optimizer.moments", "optimizer.momentum"]),
-        ("len(optimizer.mom", 4, ["optimizer.moments", "optimizer.momentum"]),
-        ("for i in next", 9, ["next_batch"]),
-        ("p optimizer.mom", 2, ["optimizer.moments", "optimizer.momentum"]),
-        ("unti", 0, ["until"]),
-        ("nobody.no", 0, []),
-    ],
-)
-def test_expressions_are_completed_wherever_they_begin(
-    driver: Driver, line: str, begin: int, matches: list[str]
-) -> None:
-    def script() -> None:
-        number = driver.prompt().number
-        asked = Complete(request=1, prompt=number, generation=1, line=line, begin=begin, end=len(line))
-        driver.rank.from_broker.on_message(asked)
-        driver.wait_for(lambda: driver.heard("completions"), "completions")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    train_pdb_completion(driver.rank)
-    finish()
-    assert driver.heard("completions")[0]["matches"] == matches
-
-
-def test_an_empty_line_offers_commands_alone(driver: Driver) -> None:
-    def script() -> None:
-        number = driver.prompt().number
-        driver.rank.from_broker.on_message(Complete(request=1, prompt=number, generation=1, line="", begin=0, end=0))
-        driver.wait_for(lambda: driver.heard("completions"), "completions")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    train_pdb_completion(driver.rank)
-    finish()
-    found = driver.heard("completions")[0]["matches"]
-    assert "next" in str(found)
-    assert "next_batch" not in str(found)
-
+# ------------------------------------------------------------------ at a frame whose values and source fail
 
 SOURCE = """\
 def step(rank, argument, frame_of):
@@ -92,38 +47,20 @@ UNREADABLE = "def step(rank, argument, frame_of):\n    '''\n    total = (\n  bad
 
 MOVING = {"c", "cont", "continue", "n", "next", "s", "step", "r", "return", "unt", "until"}
 ASKING = {"q", "quit", "exit", "EOF"}
-COMMANDS = sorted(name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswith("do_"))
 
 
-class Hostile:
-    """A value of which every operation fails."""
+def hostile(error: type[BaseException]) -> object:
+    """Return a value of which every operation fails."""
 
-    __hash__ = None  # type: ignore[assignment]
+    def fails(*_arguments: object) -> None:
+        raise error("on purpose")
 
-    def __init__(self, error: type[BaseException]) -> None:
-        object.__setattr__(self, "error", error)
-
-    def __repr__(self) -> str:
-        raise object.__getattribute__(self, "error")("no repr")
-
-    def __getattribute__(self, name: str) -> object:
-        raise object.__getattribute__(self, "error")("no attributes")
-
-    def __eq__(self, other: object) -> bool:
-        raise object.__getattribute__(self, "error")("no comparison")
-
-    def __call__(self) -> None:
-        raise object.__getattribute__(self, "error")("no call")
+    names = ("__repr__", "__getattribute__", "__eq__", "__call__")
+    return type("Hostile", (), {**dict.fromkeys(names, fails), "__hash__": None})()
 
 
-def leave(driver: Driver) -> None:
-    """Go on with no breakpoint left."""
-    driver.say("cl")
-    driver.say("y")
-    driver.say("c")
-
-
-def run(rank: Rank, directory: Path, error: type[BaseException]) -> int:
+def run_edited(rank: Rank, directory: Path, error: type[BaseException]) -> int:
+    """Stop in a file that was edited meanwhile, with a hostile argument."""
     file = directory / "edited_meanwhile.py"
     file.write_text(SOURCE, encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "edited_meanwhile"}
@@ -132,7 +69,7 @@ def run(rank: Rank, directory: Path, error: type[BaseException]) -> int:
     linecache.clearcache()
     step = namespace["step"]
     assert callable(step)
-    result = step(rank, Hostile(error), sys._getframe)
+    result = step(rank, hostile(error), sys._getframe)
     assert isinstance(result, int)
     return result
 
@@ -141,12 +78,11 @@ def run(rank: Rank, directory: Path, error: type[BaseException]) -> int:
 def test_every_command_leads_back_to_the_prompt(
     driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
 ) -> None:
-    """The frame's argument raises at its repr, and its file can't be tokenized any more."""
     monkeypatch.chdir(tmp_path)
 
     def script() -> None:
         stop = driver.rank.stops.number
-        for command in COMMANDS:
+        for command in ALL:
             if command in MOVING | ASKING:
                 continue
             for words in ("", " argument", " step", " 5", " no such thing("):
@@ -158,10 +94,10 @@ def test_every_command_leads_back_to_the_prompt(
                     driver.say("q")
                 assert driver.prompt().text == "(Pdb) ", command + words
                 assert driver.rank.stops.number == stop, command + words
-        leave(driver)
+        clear(driver)
 
     finish = drive(driver, script)
-    assert run(driver.rank, tmp_path, error) in (3, 4)
+    assert run_edited(driver.rank, tmp_path, error) in (3, 4)
     finish()
 
 
@@ -171,25 +107,33 @@ def test_moving_shows_a_failing_display_and_stops(driver: Driver, tmp_path: Path
         driver.say("display argument")
         driver.say("display total")
         shown = driver.output_of(command)
-        assert "step()" in shown or "--Return--" in shown
-        leave(driver)
+        assert ("--Return--" if command == "r" else "step()") in shown
+        clear(driver)
 
     finish = drive(driver, script)
-    assert run(driver.rank, tmp_path, RuntimeError) == 4
+    assert run_edited(driver.rank, tmp_path, RuntimeError) == 4
     finish()
 
 
-@pytest.mark.parametrize("endless", ["while True: pass", "import time; time.sleep(3600)"])
+# ------------------------------------------------------------------------------------------------------------- Ctrl-C
+
+SLEEPS = "import time; time.sleep(3600)"
+
+
+def sees_interrupt(driver: Driver) -> None:
+    driver.prompt()
+    assert "KeyboardInterrupt" in driver.text
+    assert driver.output_of("6 * 7") == "42\n"
+    driver.say("c")
+
+
+@pytest.mark.parametrize("endless", ["while True: pass", SLEEPS])
 def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: str) -> None:
     def script() -> None:
-        driver.say("print('begun')\n" + endless)
-        driver.wait_for(
-            lambda: "begun\n" in driver.text.rpartition("(Pdb)")[2].replace("print('begun')\n", ""), "begun"
-        )
+        driver.say("print('be' + 'gun')\n" + endless)
+        driver.wait_for(lambda: "begun\n" in driver.text, "begun")
         driver.rank.from_broker.on_message(Interrupt(generation=1))
-        driver.prompt()
-        assert "KeyboardInterrupt" in driver.text
-        driver.say("c")
+        sees_interrupt(driver)
 
     assert play(driver, script) == 7
 
@@ -207,11 +151,8 @@ def test_ctrl_c_between_a_reply_and_its_command_interrupts_the_command(
     monkeypatch.setattr(RankPdb, "precmd", interrupted)
 
     def script() -> None:
-        driver.say("import time; time.sleep(3600)")
-        driver.prompt()
-        assert "KeyboardInterrupt" in driver.text
-        assert driver.output_of("6 * 7") == "42\n"
-        driver.say("c")
+        driver.say(SLEEPS)
+        sees_interrupt(driver)
 
     assert play(driver, script) == 7
 
@@ -220,89 +161,9 @@ def test_ctrl_c_right_behind_a_reply_interrupts_its_command(driver: Driver) -> N
     def script() -> None:
         prompt = driver.prompt()
         driver.pass_over_prompt()
-        on_message = driver.rank.from_broker.on_message
-        on_message(Reply(prompt=prompt.number, generation=1, text="import time; time.sleep(3600)"))
-        on_message(Interrupt(generation=1))
-        driver.prompt()
-        assert "KeyboardInterrupt" in driver.text
-        assert driver.output_of("6 * 7") == "42\n"
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-def test_ctrl_c_at_an_input_ends_the_command_that_asks(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("name = input('name? ')")
-        assert driver.prompt().state is PromptState.INPUT
-        driver.pass_over_prompt()
-        interrupt(driver)
-        assert driver.prompt().text == "(Pdb) "
-        assert "name? ^C\n*** KeyboardInterrupt\n" in driver.text
-        assert "NameError" in driver.output_of("name")
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-def test_ctrl_c_in_interact_drops_what_was_begun_and_goes_on(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("interact")
-        driver.say("for i in range(3):")
-        driver.pass_over_prompt()
-        interrupt(driver)
-        again = driver.prompt()
-        assert (again.text, again.state) == (">>> ", PromptState.INTERACT)
-        assert "\nKeyboardInterrupt\n" in driver.text
-        assert driver.output_of("6 * 7") == "42\n"
-        driver.say("EOF")
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-def test_ctrl_c_abandons_a_statement_that_is_not_complete(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("for i in range(3):")
-        driver.say("    total += 100")
-        driver.pass_over_prompt()
-        interrupt(driver)
-        assert driver.prompt().text == "(Pdb) "
-        assert "--KeyboardInterrupt--\n" in driver.text
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-def test_ctrl_c_keeps_the_commands_that_a_breakpoint_had(driver: Driver) -> None:
-    def script() -> None:
-        driver.say(f"b {train.__code__.co_firstlineno + 4}")
-        for line in ("commands", "p 'old'", "end", "commands", "p 'new'"):
-            driver.say(line)
-        driver.pass_over_prompt()
-        interrupt(driver)
-        assert driver.prompt().text == "(Pdb) "
-        assert "command definition aborted, old commands restored" in driver.text
-        driver.say("c")
-        driver.prompt()
-        assert driver.text.startswith("'old'\n")
-        driver.say("clear")
-        driver.say("y")
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-def test_ctrl_c_at_the_question_how_to_leave_stays(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("q")
-        assert driver.prompt().state is PromptState.CONFIRM
-        driver.pass_over_prompt()
-        interrupt(driver)
-        assert driver.prompt().text == "(Pdb) "
-        assert "\nstaying; " in driver.text
-        assert driver.output_of("p total") == "1\n"
-        driver.say("c")
+        driver.rank.from_broker.on_message(Reply(prompt=prompt.number, generation=1, text=SLEEPS))
+        driver.rank.from_broker.on_message(Interrupt(generation=1))
+        sees_interrupt(driver)
 
     assert play(driver, script) == 7
 
@@ -328,7 +189,7 @@ def test_ctrl_c_while_it_prints_takes_no_later_output_with_it() -> None:
 
     def script() -> None:
         driver.say("interact")
-        for _ in range(60):
+        for _ in range(30):
             driver.prompt()
             while not output.empty():
                 output.get()
@@ -346,52 +207,7 @@ def test_ctrl_c_while_it_prints_takes_no_later_output_with_it() -> None:
     assert play(driver, script) == 7
 
 
-@pytest.mark.parametrize(
-    ("command", "shown"),
-    [
-        ("import sys; sys.exit(3)", "*** SystemExit: 3\n"),
-        ("raise GeneratorExit", "*** GeneratorExit\n"),
-        ("p __import__('sys').exit(3)", "*** SystemExit: 3\n"),
-        ("x =", "*** SyntaxError: invalid syntax\n"),
-    ],
-)
-def test_what_a_command_raises_is_shown(driver: Driver, command: str, shown: str) -> None:
-    def script() -> None:
-        assert driver.output_of(command) == shown
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
-
-
-@pytest.mark.parametrize("word", ["exit()", "quit()", "raise SystemExit"])
-def test_leaving_the_interactive_interpreter_leaves_no_more_than_that(driver: Driver, word: str) -> None:
-    def script() -> None:
-        driver.say("interact")
-        assert driver.prompt().state is PromptState.INTERACT
-        driver.say(word)
-        assert driver.prompt().text == "(Pdb) "
-        assert driver.output_of("p total") == "1\n"
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
-
-
-@pytest.mark.parametrize("command", ["p input('? ')", "input('? ')", "whatis input('? ')"])
-def test_going_on_also_ends_an_expression_that_asks(driver: Driver, command: str) -> None:
-    def script() -> None:
-        driver.say(command)
-        assert driver.prompt().text == "? "
-        driver.rank.from_broker.on_message(Ask(request=4, action=Action.CONTINUE))
-        driver.wait_for(lambda: driver.heard("answer"), "the answer")
-
-    finish = drive(driver, script)
-    assert train(driver.rank) == 7
-    finish()
-
+# ------------------------------------------------------- breakpoints with commands that print and go on
 
 ROUNDS = 50
 
@@ -413,14 +229,16 @@ def set_trace_point(driver: Driver, *commands: str) -> None:
     driver.say("commands")
     for command in commands:
         assert driver.say(command).state is PromptState.COMMANDS
+    driver.say("c")
 
 
-def go(driver: Driver, rank_loop: Callable[[], int], script: Callable[[], None]) -> int:
+def go(
+    driver: Driver, script: Callable[[], None], rounds: int = 2, wait: Callable[[int], object] = lambda value: None
+) -> None:
     finish = drive(driver, script)
-    result = rank_loop()
+    assert loop(driver.rank, wait, rounds) == rounds - 1 + 1000
     driver.tell()  # a stop that was not told has no end that is told, so the script is woken here
     finish()
-    return result
 
 
 def test_all_values_are_shown_in_order_and_the_rank_runs_meanwhile(driver: Driver) -> None:
@@ -428,40 +246,29 @@ def test_all_values_are_shown_in_order_and_the_rank_runs_meanwhile(driver: Drive
 
     def script() -> None:
         set_trace_point(driver, "silent", "p value", "p 'next'", "c")
-        driver.say("c")
         driver.wait_for(lambda: driver.text.count("'next'\n") == ROUNDS + 1, "all values")
 
-    result = go(driver, lambda: loop(driver.rank, lambda value: states.append(driver.rank.rank_report().state)), script)
-
-    assert result == ROUNDS - 1 + 1000
+    go(driver, script, ROUNDS, lambda value: states.append(driver.rank.rank_report().state))
     shown = driver.text.rpartition("(Pdb) c\n")[2]
     assert shown == "".join(f"{value}\n'next'\n" for value in range(ROUNDS))
     assert set(states) == {RankState.RUNNING}
 
 
-def test_nobody_is_told_of_a_stop_while_commands_run(driver: Driver) -> None:
+def test_nobody_is_told_of_a_stop_while_commands_run(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[object] = []
-
-    def script() -> None:
-        set_trace_point(driver, "note()", "c")
-        driver.say("c")
 
     def note() -> None:
         report = driver.rank.rank_report()
         told.append((report.state, report.stop, report.session))
 
-    builtins.note = note  # type: ignore[attr-defined]
-    try:
-        go(driver, lambda: loop(driver.rank, rounds=3), script)
-    finally:
-        del builtins.note  # type: ignore[attr-defined]
+    monkeypatch.setattr(builtins, "note", note, raising=False)
+    go(driver, lambda: set_trace_point(driver, "note()", "c"), 3)
     assert told == [(RankState.RUNNING, None, None)] * 3
 
 
 def test_commands_that_ask_are_a_stop_like_any_other(driver: Driver) -> None:
     def script() -> None:
         set_trace_point(driver, "silent", "p input('? ') + str(value)", "c")
-        driver.say("c")
         for value in range(3):
             asked = driver.prompt()
             assert (asked.text, asked.state) == ("? ", PromptState.INPUT)
@@ -472,62 +279,40 @@ def test_commands_that_ask_are_a_stop_like_any_other(driver: Driver) -> None:
             driver.say(f"{value}:")
         driver.wait_for(lambda: "'2:2'" in driver.text, "the last value")
 
-    go(driver, lambda: loop(driver.rank, rounds=3), script)
+    go(driver, script, 3)
 
 
 def test_ctrl_c_ends_an_endless_command_and_leads_to_the_prompt(driver: Driver) -> None:
     def script() -> None:
         set_trace_point(driver, "silent", "p 'begins'", "p [0 for _ in __import__('itertools').count()]", "c")
-        driver.say("c")
         driver.wait_for(lambda: driver.text.endswith("'begins'\n"), "the endless command")
         interrupt(driver)
-        driver.say("cl")
-        driver.say("y")
-        driver.say("c")
+        clear(driver)
 
-    assert go(driver, lambda: loop(driver.rank, rounds=2), script) == 1001
+    go(driver, script)
 
 
 def test_ctrl_c_in_a_flood_of_values_stops_the_program(driver: Driver) -> None:
     def script() -> None:
         set_trace_point(driver, "p value", "c")
-        driver.say("c")
         driver.wait_for(lambda: driver.text.count("\n9\n"), "the first values")
         interrupt(driver)
-        driver.say("cl")
-        driver.say("y")
-        driver.say("c")
+        clear(driver)
 
     def bounded(value: int) -> None:
         if value > 20 and not driver.rank.breakpoints.lines:
             raise StopIteration
 
     with pytest.raises(StopIteration):
-        go(driver, lambda: loop(driver.rank, bounded, rounds=100_000_000), script)
+        go(driver, script, 100_000_000, bounded)
 
 
-def test_ctrl_d_ends_the_list_and_is_none_of_its_commands(driver: Driver) -> None:
-    def script() -> None:
-        set_trace_point(driver, "p value", "EOF")
-        assert driver.prompt().text == "(Pdb) "
-        assert driver.rank.debuggers.last is not None
-        commands = getattr(driver.rank.debuggers.last, "commands", {})
-        assert list(commands.values()) == [["p value"]]
-        driver.say("cl")
-        driver.say("y")
-        driver.say("c")
-
-    go(driver, lambda: loop(driver.rank, rounds=2), script)
-
-
-@pytest.mark.parametrize("word", ["q", "exit"])
-@pytest.mark.parametrize("before", [(), ("silent", "p value")])
+@pytest.mark.parametrize("commands", [("q",), ("silent", "p value", "exit")], ids=" ".join)
 def test_a_quit_among_them_that_is_declined_leads_to_a_prompt_at_that_stop(
-    driver: Driver, before: tuple[str, ...], word: str
+    driver: Driver, commands: tuple[str, ...]
 ) -> None:
     def script() -> None:
-        set_trace_point(driver, *before, word)
-        driver.say("c")
+        set_trace_point(driver, *commands)
         for value in range(2):
             assert driver.prompt().state is PromptState.CONFIRM
             driver.say("s")
@@ -535,63 +320,215 @@ def test_a_quit_among_them_that_is_declined_leads_to_a_prompt_at_that_stop(
             assert (asked.text, asked.state) == ("(Pdb) ", PromptState.COMMAND)
             assert driver.rank.rank_report().state is RankState.STOPPED
             assert driver.output_of("p 'here', value") == f"('here', {value})\n"
+            # The end of the lines goes on and asks no more.
+            if value:
+                driver.say("q")
             driver.say("c")
 
-    assert go(driver, lambda: loop(driver.rank, rounds=2), script) == 1001
+    go(driver, script)
 
 
-def test_a_quit_among_them_that_goes_on_asks_no_more(driver: Driver) -> None:
+def test_ctrl_d_ends_the_list_and_is_none_of_its_commands(driver: Driver) -> None:
     def script() -> None:
-        set_trace_point(driver, "p value", "q")
-        driver.say("c")
-        assert driver.prompt().state is PromptState.CONFIRM
-        driver.say("c")
-
-    assert go(driver, lambda: loop(driver.rank, rounds=2), script) == 1001
-
-
-@pytest.mark.parametrize("typed", ["!raise SystemExit(3)", "p exit()", "__import__('sys').exit(3)"])
-def test_what_ends_a_process_is_shown_and_the_prompt_comes_back(driver: Driver, typed: str) -> None:
-    def script() -> None:
-        assert "SystemExit" in driver.output_of(typed)
-        assert driver.output_of("p total") == "1\n"
-        driver.say("c")
-
-    assert play(driver, script) == 7
-
-
-@pytest.mark.parametrize("typed", ["debug exit()", "debug __import__('sys').exit(3)"])
-def test_a_recursive_debugger_ends_and_nothing_else(driver: Driver, typed: str) -> None:
-    def script() -> None:
-        driver.say(typed)
-        assert driver.prompt().text == "((Pdb)) "
-        driver.say("c")
+        driver.say(f"b {TRACED}")
+        driver.say("commands")
+        driver.say("p value")
+        driver.say("EOF")
         assert driver.prompt().text == "(Pdb) "
-        assert "SystemExit" in driver.text
-        assert driver.output_of("p total") == "1\n"
-        driver.say("c")
+        assert driver.rank.debuggers.last is not None
+        commands = getattr(driver.rank.debuggers.last, "commands", {})
+        assert list(commands.values()) == [["p value"]]
+        clear(driver)
 
-    assert play(driver, script) == 7
-    assert sys.gettrace() is None
+    go(driver, script)
 
 
-def test_exit_in_the_interpreter_ends_that_alone(driver: Driver) -> None:
+# ------------------------------------------------------------------------------------------------- for a set of ranks
+
+TAKES_WORDS = sys.version_info < (3, 13)
+"""Up to 3.12 pdb ignores words behind `n` and `s`; from 3.13 on it refuses them."""
+
+
+def train(rank: Rank) -> int:
+    total = 1
+    rank.stopping.stop(sys._getframe(), "breakpoint")
+    total += 1
+    total += 2
+    total += 3
+    total += 4
+    total += 5
+    return total
+
+
+FIRST = train.__code__.co_firstlineno
+
+
+class Asking:
+    """A terminal that asks the rank as one of a set."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._request = 0
+
+    def command(self, text: str) -> tuple[str, str]:
+        """Have a command run; return kind and text of the answer."""
+        self._request += 1
+        request = self._request
+        ask = Ask(request=request, action=Action.COMMAND, text=text, seconds=10.0)
+        self._driver.rank.from_broker.on_message(ask)
+
+        def answers() -> list[dict[str, object]]:
+            return [answer for answer in self._driver.heard("answer") if answer["request"] == request]
+
+        self._driver.wait_for(answers, f"an answer to {text}")
+        return str(answers()[0]["kind"]), str(answers()[0]["text"])
+
+    @property
+    def line(self) -> int:
+        stop = self._driver.rank.rank_report().stop
+        return stop.where.line if stop is not None else 0
+
+    def run(self, script: Callable[[], None]) -> int:
+        """Run a script at a stop at which pdb is open already."""
+
+        def at_prompt() -> None:
+            self._driver.prompt()
+            script()
+            self._driver.let_go()
+
+        finish = drive(self._driver, at_prompt)
+        result = train(self._driver.rank)
+        finish()
+        return result
+
+
+@pytest.fixture
+def asking(driver: Driver) -> Asking:
+    return Asking(driver)
+
+
+def test_every_command_of_this_pdb_has_its_place() -> None:
+    places = [passing_pdb.RUN, MOVES, passing_pdb.SELECTIONS, passing_pdb.TERMINAL]
+    for command in ALL:
+        assert sum(command in place for place in places) == 1, command
+
+
+REFUSED = passing_pdb.TERMINAL | passing_pdb.SELECTIONS | passing_pdb.ASK_WITHOUT_NUMBERS
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_a_command_moves_or_stays_or_is_refused_by_name(asking: Asking, command: str) -> None:
     def script() -> None:
-        driver.say("interact")
-        driver.say("exit()")
-        assert driver.prompt().text == "(Pdb) "
-        driver.say("c")
+        before = asking.line
+        kind, text = asking.command(command)
+        if command in REFUSED:
+            assert kind == "error"
+            assert text.startswith(f"`{command}` ")
+        if command in MOVES:
+            assert kind == "value"
+            assert text == "running" or f":{asking.line} " in text
+            assert asking.line != before
+        else:
+            assert asking.line == before
+            assert asking.command("n")[0] == "value"
+            assert asking.line == before + 1
 
-    assert play(driver, script) == 7
+    assert asking.run(script) == 16
 
 
-@pytest.mark.parametrize("typed", ["exit()", "quit()", "exit", "q", "EOF"])
-def test_the_commands_ask(driver: Driver, typed: str) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "n;;p total",
+        "p total;;q",
+        "p total = 3;;interact",
+        "total = 100;;c;;p 1",
+        "total = 100;;j 5",
+        "total = 9;;u",
+        "",
+    ],
+)
+def test_what_is_refused_does_nothing_at_all(approved: Approved, asking: Asking, command: str) -> None:
+    said: list[str] = []
+
     def script() -> None:
-        driver.say(typed)
-        assert "continue, kill this rank" in driver.prompt().text
-        driver.say("s")
-        assert driver.output_of("p total") == "1\n"
-        driver.say("c")
+        before = asking.line
+        kind, text = asking.command(command)
+        said.append(text)
+        assert kind == "error"
+        assert asking.line == before
+        assert asking.command("p total")[0] == "value"
 
-    assert play(driver, script) == 7
+    assert asking.run(script) == 16
+    approved(said)
+
+
+@pytest.mark.parametrize("move", ["n", "next", "s", "step", "unt", "until"])
+def test_moves_with_words_and_behind_other_commands_move(asking: Asking, move: str) -> None:
+    def script() -> None:
+        for command in (f"p total;;{move}", f"p 1 ;; p 2 ;; {move}"):
+            before = asking.line
+            kind, text = asking.command(command)
+            assert (kind, asking.line) == ("value", before + 1)
+            assert text.split("\n")[-1].split(":")[-1] == f"{before + 1} train"
+        before = asking.line
+        takes_words = TAKES_WORDS and move not in ("unt", "until")
+        assert asking.command(f"{move} 1")[0] == ("value" if takes_words else "error")
+        assert asking.line == before + takes_words
+
+    assert asking.run(script) == 16
+
+
+def test_until_a_line_leads_there(asking: Asking) -> None:
+    def script() -> None:
+        assert asking.command(f"unt {FIRST + 6}")[1].endswith(f":{FIRST + 6} train")
+        assert asking.line == FIRST + 6
+        assert asking.command("unt x")[0] == "error"
+        assert asking.line == FIRST + 6
+
+    assert asking.run(script) == 16
+
+
+@pytest.mark.parametrize("command", ["p 1;;c", "continue"])
+def test_going_on_goes_on_to_a_breakpoint(driver: Driver, asking: Asking, command: str) -> None:
+    def script() -> None:
+        assert asking.command(f"b {FIRST + 6}")[0] == "value"
+        assert asking.command(command)[0] == "value"
+        driver.wait_for(lambda: asking.line == FIRST + 6, "the breakpoint")
+        driver.prompt()
+        assert asking.command("cl 1")[0] == "value"
+        assert asking.command("n")[0] == "value"
+        assert asking.line == FIRST + 7
+
+    assert asking.run(script) == 16
+
+
+@pytest.mark.parametrize("statement", ["!total = 100", "p 1;;total = 100", "total = 99;;total += 1"])
+def test_assignments_stay(asking: Asking, statement: str) -> None:
+    changed: list[int] = []
+
+    def script() -> None:
+        before = asking.command("p total")[1]
+        assert asking.command(statement)[0] == "value"
+        assert asking.command("p total")[1] == "100"
+        changed.append(100 - int(before))
+
+    assert asking.run(script) == 16 + changed[0]
+
+
+def test_frames_are_chosen_for_one_line_and_aliases_of_the_open_debugger_are_known(
+    driver: Driver, asking: Asking
+) -> None:
+    def script() -> None:
+        kind, text = asking.command("u;;p sorted(locals())")
+        assert kind == "value"
+        assert "'finish'" in text
+        assert "'finish'" not in asking.command("p sorted(locals())")[1]
+        driver.say("alias twice p %1 * 2;;n")
+        driver.prompt()
+        before = asking.line
+        kind, text = asking.command("twice 21")
+        assert (kind, asking.line) == ("value", before + 1)
+        assert text.startswith("42\n")
+
+    assert asking.run(script) == 16
