@@ -21,8 +21,8 @@ from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.version import RELEASE
 from tests.conftest import Approved
+from tests.e2e.client.desk import command
 from tests.e2e.client.test_terminal_raw import Window
-from tests.full.terminals.test_actions_from_shell import command
 from tests.support.processes import run_command
 from tests.support.requirements import needs_shells
 from tests.support.terminal import Terminal

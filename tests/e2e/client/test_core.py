@@ -23,8 +23,8 @@ from dbg_wire.errors import DbgError, Refused
 from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
+from tests.e2e.client.desk import Desk
 from tests.e2e.client.test_terminal_raw import Window
-from tests.full.terminals.test_actions_from_shell import Desk
 from tests.support.time_unit import seconds
 from tests.unit.client.core.test_errors import HELD, RUNNING
 from tests.unit.client.core.test_remembered_groups import environ, file

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dbg_client.actions.many import ask_stops
-from dbg_client.actions.output import in_place
+from dbg_client.actions.output import fits, in_place, is_usable
 from dbg_client.actions.streams import has_cursor
 from dbg_client.actions.why import tell_of_hang
 from dbg_client.hang.verdict import Verdict, VerdictKind
@@ -117,3 +118,23 @@ def test_a_hang_without_a_known_cause_is_sent_if_no_rank_moves() -> None:
         stands=True,
     )
     assert sent == [Hang(job="d", kind="unknown", sentence="it is unknown")]
+
+
+def test_a_pager_needs_a_cursor_and_less_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "less").write_text("#!/bin/sh\n")
+    (tmp_path / "less").chmod(0o700)
+    there = {"TERM": "xterm", "PATH": str(tmp_path)}
+
+    assert is_usable("less", there)
+    assert not is_usable("less", {**there, "PATH": "/nowhere"})
+    assert is_usable("more", there)
+    assert not is_usable("cat", there)
+    assert not is_usable("", there)
+    assert not is_usable("more", {**there, "TERM": "dumb"})
+
+
+def test_what_fits_leaves_a_row_for_the_prompt() -> None:
+    assert fits("line\n" * 23, 24, 80)
+    assert not fits("line\n" * 24, 24, 80)
+    assert not fits("x" * 81 + "\n" + "line\n" * 22, 24, 80)
+    assert fits("\x1b[31m" * 100 + "x\n" + "line\n" * 22, 24, 80)

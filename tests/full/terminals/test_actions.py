@@ -1,0 +1,277 @@
+"""What a person at a terminal sees of one command: questions, progress, repetition, a pager, and Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_client.dumps.report_file import MAX_REPORT
+from dbg_wire.messages import Action, Attach, Change, Kind, Progress, Question, RankAnswer
+from dbg_wire.records.ranks import RankInfo, RankState
+from tests.e2e.client.desk import Desk, command
+from tests.e2e.client.test_dumps_report_file import thousand
+from tests.e2e.client.test_terminal_raw import Window
+from tests.support.processes import run_command
+from tests.support.terminal import Terminal
+from tests.unit.client.actions.desk import Looked, gone
+from tests.unit.client.actions.test_verbs import RUNNING, answering, value
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+RANKS = (make_rank(4), make_rank(5))
+
+
+def typed(broker: FakeBroker, environ: dict[str, str], *words: str, cols: int = 80, **more: str) -> Terminal:
+    """Return a terminal in which a command has been typed."""
+    return Terminal(command(*words), 24, cols, {**environ, **broker.environment, **more})
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "status"),
+    [
+        (["kill", "all"], "y\n", 0),
+        (["kill", "all"], "\n", 1),
+        (["kill", "all"], "\x03", 130),
+        (["interrupt", "all"], "y\n", 0),
+        (["interrupt", "all"], "\n", 1),
+    ],
+)
+def test_what_ends_or_stops_several_ranks_asks_first(
+    words: list[str], answer: str, status: int, environ: dict[str, str]
+) -> None:
+    with FakeBroker(*RANKS, RUNNING, make_rank(7, state=RankState.UNRESPONSIVE), gone()) as broker:
+        with typed(broker, environ, *words) as terminal:
+            terminal.wait_for("[y/N]")
+            terminal.send(answer)
+            assert terminal.exit_status() == status
+        assert any(isinstance(item, Question) for item in broker.received) == (status == 0)
+
+
+def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:
+    with FakeBroker(*RANKS) as broker:
+        answering(broker, _4=value("1"), _5=value("2"))
+        # One shell runs both commands, since groups are remembered for one terminal.
+        words = " ".join(command())
+        script = f"{words} eval all x && exec {words} @2"
+        with Terminal(["sh", "-c", script], env=Desk(broker, environ).environ) as terminal:
+            terminal.wait_for("PUDB SCREEN")
+            assert broker.wait_for(Attach).key == make_rank(5).key
+
+
+@pytest.mark.parametrize(("state", "status"), [(RankState.STOPPED, None), (RankState.EXITED, 8)])
+def test_breaking_into_one_rank_attaches_once_it_has_stopped(
+    state: RankState, status: int | None, environ: dict[str, str]
+) -> None:
+    with FakeBroker(make_rank(5), RUNNING) as broker:
+        broker.answers[Action.INTERRUPT] = value("in C", Kind.RUNNING)
+        with Window(broker, environ, "interrupt", "6") as window:
+            window.wait_for(re.compile(r"gpu013:6 .* \(\d+ s\)"))
+            other = make_rank(6, state=state)
+            broker.ranks[other.key] = other
+            broker.tell(Change(rank=other))
+            if status is not None:
+                assert window.exit_status() == status
+                return
+            window.wait_for("PUDB SCREEN")
+            assert broker.wait_for(Attach).key == other.key
+
+
+def test_a_rank_that_is_stopped_already_is_attached_to_at_once(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker, Window(broker, environ, "interrupt", "5") as window:
+        window.wait_for("PUDB SCREEN")
+        assert not any(isinstance(item, Question) for item in broker.received)
+
+
+@pytest.mark.parametrize(
+    ("rank", "status"),
+    [(gone(), 8), (make_rank(8, state=RankState.LOST), 1), (make_rank(8, state=RankState.HELD, reason=None), 1)],
+)
+def test_what_can_not_be_broken_into_says_why(rank: RankInfo, status: int, environ: dict[str, str]) -> None:
+    with FakeBroker(rank) as broker, Window(broker, environ, "interrupt", "8") as window:
+        assert window.exit_status() == status
+
+
+@pytest.mark.parametrize("words", [["eval", "5", "x"], ["where", "--json"]])
+def test_every_repeats_until_ctrl_c(words: list[str], environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        answering(broker, _5=value("1"))
+        again, environ = command(*words, "--every", "0.1"), Desk(broker, environ).environ
+        with subprocess.Popen(again, stdout=subprocess.PIPE, text=True, env=environ) as asking:
+            broker.wait_for(Question, count=2)
+            answering(broker, _5=value("2"))
+            broker.wait_for(Question, count=5)
+            asking.send_signal(signal.SIGINT)
+            assert asking.stdout is not None
+            text = asking.stdout.read()
+            assert asking.wait(60) == 130
+
+    if "--json" in words:
+        assert len(text.splitlines()) >= 2
+        assert all(json.loads(line)["asked"] == 1 for line in text.splitlines())
+    else:
+        documents = text.rstrip("\n").split("\n\n")
+        assert documents[0].endswith("5  1")
+        assert any(document.endswith("5  2") for document in documents)
+
+
+def test_every_repaints_a_terminal_and_outlives_the_broker(environ: dict[str, str]) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        port = broker.port
+        with typed(broker, environ, "list", "--every", "0.1", "--timeout", "2") as terminal:
+            terminal.wait_for("gpu013:5  stopped")
+            broker.tell(Change(rank=make_rank(5, state=RankState.RUNNING, where=None, reason=None)))
+            terminal.wait_for(
+                lambda term: sum("gpu013:5" in row for row in term.screen) == 1 and "running" in str(term.screen)
+            )
+            broker.stop()
+            terminal.wait_for("dbg-attach: ")
+            with FakeBroker(make_rank(4), port=port):
+                terminal.wait_for(lambda term: "gpu013:4" in str(term.screen) and "gpu013:5" not in str(term.screen))
+                terminal.send("\x03")
+                assert terminal.exit_status() == 130
+
+
+def answered(broker: FakeBroker, question: Question) -> None:
+    broker.reply(question, {key: RankAnswer(key="", kind=Kind.VALUE, text="0.25", digest="d") for key in question.keys})
+
+
+def test_a_line_says_who_has_not_answered_and_goes_away(environ: dict[str, str]) -> None:
+    with FakeBroker(*RANKS) as broker:
+        broker.silent.add(Question)
+        with typed(broker, environ, "eval", "all", "loss", cols=40) as terminal:
+            question = broker.wait_for(Question)
+            broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[1:]))
+            terminal.wait_for(re.compile(r"^1 of 2 .* 5 \(\d s\)$", re.MULTILINE))
+            answered(broker, question)
+            assert terminal.exit_status() == 0
+            rows = [row for row in terminal.screen if row.strip()]
+            assert [row.split()[0] for row in rows] == ["loss:", "@1"]
+
+
+def test_a_line_is_cut_at_the_edge_of_the_terminal(environ: dict[str, str]) -> None:
+    with FakeBroker(*RANKS) as broker:
+        broker.silent.add(Question)
+        with typed(broker, environ, "eval", "all", "x", cols=20) as terminal:
+            broker.wait_for(Question)
+            terminal.wait_for(re.compile(r"^2 ranks .{11}$", re.MULTILINE))
+            terminal.signal(2)
+            assert terminal.exit_status() == 130
+            assert not "".join(terminal.screen).replace("^C", "").strip()
+
+
+def test_what_is_no_terminal_gets_no_line(environ: dict[str, str]) -> None:
+    with FakeBroker(*RANKS) as broker:
+        broker.silent.add(Question)
+        variables = {**Desk(broker, environ).environ, "TERM": "xterm"}
+        asking = subprocess.Popen(
+            command("eval", "all", "x"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables
+        )
+        with typed(broker, environ, "eval", "all", "x", TERM="dumb") as dumb, asking:
+            # Both wait for as long as a third one that has a line.
+            with typed(broker, environ, "eval", "all", "x") as terminal:
+                questions = [broker.wait_for(Question, count=count) for count in (1, 2, 3)]
+                terminal.wait_for(re.compile(r" \([2-9] s\)"))
+                for question in questions:
+                    answered(broker, question)
+                assert terminal.exit_status() == 0
+            assert asking.wait(60) == 0
+            assert asking.stderr is not None
+            assert asking.stderr.read() == ""
+            assert dumb.exit_status() == 0
+            assert not re.search(rb"\(\d s\)", dumb.output)
+
+
+def test_a_wait_for_a_stop_says_what_the_rank_does(environ: dict[str, str]) -> None:
+    running = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
+    with FakeBroker(running) as broker, typed(broker, environ, "eval", "5", "x", "--wait") as terminal:
+        terminal.wait_for(re.compile(r" 5: running \(\d s\)"))
+        broker.tell(Change(rank=make_rank(5)))
+        assert terminal.exit_status() == 0
+        assert "5: running" not in "\n".join(terminal.screen)
+
+
+MANY = 50
+MARKS = "sed 's/^/paged /'"
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker(*map(make_rank, range(MANY))) as serving:
+        yield serving
+
+
+def shown(broker: FakeBroker, environ: dict[str, str], *words: str, **more: str) -> tuple[int, str]:
+    """Return exit status and screen of a terminal with fewer rows than ranks."""
+    with typed(broker, environ, *words, cols=120, **more) as window:
+        status = window.exit_status()
+        return status, "\n".join(window.screen)
+
+
+@pytest.mark.parametrize(
+    ("words", "pager", "paged"),
+    [
+        (["list", "--all-rows"], MARKS, True),
+        (["list", "--all-rows"], "cat", False),
+        (["list", "--all-rows"], "", False),
+        (["list", "--all-rows", "--no-pager"], MARKS, False),
+        (["list", "--all-rows", "--plain"], MARKS, False),
+        (["list", "5", "--all-rows"], MARKS, False),
+        (["list", "--all-rows"], "/no/such/pager", False),
+    ],
+)
+def test_a_long_answer_goes_through_the_users_pager(
+    words: list[str], pager: str, paged: bool, broker: FakeBroker, environ: dict[str, str]
+) -> None:
+    status, screen = shown(broker, environ, *words, PAGER="cat", DBG_PAGER=pager)
+
+    assert status == 0
+    assert ("paged" in screen) == paged
+    assert "gpu013:5" in screen if "5" in words else f"gpu013:{MANY - 1}" in screen
+
+
+def test_a_pager_that_is_left_at_once_is_no_error_and_the_status_is_the_commands(
+    broker: FakeBroker, environ: dict[str, str]
+) -> None:
+    text = "\n".join(f"row {number}" for number in range(MANY))
+    broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.SILENT, text="")
+    broker.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text=text, digest="d")
+
+    assert shown(broker, environ, "list", "--all-rows", DBG_PAGER="true")[0] == 0
+    status, screen = shown(broker, environ, "command", "all", "p x", "--fail-if-differ", DBG_PAGER="true")
+    assert (status, screen.strip()) == (0, "")
+    assert shown(broker, environ, "eval", "all", "x", DBG_PAGER="true")[0] == 6
+
+
+def test_ctrl_c_is_the_pagers(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "pager"
+    script.write_text("#!/bin/sh\ntrap 'echo mine; exit 0' INT\necho ready\ncat > /dev/null\nread line < /dev/tty\n")
+    script.chmod(0o700)
+    with typed(broker, environ, "list", "--all-rows", DBG_PAGER=str(script)) as window:
+        window.wait_for("ready")
+        window.send("\x03")
+        window.wait_for("mine")
+
+        assert window.exit_status() == 0
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_the_report_of_a_thousand_ranks_is_small_and_gives_its_verdict_again(
+    environ: dict[str, str], tmp_path: Path, differ: bool
+) -> None:
+    path = tmp_path / "hang.txt"
+    with Looked(thousand(differ=differ)) as looked:
+        done = Desk(looked, environ).run("report", "-o", str(path), "--timeout", "60")
+    assert done.returncode == 0, done.stderr
+    text = path.read_text()
+    assert len(text.encode()) < MAX_REPORT
+
+    # No broker is there any more.
+    again = run_command(command("why", str(path)), environ, 60)
+    assert again.returncode == 1
+    assert "rank 77 " in again.stdout.split("\n")[0]
+    assert all(f"  {line}".rstrip() in text for line in again.stdout.split("\n"))

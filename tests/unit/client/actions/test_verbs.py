@@ -1,0 +1,374 @@
+"""The verbs of ``dbg-attach``: which ranks each of them asks, and with what status it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dbg_client.questions.verbs import refuse_for_sets
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Action, Answers, Change, Kind, Look, Question, RankAnswer, Snapshot, Subscribe
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
+from dbg_wire.records.ranks import Place, RankState
+from tests.conftest import Approved
+from tests.support.rank_infos import changed
+from tests.unit.client.actions.desk import Desk, gone, meanwhile, questions
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
+HELD = make_rank(7, state=RankState.HELD, reason=None)
+SILENT = make_rank(9, state=RankState.UNRESPONSIVE, where=None, reason=None)
+
+
+def value(text: str, kind: Kind = Kind.VALUE) -> RankAnswer:
+    return RankAnswer(key="", kind=kind, text=text, digest=f"d{text}", exact=f"e{text}")
+
+
+def stack(file: str, line: int) -> RankAnswer:
+    frames = (Place(file="/t.py", line=1, function="main"), Place(file=file, line=line, function="f"))
+    return RankAnswer(key="", kind=Kind.VALUE, text="running", frames=frames)
+
+
+def answering(broker: FakeBroker, **texts: RankAnswer) -> None:
+    """Have rank 5 give the answer that is passed as ``_5``."""
+    broker.said = {make_rank(int(name[1:])).key: answer for name, answer in texts.items()}
+
+
+@pytest.fixture
+def broker(desk: Desk) -> Iterator[FakeBroker]:
+    """A broker with ranks in each state, which do as they are told."""
+    with FakeBroker(make_rank(4), make_rank(5), RUNNING, HELD, gone(), SILENT) as serving:
+        for action in Action:
+            serving.answers[action] = value("done")
+        serving.answers[Action.WHERE] = stack("/a.py", 7)
+        serving.answers[Action.SCREEN] = RankAnswer(key="", kind=Kind.VALUE, text="", rows=("PuDB  ", "\x1b[1mx"))
+        desk.sit_at(serving)
+        yield serving
+
+
+ASKED = [
+    ("continue all", 0, Action.CONTINUE, [4, 5]),
+    ("continue 6", 1, None, []),
+    ("continue 6-8", 1, None, []),
+    ("continue 20", 3, None, []),
+    ("release all", 0, Action.RELEASE, [7]),
+    ("release 5-6", 1, None, []),
+    ("release", 2, None, []),
+    ("kill 5", 2, None, []),
+    ("kill 5 -y", 0, Action.KILL, [5]),
+    ("kill all -y", 0, Action.KILL, [4, 5, 6, 7, 9]),
+    ("kill 8 -y", 8, None, []),
+    ("interrupt all", 2, None, []),
+    ("interrupt all -y", 0, Action.INTERRUPT, [4, 5, 6, 7, 9]),
+    ("interrupt 6", 0, Action.INTERRUPT, [6]),
+    ("interrupt 8", 8, None, []),
+    ("interrupt", 2, None, []),
+    ("eval all x", 0, Action.EVAL, [4, 5, 6, 7, 9]),
+    ("eval x", 0, Action.EVAL, [4, 5, 7]),
+    ("eval 8 x", 8, None, []),
+    ("eval 20 x", 3, None, []),
+    ("command all n", 0, Action.COMMAND, [4, 5, 6, 7, 9]),
+    ("command all q", 2, None, []),
+    ("where", 0, Action.WHERE, [4, 5, 6, 7, 9]),
+    ("where --all", 0, Action.WHERE, [4, 5, 6, 7, 8, 9]),
+    ("screen 5", 0, Action.SCREEN, [5]),
+    ("screen all", 2, None, []),
+    ("screen 6", 1, None, []),
+    ("screen 8", 8, None, []),
+    ("list", 0, None, []),
+    ("list 20", 3, None, []),
+    ("list stopped --plain", 0, None, []),
+    ("list 6 --wait --for 0.2", 6, None, []),
+]
+
+
+@pytest.mark.parametrize(("line", "status", "action", "ranks"), ASKED, ids=[row[0] for row in ASKED])
+def test_a_verb_asks_the_ranks_that_are_meant(
+    approved: Approved, broker: FakeBroker, desk: Desk, line: str, status: int, action: Action | None, ranks: list[int]
+) -> None:
+    done = desk.run(*line.split())
+
+    assert done.status == status
+    assert [one.action for one in questions(broker)] == ([action] if action is not None else [])
+    assert sorted(broker.ranks[key].rank for one in questions(broker) for key in one.keys) == ranks
+    approved(done.text)
+
+
+@pytest.mark.parametrize(
+    ("line", "statuses"),
+    [
+        ("continue 5 --json", {Kind.VALUE: 0, Kind.ERROR: 1, Kind.SILENT: 6, Kind.LOST: 6}),
+        ("release 7", {Kind.VALUE: 0, Kind.ERROR: 1, Kind.SILENT: 6, Kind.LOST: 6}),
+        ("kill 5 -y", {Kind.VALUE: 0, Kind.ERROR: 1, Kind.SILENT: 6}),
+        ("interrupt 6", {Kind.VALUE: 0, Kind.ERROR: 1, Kind.SILENT: 6, Kind.LOST: 6}),
+        ("screen 5", {Kind.VALUE: 0, Kind.ERROR: 1, Kind.RUNNING: 1, Kind.SILENT: 6, Kind.LOST: 6}),
+        ("eval 4-5 x", {Kind.VALUE: 0, Kind.ERROR: 0, Kind.RUNNING: 1, Kind.SILENT: 6, Kind.LOST: 6}),
+    ],
+)
+def test_what_ranks_answer_shows_in_the_status(
+    broker: FakeBroker, desk: Desk, line: str, statuses: dict[Kind, int]
+) -> None:
+    found = {}
+    for kind in statuses:
+        for action in Action:
+            broker.answers[action] = value("", kind)
+        found[kind] = desk.run(*line.split()).status
+
+    assert found == statuses
+
+
+def test_options_of_a_question_are_passed_on(broker: FakeBroker, desk: Desk) -> None:
+    desk.run("eval", "5", "x", "--live", "--stats", "--frame", "-2", "--timeout", "7")
+    desk.run("eval", "5", "x")
+    desk.run("command", "5", "p x", "--frame", "step")
+    desk.run("interrupt", "5", "--json", "--frame", "step")
+
+    asked = [(one.live, one.stats, one.frame) for one in questions(broker)]
+    assert asked == [(True, True, "-2"), (False, False, ""), (False, False, "step"), (False, False, "step")]
+    assert questions(broker)[0].seconds == 7.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["q", " quit ", "exit()", "EOF", "interact", "debug f()", "commands 1", "run", "restart a", "n ;; q", "n;;q"],
+)
+def test_what_is_for_one_terminal_is_refused_for_a_set(text: str) -> None:
+    refuse_for_sets(text, 1)
+    with pytest.raises(BadInput):
+        refuse_for_sets(text, 8)
+
+
+@pytest.mark.parametrize("text", ["n", "c", "p q", "!q = 1", "quiet()", "b t.py:5, rank == 3", "pp run"])
+def test_other_commands_are_for_sets_too(text: str) -> None:
+    refuse_for_sets(text, 8)
+
+
+def test_a_group_of_an_answer_is_a_target_of_the_next(approved: Approved, broker: FakeBroker, desk: Desk) -> None:
+    early = desk.run("where", "@err")
+    answering(broker, _4=value("1"), _5=value("NameError: x", Kind.ERROR))
+    desk.run("eval", "4-5", "x")
+    desk.run("eval", "@err", "y")
+    unknown = desk.run("where", "@7")
+
+    assert questions(broker)[-1].keys == (make_rank(5).key,)
+    assert (early.status, unknown.status) == (3, 3)
+    approved(early.err + unknown.err)
+    assert desk.run("list", "@err", "--plain").out.split("\t")[0] == "gpu013:5"
+
+
+def collective(sequence: int, *, waits: bool = True) -> tuple[EvidenceRecord, ...]:
+    """Return what a rank of the group 3-5 tells that has called so many collectives, and waits in the last one."""
+    finished = sequence - 1 if waits else sequence
+    group = GroupSeen(
+        library="torch", name="0", title="dp_0", members="3-5", enqueued=sequence, started=sequence, completed=finished
+    )
+    state = CollectiveState.STARTED if waits else CollectiveState.COMPLETED
+    call = CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence, age=250.0)
+    return group, call
+
+
+def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(approved: Approved, desk: Desk) -> None:
+    waits = [stack("/c.py", 9).replace(rows=collective(7), age=252.0) for _ in range(2)]
+    with FakeBroker(*(make_rank(number, state=RankState.RUNNING, reason=None) for number in (3, 4, 5))) as broker:
+        desk.sit_at(broker)
+        answering(broker, _3=waits[0], _4=waits[1], _5=stack("/data.py", 17).replace(rows=collective(6, waits=False)))
+        approved(desk.run("where").out)
+        groups = json.loads(desk.run("where", "--json").out)["groups"]
+        desk.run("where", "@missing")
+        # That answer knows of no collective, and the next command is still about the same ranks.
+        desk.run("eval", "@missing", "step", "--live")
+        desk.run("eval", "all", "step", "--live")
+        assert desk.run("where", "@missing").status == 3
+
+    asked = questions(broker)
+    assert (asked[0].look, asked[2].keys, asked[3].keys) == (Look.COLLECTIVES, *[(make_rank(5).key,)] * 2)
+    assert [(group["collective"] is None, group["age"]) for group in groups] == [(False, 252.0), (True, None)]
+
+
+def test_where_of_all_jobs_tells_them_apart_and_of_nobody_is_status_3(desk: Desk) -> None:
+    with FakeBroker(make_rank(5), make_rank(5, job="4712.0", key="other")) as broker:
+        desk.sit_at(broker)
+        broker.answers[Action.WHERE] = stack("/a.py", 7)
+        document = json.loads(desk.run("where", "--json").out)
+        broker.ranks.clear()
+        assert desk.run("where").status == 3
+
+    assert [group["ranks"] for group in document["groups"]] == ["4711.0/5,4712.0/5"]
+
+
+def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(desk: Desk) -> None:
+    with FakeBroker(gone()) as broker:
+        desk.sit_at(broker)
+        broker.answers[Action.WHERE] = stack("/a.py", 7).replace(kind=Kind.LOST, text="exited with status 1")
+        done = desk.run("where")
+
+    assert done.status == 0
+    assert "f a.py:7" in done.out
+
+
+def test_disagreement_is_a_status_for_scripts(broker: FakeBroker, desk: Desk) -> None:
+    answering(broker, _4=value("0.5"), _5=value("0.5000001"))
+    asked = ("eval", "4-5", "x")
+
+    assert desk.run(*asked, "--fail-if-differ").status == 1
+    assert desk.run(*asked, "--fail-if-differ", "--tol", "1e-3").status == 0
+    assert desk.run(*asked).status == 0
+
+
+def test_answers_are_kept_and_compared(approved: Approved, broker: FakeBroker, desk: Desk, tmp_path: Path) -> None:
+    kept = str(tmp_path / "before.json")
+    answering(broker, _4=value("1"), _5=value("1"))
+    desk.run("eval", "4-5", "x", "--save", kept)
+    same = desk.run("eval", "4-5", "x", "--against", kept, "--fail-if-differ")
+    answering(broker, _4=value("1"), _5=value("2"))
+    other = desk.run("eval", "4-5", "x", "--against", kept, "--json")
+    failing = desk.run("eval", "4", "x", "--against", kept, "--fail-if-differ")
+
+    assert (same.status, other.status, failing.status) == (0, 0, 1)
+    assert json.loads(other.out)["against"]["changed"] == [{"ranks": "5", "count": 1, "before": "1", "now": "2"}]
+    approved(f"{same.out}\n{failing.out}".replace(kept, "FILE"))
+
+
+@pytest.mark.parametrize(("option", "status"), [("--against", 2), ("--save", 1)])
+def test_files_that_can_not_be_used_are_named(
+    approved: Approved, broker: FakeBroker, desk: Desk, option: str, status: int
+) -> None:
+    done = desk.run("eval", "5", option, "/nowhere/file.json", "x")
+
+    assert done.status == status
+    approved(done.err)
+
+
+def test_breaking_into_a_set_prints_a_table(approved: Approved, broker: FakeBroker, desk: Desk) -> None:
+    answering(broker, _5=value("stopped already"), _6=value("in C", Kind.RUNNING))
+    done = desk.run("interrupt", "5-6")
+
+    assert done.status == 0
+    approved(done.out)
+
+
+LISTED = [
+    "list",
+    "list --all",
+    "list 6-7 --all --plain",
+    "list 4-7",
+    "list stopped",
+    "list --plain",
+    "list */all --all --plain",
+    "list 4710.0/7 --plain",
+]
+
+
+@pytest.mark.parametrize("line", LISTED)
+def test_the_list_leaves_exited_ranks_to_all_and_shows_who_is_missing(
+    approved: Approved, desk: Desk, line: str
+) -> None:
+    ranks = [
+        make_rank(5, world_size=8),
+        changed(RUNNING, world_size=8),
+        gone(7, exit=-11, world_size=8),
+        changed(gone(7), run="0.9", key="older"),
+        make_rank(7, job="4710.0", key="other", state=RankState.EXITED, exit=0),
+    ]
+    with FakeBroker(*ranks) as broker:
+        desk.sit_at(broker)
+        done = desk.run(*line.split())
+
+    assert done.status == 0
+    approved(done.out)
+
+
+def test_the_list_as_json_tells_of_ranks_and_of_who_never_came(desk: Desk) -> None:
+    with FakeBroker(make_rank(5, world_size=7), make_rank(6, world_size=7)) as broker:
+        desk.sit_at(broker)
+        document = json.loads(desk.run("list", "--json").out)
+        broker.ranks.clear()
+        empty = desk.run("list", "--json")
+
+    assert [rank["rank"] for rank in document["ranks"]] == [5, 6]
+    assert [(one["ranks"], one["state"]) for one in document["missing"]] == [("0-4", "absent")]
+    assert (empty.status, json.loads(empty.out)) == (0, {"schema": 1, "ranks": [], "missing": []})
+
+
+def test_an_empty_list_is_no_error_and_says_why(approved: Approved, desk: Desk) -> None:
+    with FakeBroker() as broker:
+        desk.sit_at(broker)
+        done = desk.run("list")
+
+    assert (done.status, done.out) == (0, "")
+    approved(done.err)
+
+
+def test_a_long_list_is_folded_but_for_programs_and_all_rows(desk: Desk) -> None:
+    with FakeBroker(*(make_rank(number) for number in range(41))) as broker:
+        desk.sit_at(broker)
+        table, rows, plain = (desk.run("list", *words).out for words in ((), ("--all-rows",), ("--plain",)))
+
+    assert table.splitlines()[1].split()[:3] == ["gpu013:*", "41", "stopped"]
+    assert [len(text.splitlines()) for text in (table, rows, plain)] == [2, 42, 41]
+
+
+def test_a_list_may_wait_for_the_first_stop(desk: Desk) -> None:
+    with FakeBroker(RUNNING) as broker:
+        desk.sit_at(broker)
+
+        def stop() -> None:
+            broker.wait_for(Subscribe)
+            broker.tell(Change(rank=make_rank(6)))
+
+        with meanwhile(stop):
+            done = desk.run("list", "--wait", "--plain")
+
+    assert (done.status, done.out.split("\t")[:2]) == (0, ["gpu013:6", "stopped"])
+
+
+def test_ranks_told_in_pages_are_all_listed(desk: Desk) -> None:
+    with FakeBroker() as broker:
+        desk.sit_at(broker)
+        broker.silent.add(Subscribe)
+
+        def tell() -> None:
+            broker.wait_for(Subscribe)
+            broker.tell(Snapshot(ranks=(make_rank(1),), last=False))
+            broker.tell(Snapshot(ranks=(make_rank(2),), last=True))
+
+        with meanwhile(tell):
+            done = desk.run("list", "--plain")
+
+    assert [line.split("\t")[0] for line in done.out.splitlines()] == ["gpu013:1", "gpu013:2"]
+
+
+def test_thousands_are_asked_in_several_questions(desk: Desk) -> None:
+    with FakeBroker(*(make_rank(number) for number in range(2001))) as broker:
+        desk.sit_at(broker)
+        done = desk.run("continue", "all")
+
+    assert done.status == 0
+    assert sum(len(one.keys) for one in questions(broker)) == 2001
+    assert len(questions(broker)) == 2
+
+
+@pytest.mark.parametrize("case", ["pages", "forgotten", "dies"])
+def test_a_broker_may_answer_in_pages_forget_a_rank_or_die(
+    approved: Approved, broker: FakeBroker, desk: Desk, case: str
+) -> None:
+    broker.silent.add(Question)
+
+    def answer() -> None:
+        question = broker.wait_for(Question)
+        if case == "dies":
+            broker.stop()
+            return
+        for key in question.keys[: 1 if case == "forgotten" else 2]:
+            last = key == question.keys[-1] or case == "forgotten"
+            told = RankAnswer(key=key, kind=Kind.VALUE, text="continued")
+            broker.tell(Answers(request=question.request, answers=(told,), last=last))
+
+    with meanwhile(answer):
+        done = desk.run("continue", "4-5")
+
+    assert done.status == (0 if case == "pages" else 6)
+    approved(done.text)
