@@ -14,11 +14,13 @@ import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 from tests.support.approved import ApprovalFile, package_folder, without_places
 from tests.support.environment import clean_environment, is_foreign
@@ -93,6 +95,8 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 def pytest_collection_finish() -> None:
     """Keep thousands of collected tests out of each garbage collection, a tenth of the processor time."""
+    # hypothesis makes its tables of characters once, which would count as the time of the first test that needs them.
+    st.text().validate()
     gc.collect()
     gc.freeze()
 
@@ -254,15 +258,19 @@ Approved = Callable[..., None]
 def approved(request: pytest.FixtureRequest) -> Approved:
     """A function that compares a text with its section in the package's ``messages.txt``.
 
-    The section has the name of the test, and behind it a name that the test may give.
+    The section has the name of the test, and behind it a name that the test may give, or a number from the second on.
     """
     files = request.config.stash[APPROVALS]
     path = package_folder(request.path, Path(__file__).parent) / "messages.txt"
     file = files.setdefault(path, ApprovalFile(path))
     test = f"{request.path.stem.removeprefix('test_')}: {request.node.name.removeprefix('test_')}"
+    given: Counter[str] = Counter()
 
     def compare(said: str | Iterable[str], name: str = "") -> None:
         section, text = f"{test} {name}".rstrip(), without_places(said if isinstance(said, str) else "\n".join(said))
+        given[section] += 1
+        if given[section] > 1:
+            section += f" {given[section]}"
         if request.config.getoption("approve"):
             file.sections[section] = text
         known = file.sections.get(section)

@@ -61,3 +61,10 @@ def without_places(text: str) -> str:
     for pattern, stand_in in PLACES:
         text = pattern.sub(stand_in, text)
     return text
+
+
+def as_text(value: object) -> str:
+    """Return a text as it is, a list of texts as lines, and any other value as its repr."""
+    if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
+        return "\n".join(value)
+    return value if isinstance(value, str) else repr(value)

@@ -49,16 +49,16 @@ def test_what_cant_be_used_is_named_and_the_default_taken(approved: Approved, ar
     approved(said[0])
 
 
-def test_a_bad_argument_says_what_is_taken_in_its_place() -> None:
+def test_a_bad_argument_says_what_is_taken_in_its_place(approved: Approved) -> None:
     settings, said = read({"connect_timeout": "soon"}, {"DBG_CONNECT_TIMEOUT": "3"})
     assert settings.connect_timeout == 3.0
-    assert said == ["set_trace(connect_timeout=…) is 'soon', not a number of seconds; taking 3.0"]
+    approved(said)
 
 
-def test_positional_arguments_are_told_and_ignored() -> None:
+def test_positional_arguments_are_told_and_ignored(approved: Approved) -> None:
     said: list[str] = []
     assert read_settings("set_trace", {}, (1, 2), {}, said.append) == Settings()
-    assert said == ["set_trace() takes keyword arguments only; 2 positional ignored"]
+    approved(said)
 
 
 anything = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers()))

@@ -23,6 +23,7 @@ from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import MAX_STACK_BYTES
 from dbg_wire.records.record import size_of
 from tests.conftest import Approved
+from tests.support.approved import as_text
 from tests.support.reach import PIN
 
 
@@ -111,9 +112,11 @@ def test_the_out_of_memory_killer_is_told_with_limit_and_size(approved: Approved
     ("number", "uptime", "is_told"),
     [(15, 1060.1, True), (9, 1090.0, True), (15, 1050.0, False), (15, 1300.0, False), (11, 1060.1, False)],
 )
-def test_a_timeout_above_the_rank_is_told_when_its_time_is_up(number: int, uptime: float, is_told: bool) -> None:
+def test_a_timeout_above_the_rank_is_told_when_its_time_is_up(
+    approved: Approved, number: int, uptime: float, is_told: bool
+) -> None:
     above = [Ancestor(9, ["timeout", "1m", "torchrun", "train.py"], 1000.0)]
-    assert cause(number, above=above, uptime=uptime) == ("from `timeout 1m`, whose time was up" if is_told else "")
+    approved(as_text(cause(number, above=above, uptime=uptime)))
 
 
 @pytest.mark.parametrize(("late", "is_told"), [(-10, False), (0, True), (170, True), (200, False)])

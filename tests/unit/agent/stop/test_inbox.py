@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.stop.inbox import MAX_WORK, GoOn, Inbox, Loss, ProgramRaised, Redraw, RunJob, TypedKeys
+from dbg_agent.stop.inbox import MAX_WORK, GoOn, Inbox, ProgramRaised, Redraw, RunJob, TypedKeys
 from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 from tests.conftest import Approved
+from tests.support.approved import as_text
 
 
 def nothing() -> None:
@@ -136,15 +137,15 @@ def test_a_frame_sent_again_after_a_reconnect_is_not_applied_again(keys: TypedKe
     assert keys.peek(9) == b"sc"
 
 
-def test_keys_for_an_ended_stop_are_lost_by_name(keys: TypedKeys) -> None:
+def test_keys_for_an_ended_stop_are_lost_by_name(approved: Approved, keys: TypedKeys) -> None:
     loss = keys.receive(frame(b"nn", stop=1), stop=2, session=2)
-    assert loss == Loss(1, 2, 2, "the stop it was typed for has ended")
+    approved(as_text(loss))
     assert keys.applied == 2
 
 
-def test_a_former_drivers_keys_are_refused(keys: TypedKeys) -> None:
+def test_a_former_drivers_keys_are_refused(approved: Approved, keys: TypedKeys) -> None:
     keys.receive(frame(b"n"), stop=1, session=1)
-    assert keys.change_driver(2) == Loss(1, 1, 1, "the keyboard was handed over")
+    approved(as_text(keys.change_driver(2)))
     loss = keys.receive(frame(b"c", 1, generation=1), stop=1, session=1)
     assert loss is not None
     assert loss.count == 1
