@@ -270,7 +270,7 @@ def approved(request: pytest.FixtureRequest) -> Approved:
         section, text = f"{test} {name}".rstrip(), without_places(said if isinstance(said, str) else "\n".join(said))
         given[section] += 1
         if given[section] > 1:
-            section += f" {given[section]}"
+            section += f" #{given[section]}"
         if request.config.getoption("approve"):
             file.sections[section] = text
         known = file.sections.get(section)

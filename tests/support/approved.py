@@ -14,7 +14,8 @@ PLACES = (
     (re.compile(re.escape(str(Path(__file__).parents[2]))), "<project>"),
     (re.compile(r"/tmp/[\w.-]*(?:/(?:pytest-\d+|popen-gw\d+|[\w.-]+?\d+))*(?=[/\s'\"`:;,)]|$)"), "<tmp>"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+"), "<port>"),
-    (re.compile(r"(?<=pid )\d+|(?<=process )\d+"), "<pid>"),
+    (re.compile(r"(?<=pid )\d+|(?<=process )\d+|(?<=/proc/)\d+"), "<pid>"),
+    (re.compile(r"(?<=/dev/pts/)\d+"), "<number>"),
     (re.compile(r"\b0x[0-9a-f]{6,}"), "<address>"),
     (re.compile(rf"\b{re.escape(socket.gethostname())}\b"), "<host>"),
 )
