@@ -43,11 +43,6 @@ def test_version_names_release_python_and_protocol(command: Command) -> None:
     assert command("--version").out == expected
 
 
-def test_help_of_a_verb_is_its_own(command: Command) -> None:
-    assert command("help", "run").out == command("run", "--help").out
-    assert command("help").out == command("--help").out
-
-
 REFUSED = [
     "",
     "dance",
@@ -276,10 +271,3 @@ async def test_status_tells_of_the_other_brokers_and_of_nats_that_is_gone(made_h
     assert gone["cluster"]["nats_silent"] >= 0
     assert "wss://two:6900" in shown
     assert ("NATS" in shown, "NATS" in during) == (False, True)
-
-
-def test_status_of_nothing_is_4(command: Command) -> None:
-    done = command("status", "--json")
-    assert done.status == 4
-    assert json.loads(done.out)["up"] is False
-    assert "dbg-broker serve" in done.err

@@ -12,24 +12,20 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from dbg_broker.home.certificate import Shown, load_given
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.net.tcp import listen
 from dbg_broker.settings import ClassicSettings, Listen, RecordSettings, ServeSettings
 from dbg_broker.verbs.credentials import Credentials, CredentialSources
-from dbg_broker.verbs.listening import address_of, announce, inherited, lines_to_paste
+from dbg_broker.verbs.listening import announce, inherited, lines_to_paste
 from dbg_broker.verbs.service import (
-    STATUS_SECONDS,
     JsonLogFormatter,
     LogFormatter,
     ServiceManager,
     start_log,
-    status_line,
 )
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.finding.endpoint import Endpoint
@@ -95,11 +91,6 @@ def test_sockets_of_another_process_are_left_alone(environ: dict[str, str]) -> N
     assert inherited(environ, 4711) is None
 
 
-def test_the_address_of_a_socket_is_that_of_the_broker() -> None:
-    with listen("127.0.0.1", 0) as listener:
-        assert address_of(listener) == Listen(host="127.0.0.1", port=listener.getsockname()[1])
-
-
 # -------------------------------------------------------------------------------------------------- a service manager
 
 PID = 4711
@@ -159,33 +150,6 @@ def test_a_broker_tells_its_life(manager: tuple[socket.socket, str]) -> None:
     assert received(receiver) == ["STOPPING=1"]
 
 
-@pytest.mark.parametrize(
-    "watchdog",
-    [{}, {"WATCHDOG_USEC": "x"}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "1"}],
-)
-def test_no_sign_of_life_is_sent_that_is_not_asked_for(
-    manager: tuple[socket.socket, str], watchdog: dict[str, str]
-) -> None:
-    receiver, name = manager
-    timers = Timers()
-    ServiceManager({"NOTIFY_SOCKET": name, **watchdog}, PID, timers.schedule).ready(lambda: "idle")
-    timers.fire()
-    assert received(receiver) == ["READY=1", "STATUS=idle"]
-    assert timers.pauses == [STATUS_SECONDS] * 2
-
-
-@pytest.mark.parametrize("name", ["", "relative", "@", "/nowhere/at/all"])
-def test_a_manager_that_is_not_there_is_no_error(name: str) -> None:
-    service = ServiceManager({"NOTIFY_SOCKET": name}, PID, Timers().schedule)
-    service.ready(lambda: "idle")
-    service.stopping()
-
-
-def test_the_status_counts_what_is_there() -> None:
-    assert status_line(12, 3, 1) == "12 ranks, 3 stopped, 1 terminal"
-    assert status_line(1, 0, 0) == "1 rank, 0 stopped, 0 terminals"
-
-
 # ------------------------------------------------------------------------------------------------------------ the log
 
 HIDDEN = "correct-horse-battery"
@@ -207,18 +171,6 @@ def test_tokens_are_hidden_in_messages_values_and_tracebacks() -> None:
         text = formatter.format(record("fails", exc_info=True))
     assert "ValueError: no header <token>" in text
     assert HIDDEN not in text
-
-
-def test_an_error_for_lack_of_memory_is_told_to_the_reserve_instead_of_logged() -> None:
-    formatter = LogFormatter()
-    told: list[bool] = []
-    formatter.lacks_memory = partial(told.append, True)
-    try:
-        raise MemoryError
-    except MemoryError:
-        assert not formatter.filter(record("fails", exc_info=True))
-    assert told == [True]
-    assert formatter.filter(record("goes well"))
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -15,13 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.audit import writer
-from dbg_broker.audit.entries import MAX_TEXT, encode_entry, shown_ranks, text_of
+from dbg_broker.audit.entries import encode_entry, text_of
 from dbg_broker.audit.writer import (
     AUDIT_FILE,
     KEPT,
-    MAX_TOKENS,
     QUOTA_BYTES,
-    QUOTA_BYTES_PER_SECOND,
     REPORT_SECONDS,
     AuditLog,
     LogQuota,
@@ -56,17 +54,6 @@ def test_an_entry_comes_back(entry: Entry) -> None:
     assert line.isascii()
     assert line.count(b"\n") == 1
     assert decode_entry(line) == entry
-
-
-def test_a_long_text_is_cut() -> None:
-    found = decode_entry(encode_entry(Entry(at=1.0, what=What.QUESTION, text="x" * 10 * MAX_TEXT)))
-    assert found is not None
-    assert found.text == "x" * MAX_TEXT + "…"
-
-
-def test_one_rank_is_named_and_several_are_a_set() -> None:
-    assert shown_ranks([(5, "gpu013:5")]) == "gpu013:5"
-    assert shown_ranks([(0, "a:0"), (1, "a:1"), (2, "b:2"), (7, "b:7")]) == "0-2,7"
 
 
 def test_lines_are_appended_to_a_file_for_us_alone(tmp_path: Path) -> None:
@@ -205,36 +192,6 @@ def test_one_tokens_flood_leaves_room_and_is_told_as_a_count() -> None:
     cut = log.entries[-1]
     assert (seconds, cut.what, cut.role, cut.token) == (REPORT_SECONDS, What.CUT, "watcher", "alice")
     assert cut.count == log.quota.lost == 10_000 - QUOTA_BYTES // SIZE
-
-
-def test_a_share_comes_back_slowly_and_is_never_more_than_one() -> None:
-    log = Log()
-    log.flood("alice")
-    log.now = 10.0 * SIZE / QUOTA_BYTES_PER_SECOND
-    assert log.flood("alice") == 10
-    log.now += 1e9
-    assert log.flood("alice") == QUOTA_BYTES // SIZE
-
-
-def test_refused_requests_of_all_addresses_share_one() -> None:
-    log = Log()
-    for number in range(20_000):
-        log.quota.note(Entry(at=1.0, what=What.REFUSE, address=f"[2001:db8::{number:x}]:1", text="x" * 100, count=2))
-    assert len(log.entries) < 10_000
-    log.later[0][1]()
-    assert log.entries[-1].count == log.quota.lost == 2 * (20_000 - (len(log.entries) - 1))
-
-
-def test_only_so_many_tokens_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "QUOTA_BYTES", SIZE + 10)
-    log = Log()
-    for number in range(MAX_TOKENS + 10):
-        log.quota.note(asked(f"t{number}"))
-    assert len(log.entries) == MAX_TOKENS + 10
-    log.quota.note(asked(f"t{MAX_TOKENS + 9}"))
-    assert log.quota.lost == 1
-    log.quota.note(asked("t0"))
-    assert log.quota.lost == 1
 
 
 def entry(number: int) -> Entry:

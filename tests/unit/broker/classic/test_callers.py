@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import socket
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +22,10 @@ from dbg_broker.classic.callers import (
     OURS,
     Caller,
     answer_to_noise,
-    party_of,
-    user_of,
     who_goes,
 )
-from dbg_broker.classic.connection import BYTES_PER_SECOND, MICROSECONDS_PER_SECOND, SLICE_BYTES, CallerTurns
-from dbg_broker.classic.sessions import SessionNumbers, StockSessions, host_name, plain_address, short_name
+from dbg_broker.classic.connection import SLICE_BYTES, CallerTurns
+from dbg_broker.classic.sessions import StockSessions, host_name, plain_address, short_name
 from dbg_broker.net.tcp import listen
 from dbg_broker.timers import Timers
 from dbg_wire.finding.endpoint import is_loopback_host
@@ -50,23 +47,12 @@ def drawn(count: int, first: int = 1, **changes: object) -> list[Caller]:
     return callers(count, first, **{"drawn": MIN_DRAWN, "is_listed": True, **changes})
 
 
-def test_nobody_goes_while_there_is_room() -> None:
-    assert who_goes([], NEW) is None
-    assert who_goes(drawn(MAX_CALLERS_OF_ONE - 1), NEW) is None
-    assert who_goes(drawn(MAX_CALLERS - 1, party=OURS), replace(NEW, party=OURS)) is None
-
-
 def test_the_silent_go_before_the_thin_and_these_before_those_that_just_came() -> None:
     silent, thin, fresh = callers(1, 30)[0], callers(1, 20, is_listed=True)[0], replace(NEW, number=10)
     full = drawn(MAX_CALLERS, 100)
     assert who_goes([*full, fresh, thin, silent], NEW) is silent
     assert who_goes([*full, fresh, thin], NEW) is thin
     assert who_goes([*full, fresh], NEW) is fresh
-
-
-def test_a_thin_session_with_a_terminal_stays() -> None:
-    thin = callers(1, is_listed=True, is_attended=True)
-    assert who_goes([*thin, *drawn(MAX_CALLERS, 100)], NEW) is NEW
 
 
 def test_strangers_go_before_our_own() -> None:
@@ -91,43 +77,6 @@ def test_parties_that_fill_the_room_make_place_for_another() -> None:
     goes = who_goes(crowds, replace(NEW, party=OURS))
     assert goes is not None
     assert goes.number == MAX_CALLERS_OF_ONE, "the last of the largest party"
-
-
-def test_no_session_of_our_own_goes_for_a_stranger() -> None:
-    assert who_goes(drawn(MAX_CALLERS, party=OURS), NEW) is NEW
-
-
-def test_the_kernel_names_the_user_at_the_other_end() -> None:
-    for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-        with socket.socket(family) as listener:
-            listener.bind((host, 0))
-            listener.listen()
-            with socket.create_connection(listener.getsockname()[:2]) as calling:
-                accepted, peer = listener.accept()
-                with accepted:
-                    own = accepted.getsockname()
-                    assert user_of(peer[:2], own[:2]) == os.geteuid()
-                    assert party_of(peer, own, os.geteuid()) == (f"user {os.geteuid()}", True)
-                    assert party_of(peer, own, os.geteuid() + 1)[1] is False
-                assert calling
-
-
-def test_a_mapped_address_is_looked_for_as_what_it_maps() -> None:
-    with socket.socket(socket.AF_INET6) as listener:
-        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.bind(("::", 0))
-        listener.listen()
-        with socket.create_connection(("127.0.0.1", listener.getsockname()[1])):
-            accepted, peer = listener.accept()
-            with accepted:
-                assert peer[0] == "::ffff:127.0.0.1"
-                assert party_of(peer, accepted.getsockname(), os.geteuid()) == (f"user {os.geteuid()}", True)
-
-
-def test_other_hosts_are_known_by_their_addresses() -> None:
-    assert party_of(("10.0.0.7", 5), ("10.0.0.1", 6899), 0) == ("10.0.0.7", False)
-    assert party_of(None, None, 0) == ("?", False)
-    assert user_of(("127.0.0.1", 1), ("127.0.0.1", 2)) is None
 
 
 class Machine:
@@ -162,23 +111,6 @@ class Machine:
             do()
 
 
-def test_dear_bytes_take_a_fifth_of_the_processor() -> None:
-    machine = Machine(0.004)
-    for number in range(10):
-        machine.add(number, 10**9)
-    machine.run(20.0)
-    assert machine.used / machine.now < 1.15 * MICROSECONDS_PER_SECOND / 1e6
-    assert machine.used / machine.now > 0.9 * MICROSECONDS_PER_SECOND / 1e6
-
-
-def test_cheap_bytes_are_bounded_for_all_together() -> None:
-    machine = Machine(0.00001)
-    for number in range(10):
-        machine.add(number, 10**9)
-    machine.run(10.0)
-    assert len(machine.order) * SLICE_BYTES / machine.now < 1.2 * BYTES_PER_SECOND
-
-
 def test_a_flood_does_not_delay_who_has_little_to_say() -> None:
     machine = Machine(0.004)
     for number in range(256):
@@ -190,56 +122,10 @@ def test_a_flood_does_not_delay_who_has_little_to_say() -> None:
     assert 999 in machine.order[before : before + 3]
 
 
-def test_floods_share_alike_and_who_has_gone_has_no_turn() -> None:
-    machine = Machine(0.004)
-    for number in range(4):
-        machine.add(number, 10**9)
-    machine.run(10.0)
-    counts = Counter(machine.order)
-    assert max(counts.values()) - min(counts.values()) <= 1
-    machine.turns.forget(0)
-    before = len(machine.order)
-    machine.run(machine.now + 1.0)
-    assert 0 not in machine.order[before:]
-    for number in range(1, 4):
-        machine.turns.forget(number)
-    machine.run(machine.now + 1.0)
-    assert not machine.due
-
-
-def test_turns_go_on_after_a_pause() -> None:
-    machine = Machine(0.001)
-    for _ in range(5):
-        machine.add(1, 1)
-        machine.run(machine.now + 0.01)
-    assert machine.order == [1] * 5
-
-
-def test_numbers_count_for_each_host_and_come_back() -> None:
-    marks = SessionNumbers()
-    assert [marks.take("a"), marks.take("a"), marks.take("b"), marks.take("a")] == [1, 2, 1, 3]
-    marks.give_back("a", 2)
-    assert [marks.take("a"), marks.take("a")] == [2, 4]
-
-
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1"])
 def test_loopback_is_this_host(address: str) -> None:
     assert is_loopback_host(address)
     assert host_name(address, "login1.cluster.example") == "login1"
-
-
-@pytest.mark.parametrize("address", ["10.0.0.1", "::", "localhost.evil.example", "127.0.0.1.evil.example", ""])
-def test_what_is_elsewhere_is_no_loopback(address: str) -> None:
-    assert not is_loopback_host(address)
-
-
-def test_a_host_without_a_name_is_called_by_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nobody_knows(_address: object, _flags: int) -> tuple[str, str]:
-        raise socket.gaierror
-
-    monkeypatch.setattr(socket, "getnameinfo", nobody_knows)
-    assert host_name("192.0.2.7", "login1") == "192.0.2.7"
-    assert host_name("2001:db8::7", "login1") == "2001-db8--7"
 
 
 def test_a_hostile_name_can_not_leave_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import (
     Drawn,
     Entered,
-    Extent,
     Left,
     Piece,
     PrintedBytes,
@@ -18,9 +17,9 @@ from dbg_broker.classic.screen import (
     without_queries,
 )
 from dbg_broker.classic.session import QUIET_SECONDS, SessionOutput, Write
-from dbg_wire.codec import Input, Output, SessionLog
+from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_LOG
-from dbg_wire.messages import Audience, Discarded, PromptInfo, PromptState, Replay, Replied, Reply, Report
+from dbg_wire.messages import Audience, PromptInfo, PromptState, Replay, Replied, Reply, Report
 from dbg_wire.records.ranks import Place, RankState
 
 GREETING = b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) "
@@ -86,14 +85,6 @@ def test_every_prompt_of_pdb_is_known(text: str, state: PromptState) -> None:
     prompt = prompt_of(session)
     assert prompt is not None
     assert (prompt.text, prompt.state) == (text, state)
-
-
-@pytest.mark.parametrize("text", ["(Pdb)", "(Pdb) \r\n", "x >>> ", "wait ... ", "(Pdb) x"])
-def test_what_only_looks_like_a_prompt_is_none(text: str) -> None:
-    session = LineSession(0.0)
-    session.received(text.encode(), 0.0)
-    assert prompt_of(session) is None
-    assert not session.is_proven
 
 
 def test_a_reply_is_written_once_and_stands_in_the_log() -> None:
@@ -163,12 +154,6 @@ def test_a_replay_begins_where_it_was_asked_or_where_the_log_does() -> None:
     assert session.message(Replay(session=2, offset=0), 0.0) == []
 
 
-def test_single_keys_are_settled_and_not_written() -> None:
-    outputs = stopped().keys(Input(session=1, stop=0, generation=1, offset=0, data=b"n"), 0.0)
-    assert written(outputs) == b""
-    assert outputs == [Discarded(generation=1, offset=1, count=1, reason="a stock pdb takes whole lines")]
-
-
 @given(st.lists(st.binary(max_size=100), max_size=10), st.integers(0, 500))
 def test_log_and_frames_say_the_same_whatever_comes(chunks: list[bytes], offset: int) -> None:
     session = stopped()
@@ -178,14 +163,6 @@ def test_log_and_frames_say_the_same_whatever_comes(chunks: list[bytes], offset:
     live = b"".join(deed.data for deed in outputs if isinstance(deed, Output))
     replay = session.message(Replay(session=1, offset=offset), 0.0)
     assert b"".join(deed.data for deed in replay if isinstance(deed, Output)) == live[offset:]
-
-
-def test_log_keeps_its_end() -> None:
-    log = SessionLog()
-    log.append(b"ab")
-    log.append(b"c" * MAX_LOG)
-    assert log.since(0) == (2, b"c" * MAX_LOG)
-    assert log.since(10**9) == (log.end, b"")
 
 
 STOP = b"before\n\x1b[?1049h\x1b)0\x1b[H\x1b[1;1HPuDB\x1b[K\x1b[?1049l\x1b[?25hprinted\n\x1b[?1049h\x1b[Hagain"
@@ -232,27 +209,6 @@ def test_no_byte_is_lost_but_the_begin_of_a_switch(data: bytes, cuts: list[int])
     kept = b"".join(b"\x1b[?1049l" if isinstance(piece, Left) else piece.data for piece in pieces)
     assert data.startswith(kept)
     assert len(data) - len(kept) < 9
-
-
-def test_older_terminals_switches_count_too() -> None:
-    assert list(Splitter().feed(b"\x1b7\x1b[?47hx")) == [PrintedBytes(b"\x1b7"), Entered(b"\x1b[?47h"), Drawn(b"x")]
-
-
-@given(st.lists(st.integers(min_value=0, max_value=200), max_size=10))
-def test_extent_is_what_was_drawn_over(cuts: list[int]) -> None:
-    extent = Extent()
-    drawn = "\x1b[H\x1b[1;1H\x1b[0;34;47mPuDB\x1b[K\x1b[30;96H│äx\x1b[0m日\x1b[2;1Hz\r\nq".encode()
-    for part in cut_up(drawn, cuts):
-        extent.feed(part)
-    assert (extent.rows, extent.columns) == (30, 100)
-
-
-@given(st.binary(max_size=400))
-def test_extent_of_anything_is_a_size(data: bytes) -> None:
-    extent = Extent()
-    extent.feed(data)
-    assert 0 <= extent.rows < 10_000
-    assert 0 <= extent.columns < 10_000
 
 
 def test_queries_are_left_out_of_a_replay() -> None:

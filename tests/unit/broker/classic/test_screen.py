@@ -116,11 +116,6 @@ def test_offsets_of_frames_join_and_none_is_too_long() -> None:
         assert after.offset == before.offset + len(before.data)
 
 
-def test_nobody_looking_means_no_frames() -> None:
-    session = stopped(viewers=0)
-    assert shown(session.received(drawing("two"), 0.0)) == b""
-
-
 def test_a_step_shows_no_running_and_a_program_that_stays_away_does() -> None:
     session = stopped()
     outputs = session.received(LEAVE + ENTER + drawing("two"), 1.0)
@@ -199,17 +194,6 @@ def test_what_it_can_not_do_it_says() -> None:
     assert session.message(Probe(), 0.0) == [Pulse(where=None)]
 
 
-def test_its_size_is_what_was_told_or_seen() -> None:
-    session = stopped()
-    reported = session.report(0.0).session
-    assert reported is not None
-    assert (reported.rows, reported.columns) == (10, 6)
-    assert of_type(session.received(b"\x1b[72;200Hx", 0.0), Report)
-    told = ScreenSession(0.0, (72, 240)).report(0.0).session
-    assert told is not None
-    assert (told.rows, told.columns) == (72, 240)
-
-
 @given(st.lists(st.binary(max_size=60), max_size=20))
 def test_junk_harms_nothing(chunks: list[bytes]) -> None:
     session = stopped()
@@ -228,21 +212,3 @@ def test_keys_without_any_reaction_are_told_as_what_they_may_come_from() -> None
     assert session.due is None
     session.keys(keys(b"n", offset=2), 9.0)
     assert session.tick(9.0 + REACTION_SECONDS) == [Notice(text=NO_REACTION)]
-
-
-def test_a_debugger_that_has_reacted_once_is_not_suspected_again() -> None:
-    session = stopped()
-    session.keys(keys(b"j"), 1.0)
-    session.received(drawing("two"), 1.5)
-    session.keys(keys(b"?", offset=1), 2.0)
-    assert session.due is None
-    assert session.tick(60.0) == []
-
-
-def test_a_step_right_after_the_first_key_is_no_missing_reaction() -> None:
-    session = stopped()
-    session.keys(keys(b"c"), 1.0)
-    session.received(LEAVE, 1.2)
-    assert session.due == 1.2 + QUIET_SECONDS
-    assert not of_type(session.tick(1.2 + QUIET_SECONDS), Notice)
-    assert session.report(2.0).state is RankState.RUNNING

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.classic import sessions
 from dbg_broker.classic.sessions import StockSessions, short_name
 from dbg_broker.home.bearer import Role
 from dbg_broker.net.tcp import listen
@@ -23,13 +22,11 @@ from dbg_wire.messages import (
     Detach,
     Dial,
     Dialled,
-    Gone,
     Kind,
     Mode,
     Question,
     Refusal,
     RefusalCode,
-    Report,
     Seat,
     Subscribe,
 )
@@ -182,29 +179,6 @@ async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
     assert (answer.kind, answer.text) == (Kind.ERROR, text)
 
 
-async def test_a_few_ended_sessions_stay_listed(port: ClassicBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MAX_ENDED", 2)
-    terminal = await watching(port)
-    keys: list[str] = []
-    for _ in range(3):
-        stock = await port.call(SCREEN)
-        keys.append((await port.listed(terminal, f"{HOST}:?1")).key)
-        await stock.close()
-        await port.listed(terminal, f"{HOST}:?1", RankState.EXITED)
-    assert (await terminal.expect(Gone)).key == keys[0]
-    assert port.broker.hub.ranks.registry.keys() == tuple(keys[1:])
-
-
-async def test_a_program_that_goes_on_is_running(port: ClassicBroker) -> None:
-    terminal = await watching(port)
-    stock = await port.call(SCREEN)
-    rank = await port.listed(terminal, f"{HOST}:?1")
-    driver = await port.broker.seated(rank.key)
-    stock.write(b"\x1b[?1049l\x1b[?25hepoch 1\n")
-    await driver.expect(Report, lambda report: report.report.stepping)
-    await port.listed(terminal, f"{HOST}:?1", RankState.RUNNING)
-
-
 # ---------------------------------------------------------------------------------------------------------- strangers
 
 
@@ -232,16 +206,6 @@ async def test_a_tls_client_fails_at_once(port: ClassicBroker) -> None:
     context = ssl.create_default_context()
     with pytest.raises(ssl.SSLError):
         await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port.port, ssl=context), SECONDS)
-
-
-async def test_text_without_a_screen_waits_and_is_not_listed(port: ClassicBroker) -> None:
-    terminal = await watching(port)
-    stock = await port.call(b"hello\n" * 100)
-    other = await port.call(SCREEN)
-    await port.listed(terminal, f"{HOST}:?1")
-    stock.write(SCREEN)
-    await port.listed(terminal, f"{HOST}:?2")
-    assert other is not stock
 
 
 async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) -> None:

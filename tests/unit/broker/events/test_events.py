@@ -52,11 +52,6 @@ def test_it_tells_what_happened_where_and_what_to_type() -> None:
     }
 
 
-def test_what_does_not_apply_is_null() -> None:
-    told = json.loads(document(Event(kind=EventKind.REFUSED, at=1.0, sentence="no", address="10.0.0.7")))
-    assert [name for name, value in told.items() if value is None] == ["job", "ranks", "where", "next"]
-
-
 @given(TEXTS, TEXTS, TEXTS)
 def test_hostile_texts_stay_on_one_line_and_can_not_act_on_a_terminal(sentence: str, job: str, name: str) -> None:
     where = Place(file=name, line=1, function=name)
@@ -183,16 +178,6 @@ def test_ranks_that_a_launcher_ended_afterwards_are_not_told(broker: Broker) -> 
     assert (event.ranks, event.sentence) == ("0", "gpu013:0 of job 4711.0 ended with status 1: ValueError: bad")
 
 
-def test_further_crashes_of_a_run_are_gathered_for_longer(broker: Broker) -> None:
-    broker.see(ended(0, -signal.SIGSEGV))
-    (event,) = broker.news()
-    assert "was killed by SIGSEGV" in event.sentence
-    broker.see(ended(1, 1))
-    assert broker.news(AGAIN_SECONDS / 2) == []
-    broker.see(ended(2, 1))
-    assert [event.ranks for event in broker.news(AGAIN_SECONDS)] == ["1-2"]
-
-
 def test_a_lease_is_told_once_before_it_ends_and_anew_if_it_was_extended(broker: Broker) -> None:
     assert broker.news() == []
     broker.see(stopped(run="r", lease=28800.0, lease_seconds=400.0))
@@ -205,12 +190,6 @@ def test_a_lease_is_told_once_before_it_ends_and_anew_if_it_was_extended(broker:
     assert broker.news(AGAIN_SECONDS * 2) == []
     broker.see(stopped(run="r", lease=28800.0, lease_seconds=28800.0), soon)
     assert [event.kind for event in broker.news(AGAIN_SECONDS)] == [EventKind.LEASE]
-
-
-def test_a_short_lease_is_told_a_tenth_before_its_end(broker: Broker) -> None:
-    broker.see(stopped(lease=600.0, lease_seconds=61.0))
-    broker.see(stopped(1, lease=600.0, lease_seconds=60.0))
-    assert {event.kind: event.ranks for event in broker.news()} == {EventKind.STOP: "0-1", EventKind.LEASE: "1"}
 
 
 def test_the_same_hang_is_told_once(broker: Broker) -> None:
@@ -238,14 +217,6 @@ def test_refusals_are_told_once_for_each_host_and_a_scan_hides_no_hang(broker: B
     assert told[0].sentence == "a request from 10.0.0.0 was refused: the token is wrong"
 
 
-def test_what_is_known_of_runs_and_leases_is_bounded(broker: Broker) -> None:
-    for number in range(occasions.MAX_RUNS + 50):
-        broker.see(stopped(run=str(number), lease=10.0, lease_seconds=0.5))
-    assert len(broker.occasions._runs) == occasions.MAX_RUNS
-    broker.occasions.forget(registration().identity.key)
-    assert broker.occasions._leases == {}
-
-
 def test_of_several_brokers_one_tells_what_happens_to_a_run(broker: Broker) -> None:
     broker.occasions.broker = "one"
     broker.occasions.speaks_for = lambda run: run == "other/0.0"
@@ -253,21 +224,6 @@ def test_of_several_brokers_one_tells_what_happens_to_a_run(broker: Broker) -> N
     broker.see(record(0, stopped), record(1, stopped, job="other"))
     told = broker.news()
     assert [(one.job, one.broker) for one in told] == [("other", "one")]
-
-
-def test_nothing_is_kept_of_a_rank_that_is_no_longer_listed(broker: Broker) -> None:
-    for number in range(100):
-        rank = stopped(number, reason="crash")
-        broker.see(rank, rank)
-        broker.occasions.forget(rank.key)
-    assert not broker.occasions._crashed
-    assert len(broker.news()) == 1
-
-
-def test_a_stock_debugger_that_names_no_place_is_told_without_one() -> None:
-    seen = [RankSnapshot(stopped(number, where=Place(file="", line=0, function=""))) for number in range(2)]
-    event = sentences.of_ranks(EventKind.STOP, seen, 1.0)
-    assert event.sentence == "gpu013:0 of job 4711.0 stopped, and 1 other rank"
 
 
 @pytest.mark.parametrize(

@@ -6,30 +6,21 @@ import os
 import ssl
 import time
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from dbg_broker.home.certificate import (
     CERTIFICATE_FILE,
     DAY_SECONDS,
     KEY_FILE,
-    NEXT_CERTIFICATE_FILE,
-    NEXT_KEY_FILE,
-    SOON_SECONDS,
     distance,
-    is_soon,
     load_given,
     load_own,
-    next_certificate,
     prepare_next,
     read_validity,
     switch,
-    until,
 )
 from dbg_wire.errors import BadInput, BadSecretFile
 from dbg_wire.finding.endpoint import canonical_pin, fingerprint_of
@@ -89,24 +80,6 @@ def test_the_key_is_ours_alone(tmp_path: Path) -> None:
     assert (tmp_path / KEY_FILE).stat().st_mode & 0o777 == 0o600
 
 
-def test_it_is_p256_for_ten_years(tmp_path: Path) -> None:
-    shown_of(tmp_path)
-    certificate = x509.load_pem_x509_certificate((tmp_path / CERTIFICATE_FILE).read_bytes())
-    key = certificate.public_key()
-    assert isinstance(key, ec.EllipticCurvePublicKey)
-    assert isinstance(key.curve, ec.SECP256R1)
-    assert certificate.not_valid_after_utc - certificate.not_valid_before_utc == timedelta(days=3651)
-    certificate.verify_directly_issued_by(certificate)
-
-
-@pytest.mark.parametrize("missing", [CERTIFICATE_FILE, KEY_FILE])
-def test_half_a_pair_is_made_anew(tmp_path: Path, missing: str) -> None:
-    _, before = shown_of(tmp_path)
-    (tmp_path / missing).unlink()
-    context, after = shown_of(tmp_path)
-    assert before != after == fingerprint_of(shown_by(context))
-
-
 @pytest.mark.parametrize("bits", [0o640, 0o604, 0o660])
 def test_a_key_that_others_can_read_is_refused(tmp_path: Path, bits: int) -> None:
     shown_of(tmp_path)
@@ -121,59 +94,6 @@ def test_a_certificate_may_be_read_by_all(tmp_path: Path) -> None:
     assert load_own(tmp_path).fingerprint == before
 
 
-def test_a_chain_is_known_by_its_first_certificate(tmp_path: Path) -> None:
-    for name in ("other", "own"):
-        (tmp_path / name).mkdir()
-        shown_of(tmp_path / name)
-    _, before = shown_of(tmp_path / "own")
-    path = tmp_path / "own" / CERTIFICATE_FILE
-    path.write_text("words\n" + path.read_text() + (tmp_path / "other" / CERTIFICATE_FILE).read_text())
-    context, after = shown_of(tmp_path / "own")
-    assert before == after == fingerprint_of(shown_by(context))
-
-
-@pytest.mark.parametrize("name", [CERTIFICATE_FILE, KEY_FILE])
-@pytest.mark.parametrize("content", ["", "rubbish", "-----BEGIN CERTIFICATE-----\n"])
-def test_what_is_no_pair_is_refused(tmp_path: Path, name: str, content: str) -> None:
-    shown_of(tmp_path)
-    (tmp_path / name).write_text(content)
-    with pytest.raises(BadSecretFile, match=r"can't be used; remove certificate.pem and key.pem"):
-        shown_of(tmp_path)
-
-
-def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        shown_of(tmp_path / name)
-    (tmp_path / "one" / KEY_FILE).write_text((tmp_path / "two" / KEY_FILE).read_text())
-    with pytest.raises(BadSecretFile, match="can't be used"):
-        shown_of(tmp_path / "one")
-
-
-def test_a_key_with_a_password_is_refused_without_asking(tmp_path: Path) -> None:
-    shown_of(tmp_path)
-    path = tmp_path / KEY_FILE
-    key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(b"password"),
-        )
-    )
-    with pytest.raises(BadSecretFile, match="can't be used"):
-        shown_of(tmp_path)
-
-
-def test_the_next_certificate_is_made_once_and_known_beside_the_present_one(tmp_path: Path) -> None:
-    before = load_own(tmp_path)
-    following = prepare_next(tmp_path)
-    assert prepare_next(tmp_path) == following == next_certificate(tmp_path)
-    shown = load_own(tmp_path)
-    assert (shown.fingerprint, shown.others) == (before.fingerprint, (fingerprint_of(following),))
-    assert (tmp_path / NEXT_KEY_FILE).stat().st_mode & 0o777 == 0o600
-
-
 def test_a_switch_shows_the_next_certificate_and_leaves_none_behind(approved: Approved, tmp_path: Path) -> None:
     load_own(tmp_path)
     following = prepare_next(tmp_path)
@@ -185,27 +105,6 @@ def test_a_switch_shows_the_next_certificate_and_leaves_none_behind(approved: Ap
     with pytest.raises(BadInput) as caught:
         switch(tmp_path)
     approved(str(caught.value))
-
-
-@pytest.mark.parametrize("moved_key", [False, True])
-def test_a_switch_that_was_cut_short_is_finished_by_the_next_start(tmp_path: Path, *, moved_key: bool) -> None:
-    load_own(tmp_path)
-    following = prepare_next(tmp_path)
-    (tmp_path / CERTIFICATE_FILE).unlink()
-    if moved_key:
-        (tmp_path / NEXT_KEY_FILE).replace(tmp_path / KEY_FILE)
-    shown = load_own(tmp_path)
-    assert shown_by(shown.context) == shown.certificate == following
-
-
-def test_a_next_certificate_of_which_only_the_key_was_written_is_made_anew(tmp_path: Path) -> None:
-    before = load_own(tmp_path)
-    prepare_next(tmp_path)
-    (tmp_path / NEXT_CERTIFICATE_FILE).unlink()
-    assert load_own(tmp_path).fingerprint == before.fingerprint
-    following = prepare_next(tmp_path)
-    switch(tmp_path)
-    assert shown_by(load_own(tmp_path).context) == following
 
 
 @pytest.fixture
@@ -306,11 +205,6 @@ def test_a_brokers_own_certificate_signs_itself(tmp_path: Path) -> None:
     assert (found.issuer, found.names) == (found.subject, ("dbg-broker",))
 
 
-def test_bytes_that_are_no_certificate_are_refused() -> None:
-    with pytest.raises(ValueError, match=r".*"):
-        read_validity(b"rubbish")
-
-
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
@@ -324,11 +218,3 @@ def test_bytes_that_are_no_certificate_are_refused() -> None:
 )
 def test_a_distance_in_words(seconds: float, words: str) -> None:
     assert distance(seconds) == words
-
-
-def test_an_end_is_soon_for_thirty_days_before_it_and_after_it() -> None:
-    now = 1e9
-    lefts = (SOON_SECONDS + 1, SOON_SECONDS - 1, 0, -1)
-    assert [is_soon(now + left, now) for left in lefts] == [False, True, True, True]
-    assert until(now + DAY_SECONDS * 3, now).startswith("until 2001-")
-    assert until(now - DAY_SECONDS * 3, now).startswith("expired 2001-")

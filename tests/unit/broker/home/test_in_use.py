@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,14 +77,6 @@ async def test_without_a_broker_nobody_takes_hold(made_home: Path) -> None:
 
     assert (made_home / IN_USE_FILE).is_fifo()
     assert hold(made_home) is None
-
-
-async def test_a_broker_that_leaves_is_noted_by_whoever_holds_it(watched: Watched, made_home: Path) -> None:
-    descriptor = held_in(made_home)
-    watched.users.close()
-    with pytest.raises(BrokenPipeError):
-        os.write(descriptor, b"+")
-    os.close(descriptor)
 
 
 async def test_something_else_under_that_name_is_no_broker_and_stays(made_home: Path) -> None:
@@ -228,35 +219,6 @@ def test_it_stays_for_ranks_that_outlive_their_run(idle: Broker, made_home: Path
     assert idle.left == []
 
 
-def test_a_run_that_takes_hold_in_the_last_moment_is_seen(idle: Broker, made_home: Path) -> None:
-    idle.clock.pass_to(9.9)
-    run = held_in(made_home)
-    idle.clock.pass_to(10.0)
-    assert idle.left == []
-
-    os.close(run)
-    idle.clock.look()
-    idle.clock.pass_to(20.0)
-    assert idle.left == [20.0]
-
-
-def test_a_run_that_is_just_about_to_take_hold_is_seen(idle: Broker, made_home: Path) -> None:
-    run = os.open(made_home / IN_USE_FILE, os.O_WRONLY | os.O_NONBLOCK)
-    idle.clock.pass_to(10.0)
-    assert idle.left == []
-    os.write(run, b"+")
-    os.close(run)
-
-
-def test_a_run_that_came_and_went_unseen_delays_it_at_most_once(idle: Broker, made_home: Path) -> None:
-    os.close(held_in(made_home))
-    idle.clock.pass_to(10.0)
-    idle.clock.look()
-    idle.clock.pass_to(20.0)
-    assert idle.left
-    assert len(idle.left) == 1
-
-
 def test_a_broker_that_was_started_by_hand_never_leaves(made_home: Path) -> None:
     broker = Broker(made_home, idle=None)
     run = held_in(made_home)
@@ -267,38 +229,3 @@ def test_a_broker_that_was_started_by_hand_never_leaves(made_home: Path) -> None
     broker.leaving.close()
 
     assert broker.left == []
-
-
-def test_a_home_that_is_removed_keeps_nobody_busy(idle: Broker, made_home: Path) -> None:
-    run = held_in(made_home)
-    idle.clock.look()
-    shutil.rmtree(made_home)
-    os.close(run)
-    idle.clock.look()
-    assert idle.clock.readers == {}
-
-    idle.clock.pass_to(10.0)
-    assert idle.left == [10.0]
-
-
-def test_after_its_end_it_does_not_leave_again(idle: Broker) -> None:
-    idle.leaving.close()
-    idle.leaving.poll()
-    idle.clock.pass_to(1000.0)
-    assert idle.left == []
-    assert idle.clock.readers == {}
-
-
-@pytest.mark.parametrize("is_replaced", [False, True])
-async def test_a_pipe_that_is_gone_or_replaced_wakes_the_loop_no_more(made_home: Path, is_replaced: bool) -> None:
-    watched = Watched(made_home)
-    holding = held_in(made_home)
-    assert await watched.change()
-    (made_home / IN_USE_FILE).unlink()
-    if is_replaced:
-        (made_home / IN_USE_FILE).write_text("no pipe")
-    os.close(holding)
-    assert not await watched.change()
-    # At its end a pipe is readable for ever.
-    assert watched.users._descriptor is None
-    assert not watched.users.held

@@ -110,10 +110,6 @@ def test_a_writer_never_writes_through_a_link(home: Path, tmp_path: Path) -> Non
     assert (tmp_path / "elsewhere").read_text() == "theirs"
 
 
-def test_a_missing_file_is_none(home: Path) -> None:
-    assert read_private(home / "file") is None
-
-
 def test_a_file_open_to_others_is_refused(approved: Approved, home: Path) -> None:
     write_private(home / "file", SECRET)
     (home / "file").chmod(0o644)
@@ -138,11 +134,6 @@ def test_what_is_no_text_file_of_ours_is_refused(home: Path) -> None:
     for name in ("directory", "pipe", "loop", "large", "binary"):
         with pytest.raises(BadSecretFile, match=name):
             read_private(home / name)
-
-
-def test_a_file_may_be_as_large_as_the_bound(home: Path) -> None:
-    write_private(home / "file", "x" * MAX_PRIVATE_FILE)
-    assert read_private(home / "file") == "x" * MAX_PRIVATE_FILE
 
 
 # broker.json
@@ -187,13 +178,6 @@ def test_broker_json_of_another_broker_stays(home: Path) -> None:
     assert not remove_rendezvous(home, pid=RENDEZVOUS.pid, host=RENDEZVOUS.host)
 
 
-def test_removing_what_is_gone_or_unreadable_raises_nothing(home: Path) -> None:
-    assert not remove_rendezvous(home, pid=1, host="login1")
-    write_private(home / RENDEZVOUS_FILE, "{")
-    assert not remove_rendezvous(home, pid=1, host="login1")
-    assert (home / RENDEZVOUS_FILE).exists()
-
-
 # the lock
 
 
@@ -206,13 +190,6 @@ def test_one_broker_holds_a_home(home: Path) -> None:
         assert lock(home) is None
 
 
-@pytest.mark.usefixtures("umask")
-def test_a_lock_file_is_ours_alone(tmp_path: Path) -> None:
-    home = open_home(str(tmp_path / "home"))
-    with lock(home) or pytest.fail("nobody else is here"):
-        assert mode(home / LOCK_FILE) == 0o600
-
-
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
 def test_a_file_system_without_locks_keeps_no_broker_out(
     home: Path, monkeypatch: pytest.MonkeyPatch, number: int
@@ -220,14 +197,6 @@ def test_a_file_system_without_locks_keeps_no_broker_out(
     monkeypatch.setattr(fcntl, "flock", refuse(number))
     with lock(home) or pytest.fail("taken for held"), lock(home) or pytest.fail("taken for held"):
         pass
-
-
-def test_other_answers_of_flock(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fcntl, "flock", refuse(errno.EACCES))
-    assert lock(home) is None
-    monkeypatch.setattr(fcntl, "flock", refuse(errno.EIO))
-    with pytest.raises(BadSecretFile, match=r"serve.lock can't be locked \(Input/output error\)"):
-        lock(home)
 
 
 def test_a_lock_that_cannot_be_made_is_bad_input(home: Path) -> None:

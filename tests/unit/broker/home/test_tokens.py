@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -14,13 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.home import tokens
-from dbg_broker.home import tokens as home_tokens
 from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
 from dbg_broker.home.issued import (
     ISSUED_FILE,
-    MAX_ISSUED,
-    MAX_REVOKED,
     IssuedToken,
     IssuedTokens,
     RevokedToken,
@@ -43,7 +38,6 @@ from dbg_broker.home.tokens import (
     job_token,
     load_tokens,
     may_open,
-    new_token,
     proof,
     renew_job_tokens,
     rotate_tokens,
@@ -94,24 +88,6 @@ def test_anything_else_stands_for_nobody(header: str | None) -> None:
     assert TOKENS.bearer_of(header) is None
 
 
-def test_a_request_costs_one_digest(monkeypatch: pytest.MonkeyPatch) -> None:
-    digested: list[str] = []
-    digest = home_tokens._digest
-
-    def counted(text: str) -> bytes:
-        digested.append(text)
-        return digest(text)
-
-    monkeypatch.setattr(home_tokens, "_digest", counted)
-    assert TOKENS.bearer_of(f"Bearer {TOKENS.driver}") is not None
-    assert digested == [TOKENS.driver]
-
-
-@given(any_text | any_text.map("Bearer {}".format))
-def test_no_header_raises_or_guesses(header: str) -> None:
-    assert TOKENS.bearer_of(header) is None
-
-
 @pytest.mark.parametrize(
     "header", [None, "x", f"Bearer {TOKENS.rank}", f"Bearer {TOKENS.watcher}", f"Basic {TOKENS.rank}", "Bearer no"]
 )
@@ -155,19 +131,6 @@ def test_tokens_are_made_once_and_for_us_alone(tmp_path: Path) -> None:
         assert parse_token(file.read_text(), source="file") == tokens.of(role)
     assert load_tokens(tmp_path) == tokens
     assert len({tokens.of(role) for role in Role}) == 3
-
-
-def test_two_homes_have_nothing_in_common(tmp_path: Path) -> None:
-    one, two = load_tokens(tmp_path / "one"), load_tokens(tmp_path / "two")
-    assert not {*one.by_name().values()} & {*two.by_name().values()}
-
-
-def test_a_missing_token_alone_is_made_anew(tmp_path: Path) -> None:
-    before = load_tokens(tmp_path)
-    (tmp_path / TOKENS_DIRECTORY / "driver").unlink()
-    after = load_tokens(tmp_path)
-    assert after.driver != before.driver
-    assert (after.rank, after.watcher) == (before.rank, before.watcher)
 
 
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
@@ -238,27 +201,6 @@ def test_no_code_made_for_one_purpose_is_a_token_of_another(what: str, form: str
     assert [bearer_of(TOKENS, token) for token in forged] == [None] * len(forged)
 
 
-def test_a_typed_token_goes_through_scrypt_before_others_hold_a_code_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    stretched: list[bytes] = []
-    scrypt = hashlib.scrypt
-
-    def counting(password: bytes, *, salt: bytes, n: int, r: int, p: int) -> bytes:
-        stretched.append(password)
-        return scrypt(password, salt=salt, n=n, r=r, p=p)
-
-    monkeypatch.setattr(hashlib, "scrypt", counting)
-    typed, made = f"{new_token()[:15]}!", new_token()
-    for token in (typed, made, f"{THROW_AWAY_MARK}{made}"):
-        proof(token, "c0ffee")
-        job_token(token, "train-1")
-    tokens = Tokens(rank=made, driver=typed, watcher=new_token())
-    bearer = bearer_of(tokens, tokens.for_a_while(Role.DRIVER, 9999999999))
-    assert bearer is not None
-    assert bearer.role is Role.DRIVER
-    # Once, as a stranger who sends many tokens is not to make the broker do it again.
-    assert stretched == [typed.encode()]
-
-
 def test_an_issued_token_stands_for_what_it_was_made_for() -> None:
     made = IssuedToken(name="alice", role=Role.WATCHER, digest=digest_of(SECRET), made=1.0, job="j", expires=9.0)
     tokens = replace(TOKENS, issued=IssuedTokens((made,)))
@@ -321,23 +263,6 @@ def test_a_name_is_taken_once(approved: Approved) -> None:
     approved(str(caught.value))
 
 
-def test_there_are_only_so_many() -> None:
-    many = tuple(IssuedToken(name=f"n{i}", role=Role.RANK, digest="0" * 64, made=0.0) for i in range(MAX_ISSUED))
-    with pytest.raises(BadInput, match="revoke some"):
-        IssuedTokens(many).issue(ALICE)
-
-
-def test_the_longest_list_is_read_again(home: Path) -> None:
-    long = {"role": Role.WATCHER, "job": "j" * 200, "made": 1764115200.123456, "expires": 1764115200.123456}
-    tokens = tuple(IssuedToken(name=f"{i:064}", digest=f"{i:064x}", **long) for i in range(MAX_ISSUED))  # type: ignore[arg-type]
-    revoked = tuple(RevokedToken(digest=f"{i:064x}", since=1764115200.123456) for i in range(MAX_REVOKED))
-    longest = IssuedTokens(tokens, revoked)
-    save_issued(home, longest)
-    assert load_issued(home) == longest
-    # What NATS takes as one message, unless its configuration says less.
-    assert len(format_issued(longest)) < 1024 * 1024 - 4096
-
-
 def test_what_one_home_has_revoked_stays_revoked() -> None:
     here, there = IssuedTokens((ALICE, BOB)), IssuedTokens((ALICE, BOB)).revoke("alice", 3.0)
     assert here.joined(there) == there.joined(here) == there
@@ -355,25 +280,6 @@ def test_a_list_is_joined_into_that_of_a_home_and_written_if_it_is_another_one(h
     both = join_issued(home, IssuedTokens((ALICE, BOB)).revoke("alice", 3.0))
     assert both == load_issued(home)
     assert both.tokens == (BOB,)
-
-
-def test_of_two_tokens_of_one_name_the_later_one_is_renamed() -> None:
-    other = replace(ALICE, digest=digest_of("other"), made=2.5)
-    joined = IssuedTokens((ALICE,)).joined(IssuedTokens((other,)))
-    assert joined == IssuedTokens((other,)).joined(IssuedTokens((ALICE,)))
-    first, second = joined.tokens
-    assert (first, second.name) == (ALICE, f"alice-{other.digest[:6]}")
-    assert (second.digest, second.role, second.job) == (other.digest, other.role, other.job)
-    # Whoever still has it under its old name does not take the new one away.
-    assert joined.joined(IssuedTokens((other,))) == joined
-
-
-def test_the_oldest_tombstones_go_first() -> None:
-    old = IssuedTokens(revoked=tuple(RevokedToken(digest=f"{i:064x}", since=float(i)) for i in range(MAX_REVOKED)))
-    joined = IssuedTokens((BOB,)).revoke("bob", MAX_REVOKED + 1.0).joined(old)
-    assert len(joined.revoked) == MAX_REVOKED
-    assert joined.revoked[0].digest == BOB.digest
-    assert "0" * 64 not in {one.digest for one in joined.revoked}
 
 
 names = st.sampled_from(["a", "b", "a-000000", "n" * 64])
@@ -476,22 +382,10 @@ def test_the_next_run_removes_the_files_of_jobs_that_are_over(tmp_path: Path) ->
     assert kept(tmp_path) == {"train-2", "train-3"}
 
 
-def test_the_oldest_files_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tokens, "MAX_KEPT", 2)
-    for number in range(5):
-        write_job_token(tmp_path, f"train-{number}", "a" * 20)
-    assert kept(tmp_path) == {"train-2", "train-3", "train-4"}
-
-
 def test_a_new_token_of_ranks_makes_new_tokens_for_all_jobs(tmp_path: Path) -> None:
     path = write_job_token(tmp_path, "train-1", TOKENS_JOB_TOKENS.for_job("train-1"))
     renew_job_tokens(tmp_path, replace(TOKENS_JOB_TOKENS, rank="n" * 43))
     assert path.read_text() == job_token("n" * 43, "train-1") + "\n"
-
-
-def test_without_a_run_there_is_nothing_to_renew(tmp_path: Path) -> None:
-    renew_job_tokens(tmp_path, TOKENS_JOB_TOKENS)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_home_that_takes_no_directory_is_told_in_a_sentence(tmp_path: Path) -> None:

@@ -12,21 +12,18 @@ from websockets.exceptions import InvalidStatus
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import IssuedToken, IssuedTokens
 from dbg_broker.home.tokens import Tokens, digest_of
-from dbg_broker.hub import admission
 from dbg_broker.hub.cluster.tokens import SharedTokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.net import reputation
-from dbg_broker.net.bus.buckets import BucketName
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import HttpAnswer, Upgrade
-from dbg_broker.net.metrics import Budget, Payer
-from dbg_broker.net.reputation import FORGIVEN, PAGES_AT_ONCE
+from dbg_broker.net.reputation import FORGIVEN
 from dbg_broker.net.websocket import CloseCode
 from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input
-from dbg_wire.errors import BadSecretFile, DbgError
+from dbg_wire.errors import DbgError
 from dbg_wire.messages import Finding, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
 from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.records.ranks import RankState
@@ -78,16 +75,6 @@ async def test_the_first_wrong_tokens_are_told_at_once_and_later_ones_wait(
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_a_refusal_that_has_waited_is_told_whole(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", 0.05)
-    spoil(broker)
-    error = await refused(broker)
-    assert error.response.status_code == 401
-    assert b"does not know the token" in (error.response.body or b"")
-    assert broker.hub.connections.meters.budgets.of(Payer.STRANGER, Budget.FAILURES) == 1
-    assert broker.hub.connections.meters.refusals[401] == 1
-
-
 async def test_of_more_refusals_than_may_wait_each_is_told_to_come_back_later(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,27 +85,6 @@ async def test_of_more_refusals_than_may_wait_each_is_told_to_come_back_later(
     assert error.response.headers["Retry-After"] == "8"
     assert b"too many failed attempts came from your address; try again in 8 s" in (error.response.body or b"")
     assert broker.hub.connections.meters.refusals[429] == 1
-
-
-async def test_only_the_first_of_many_requests_on_one_connection_is_read(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", 0.05)
-    spoil(broker)
-    answer = await ask(broker, f"GET /reload HTTP/1.1\r\nAuthorization: Bearer {UNKNOWN}\r\n\r\n" * 50)
-    assert answer.count("HTTP/1.1 401") == 1
-    assert sum(broker.hub.connections.meters.refusals.values()) == 1
-
-
-async def test_pages_are_answered_until_too_many_were_asked_for(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reputation, "PAGES_PER_SECOND", 0.0)
-    answers = [await ask(broker, "GET /healthz HTTP/1.1\r\n\r\n") for _ in range(int(PAGES_AT_ONCE) + 1)]
-    assert ["200 OK" in answer for answer in answers] == [True] * int(PAGES_AT_ONCE) + [False]
-    assert "429 Too Many Requests" in answers[-1]
-    assert "Retry-After: 1" in answers[-1]
-    assert broker.hub.connections.meters.budgets.of(Payer.STRANGER, Budget.REQUESTS) == 1
 
 
 async def test_a_token_that_is_right_makes_up_for_failures(broker: Broker) -> None:
@@ -158,30 +124,6 @@ async def asked(broker: Broker, disk: WithSlowDisk, count: int) -> list[asyncio.
     return tasks
 
 
-async def test_requests_that_come_during_a_read_share_the_next_one(broker: Broker, disk: WithSlowDisk) -> None:
-    tasks = await asked(broker, disk, 5)
-    assert len(disk.reads) == 1
-    disk.reads.pop()(broker.tokens)
-    assert "200 OK" in await asyncio.wait_for(next(asyncio.as_completed(tasks)), SECONDS)
-    assert len(disk.reads) == 1
-    disk.reads.pop()(BadSecretFile("a token file is open to others", "close it"))
-    answers = await asyncio.gather(*tasks)
-    assert sorted("500 Internal" in answer for answer in answers) == [False, True, True, True, True]
-    assert not disk.reads
-
-
-async def test_more_requests_for_reading_tokens_than_may_wait_are_refused(
-    broker: Broker, disk: WithSlowDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(admission, "MAX_RELOADS", 1)
-    first, second = await asked(broker, disk, 2)
-    done, _ = await asyncio.wait({first, second}, return_when=asyncio.FIRST_COMPLETED, timeout=SECONDS)
-    assert "429 Too Many" in done.pop().result()
-    disk.reads.pop()(replace(broker.tokens))
-    answers = await asyncio.gather(first, second)
-    assert sorted("200 OK" in answer for answer in answers) == [False, True]
-
-
 @pytest.fixture
 async def nats(broker: Broker) -> MemoryNats:
     """Make the broker one of a cluster, and return what the others meet it at."""
@@ -190,21 +132,6 @@ async def nats(broker: Broker) -> MemoryNats:
     cluster.tokens.use = lambda: broker.reception.use(broker.tokens)
     cluster.tokens.watch()
     return nats
-
-
-async def test_who_has_tokens_read_is_told_whether_the_other_brokers_know_of_it(
-    broker: Broker, nats: MemoryNats, disk: WithSlowDisk
-) -> None:
-    (first,) = await asked(broker, disk, 1)
-    disk.reads.pop()(replace(broker.tokens, issued=IssuedTokens((ALICE,))))
-    assert (await within(SECONDS, first)).endswith("\r\n\r\nok, and all brokers of the cluster\n")
-    assert b"alice" in nats.entries[BucketName.TOKENS]["issued"].value
-    nats.is_up = False
-    (second,) = await asked(broker, disk, 1)
-    disk.reads.pop()(broker.tokens)
-    answer = await within(SECONDS, second)
-    assert answer.startswith("HTTP/1.1 202 Accepted")
-    assert answer.endswith("\r\n\r\nNATS does not answer (it was stopped)\n")
 
 
 async def test_a_token_of_another_broker_opens_here_until_that_one_revokes_it(broker: Broker, nats: MemoryNats) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import asking, guards, reception
-from dbg_broker.net import websocket
-from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks import questions
-from dbg_wire import limits, messages
+from dbg_broker.hub import asking, guards
+from dbg_wire import messages
 from dbg_wire.messages import (
     Action,
     Answer,
@@ -29,7 +24,6 @@ from dbg_wire.messages import (
     RankAnswer,
     Refusal,
     RefusalCode,
-    Repaint,
     Sender,
     Snapshot,
     Subscribe,
@@ -76,48 +70,6 @@ async def test_all_answers_come_back_named(broker: Broker) -> None:
     assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
 
 
-async def test_an_answer_is_decoded_once_and_encoded_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks = [await broker.rank(number) for number in range(3)]
-    terminal = await broker.terminal()
-    await terminal.say(question(*map(key, range(3))))
-    asks = [await rank.expect(Ask) for rank in ranks]
-    calls: Counter[str] = Counter()
-    for where, name in (
-        (reception, "decode"),
-        (questions, "encode"),
-        (questions, "encode_record"),
-        (websocket, "encode"),
-    ):
-        monkeypatch.setattr(where, name, counted(calls, getattr(where, name)))
-    for rank, ask in zip(ranks, asks, strict=True):
-        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="continued"))
-    assert len(await answers(terminal)) == 3
-    assert calls == {"decode": 3, "encode": 3}
-
-
-def counted(calls: Counter[str], function: Callable[..., Any]) -> Callable[..., Any]:
-    def count(*arguments: Any) -> Any:
-        calls[function.__name__] += 1
-        return function(*arguments)
-
-    return count
-
-
-async def test_no_probe_follows_a_question_that_was_answered(broker: Broker) -> None:
-    rank = await broker.rank()
-    terminal = await broker.terminal()
-    for _ in range(3):
-        await terminal.say(question(key(0)))
-        await reply(rank)
-        await answers(terminal)
-    later = broker.hub.timers.clock() + limits.PROBE_ATTENDED_SECONDS
-    broker.hub.connections.sweep(0.0)
-    assert broker.hub.ranks.liveness.probes.due(later).probe == []
-    broker.hub.ranks.send(key(0), Repaint())
-    # Nothing else has come.
-    assert await rank.next() == Repaint()
-
-
 async def test_the_frame_goes_to_the_rank_and_its_place_comes_back(broker: Broker) -> None:
     rank = await broker.rank(0)
     terminal = await broker.terminal()
@@ -154,14 +106,6 @@ async def test_who_asked_is_told_again_and_again_how_far_it_is(broker: Broker, m
     assert not len(broker.hub.ranks.questions)
 
 
-async def test_a_question_that_is_answered_at_once_has_no_progress(broker: Broker) -> None:
-    rank = await broker.rank()
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0)))
-    await reply(rank)
-    assert isinstance(await terminal.next(), Answers)
-
-
 async def test_what_the_broker_knows_itself_is_said_at_once(broker: Broker) -> None:
     gone = await broker.rank(0)
     await gone.say(Goodbye(exit=1))
@@ -181,15 +125,6 @@ async def test_what_the_broker_knows_itself_is_said_at_once(broker: Broker) -> N
     assert (found["nobody"].kind, found["nobody"].text) == (Kind.LOST, "no rank has this key")
 
 
-async def test_running_rank_can_be_killed(broker: Broker) -> None:
-    rank = await broker.rank(report=RUNNING)
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), action=Action.KILL))
-    ask = await reply(rank, "killed")
-    assert ask.action is Action.KILL
-    assert (await answers(terminal))[key(0)].text == "killed"
-
-
 async def test_rank_that_ends_while_it_is_asked_ends_the_question(approved: Approved, broker: Broker) -> None:
     ranks = [await broker.rank(number) for number in range(3)]
     terminal = await broker.terminal()
@@ -203,12 +138,6 @@ async def test_rank_that_ends_while_it_is_asked_ends_the_question(approved: Appr
     assert {answer.kind for answer in found.values()} == {Kind.LOST}
     approved(found[key(0)].text)
     assert found[key(1)].text == "its connection ended"
-
-
-async def test_question_to_nobody_ends_too(broker: Broker) -> None:
-    terminal = await broker.terminal()
-    await terminal.say(question())
-    assert await answers(terminal) == {}
 
 
 async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:
@@ -271,15 +200,6 @@ async def test_break_in_of_an_unresponsive_rank_is_answered_at_once_and_passed_o
     assert (await rank.expect(Ask)).action is Action.INTERRUPT
 
 
-async def test_answer_that_nobody_asked_for_is_ignored(broker: Broker) -> None:
-    rank = await broker.rank()
-    await rank.say(Answer(request=99, kind=Kind.VALUE, text="?"))
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0)))
-    await reply(rank)
-    assert (await answers(terminal))[key(0)].text == "continued"
-
-
 async def test_open_questions_of_a_terminal_are_bounded(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "MAX_QUESTIONS", 1)
     rank = await broker.rank()
@@ -302,38 +222,6 @@ async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -
     await reply(rank)
     assert (await answers(other))[key(0)].kind is Kind.VALUE
     assert not broker.hub.ranks.questions.is_asked(key(0))
-
-
-async def test_answers_that_come_late_to_one_that_is_closed_for_them_count_no_more(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker.hub.ranks.questions.budget.most = 8_000
-    first, second = [await broker.rank(number) for number in range(2)]
-    greedy, reader = [await broker.terminal(name) for name in ("greedy@h", "reader@h")]
-    await greedy.say(question(key(0), key(1), seconds=60.0))
-    to_greedy = await second.expect(Ask)
-    greedy.websocket.transport.pause_reading()
-    await reply(first, "x" * 8_000)
-    await reader.say(question(key(0), key(1), seconds=60.0))
-    await reply(first, "x" * 4_000)
-    # The rank has two questions now, and answers the greedy terminal's first.
-    to_reader = await second.expect(Ask)
-    await second.say(Answer(request=to_greedy.request, kind=Kind.VALUE, text="x" * 3_500))
-    await second.say(Answer(request=to_reader.request, kind=Kind.VALUE, text="short"))
-    assert [len(answer.text) for answer in (await answers(reader)).values()] == [4_000, 5]
-
-
-async def test_a_question_that_is_too_much_itself_ends_with_who_asked_it(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    await broker.rank()
-    terminal = await broker.terminal()
-    broker.hub.ranks.questions.budget.most = 0
-    await terminal.say(question(key(0)))
-    assert await terminal.closed() == (CloseCode.SLOW, "its answers take too much memory; ask fewer ranks")
-    assert broker.hub.ranks.questions.budget.size == 0
-    assert not broker.hub.ranks.questions.is_asked(key(0))
-    assert not any(record.exc_info for record in caplog.records)
 
 
 KEY = registration(0).identity.key
@@ -411,16 +299,6 @@ async def test_a_command_is_never_given_to_a_second_guard(broker: Broker) -> Non
     await second.cut()
 
 
-async def test_what_was_given_to_a_guard_is_answered_though_the_rank_left(broker: Broker) -> None:
-    rank, terminal, beside = await broker.rank(), await broker.terminal(), await guard(broker)
-    await terminal.say(question_questions_to_guards())
-    ask = await beside.expect(Ask)
-    await rank.cut()
-    await broker.left(lambda hub: not hub.ranks.links)
-    await beside.say(answer(ask))
-    assert (await only_answer(terminal)).text == "exit status 0"
-
-
 async def test_a_guard_that_leaves_settles_what_it_was_given(approved: Approved, broker: Broker) -> None:
     await broker.rank()
     terminal, beside = await broker.terminal(), await guard(broker)
@@ -440,16 +318,6 @@ async def test_who_can_not_be_asked_says_why(
     approved((await only_answer(terminal)).text)
     await terminal.say(question_questions_to_guards(inquiry=None))
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
-
-
-async def test_one_guard_is_not_asked_too_much(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guards, "MAX_ASKS", 1)
-    await broker.rank()
-    terminal, _ = await broker.terminal(), await guard(broker)
-    await terminal.say(question_questions_to_guards())
-    await terminal.say(question_questions_to_guards(request=8))
-    full = await terminal.expect(Answers)
-    assert (full.request, full.answers[0].text) == (8, "1 questions to its guard are open already")
 
 
 async def test_a_watcher_may_read_what_nccl_says_and_run_nothing(broker: Broker) -> None:

@@ -13,28 +13,23 @@ from dbg_broker.hub.from_ranks import PULSE_BEGINS
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks import held_ranks, rank_record
+from dbg_broker.ranks import rank_record
 from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_wire import limits, messages
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import (
     Action,
-    Answer,
     Answers,
-    Ask,
     Audience,
     Change,
     Finding,
     Gone,
     Goodbye,
-    Kind,
     Message,
-    Mode,
     Probe,
     Pulse,
     Question,
     RankAnswer,
-    RankReport,
     Refusal,
     RefusalCode,
     Report,
@@ -42,13 +37,12 @@ from dbg_wire.messages import (
     Sender,
     Snapshot,
     Subscribe,
-    Waiting,
     Welcome,
 )
 from dbg_wire.records.ranks import Breakpoint, Place, RankState, SeatCounts
 from dbg_wire.records.record import decode_record
 from tests.support.time_unit import seconds
-from tests.unit.broker.peers import RUNNING, STOP, STOPPED, WHERE, Broker, Peer, attach, registration, running_broker
+from tests.unit.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, attach, registration, running_broker
 
 KEY = registration().identity.key
 PULSE = Pulse(where=WHERE, frames=(STOP.where, WHERE))
@@ -104,29 +98,6 @@ async def test_pulses_of_a_rank_that_nobody_looks_at_are_never_read(broker: Brok
     await say(rank, *[encode(PULSE)] * 10)
     assert read == []
     assert heard.heard > before
-
-
-async def test_stack_that_is_asked_for_is_that_of_the_last_pulse_and_is_read_once(
-    broker: Broker, read: list[str]
-) -> None:
-    rank = await broker.rank(report=RUNNING)
-    await say(rank, encode(Pulse(where=None)), encode(PULSE))
-    read.clear()
-    await rank.cut()
-    await broker.left(lambda hub: not hub.ranks.links)
-    assert [(await where(broker)).frames for _ in range(2)] == [PULSE.frames] * 2
-    assert read == [encode(PULSE)]
-
-
-async def test_the_stack_of_an_answer_is_the_last_one_that_is_known(broker: Broker) -> None:
-    rank = await broker.rank(report=RUNNING)
-    terminal = await broker.terminal()
-    await terminal.say(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=5.0))
-    asked = await rank.expect(Ask)
-    await say(rank, encode(Answer(request=asked.request, kind=Kind.VALUE, text="running", frames=PULSE.frames)))
-    await rank.cut()
-    await broker.left(lambda hub: not hub.ranks.links)
-    assert (await where(broker)).frames == PULSE.frames
 
 
 async def test_pulse_that_its_terminals_see_or_that_is_written_otherwise_is_read_at_once(
@@ -195,17 +166,6 @@ async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(b
     assert (await watcher.expect(Seat, lambda seat: seat.generation is not None)).driver == "here@h"
 
 
-async def test_driver_who_is_heard_again_is_no_longer_silent(broker_silences: Broker) -> None:
-    await broker_silences.rank()
-    driver = await broker_silences.seated(KEY, "slow@h")
-    terminal = await listing(broker_silences)
-    driver.websocket.transport.pause_reading()
-    await terminal.expect(Change, lambda change: change.rank.driver_silent)
-    driver.websocket.transport.resume_reading()
-    heard = await terminal.expect(Change, lambda change: not change.rank.driver_silent)
-    assert heard.rank.driver == "slow@h"
-
-
 async def test_terminal_that_answers_pings_and_says_nothing_keeps_its_seat(broker_silences: Broker) -> None:
     await broker_silences.rank()
     await broker_silences.seated(KEY, "quiet@h")
@@ -226,46 +186,6 @@ async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
     await rank.expect(Probe)
     await rank.say(Pulse(where=WHERE))
     await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
-
-
-async def test_ranks_of_a_host_are_looked_at_by_one_look_for_all_and_told_within_six_seconds_of_a_cut(
-    broker_silences: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(limits, "SILENT_SECONDS", 4.5)
-    keys = [registration(number).identity.key for number in range(8)]
-    ranks = [await broker_silences.rank(number) for number in range(len(keys))]
-    now = cut = broker_silences.hub.timers.clock() + 1000.0
-    looks = 0
-
-    def since_ack(_: PeerConnection) -> float:
-        nonlocal looks
-        looks += 1
-        return max(0.0, now - cut)
-
-    monkeypatch.setattr(PeerConnection, "seconds_since_ack", since_ack)
-    watch, cut = sweeper.Sweeper(broker_silences.hub), now + 60.0
-    while now < cut:
-        watch._look(now)
-        now += 0.25
-    assert looks <= 60 / 4.5 + 1
-    assert not broker_silences.hub.ranks.liveness.silent
-    while now < cut + 6.0:
-        watch._look(now)
-        now += 0.25
-    assert broker_silences.hub.ranks.liveness.silent == set(keys)
-    assert len(ranks) == len(keys)
-
-
-async def test_newer_connection_of_a_driver_takes_over_with_the_same_number(broker_silences: Broker) -> None:
-    await broker_silences.rank()
-    old = await broker_silences.terminal("me@h")
-    await old.say(attach(KEY))
-    generation = (await old.expect(Seat)).generation
-    assert generation is not None
-    new = await broker_silences.terminal("me@h")
-    await new.say(attach(KEY, resume=generation))
-    assert (await new.expect(Seat)).generation == generation
-    assert (await old.expect(Seat)).generation is None
 
 
 async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker_silences: Broker) -> None:
@@ -316,21 +236,6 @@ async def test_rank_that_leaves_probes_unanswered_is_unresponsive_and_comes_back
     assert back.rank.since < silent.rank.since
 
 
-async def test_silent_rank_keeps_its_connection_and_is_not_probed_on_and_on(quick: Broker) -> None:
-    rank = await quick.rank(report=RUNNING)
-    await state(quick, RankState.UNRESPONSIVE)
-    await rank.say(Report(report=STOPPED))
-    assert (await state_now(quick)) is RankState.STOPPED
-    for _ in range(limits.SILENT_PROBES):
-        await rank.expect(Probe)
-
-
-async def state_now(broker: Broker) -> RankState:
-    terminal = await broker.seated(KEY, "now@h", Mode.WATCH)
-    change = await terminal.expect(Change, lambda change: change.rank.state is not RankState.UNRESPONSIVE)
-    return change.rank.state
-
-
 async def test_rank_that_answers_stays_what_it_is_and_its_terminals_hear_where(quick: Broker) -> None:
     rank = await quick.rank(report=RUNNING)
     driver = await quick.seated(KEY)
@@ -339,16 +244,6 @@ async def test_rank_that_answers_stays_what_it_is_and_its_terminals_hear_where(q
         await rank.say(Pulse(where=WHERE))
         assert (await driver.expect(Pulse)).where == WHERE
     assert quick.hub.ranks.registry.counts[RankState.RUNNING] == 1
-
-
-async def test_connection_whose_host_vanished_is_ended(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    await quick.rank()
-    # One subscription sees both changes: a second one might come after the rank is lost.
-    terminal = await quick.terminal("list@h")
-    await terminal.say(Subscribe())
-    await terminal.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
-    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: limits.CONNECTION_DEAD_SECONDS + 1)
-    await terminal.expect(Change, lambda change: change.rank.state is RankState.LOST)
 
 
 async def test_end_without_goodbye_is_lost(quick: Broker) -> None:
@@ -419,22 +314,6 @@ async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker:
     assert (budgets.of(Payer.RANK, Budget.MEMORY_OF_RANK), budgets.of(Payer.RANK, Budget.MEMORY)) == (1, 0)
     await broker.seated(registration(0).identity.key)
     await other.expect(Audience, lambda audience: audience.driven)
-
-
-async def test_a_rank_that_waits_for_too_many_others_is_closed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_ranks, "MAX_WAITED_FOR", 1000)
-    other, heavy = await broker.rank(0), await broker.rank(1)
-    stop = STOP.replace(reason="hold")
-    for rank, size in ((other, 900), (heavy, 2000)):
-        waits = Waiting(site=f"s{size}", count=1, ranks=tuple(range(10, 10 + size)))
-        await rank.say(Report(report=RankReport(state=RankState.HELD, stop=stop, waits=waits)))
-    assert await heavy.closed() == (CloseCode.SLOW, "what it reports takes too much memory")
-    assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
-    assert broker.hub.ranks.held.size == 900
-    await other.say(Report(report=RUNNING))
-    await broker.seated(registration(0).identity.key)
-    await other.expect(Audience, lambda audience: audience.driven)
-    assert broker.hub.ranks.held.size == 0
 
 
 async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> None:

@@ -10,7 +10,6 @@ from dbg_broker.hub import terminals
 from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.terminals import notices
-from dbg_wire import limits
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,
@@ -52,7 +51,6 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Breakpoint, Place, RankInfo, RankState
 from tests.conftest import Approved
-from tests.support.time_unit import seconds
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, WHERE, Broker, Peer, attach, registration
 
 KEY = registration().identity.key
@@ -186,14 +184,6 @@ async def test_terminal_keeps_its_seat_while_the_rank_is_lost_and_comes_back(bro
     assert await again.expect_data() == keys(b"n", offset=3)
 
 
-async def test_rank_that_had_other_drivers_meanwhile_gives_the_driver_a_new_generation(broker: Broker) -> None:
-    rank = await broker.rank()
-    driver = await broker.seated(KEY)
-    await rank.cut()
-    await broker.rank(report=STOPPED.replace(generation=7))
-    assert (await driver.expect(Seat)).generation == 8
-
-
 async def test_terminal_that_comes_back_keeps_the_keyboard(broker: Broker) -> None:
     await broker.rank(report=STOPPED.replace(generation=4))
     first = await broker.terminal()
@@ -203,33 +193,6 @@ async def test_terminal_that_comes_back_keeps_the_keyboard(broker: Broker) -> No
     again = await broker.terminal()
     await again.say(attach(KEY, resume=4))
     assert (await again.expect(Seat)).generation == 4
-
-
-async def test_newer_connection_of_a_rank_takes_over(broker: Broker) -> None:
-    first = await broker.rank()
-    driver = await broker.seated(KEY)
-    second = await broker.rank()
-    assert (await first.closed())[0] == 4000
-    await driver.send(keys(b"n"))
-    assert await second.expect_data() == keys(b"n")
-    assert broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
-
-
-async def test_exited_rank_can_not_be_attached(broker: Broker) -> None:
-    rank = await broker.rank(report=RUNNING)
-    driver = await broker.seated(KEY)
-    await rank.say(Goodbye(exit=-9))
-    gone = await driver.expect(Change, lambda change: change.rank.state is RankState.EXITED)
-    assert gone.rank.exit == -9
-    await driver.say(attach(KEY))
-    assert (await driver.expect(Refusal)).code == RefusalCode.GONE
-
-
-@pytest.mark.parametrize("message", [Take(), Resize(rows=24, columns=80), Repaint()])
-async def test_who_sits_nowhere_is_told_so(broker: Broker, message: Take | Resize | Repaint) -> None:
-    terminal = await broker.terminal()
-    await terminal.say(message)
-    assert (await terminal.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
 
 
 async def test_unknown_rank_is_refused_with_its_key_escaped(broker: Broker) -> None:
@@ -282,20 +245,6 @@ async def test_nobody_else_may_say_it(broker: Broker, message: Message) -> None:
     assert await next_about_the_prompt(rank) == Reply(prompt=3, generation=1, text="the driver's own")
 
 
-async def test_an_earlier_turn_at_the_keyboard_does_not_count(broker: Broker) -> None:
-    rank = await broker.rank(report=AT_PROMPT)
-    first = await broker.seated(KEY)
-    second = await broker.seated(KEY, "second@h")
-    await second.say(Take())
-    assert (await second.expect(Seat)).generation == 2
-    await second.say(REPLY)
-    assert (await second.expect(Refusal)).code == RefusalCode.NOT_DRIVING
-    await first.say(REPLY)
-    assert (await first.expect(Refusal)).code == RefusalCode.NOT_DRIVING
-    await second.say(REPLY.replace(generation=2))
-    assert await next_about_the_prompt(rank) == REPLY.replace(generation=2)
-
-
 async def test_a_watcher_may_ask_for_the_log_and_all_get_it(broker: Broker) -> None:
     rank = await broker.rank(report=AT_PROMPT)
     driver = await broker.seated(KEY)
@@ -306,12 +255,6 @@ async def test_a_watcher_may_ask_for_the_log_and_all_get_it(broker: Broker) -> N
     await rank.send(logged)
     assert await driver.expect_data() == logged
     assert await watcher.expect_data() == logged
-
-
-async def test_who_sits_nowhere_gets_no_log(broker: Broker) -> None:
-    terminal = await broker.terminal()
-    await terminal.say(Replay(session=1, offset=0))
-    assert (await terminal.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
 
 
 async def test_replays_are_paced(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -342,33 +285,6 @@ async def test_what_the_rank_says_reaches_all_its_terminals(broker: Broker, mess
     await rank.say(message)
     assert await driver.expect(type(message)) == message
     assert await watcher.expect(type(message)) == message
-
-
-async def test_who_missed_a_part_of_the_log_is_told_where_it_sits_though_nothing_follows(broker: Broker) -> None:
-    rank = await broker.rank(report=AT_PROMPT)
-    slow = await broker.seated(KEY)
-    piece = b"x" * limits.MAX_DATA_BYTES
-    sent = 0
-    while not broker.hub.connections.meters.dropped_frames:
-        await rank.send(Output(1, sent, piece))
-        sent += len(piece)
-
-    shown = 0
-    while not isinstance(said := await slow.next(), Seat):
-        shown += len(said) if isinstance(said, bytes) else 0
-    assert shown < sent
-
-
-async def test_a_log_is_never_repainted(broker: Broker) -> None:
-    rank = await broker.rank(report=AT_PROMPT)
-    driver = await broker.seated(KEY)
-    await driver.say(Repaint())
-    await driver.say(REPLY)
-    assert await next_about_the_prompt(rank) == REPLY
-    await rank.say(Report(report=STOPPED.replace(generation=1)))
-    await driver.expect(Report)
-    await driver.say(Repaint())
-    assert await next_about_the_prompt(rank) == Repaint()
 
 
 @pytest.mark.parametrize(
@@ -405,12 +321,6 @@ async def snapshot(terminal: Peer) -> list[RankInfo]:
             return ranks
 
 
-async def test_empty_snapshot_is_a_snapshot(broker: Broker) -> None:
-    terminal = await broker.terminal()
-    await terminal.say(Subscribe(once=True))
-    assert await snapshot(terminal) == []
-
-
 async def test_snapshot_says_all_of_a_rank(broker: Broker) -> None:
     await broker.rank(3)
     terminal = await broker.terminal()
@@ -437,16 +347,6 @@ async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(br
     assert (change.rank.state, change.rank.waits_in) == (RankState.STOPPED, "")
     await rank.say(Report(report=STOPPED.replace(state=RankState.RUNNING, stepping=True)))
     assert (await terminal.expect(Change)).rank.waits_in == ""
-
-
-async def test_once_is_once(broker: Broker) -> None:
-    terminal = await broker.terminal()
-    await terminal.say(Subscribe(once=True))
-    await snapshot(terminal)
-    await broker.rank(1)
-    await terminal.say(Subscribe())
-    # A change about the new rank would have come before this snapshot.
-    assert isinstance(await terminal.next(), Snapshot)
 
 
 async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,18 +379,6 @@ async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monk
         followers.append(asyncio.create_task(follow()))
         await life(number)
     await asyncio.gather(*followers)
-
-
-async def test_many_changes_of_a_rank_at_once_may_be_told_as_one(broker: Broker) -> None:
-    rank = await broker.rank(report=RUNNING)
-    terminal = await broker.terminal()
-    await terminal.say(Subscribe())
-    await snapshot(terminal)
-    for line in range(1, 101):
-        stop = STOP.replace(number=line, where=STOP.where.replace(line=line))
-        await rank.say(Report(report=STOPPED.replace(stop=stop)))
-    last = await terminal.expect(Change, lambda change: change.rank.where is not None and change.rank.where.line == 100)
-    assert last.rank.state is RankState.STOPPED
 
 
 async def test_large_snapshot_reaches_a_slow_reader_whole(broker: Broker) -> None:
@@ -589,20 +477,3 @@ async def test_a_flood_is_summed_up_and_counted(broker: Broker, monkeypatch: pyt
     assert sum(more) + len(said) == count
     assert more
     assert broker.hub.connections.meters.budgets.of(Payer.DRIVER, Budget.DEEDS) >= sum(more)
-
-
-async def test_what_was_counted_at_a_rank_is_not_told_at_another(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notices, "SECONDS_FOR_ONE", seconds(0.2))
-    rank, _ = await broker.rank(0, report=STOPPED), await broker.rank(1, report=STOPPED)
-    terminal, asking = await broker.seated(KEY_NOTICES), await broker.terminal("bob@login1")
-    for _ in range(notices.TOLD_AT_ONCE + 2):
-        await asking.say(question(Action.EVAL, "loss"))
-        ask = await rank.expect(Ask)
-        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="1"))
-    await terminal.say(attach(registration(1).identity.key))
-    done = asyncio.Event()
-    broker.hub.timers.schedule(2 * notices.SECONDS_FOR_ONE, done.set)
-    await done.wait()
-    assert "more before" not in str(await terminal.all_so_far())

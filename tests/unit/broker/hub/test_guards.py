@@ -94,24 +94,6 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     assert [known.state for known in broker.hub.ranks.registry.ranks()] == [RankState.STOPPED]
 
 
-async def test_a_guard_answers_what_its_rank_was_asked_before_the_guard_came(broker: Broker) -> None:
-    rank, watcher = await broker.rank(), await terminal(broker)
-    await watcher.say(Question(request=6, keys=(KEY,), action=Action.EVAL, seconds=5.0, text="loss"))
-    await ask_where(watcher)
-    await rank.expect(Ask, lambda ask: ask.action is Action.WHERE)
-    witness = await guard(broker, found())
-    ask = await witness.expect(Ask)
-    assert (ask.action, 0 < ask.seconds <= 5) == (Action.WHERE, True)
-    # What the guard finds later on is no reason to ask it again.
-    await witness.say(found(Finding.SUSPENDED))
-    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=OTHER_FRAMES))
-    answers = await watcher.expect(Answers)
-    assert answers.request == 7
-    assert [(said.kind, said.text, said.frames) for said in answers.answers] == [(Kind.VALUE, "stuck", OTHER_FRAMES)]
-    await ask_where(watcher, 8)
-    assert (await witness.expect(Ask)).request != ask.request
-
-
 async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Broker) -> None:
     await broker.rank()
     watcher = await terminal(broker)
@@ -123,17 +105,6 @@ async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Brok
     (answer,) = (await watcher.expect(Answers)).answers
     assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
     assert answer.age is not None
-
-
-async def test_a_guard_without_a_fresh_stack_leaves_the_last_one(broker: Broker) -> None:
-    await broker.rank()
-    watcher = await terminal(broker)
-    witness = await guard(broker, found())
-    await listed(watcher, RankState.UNRESPONSIVE)
-    await ask_where(watcher)
-    ask = await witness.expect(Ask)
-    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="suspended (SIGSTOP)"))
-    assert (await watcher.expect(Answers)).answers[0].frames == FRAMES
 
 
 @pytest.mark.parametrize("fatal_first", [True, False])
@@ -168,16 +139,6 @@ async def test_a_rank_that_ended_by_itself_is_exited_with_its_status(broker: Bro
     assert (describe_exit(info), fatal_error(info)) == (answer.text, "")
 
 
-async def test_a_guard_does_not_replace_the_status_of_a_goodbye(broker: Broker) -> None:
-    rank, watcher = await broker.rank(), await terminal(broker)
-    await rank.say(Goodbye(exit=3))
-    await listed(watcher, RankState.EXITED, 3)
-    witness = await guard(broker, found(Finding.ENDED, exit=4))
-    assert (await witness.closed())[0] == 1000
-    (known,) = broker.hub.ranks.registry.ranks()
-    assert (known.end.exit, known.end.detail) == (3, "")
-
-
 async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broker) -> None:
     rank, watcher = await broker.rank(), await terminal(broker)
     await rank.say(Goodbye(exit=0))
@@ -186,22 +147,6 @@ async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broke
     await guard(broker, found(Finding.ENDED, signal=signal.SIGABRT, core="|/usr/lib/systemd/systemd-coredump"))
     info = await listed(watcher, RankState.EXITED, -signal.SIGABRT)
     assert info.detail == "SIGABRT; core handed to /usr/lib/systemd/systemd-coredump"
-
-
-async def test_a_program_that_survives_its_fault_is_not_held_to_have_died_of_it(broker: Broker) -> None:
-    rank, watcher = await broker.rank(), await terminal(broker)
-    witness = await guard(broker, found(Finding.FATAL, signal=signal.SIGSEGV))
-    await witness.expect(Welcome)
-    await rank.say(Pulse(where=None))
-    await rank.say(Goodbye(exit=3))
-    assert (await listed(watcher, RankState.EXITED, 3)).detail == ""
-
-
-async def test_a_guard_of_an_unknown_rank_is_sent_away(broker: Broker) -> None:
-    witness = await guard(broker, found())
-    assert (await witness.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
-    assert (await witness.closed())[0] == 1000
-    assert broker.hub.ranks.guards == {}
 
 
 @pytest.mark.parametrize(
@@ -236,12 +181,6 @@ async def test_a_guard_that_breaks_the_protocol_is_closed(
     await witness.say_instead(then, **fields)
     assert (await witness.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
     assert (await witness.closed())[0] == 1002
-
-
-async def test_a_rank_is_not_its_own_guard(broker: Broker) -> None:
-    rank = await broker.rank()
-    await rank.say(found())
-    assert (await rank.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
 
 
 async def test_a_rank_that_never_came_to_register_is_listed_by_its_guard(broker: Broker) -> None:
@@ -302,10 +241,3 @@ async def test_verdicts_of_drivers_are_events_and_those_of_watchers_are_not(brok
         await terminal.say(Subscribe(once=True))
         await terminal.expect(Snapshot)
     assert [(event.kind, event.job) for event in told] == [(EventKind.HANG, "4711.0")]
-
-
-async def test_a_broker_without_a_command_takes_no_note(broker: Broker) -> None:
-    driver = await broker.terminal()
-    await driver.say(HANG)
-    await driver.say(Subscribe(once=True))
-    assert (await driver.expect(Snapshot)).last

@@ -8,7 +8,6 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import journal
 from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.terminals import notices
 from dbg_wire.codec import Input
@@ -18,7 +17,6 @@ from dbg_wire.messages import (
     Detach,
     Interrupt,
     Logged,
-    Mode,
     Notice,
     Question,
     Seat,
@@ -27,9 +25,8 @@ from dbg_wire.messages import (
     Take,
 )
 from dbg_wire.records.audit import Entry, What
-from dbg_wire.records.inspection import Inspection, Sight
 from tests.conftest import Approved
-from tests.unit.broker.peers import STOPPED, Broker, Peer, registration
+from tests.unit.broker.peers import Broker, Peer, registration
 
 KEY = registration().identity.key
 
@@ -82,16 +79,6 @@ async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: l
     assert [entry.text for entry in noted if entry.what is What.INPUT] == ["p x\\xff"]
 
 
-async def test_what_an_ide_asks_is_noted_in_words_and_not_while_it_is_typed(broker: Broker, noted: list[Entry]) -> None:
-    await broker.rank()
-    driver = await broker.terminal()
-    for request, sight in enumerate((Sight.COMPLETIONS, Sight.VALUE)):
-        asked = Inspection(sight=sight, text="loss", begin=4)
-        await driver.say(Question(request=request, keys=(KEY,), action=Action.INSPECT, seconds=0.1, inquiry=asked))
-        await driver.expect(Answers)
-    assert [(entry.action, entry.text) for entry in noted if entry.what is What.QUESTION] == [("inspect", "loss")]
-
-
 async def test_a_question_to_many_ranks_is_one_entry_for_each_job(broker: Broker, noted: list[Entry]) -> None:
     keys = []
     for number in range(3):
@@ -118,22 +105,6 @@ async def test_refused_tokens_of_one_address_are_counted_together(
     await knock()
     assert [(entry.what, entry.count) for entry in noted] == [(What.REFUSE, 1), (What.REFUSE, 5)]
     approved(noted[0].text)
-
-
-async def test_refusals_of_many_addresses_are_bounded(broker: Broker, noted: list[Entry]) -> None:
-    for number in range(2 * journal.MAX_ADDRESSES):
-        broker.hub.journal.note_refusal(f"h{number}:1", "no")
-    assert len(noted) == 2 * journal.MAX_ADDRESSES
-    broker.hub.journal.note_refusal(f"h{2 * journal.MAX_ADDRESSES - 1}:2", "no")
-    assert len(noted) == 2 * journal.MAX_ADDRESSES
-    broker.hub.journal.note_refusal("h0:1", "no")
-    assert len(noted) == 2 * journal.MAX_ADDRESSES + 1
-
-
-async def test_without_a_log_nothing_is_noted(broker: Broker) -> None:
-    await broker.rank()
-    await broker.seated(KEY, mode=Mode.WATCH)
-    assert broker.hub.journal.audit is None
 
 
 KEY_LOG_TEXTS = registration(0).identity.key
@@ -164,21 +135,6 @@ async def test_clients_that_ask_for_them_get_the_texts_of_all_ranks_and_terminal
     # A notice that is no text of a log point is for the terminals at the rank.
     await ranks[0].say(Notice(text="the stop ends"))
     assert (await terminal.expect(Notice)).text == "the stop ends"
-    assert not [message for message in await ide.all_so_far() if isinstance(message, (Notice, Logged))]
-
-
-async def test_a_long_text_is_cut(broker: Broker) -> None:
-    rank, ide = await broker.rank(0), await listening(broker)
-    await rank.say(Notice(text="x" * 10_000, is_log=True))
-    assert (await ide.expect(Logged)).text == "x" * (notices.MAX_TEXT - 1) + "…"
-
-
-async def test_a_client_at_the_rank_gets_each_text_once(broker: Broker) -> None:
-    rank = await broker.rank(0, report=STOPPED)
-    ide = await broker.seated(KEY_LOG_TEXTS, mode=Mode.WATCH)
-    await listen(ide)
-    await rank.say(Notice(text="loss", is_log=True))
-    await ide.expect(Logged)
     assert not [message for message in await ide.all_so_far() if isinstance(message, (Notice, Logged))]
 
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from websockets.exceptions import InvalidStatus
-from websockets.frames import Frame, Opcode
 from websockets.typing import Subprotocol
 
 from dbg_broker.home.bearer import Bearer, Role
@@ -23,11 +19,10 @@ from dbg_broker.net import places
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire import limits
-from dbg_wire.codec import Input, Output, encode
+from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Audience,
     Discarded,
-    Greet,
     Mode,
     Refusal,
     RefusalCode,
@@ -38,7 +33,7 @@ from dbg_wire.messages import (
     Take,
 )
 from dbg_wire.records.record import plain
-from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, registration, running_broker
+from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, registration
 
 KEY = registration().identity.key
 CHUNK = bytes(16 * 1024)
@@ -83,15 +78,6 @@ async def test_another_major_is_refused_naming_both(broker: Broker) -> None:
     assert "version 7" in body
 
 
-async def test_a_full_broker_says_so(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_CLIENTS", 1)
-    await broker.terminal()
-    with pytest.raises(InvalidStatus) as refused:
-        await broker.dial("/client", broker.tokens.driver)
-    assert refused.value.response.status_code == 503
-    assert await broker.rank()
-
-
 async def http(broker: Broker, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
     writer.write(request)
@@ -119,49 +105,10 @@ async def test_plain_requests_are_answered(broker: Broker, request_bytes: bytes,
     assert answer.endswith(ends)
 
 
-async def test_requests_by_other_methods_count_as_failed_attempts(broker: Broker) -> None:
-    for method in ("POST", "DELETE"):
-        assert (await http(broker, f"{method} /client HTTP/1.1\r\n\r\n".encode())).startswith(b"HTTP/1.1 405 ")
-    assert broker.hub.connections.meters.refusals == {405: 2}
-    attempts = 0
-    while not broker.hub.connections.reputation.is_slow("127.0.0.1", broker.hub.timers.clock()):
-        await http(broker, b"PUT / HTTP/1.1\r\n\r\n")
-        attempts += 1
-    assert attempts < 30
-
-
-def upgrade(broker: Broker) -> bytes:
-    """Return a whole request to become a terminal's WebSocket."""
-    return (
-        "GET /client HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
-        f"Sec-WebSocket-Protocol: dbg.v1\r\nAuthorization: Bearer {broker.tokens.driver}\r\n\r\n"
-    ).encode()
-
-
-@pytest.mark.parametrize("piece", [1, 7, 100_000])
-async def test_request_and_frames_may_come_in_any_pieces(broker: Broker, piece: int) -> None:
-    greeting = encode(Greet(minor=0, release="0.1.0", name="me@h")).encode()
-    sent = upgrade(broker) + Frame(Opcode.TEXT, greeting).serialize(mask=True)
-    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
-    for begin in range(0, len(sent), piece):
-        writer.write(sent[begin : begin + piece])
-        await asyncio.sleep(0)
-    answer = await asyncio.wait_for(reader.readuntil(b'"type":"welcome"'), SECONDS)
-    assert answer.startswith(b"HTTP/1.1 101 ")
-    writer.transport.abort()
-
-
 async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
     rank = await broker.rank()
     broker.hub.ranks.send(KEY, Repaint())
     assert await rank.next() == Repaint()
-
-
-async def test_a_token_without_a_websocket_is_told_to_upgrade(broker: Broker) -> None:
-    request = f"GET /client HTTP/1.1\r\nAuthorization: Bearer {broker.tokens.driver}\r\n"
-    answer = await http(broker, f"{request}Sec-WebSocket-Protocol: dbg.v1\r\n\r\n".encode())
-    assert answer.startswith(b"HTTP/1.1 426 ")
 
 
 async def test_metrics_count_and_tell_no_secret(broker: Broker) -> None:
@@ -193,13 +140,6 @@ async def test_strangers_can_not_see_from_the_figures_when_a_key_is_typed(
     now = broker.hub.timers.clock
     monkeypatch.setattr(broker.hub.timers, "clock", lambda: now() + FIGURES_SECONDS)
     assert "dbg_broker_input_bytes_total 1\n" in await figures(broker)
-
-
-async def test_a_wrong_token_is_no_better_off_at_the_figures_than_elsewhere(broker: Broker) -> None:
-    assert (await figures(broker, "x" * 43)).startswith("HTTP/1.1 401 ")
-    assert broker.hub.connections.meters.refusals[401] == 1
-    for token in (broker.tokens.rank, broker.tokens.for_job("j")):
-        assert (await figures(broker, token)).startswith("HTTP/1.1 403 ")
 
 
 async def test_first_message_must_be_the_first(broker: Broker) -> None:
@@ -249,15 +189,6 @@ async def test_junk_ends_its_connection_alone(broker: Broker, junk: str | bytes)
     assert await bystander.expect(Refusal)
 
 
-@pytest.mark.parametrize(
-    "junk", [b"", b"\x02" + bytes(40), b"\x01" + bytes(12 + limits.MAX_DATA_BYTES + 1), '{"type":"goodbye"}']
-)
-async def test_junk_of_a_rank_ends_its_connection(broker: Broker, junk: str | bytes) -> None:
-    rank = await broker.rank()
-    await rank.websocket.send(junk)
-    assert (await rank.closed())[0] == 1002
-
-
 @pytest.mark.parametrize("field", ["job", "run", "host"])
 async def test_names_with_control_characters_are_refused_escaped(broker: Broker, field: str) -> None:
     rank = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
@@ -292,37 +223,6 @@ async def test_an_error_of_the_broker_costs_one_connection(
     assert "a bug" in caplog.text
     await bystander.say(Take())
     assert await bystander.expect(Refusal)
-
-
-async def test_thousand_strangers_leave_the_broker_as_it_was(
-    any_broker: Broker, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    noise = [
-        b"",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"SSH-2.0-scan\r\n",
-        b"GET / HTTP/1.1\r\n",
-        b"GET /client HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
-        b"\x00" * 100,
-        b"GET " + b"/" * 20000 + b" HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nSec-WebSocket-Key: \xff\xfe\r\nNo colon\r\n\r\n",
-    ]
-
-    async def stranger(number: int) -> None:
-        with contextlib.suppress(OSError):
-            _, writer = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
-            writer.write(noise[number % len(noise)])
-            await writer.drain()
-            writer.transport.abort()
-
-    for first in range(0, 1000, 100):
-        await asyncio.gather(*(stranger(first + number) for number in range(100)))
-    await any_broker.terminal()
-    await any_broker.left(lambda hub: hub.connected == 1)
-    assert any_broker.hub.connections.meters.failures > 0
-    assert not any(record.exc_info or record.levelno > logging.INFO for record in caplog.records)
-    assert not any("\n" in record.getMessage() for record in caplog.records)
 
 
 async def test_half_a_handshake_is_given_up(any_broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,36 +299,6 @@ def waiting(broker: Broker, key: str) -> int:
     return connection.waiting_bytes
 
 
-PATIENCE = 50
-"""Pings that the peer sends after its last frame; the broker closes the connection within a few."""
-
-
-@pytest.fixture
-async def secure(tmp_path: Path) -> AsyncIterator[Broker]:
-    """Run a broker that speaks TLS."""
-    async with running_broker(tmp_path, tls=True) as running:
-        yield running
-
-
-@pytest.mark.parametrize(
-    "last",
-    [Frame(Opcode.CLOSE, b"\x03\xe8").serialize(mask=True), b"\xff\xff\xff\xff"],
-    ids=["a close", "no frame at all"],
-)
-async def test_peer_that_sends_on_after_its_last_frame(
-    secure: Broker, last: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING)
-    terminal = await secure.terminal()
-    transport = terminal.websocket.transport
-    transport.write(last)
-    for _ in range(PATIENCE):
-        transport.write(Frame(Opcode.PING, b"x").serialize(mask=True))
-    await terminal.closed()
-    await secure.left(lambda hub: not hub.terminals.links)
-    assert caplog.messages == []
-
-
 async def gives_way(watcher: Peer, why: str) -> None:
     """Check that the broker tells this terminal why it is sent away, and closes its connection."""
     refusal = await watcher.expect(Refusal)
@@ -459,20 +329,6 @@ async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypa
     assert broker.hub.terminals.seats.watchers(KEY) == 3
 
 
-async def test_the_token_of_one_job_leaves_places_to_ranks_of_others(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "FEW_RANKS", 2)
-    broker.hub.connections.rank_places = places.RankPlaces(2)
-    first, _ = [await broker.dial("/agent", broker.tokens.for_job("mine")) for _ in range(2)]
-    with pytest.raises(InvalidStatus) as refused:
-        await broker.dial("/agent", broker.tokens.for_job("mine"))
-    assert b"2 ranks use this token already" in (refused.value.response.body or b"")
-    await first.close()
-    await broker.left(lambda hub: len(hub.links) == 1)
-    await broker.dial("/agent", broker.tokens.for_job("mine"))
-
-
 async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CLIENTS", 8)
     watchers = [await broker.terminal(f"{number}@h", Role.WATCHER) for number in range(7)]
@@ -499,34 +355,6 @@ async def test_strangers_of_one_address_leave_room_for_others(broker: Broker, mo
     assert await broker.rank()
     for _, writer in (another, *idle):
         writer.transport.abort()
-
-
-async def test_one_that_has_just_come_is_not_sent_away_for_the_next(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "MAX_PENDING", 2)
-    monkeypatch.setattr(places, "PATIENCE_SECONDS", SECONDS)
-    ranks = await asyncio.gather(*(broker.rank(number) for number in range(20)))
-    assert len(ranks) == 20
-
-
-async def test_a_rank_is_told_when_to_come_if_those_that_are_admitted_have_not_registered(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "FEW_AT_ONCE", 2)
-    monkeypatch.setattr(places, "AT_ONCE_SECONDS", 0.0)
-    first, second = [await broker.dial("/agent", broker.tokens.rank) for _ in range(2)]
-    with pytest.raises(InvalidStatus) as refused:
-        await broker.dial("/agent", broker.tokens.rank)
-    answer = refused.value.response
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert answer.body == b"2 ranks are on their way in; come again in 1 s\n"
-    # Terminals are few, and get in.
-    assert await broker.terminal()
-    for peer in (first, second):
-        peer.transport.abort()
-    await broker.left(lambda hub: not hub.connections.arrivals.admitted)
-    assert await broker.rank()
 
 
 async def test_one_named_token_has_a_share_of_the_places(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

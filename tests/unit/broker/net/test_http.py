@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens, proof
@@ -14,24 +12,20 @@ from dbg_broker.net.http import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
     Connected,
-    Head,
     HttpAnswer,
     NoRequest,
     Upgrade,
     admit,
-    answer_bytes,
     page,
     read_head,
     read_request,
     switching,
-    upgrade_of,
 )
 from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
-from dbg_broker.net.places import MANY, OWN_DESCRIPTORS, Capacity
+from dbg_broker.net.places import MANY, Capacity
 from dbg_broker.net.tcp import CantListen, PortTaken, listen
 from dbg_broker.net.turns import Account, FairQueue, Work
-from dbg_wire import limits
 from dbg_wire.records.ranks import RankState
 
 NOW = 1_700_000_000.0
@@ -115,34 +109,6 @@ def test_other_versions_are_refused_naming_both(offered: tuple[str, ...], named:
     assert named in body
 
 
-def test_full_for_one_sort_is_not_full_for_the_other() -> None:
-    assert refused(ask(clients=limits.MAX_CLIENTS))[0] == 503
-    assert refused(ask("/agent", TOKENS.rank, agents=limits.MAX_RANKS))[0] == 503
-    assert ask("/agent", TOKENS.rank, clients=limits.MAX_CLIENTS) is Role.RANK
-    assert ask(agents=limits.MAX_RANKS) is Role.DRIVER
-
-
-def test_watchers_leave_places_for_those_that_type() -> None:
-    watchers = limits.MAX_CLIENTS * 7 // 8
-    assert ask("/client", TOKENS.watcher, watchers=watchers - 1) is Role.WATCHER
-    status, body = refused(ask("/client", TOKENS.watcher, watchers=watchers))
-    assert (status, body) == (503, f"the broker is full: {watchers} watchers are connected, and it takes {watchers}\n")
-    assert ask(watchers=limits.MAX_CLIENTS) is Role.DRIVER
-    assert refused(ask(clients=limits.MAX_CLIENTS))[0] == 503
-
-
-@pytest.mark.parametrize("descriptors", [64, 256, 1024, 4096])
-def test_what_a_process_may_open_is_divided_and_a_full_broker_says_what_it_lacks(descriptors: int) -> None:
-    capacity = Capacity(descriptors)
-    assert capacity.pending + capacity.clients + capacity.ranks <= descriptors - OWN_DESCRIPTORS
-    assert 0 < capacity.watchers < capacity.clients
-    assert capacity.pending_of_address < capacity.pending
-    assert ask("/agent", TOKENS.rank, agents=capacity.ranks - 1, descriptors=descriptors) is Role.RANK
-    status, body = refused(ask("/agent", TOKENS.rank, agents=capacity.ranks, descriptors=descriptors))
-    assert status == 503
-    assert f"{descriptors} open files" in body
-
-
 def test_health_is_one_word() -> None:
     assert page("/healthz", Meters(), GAUGES, TIMES, TOKENS) == HttpAnswer(200, "ok\n")
     assert page("/health", Meters(), GAUGES, TIMES, TOKENS) is None
@@ -171,25 +137,6 @@ def test_no_lasting_token_is_proved_to_strangers() -> None:
     assert proofs(f"prove={CHALLENGE}", TOKENS) == []
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "prove=",
-        "prove",
-        CHALLENGE,
-        "prove=c0ffee",
-        f"prove={CHALLENGE.upper()}",
-        "prove=" + "a" * 129,
-        f"prove={CHALLENGE}\n",
-        f"prove={CHALLENGE}&x=1",
-        "prove=driver until 9999999999",
-        "prove=dial: driver until 9999999999",
-    ],
-)
-def test_what_is_not_hex_digits_is_not_answered(query: str) -> None:
-    assert proofs(query, THROW_AWAY) == []
-
-
 UPGRADE = {
     "Host": "h",
     "Upgrade": "websocket",
@@ -200,25 +147,6 @@ UPGRADE = {
     "Authorization": "Bearer x",
 }
 
-REQUEST = b"GET /client HTTP/1.1\r\nHost: h\r\n\r\n"
-
-
-def test_a_head_is_read_once_it_is_complete() -> None:
-    for size in range(len(REQUEST)):
-        assert read_head(REQUEST[:size]) is None
-    assert read_head(REQUEST + b"frames") == Head("GET", "/client", REQUEST, b"frames")
-
-
-@pytest.mark.parametrize("method", ["HEAD", "POST", "OPTIONS"])
-def test_other_methods_are_known_by_name_and_path(method: str) -> None:
-    assert read_head(f"{method} /metrics?x=1 HTTP/1.1\r\n\r\n".encode()) == Head(method, "/metrics?x=1")
-
-
-@pytest.mark.parametrize("noise", [b"\x16\x03\x01\x02\x00\x01\x00\x01", b"get / HTTP/1.1", b"GETGETGETGETGETGET /"])
-def test_what_is_no_request_is_known_by_its_begin(noise: bytes) -> None:
-    with pytest.raises(NoRequest, match="no HTTP request"):
-        read_head(noise)
-
 
 def test_a_head_is_bounded() -> None:
     assert read_head(b"GET /" + b"x" * (MAX_HEAD_BYTES - 5)) is None
@@ -226,27 +154,8 @@ def test_a_head_is_bounded() -> None:
         read_head(b"GET /" + b"x" * MAX_HEAD_BYTES)
 
 
-def test_an_answer_says_how_long_it_is_and_a_head_is_the_same_without_it() -> None:
-    answer = HttpAnswer(404, "né\n", {"Allow": "GET"})
-    whole, head = answer_bytes(answer), answer_bytes(answer, with_body=False)
-    assert head.startswith(b"HTTP/1.1 404 Not Found\r\n")
-    assert b"\r\nContent-Length: 4\r\n" in head
-    assert b"\r\nAllow: GET\r\n" in head
-    assert whole == head + "né\n".encode()
-
-
 def lines(headers: dict[str, str], first: str = "GET /agent HTTP/1.1") -> bytes:
     return "\r\n".join([first, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode("latin-1")
-
-
-def test_a_websocket_is_answered_as_the_rfc_has_it() -> None:
-    request = read_request(lines(UPGRADE))
-    assert upgrade_of(request) == Upgrade("/agent", "Bearer x", None, ["other", "dbg.v1"])
-    answer = switching(request)
-    assert isinstance(answer, bytes)
-    assert answer.startswith(b"HTTP/1.1 101 ")
-    assert b"\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in answer
-    assert b"\r\nSec-WebSocket-Protocol: dbg.v1\r\n" in answer
 
 
 @pytest.mark.parametrize(
@@ -264,18 +173,6 @@ def test_what_asks_for_no_websocket_is_told_why(header: str, value: str, status:
     answer = switching(read_request(lines({**UPGRADE, header: value})))
     assert isinstance(answer, HttpAnswer)
     assert answer.status == status
-
-
-def test_two_tokens_and_two_keys_count_as_none() -> None:
-    twice = read_request(lines({**UPGRADE, "authorization": "Bearer y", "sec-websocket-key": "A" * 22 + "=="}))
-    assert upgrade_of(twice).authorization is None
-    assert isinstance(switching(twice), HttpAnswer)
-
-
-def test_an_older_http_has_no_websocket() -> None:
-    answer = switching(read_request(lines(UPGRADE, "GET /agent HTTP/1.0")))
-    assert isinstance(answer, HttpAnswer)
-    assert answer.status == 505
 
 
 @pytest.mark.parametrize(
@@ -329,13 +226,6 @@ def test_five_hundred_connections_of_a_token_have_the_share_of_one() -> None:
     assert served == {"job": 50, "mine": 50}
 
 
-def test_connections_of_one_address_have_the_share_of_one_among_those_of_a_token() -> None:
-    flood = [Account("job", "10.0.0.1", number) for number in range(500)]
-    others = [Account("job", f"10.0.0.{host}", 1) for host in (2, 3)]
-    served = Counter(share.address for share in serve(line_of(*flood, *others), 90))
-    assert served == {"10.0.0.1": 30, "10.0.0.2": 30, "10.0.0.3": 30}
-
-
 def test_who_asks_for_little_waits_for_one_slice_though_a_whole_crowd_floods() -> None:
     line = line_of(*(Account("job", "10.0.0.1", number) for number in range(100)))
     serve(line, 250)
@@ -356,36 +246,6 @@ def serve_until(line: FairQueue, wanted: Account) -> int:
         line.charge(share, 1.0)
         line.put(worker, share)
     raise AssertionError("its turn never came")
-
-
-SHARES = st.builds(Account, st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 3))
-EVENTS = st.lists(st.tuples(st.sampled_from(["put", "serve", "end", "forget"]), SHARES), max_size=60)
-
-
-@given(EVENTS)
-def test_all_that_wait_are_served_and_nobody_else(events: list[tuple[str, Account]]) -> None:
-    line = FairQueue()
-    waiting: set[Account] = set()
-    for event, share in events:
-        if event == "put" and share not in waiting:
-            line.put(named(), share)
-            waiting.add(share)
-        elif event in ("serve", "end") and waiting:
-            worker, served = line.pop()
-            line.charge(served, 0.5)
-            if event == "serve":
-                line.put(worker, served)
-            else:
-                waiting.remove(served)
-        elif event == "forget":
-            line.forget(share)
-        assert len(line) == len(waiting)
-    left = set()
-    while line:
-        _, served = line.pop()
-        line.charge(served, 0.5)
-        left.add(served)
-    assert left == waiting
 
 
 def test_port_that_is_taken_is_named() -> None:

@@ -20,14 +20,6 @@ def slow(bound: int) -> tuple[Outbox, SlowTransport]:
     return outbox, SlowTransport(outbox)
 
 
-def test_frames_leave_in_the_order_in_which_they_came() -> None:
-    outbox, transport = slow(1000)
-    outbox.send_output(b"1")
-    outbox.send_control(b"2")
-    outbox.send_output(b"3")
-    assert transport.take_all() == [b"1", b"2", b"3"]
-
-
 def test_output_beyond_the_bound_goes_with_all_that_waits() -> None:
     outbox, transport = slow(ROOM_FOR_TWO)
     outbox.send_output(TEN)
@@ -35,15 +27,6 @@ def test_output_beyond_the_bound_goes_with_all_that_waits() -> None:
     assert not outbox.send_output(TEN)
     assert outbox.dropped == 2
     assert transport.take_all() == [b"control"]
-
-
-def test_what_the_transport_holds_counts() -> None:
-    outbox, transport = slow(ROOM_FOR_TWO)
-    transport.buffered = ROOM_FOR_TWO - FRAME_COST - 10
-    assert outbox.send_output(TEN)
-    outbox, transport = slow(ROOM_FOR_TWO)
-    transport.buffered = ROOM_FOR_TWO - FRAME_COST - 9
-    assert not outbox.send_output(TEN)
 
 
 def test_repaint_is_due_once_and_only_after_all_has_gone_out() -> None:
@@ -68,14 +51,6 @@ def test_control_makes_room_for_itself_at_the_cost_of_output() -> None:
     assert outbox.send_control(TEN)
     assert transport.take_all() == [TEN]
     assert outbox.missed()
-
-
-def test_control_may_have_no_room() -> None:
-    outbox, _ = slow(ROOM_FOR_TWO)
-    assert outbox.send_control(TEN)
-    assert outbox.send_control(TEN)
-    assert not outbox.send_control(b"")
-    assert len(outbox) == 2
 
 
 def test_message_of_the_same_name_replaces_the_one_that_waits() -> None:
@@ -169,16 +144,6 @@ TestOutboxMachine = OutboxMachine.TestCase
 TestOutboxMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 
 
-def test_output_beside_more_than_it_may_wait_with_is_dropped_like_any_that_does_not_fit() -> None:
-    outbox, _ = slow(100_000)
-    assert outbox.send_output(bytes(600), most=1000)
-    assert not outbox.send_output(bytes(600), most=1000)
-    assert not outbox.send_output(b"")
-    assert outbox.missed()
-    assert outbox.send_output(bytes(600), most=1000)
-    assert outbox.send_output(bytes(600))
-
-
 class RecordingTransport(SocketTransport):
     """A transport that keeps what is written to it."""
 
@@ -208,18 +173,6 @@ def outbox(transport: RecordingTransport) -> Outbox:
     frames = Outbox(0.0)
     frames.transport = transport
     return frames
-
-
-def test_an_empty_piece_of_the_library_ends_the_output(outbox: Outbox, transport: RecordingTransport) -> None:
-    assert not outbox.write_to_end([b"pong"])
-    assert outbox.write_to_end([b"close", b""])
-    assert transport.written == [b"pong", b"close"]
-
-
-def test_the_output_of_a_closing_transport_is_not_ended_again(outbox: Outbox, transport: RecordingTransport) -> None:
-    transport.closing = True
-    assert not outbox.write_to_end([b"close", b""])
-    assert transport.written == []
 
 
 def test_frames_wait_in_their_order_while_the_transport_is_paused(

@@ -9,8 +9,6 @@ import logging
 import mmap
 import os
 import re
-import resource
-import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,17 +18,13 @@ import pytest
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import sweeper
-from dbg_broker.net import places, server, spare
+from dbg_broker.net import spare
 from dbg_broker.net.http import PROMETHEUS, page
 from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Budget, ClusterFigures, Gauges, Meters, Payer, Recorded, metrics
 from dbg_broker.net.spare import (
-    DESCRIPTORS,
-    ENOUGH,
     MEMORY,
     RETRY_SECONDS,
-    TELL_SECONDS,
-    Lack,
     SpareDescriptors,
     SpareMemory,
 )
@@ -38,10 +32,7 @@ from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
     Audience,
-    Discarded,
-    Greet,
     Mode,
-    Probe,
     Repaint,
     Seat,
     Sender,
@@ -102,18 +93,6 @@ async def test_terminal_that_takes_nothing_is_disconnected(broker: Broker, monke
     assert broker.hub.connections.meters.disconnected == 1
 
 
-async def test_terminal_that_leaves_no_room_for_messages_is_disconnected(broker: Broker) -> None:
-    rank = await broker.rank()
-    slow = await broker.seated(KEY, max_queue=1)
-    slow.websocket.transport.pause_reading()
-    left = asyncio.create_task(rank.expect(Audience, lambda audience: audience.viewers == 0))
-    said = Discarded(generation=1, offset=1, count=1, reason="x" * limits.MAX_TEXT)
-    for _ in range(2 * limits.MAX_VIEWER_BACKLOG // limits.MAX_TEXT):
-        await rank.say(said)
-    await left
-    assert broker.hub.connections.meters.disconnected == 1
-
-
 async def test_ping_flood_without_reading_ends_the_connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     # At the real bound on a rank's bytes, it would take half a minute until too many answers wait.
     monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 1024 * limits.MIB)
@@ -157,24 +136,6 @@ async def test_shutdown_says_goodbye_to_everyone(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_shutdown_waits_for_nobody_where_nobody_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SHUTDOWN_SECONDS", 2 * SECONDS)
-    await asyncio.wait_for(broker.server.stop(), SECONDS)
-
-
-async def test_two_thousand_and_more_may_knock_at_once(broker: Broker) -> None:
-    backlog = broker.server.listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-    assert backlog == 1
-    ranks = await asyncio.gather(*(broker.rank(number) for number in range(64)))
-    assert len(ranks) == broker.hub.ranks.registry.live() == 64
-
-
-async def test_first_probe_comes_with_the_first_terminal(broker: Broker) -> None:
-    rank = await broker.rank()
-    await broker.seated(KEY)
-    await rank.expect(Probe)
-
-
 async def test_terminals_through_tls(tmp_path: Path) -> None:
     async with running_broker(tmp_path, tls=True) as broker:
         rank = await broker.rank()
@@ -186,15 +147,6 @@ async def test_terminals_through_tls(tmp_path: Path) -> None:
         assert await terminal.expect_data() == big
 
 
-async def test_greeting_twice_is_a_breach(broker: Broker) -> None:
-    terminal = await broker.terminal()
-    await terminal.say(Greet(minor=0, release="0.1.0", name="again@h"))
-    assert (await terminal.closed())[0] == 1002
-
-
-NONE_LEFT = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-
-
 @pytest.fixture
 def descriptors() -> Iterator[SpareDescriptors]:
     """Return spare descriptors that are there."""
@@ -204,70 +156,10 @@ def descriptors() -> Iterator[SpareDescriptors]:
     kept.close()
 
 
-@pytest.fixture
-def full(descriptors: SpareDescriptors) -> Iterator[list[int]]:
-    """Leave this process no descriptor beside the spare ones; return some that may be closed for more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.dup(0)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 8, hard))
-    taken = [lowest]
-    try:
-        while True:
-            taken.append(os.dup(0))
-    except OSError:
-        yield taken
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_each_spare_is_lent_once_and_what_lacks_is_said(descriptors: SpareDescriptors, full: list[int]) -> None:
-    assert descriptors.lack.why == ""
-    for _ in range(DESCRIPTORS):
-        assert descriptors.lend(NONE_LEFT)
-        full.append(os.dup(0))
-    assert not descriptors.lend(NONE_LEFT)
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert descriptors.lack.why == (
-        f"the broker has no file descriptor left, as it may have {soft} open files; "
-        "start it after `ulimit -n` with a larger number"
-    )
-
-
-def test_the_lack_ends_when_there_are_enough_beside_the_spare_ones(
-    descriptors: SpareDescriptors, full: list[int]
-) -> None:
-    descriptors.lend(NONE_LEFT)
-    descriptors.refill()
-    assert descriptors.lack.why
-    os.close(full.pop())
-    descriptors.refill()
-    assert descriptors.lack.why
-    for _ in range(ENOUGH - 1):
-        os.close(full.pop())
-    descriptors.refill()
-    assert descriptors.lack.why == ""
-
-
 def test_a_host_without_descriptors_is_told_as_such(descriptors: SpareDescriptors) -> None:
     descriptors.lend(OSError(errno.ENFILE, os.strerror(errno.ENFILE)))
     assert "host" in descriptors.lack.why
     assert "fs.file-max" in descriptors.lack.why
-
-
-def test_a_lack_that_comes_and_goes_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    now = 100.0
-    lack = Lack(lambda: now)
-    with caplog.at_level(logging.WARNING, "dbg_broker"):
-        for _ in range(20):
-            lack.begin("no room")
-            lack.begin("less room")
-            lack.end()
-        assert caplog.messages == ["newcomers are refused: no room", "newcomers are taken again"]
-        now += TELL_SECONDS
-        lack.begin("no room")
-    assert len(caplog.messages) == 3
 
 
 class Host:
@@ -329,15 +221,6 @@ def test_a_memory_error_elsewhere_gives_the_reserve_up(memory: SpareMemory, host
     assert memory.lack.why == ""
 
 
-def test_no_memory_lacks_before_the_reserve_is_taken_and_after_it_is_closed(host: Host) -> None:
-    host.room = 0
-    kept = SpareMemory(host.clock)
-    kept.poll()
-    assert kept.lack.why == ""
-    kept.begin()
-    assert kept.lack.why
-
-
 TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
 TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
 GAUGES = Gauges(
@@ -372,33 +255,12 @@ def test_what_the_audit_log_has_lost_is_counted() -> None:
     assert samples["dbg_broker_audit_lost_total"] == "7"
 
 
-def test_recordings_are_counted_where_there_are_any() -> None:
-    assert "record" not in metrics(Meters(), GAUGES, TIMES)
-    recorded = Recorded(open=1, begun=2, bytes=3, lost=4, removed=5)
-    samples = samples_of(metrics(Meters(), replace(GAUGES, recorded=recorded), TIMES))
-    names = ("recordings", "recordings_total", "recorded_bytes_total", "recording_lost_bytes_total")
-    assert [samples[f"dbg_broker_{name}"] for name in names] == ["1", "2", "3", "4"]
-
-
 def test_every_sample_has_a_type() -> None:
     text = metrics(Meters(), replace(GAUGES, recorded=Recorded(open=0, begun=0, bytes=0, lost=0, removed=0)), TIMES)
     typed = set(re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.MULTILINE))
     for histogram in re.findall(r"^# TYPE (\S+) histogram$", text, re.MULTILINE):
         typed |= {f"{histogram}_{part}" for part in ("bucket", "sum", "count")}
     assert {re.split(r"[{ ]", name)[0] for name in samples_of(text)} <= typed
-
-
-def test_the_classes_of_a_histogram_add_up() -> None:
-    times = LoopTimes(lambda: 0.0, lambda: 0.0)
-    for late in (0.0, 0.049, 0.051, 100.0):
-        times.timer_ran(late)
-    samples = samples_of(metrics(Meters(), GAUGES, times))
-    name = "dbg_broker_loop_delay_seconds"
-    assert samples[f'{name}_bucket{{le="0.04"}}'] == "1"
-    assert samples[f'{name}_bucket{{le="0.05"}}'] == "2"
-    assert samples[f'{name}_bucket{{le="0.1"}}'] == "3"
-    assert samples[f'{name}_bucket{{le="+Inf"}}'] == samples[f"{name}_count"] == "4"
-    assert samples[f"{name}_sum"] == "100.1"
 
 
 def test_a_broker_of_a_cluster_tells_of_nats_and_of_the_others() -> None:
@@ -408,23 +270,6 @@ def test_a_broker_of_a_cluster_tells_of_nats_and_of_the_others() -> None:
     names = ("cluster_brokers", "nats_silent_seconds", "claims_waiting", "cluster_sent_total")
     more = ("cluster_received_total", "cluster_refused_total", "cluster_gaps_total")
     assert [samples[f"dbg_broker_{name}"] for name in (*names, *more)] == ["3", "12.5", "4", "5", "6", "7", "8"]
-
-
-async def test_a_connection_given_up_in_its_tls_handshake_counts_once(
-    any_broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO, "dbg_broker")
-    monkeypatch.setattr(places, "MAX_PENDING", 1)
-    monkeypatch.setattr(places, "PATIENCE_SECONDS", 0.0)
-    _, first = await asyncio.open_connection("127.0.0.1", any_broker.endpoint.port)
-    # The rank needs the room of the first connection, which is within its handshake by the time the rank is welcome.
-    await any_broker.rank()
-    await asyncio.wait_for(any_broker.reception.forgot.wait(), SECONDS)
-    first.close()
-    assert any_broker.hub.connections.meters.failures == 1
-    assert [record.getMessage() for record in caplog.records if "is closed" in record.getMessage()] == [
-        record.getMessage() for record in caplog.records if "too many connections wait" in record.getMessage()
-    ]
 
 
 async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_theirs(

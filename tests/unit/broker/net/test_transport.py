@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import select
 import shutil
 import socket
 import ssl
@@ -19,12 +17,12 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 
 from dbg_broker.home.certificate import load_own
-from dbg_broker.net import connections, memory_socket, websocket
+from dbg_broker.net import websocket
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.connections import Connections
 from dbg_broker.net.handshakes import Handshakes
 from dbg_broker.net.memory_socket import MemorySocket
-from dbg_broker.net.tcp import TERMINAL_SEND_BUFFER, keep_little, listen, peer_name, prepare, unaccepted
+from dbg_broker.net.tcp import peer_name
 from dbg_broker.net.transport import UNREAD_BYTES, WRITE_HIGH_WATER, SocketTransport
 from dbg_broker.net.websocket import (
     MAX_UNFINISHED_BYTES,
@@ -32,17 +30,12 @@ from dbg_broker.net.websocket import (
     Fragments,
     Unfinished,
     WebSocket,
-    pack,
     pack_message,
-    whole_frames,
 )
 from dbg_broker.timers import Timers
-from dbg_dial.memory import ask_memory, socket_directories, socket_name
-from dbg_dial.tcp import ask_peer
+from dbg_dial.memory import ask_memory, socket_name
 from dbg_wire import limits
-from dbg_wire.codec import Output
 from dbg_wire.messages import Probe
-from tests.support.time_unit import seconds
 from tests.unit.broker.peers import SECONDS, Broker, Peer, registration, trusting_context
 
 MUCH = bytes(range(256)) * 16 * 1024
@@ -179,30 +172,6 @@ async def test_what_is_written_arrives_whole_and_the_writer_is_told_when_to_wait
     assert pair.connection.told == ["pause", "resume"]
 
 
-async def test_nothing_is_read_during_a_pause(pair: Pair) -> None:
-    pair.transport.pause_reading()
-    await pair.say(b"first")
-    for _ in range(3):
-        await asyncio.sleep(0)
-    assert not pair.connection.came
-    pair.transport.resume_reading()
-    assert await pair.connection.has(5) == b"first"
-
-
-async def test_the_end_of_the_output_comes_behind_all_that_was_written(pair: Pair) -> None:
-    pair.transport.write(MUCH)
-    pair.transport.end_output()
-    pair.transport.end_output()
-    pair.transport.write(b"too late")
-    assert await pair.hear(2 * len(MUCH)) == MUCH
-    # What the peer still says is not worth decrypting; that it goes ends the connection.
-    with suppress(OSError):
-        await pair.say(b"unheard")
-    pair.far.close()
-    await pair.connection.until("lost")
-    assert not pair.connection.came
-
-
 async def test_a_close_writes_what_there_is_and_an_abort_does_not_wait(pair: Pair) -> None:
     pair.transport.write(MUCH)
     pair.transport.close()
@@ -210,17 +179,6 @@ async def test_a_close_writes_what_there_is_and_an_abort_does_not_wait(pair: Pai
     assert await pair.hear(2 * len(MUCH)) == MUCH
     await pair.connection.until("lost")
     assert pair.transport.socket.fileno() < 0
-
-
-async def test_an_abort_ends_the_connection_once_whatever_waits(pair: Pair) -> None:
-    pair.transport.write(MUCH)
-    pair.transport.abort()
-    pair.transport.abort()
-    pair.transport.close()
-    await pair.connection.until("lost")
-    await asyncio.sleep(0)
-    assert pair.connection.told == ["pause", "lost"]
-    assert pair.transport.buffered == 0
 
 
 async def test_a_peer_that_ends_its_output_ends_the_connection(pair: Pair) -> None:
@@ -236,61 +194,6 @@ async def test_a_peer_that_ends_its_output_ends_the_connection(pair: Pair) -> No
     await pair.connection.until("lost")
     assert pair.connection.came == b"last"
     assert pair.connection.told == ["eof", "lost"]
-
-
-async def test_a_record_with_a_wrong_byte_is_an_error_of_tls(context: ssl.SSLContext, handshakes: Handshakes) -> None:
-    pair = Pair(context, handshakes)
-    await pair.shake_hands()
-    socket.socket.send(pair.far, b"\x17\x03\x03\x00\x20" + bytes(32))
-    await pair.connection.until("lost")
-    (error,) = pair.connection.errors
-    assert isinstance(error, ssl.SSLError)
-    pair.close()
-
-
-async def test_nothing_is_written_before_the_handshake(context: ssl.SSLContext) -> None:
-    pair = Pair(context)
-    pair.transport.write(b"in plain")
-    pair.transport.end_output()
-    assert await pair.hear(1) == b""
-    await pair.connection.until("lost")
-    pair.close()
-
-
-async def test_a_peer_that_goes_without_a_byte_gets_no_tls(context: ssl.SSLContext) -> None:
-    pair = Pair(context)
-    pair.far.close()
-    await pair.connection.until("lost")
-    assert not isinstance(pair.transport.socket, ssl.SSLSocket)
-
-
-async def test_a_peer_that_has_gone_behind_its_hello_is_not_answered(context: ssl.SSLContext) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        far, near = socket.create_connection(listener.getsockname()), listener.accept()[0]
-    near.setblocking(False)
-    connection = Watched(None)
-    transport = SocketTransport(near, connection, context)
-    far.send(b"hello")
-    far.close()
-    gone = select.poll()
-    gone.register(near, select.POLLRDHUP)
-    assert gone.poll(1000 * SECONDS)
-    assert not transport.lend()
-    await connection.until("lost")
-    assert not isinstance(transport.socket, ssl.SSLSocket)
-
-
-async def test_a_connection_that_is_given_up_is_closed_when_its_thread_is_done(context: ssl.SSLContext) -> None:
-    pair = Pair(context)
-    assert pair.transport.lend()
-    pair.transport.abort()
-    await asyncio.sleep(0)
-    assert pair.connection.told == []
-    pair.transport.shake()
-    pair.transport.take_back()
-    assert pair.connection.told == ["lost"]
-    assert not pair.transport.lend()
-    pair.close()
 
 
 @given(st.binary(min_size=1, max_size=200))
@@ -309,10 +212,6 @@ def test_what_is_no_tls_is_an_error_of_ssl_and_no_other(context: ssl.SSLContext,
 
     (error,) = asyncio.run(junk()).errors
     assert isinstance(error, ssl.SSLError)
-
-
-def test_an_open_connection_can_not_shake_hands_anew(tmp_path: Path) -> None:
-    assert load_own(tmp_path).context.options & ssl.OP_NO_RENEGOTIATION
 
 
 @pytest.fixture
@@ -355,19 +254,6 @@ async def test_a_socket_that_a_killed_broker_left_is_replaced(runtime: Path, tmp
     second.close()
 
 
-async def test_it_comes_back_after_the_system_has_removed_its_directory(
-    runtime: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(memory_socket, "LOOK_SECONDS", 0.05)
-    socket = made(runtime, tmp_path)
-    await socket.open()
-    shutil.rmtree(runtime / "dbg-broker")
-    end = asyncio.get_running_loop().time() + seconds(20)
-    while await asked(runtime, tmp_path) is None:
-        assert asyncio.get_running_loop().time() < end
-    socket.close()
-
-
 async def test_a_directory_of_others_is_passed_over(runtime: Path, tmp_path: Path) -> None:
     (runtime / "open").mkdir(mode=0o755)
     (runtime / "file").write_text("")
@@ -381,64 +267,12 @@ async def test_a_directory_of_others_is_passed_over(runtime: Path, tmp_path: Pat
     nowhere.close()
 
 
-def test_the_directories_are_those_of_the_user_on_this_host() -> None:
-    assert socket_directories({"XDG_RUNTIME_DIR": "/run/user/7"}, 7) == ("/run/user/7/dbg-broker", "/tmp/dbg-broker-7")
-    assert socket_directories({"XDG_RUNTIME_DIR": "x"}, 7) == ("/run/user/7/dbg-broker", "/tmp/dbg-broker-7")
-    assert socket_directories({"XDG_RUNTIME_DIR": "/x"}, 7)[0] == "/x/dbg-broker"
-
-
-def option(connected: socket.socket, level: int, name: int) -> int:
-    return connected.getsockopt(level, name)
-
-
-def test_an_accepted_connection_has_the_options_of_its_listener() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as asked:
-        prepare(listener)
-        ask_peer(asked)
-        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
-            assert option(accepted, socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
-            for level, name in (
-                (socket.SOL_SOCKET, socket.SO_KEEPALIVE),
-                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE),
-                (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL),
-                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT),
-                (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT),
-            ):
-                assert option(accepted, level, name) == option(asked, level, name) > 0
-
-
-def test_little_is_buffered_for_terminals() -> None:
-    with socket.socket() as connected:
-        keep_little(connected)
-        # Linux doubles the size that it is asked for, to have room for its own bookkeeping.
-        assert option(connected, socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * TERMINAL_SEND_BUFFER
-
-
 @pytest.mark.parametrize(
     ("address", "name"),
     [(("10.0.0.1", 5), "10.0.0.1:5"), (("::1", 5, 0, 0), "[::1]:5"), ("", "?"), (None, "?")],
 )
 def test_addresses_are_written_as_people_do(address: object, name: str) -> None:
     assert peer_name(address) == name
-
-
-def test_a_connection_that_comes_before_the_broker_accepts_has_them_too() -> None:
-    """A broker that joins others takes a while from its listening to its first accept, and ranks dial at once."""
-    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
-        listener.setblocking(True)
-        accepted, _ = listener.accept()
-        with accepted:
-            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == limits.KEEPALIVE_SECONDS
-
-
-def test_the_connections_that_wait_to_be_accepted_are_counted() -> None:
-    with listen("127.0.0.1", 0) as listener, contextlib.ExitStack() as connected:
-        for number in range(3):
-            assert unaccepted(listener) == number
-            connected.enter_context(socket.create_connection(listener.getsockname()))
-        listener.accept()[0].close()
-        assert unaccepted(listener) == 2
 
 
 KEY = registration().identity.key
@@ -479,21 +313,6 @@ async def send_part(peer: Peer, size: int) -> None:
     await asyncio.sleep(0)
 
 
-async def test_a_message_that_never_ends_is_closed_with_a_sentence(
-    any_broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(websocket, "MESSAGE_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "MESSAGE_SECONDS", 0.2)
-    slow, honest = await any_broker.rank(0), await any_broker.rank(1)
-    terminal = await any_broker.seated(registration(1).identity.key)
-    await send_part(slow, PART)
-    assert await slow.closed() == (4001, "a message was not complete within 0.2 s")
-    piece = Output(session=1, offset=0, data=b"drawn")
-    await honest.send(piece)
-    assert await terminal.expect_data() == piece
-    assert any_broker.hub.connections.unfinished.size == 0
-
-
 async def test_parts_of_fragmented_messages_count_too(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "MESSAGE_SECONDS", 0.2)
     rank = await broker.rank()
@@ -512,53 +331,8 @@ async def test_all_parts_together_are_bounded(broker: Broker) -> None:
     assert broker.hub.connections.unfinished.size <= 4 * PART
 
 
-async def test_many_whole_messages_leave_nothing_behind(any_broker: Broker) -> None:
-    rank = await any_broker.rank()
-    terminal = await any_broker.seated(KEY)
-    for number in range(50):
-        piece = Output(session=1, offset=number * PART, data=bytes(limits.MAX_DATA_BYTES))
-        await rank.send(piece)
-        assert await terminal.expect_data() == piece
-    assert any_broker.hub.connections.unfinished.size == 0
-
-
-@pytest.mark.parametrize("size", [0, 1, 125, 126, 127, 65535, 65536, 100_000])
-@pytest.mark.parametrize("opcode", [Opcode.TEXT, Opcode.BINARY])
-def test_frame_is_the_librarys(opcode: Opcode, size: int) -> None:
-    payload = bytes(range(256)) * (size // 256 + 1)
-    assert pack(opcode, payload[:size]) == Frame(opcode, payload[:size]).serialize(mask=False)
-
-
 def test_messages_are_text() -> None:
     assert pack_message(Probe()) == Frame(Opcode.TEXT, b'{"type":"probe"}').serialize(mask=False)
-
-
-def frame_of(opcode: Opcode, payload: bytes, *, fin: bool) -> Frame:
-    """Return a frame that the protocol allows."""
-    is_control = opcode >= Opcode.CLOSE
-    return Frame(opcode, payload[:125] if is_control else payload, fin=fin or is_control)
-
-
-FRAMES = st.builds(
-    frame_of,
-    st.sampled_from(list(Opcode)),
-    st.binary(max_size=300) | st.sampled_from([bytes(65535), bytes(65536)]),
-    fin=st.booleans(),
-)
-
-
-def is_short(frame: Frame) -> bool:
-    is_control = frame.opcode in (Opcode.PING, Opcode.PONG)
-    return frame.fin and (is_control or (frame.opcode in (Opcode.TEXT, Opcode.BINARY) and len(frame.data) < 65536))
-
-
-@given(st.lists(FRAMES, min_size=1, max_size=4))
-def test_short_frames_of_a_client_are_found_in_their_bytes_and_nothing_else_is(frames: list[Frame]) -> None:
-    data = b"".join(frame.serialize(mask=True) for frame in frames)
-    assert whole_frames(data) == (frames if all(map(is_short, frames)) else None)
-    unmasked = frames[-1].serialize(mask=False)
-    for other in (data[:-1], data + b"\x81", data + unmasked, bytes([data[0] | 0x40]) + data[1:]):
-        assert whole_frames(other) is None
 
 
 def test_a_ping_is_answered_and_short_frames_need_no_library(monkeypatch: pytest.MonkeyPatch) -> None:

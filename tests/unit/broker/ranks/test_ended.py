@@ -4,57 +4,25 @@ from __future__ import annotations
 
 import itertools
 import signal
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 
 import pytest
 
 from dbg_broker.net.websocket import pack_message
-from dbg_broker.ranks.broadcast import REST_SECONDS, SENT_AT_ONCE, Broadcasts
+from dbg_broker.ranks.broadcast import Broadcasts
 from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
-from dbg_broker.ranks.memory import EndedRanks, weight
+from dbg_broker.ranks.memory import EndedRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.timers import Timers
 from dbg_wire import limits
-from dbg_wire.messages import Arrival, Chosen, Kept, RankReport, Register, Waiting
-from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from dbg_wire.messages import Arrival, Chosen, Kept, RankReport, Waiting
+from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
 from tests.unit.broker.ranks.test_held_ranks import CRASHED, Job
-
-
-def stack(number: int, frames: int = limits.MAX_STACK_FRAMES) -> tuple[Place, ...]:
-    return tuple(
-        Place(file=f"/{number}/{line}" + "x" * 1000, line=line, function=f"{line}" + "f" * 1000)
-        for line in range(frames)
-    )
-
-
-def heavy(number: int) -> Register:
-    points = tuple(Breakpoint(file=f"/{number}/{line}" + "x" * 4000, line=1) for line in range(100))
-    return registration(number, script=f"/{number}" + "s" * 4000, report=RUNNING.replace(user_breakpoints=points))
-
-
-def test_weight_is_about_what_memory_says() -> None:
-    tracemalloc.start()
-    before, _ = tracemalloc.get_traced_memory()
-    said, frames = heavy(1), stack(1)
-    after, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert (after - before) * 0.8 < weight(said, frames) < (after - before) * 1.3
-
-
-def test_the_oldest_go_by_time_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 2)
-    ended = EndedRanks()
-    for number in range(4):
-        ended.put(str(number), "j", 10, float(number))
-    assert list(ended.overdue(5.0)) == ["0", "1"]
-    assert list(ended.overdue(2.5 + limits.ENDED_RANK_SECONDS)) == ["2"]
-    assert (len(ended), ended.sizes.size) == (1, 10)
 
 
 @pytest.mark.parametrize("size", [10, limits.MAX_ENDED_BYTES // 10])
@@ -80,20 +48,6 @@ def test_the_heaviest_of_the_job_with_most_bytes_go() -> None:
     gone = list(ended.overdue(2.0))
     assert "crashed" not in gone
     assert ended.sizes.size <= limits.MAX_ENDED_BYTES
-
-
-def test_the_heaviest_go_by_bytes() -> None:
-    ended = EndedRanks()
-    ended.put("crashed", "j", 10_000, 0.0)
-    for number in range(10):
-        ended.put(str(number), "j", limits.MAX_ENDED_BYTES // 4 + number, 1.0)
-    assert list(ended.overdue(2.0)) == ["9", "8", "7", "6", "5", "4", "3"]
-    assert ended.sizes.size <= limits.MAX_ENDED_BYTES
-    ended.resize("crashed", limits.MAX_ENDED_BYTES)
-    assert list(ended.overdue(2.0)) == ["crashed"]
-    ended.resize("crashed", 5)
-    ended.drop("crashed")
-    assert ended.sizes.size == sum(limits.MAX_ENDED_BYTES // 4 + number for number in range(3))
 
 
 RANKS = 200
@@ -128,15 +82,6 @@ def test_of_ranks_that_end_together_each_rank_is_told_once() -> None:
     report_together(job, ranks, CRASHED)
     assert report_together(job, ranks[:3], RUNNING) == {rank.key: Kept(ranks=(3,)) for rank in ranks}
     assert report_together(job, ranks[3:], RUNNING) == {rank.key: Kept(ranks=()) for rank in ranks}
-
-
-def test_nothing_is_left_of_runs_that_are_over() -> None:
-    job, ranks = whole(2)
-    report_together(job, ranks, CRASHED)
-    for rank in ranks:
-        job.crashes.forget(rank.key)
-    assert job.crash_tellings() == {}
-    assert len(job.crashes) == 0
 
 
 def ended(number: int, left: float, exit_status: int | None, *, run: str = "0.0", died: bool = False) -> RankRecord:
@@ -202,16 +147,6 @@ def test_how_the_first_one_has_ended_may_become_known_late() -> None:
     assert failures.note(first, lambda: [first, other]) == [other]
     assert other.end.cause.endswith("rank 0 was killed by SIGKILL")
     assert failures.note(first, lambda: [first, other]) == []
-
-
-def test_what_is_no_longer_listed_is_forgotten() -> None:
-    failures, first = FirstFailures(), ended(0, 10.0, 1)
-    failures.note(first, lambda: [first])
-    failures.forget("another")
-    failures.forget(first.key)
-    late = ended(1, 11.0, -15)
-    assert failures.note(late, lambda: [late]) == []
-    assert not late.end.cause
 
 
 RANKS_BROADCAST = 1024
@@ -290,22 +225,6 @@ def job() -> JobBroadcast:
     return JobBroadcast()
 
 
-def test_each_held_rank_is_told_once_for_all_that_changed_in_a_turn(job: JobBroadcast) -> None:
-    for number in range(RANKS_BROADCAST):
-        job.report(number, at_site(1, 0) if number in CHOSEN else HELD)
-    job.turn_until_quiet()
-    held = RANKS_BROADCAST - len(CHOSEN)
-    assert set(job.told.values()) == {1}
-    assert job.told.total() == held
-    assert job.packed[Chosen] == 1
-    for number in CHOSEN:
-        job.report(number, at_site(1, 1))
-    job.turn_until_quiet()
-    assert set(job.told.values()) == {2}
-    assert job.packed[Chosen] == 2
-    assert max(job.turns) <= SENT_AT_ONCE
-
-
 def test_a_held_rank_hears_only_of_those_that_changed(job: JobBroadcast) -> None:
     for number in range(RANKS_BROADCAST):
         job.report(number, at_site(1, 0) if number in CHOSEN else HELD)
@@ -327,34 +246,6 @@ def test_a_report_that_changes_nothing_for_others_is_told_to_nobody(job: JobBroa
     job.report(number, job.ranks[number].report.replace(applied=1))
     job.turn_until_quiet()
     assert not job.told
-
-
-def test_what_comes_one_by_one_is_gathered_while_the_last_telling_rests(job: JobBroadcast) -> None:
-    for number in range(RANKS_BROADCAST):
-        if number not in CHOSEN:
-            job.report(number, HELD)
-    job.turn_until_quiet()
-    job.packed.clear()
-    began = job.now
-    for number in CHOSEN:
-        job.report(number, at_site(1, 0))
-        job.now += REST_SECONDS / 20
-        while job.due and min(at for at, _ in job.due) <= job.now:
-            job.turn()
-    job.turn_until_quiet()
-    assert job.packed[Chosen] <= 2 + (job.now - began) / REST_SECONDS
-
-
-def test_one_that_was_behind_is_told_all_of_it_later(job: JobBroadcast) -> None:
-    job.report(1, HELD)
-    job.turn_until_quiet()
-    key = job.ranks[1].key
-    job.behind.add(key)
-    job.changes = 0
-    job.report(0, at_site(1, 1))
-    job.turn_until_quiet()
-    assert job.changes == 1 + len(CHOSEN)
-    assert job.told[key] == 2
 
 
 def test_a_whole_job_that_crashes_in_one_turn_hears_so_once(job: JobBroadcast) -> None:

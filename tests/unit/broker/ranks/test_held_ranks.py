@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from dbg_broker.ranks import held_ranks
 from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
@@ -78,14 +75,6 @@ def test_a_held_rank_hears_at_once_and_after_every_change_of_whom_it_waits_for()
     assert job.report(first, at_site(1, 1, RUNNING)) == {held.key: chosen(1, 1, RankState.RUNNING)}
 
 
-def test_a_rank_that_goes_on_hears_no_more() -> None:
-    job = Job()
-    first, held = job.enter(0, RUNNING), job.enter(1, HELD)
-    job.told(first), job.told(held)
-    job.report(held, RUNNING)
-    assert job.report(first, at_site(1, 1)) == {}
-
-
 def test_a_rank_of_another_run_is_another_rank() -> None:
     job = Job()
     other = job.enter(0, RUNNING, run="1.0", key="another")
@@ -93,20 +82,6 @@ def test_a_rank_of_another_run_is_another_rank() -> None:
     assert job.told(held) == {held.key: chosen(0, 0, None)}
     assert job.report(other, at_site(1, 1)) == {}
     assert job.told(other) == {}
-
-
-def test_one_that_ended_before_the_waiting_rank_came_was_of_an_earlier_launch() -> None:
-    job = Job()
-    former = job.enter(0, at_site(1, 1))
-    job.told(former)
-    job.now += 1
-    job.registry.goodbye(former, 1, job.now)
-    job.told(former)
-    held = job.enter(1, HELD)
-    assert job.told(held) == {held.key: chosen(0, 0, None)}
-    relaunched = job.enter(0, at_site(1, 0), key="relaunched", pid=9999)
-    assert job.told(relaunched) == {held.key: chosen(1, 0, RankState.STOPPED)}
-    assert job.told(former) == {}
 
 
 def test_one_that_ends_meanwhile_is_told_as_exited() -> None:
@@ -125,40 +100,6 @@ def test_whoever_comes_back_is_told_again() -> None:
     assert job.told(held) == {}
     job.holds.came_back(held.key)
     assert job.told(held) == {held.key: chosen(1, 0, RankState.STOPPED)}
-
-
-def test_a_forgotten_rank_leaves_nothing_behind() -> None:
-    job = Job()
-    ranks = [job.enter(0, RUNNING), job.enter(1, HELD)]
-    for rank in ranks:
-        job.told(rank)
-    for rank in ranks:
-        job.holds.forget(rank.key)
-    left = [vars(job.holds)[name] for name in ("_keys", "_places", "_groups", "_concerned", "_waiting", "_due")]
-    assert not any(left)
-
-
-def test_too_many_that_are_waited_for_are_taken_from_the_rank_that_shares_them_with_fewest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(held_ranks, "MAX_WAITED_FOR", 40)
-    job = Job()
-
-    def held(number: int, site: str, ranks: range) -> RankRecord:
-        rank = job.enter(number, HELD.replace(waits=Waiting(site=site, count=1, ranks=tuple(ranks))))
-        job.told(rank)
-        return rank
-
-    many = [held(number, "a", range(100, 130)) for number in range(4)]
-    alone = held(4, "b", range(100, 110))
-    assert (job.holds.size, job.holds.heaviest()) == (40, None)
-    other = held(5, "c", range(100, 101))
-    assert job.holds.heaviest() == alone.key
-    job.holds.came_back(alone.key)
-    assert (job.holds.size, job.holds.heaviest()) == (31, None)
-    for rank in (*many, other):
-        job.holds.forget(rank.key)
-    assert job.holds.size == 0
 
 
 def test_all_ranks_of_a_run_hear_which_are_kept_and_newcomers_too() -> None:

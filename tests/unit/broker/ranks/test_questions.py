@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 import typing
 from typing import Any
 
@@ -15,25 +14,16 @@ from dbg_broker.ranks.questions import (
     ASKS_PER_SECOND,
     LONG_BYTES,
     MAX_ANSWER_BYTES,
-    MAX_OPEN_AT_RANK,
-    MAX_WAITING,
-    MIN_SECONDS,
     PAGE_BYTES,
     AskRates,
     Finished,
     OpenQuestions,
-    TooMuchWaits,
-    body_in,
     body_of,
     passed_on,
-    with_age,
-    without_age,
 )
-from dbg_wire import limits
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Action, Answer, Answers, Kind, Progress, Question, RankAnswer, Sender
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import encode_record
 from tests.conftest import Approved
 
 CLIENT = 5
@@ -98,15 +88,6 @@ def test_an_open_question_tells_how_far_it_is() -> None:
     assert questions.progress(number) is None
 
 
-def test_of_many_that_are_waited_for_the_first_are_named() -> None:
-    questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question(*map(str, range(1000))), 0.0)
-    progress = questions.progress(number)
-    assert progress is not None
-    assert (progress[1].asked, progress[1].answered) == (1000, 0)
-    assert progress[1].waiting == tuple(map(str, range(MAX_WAITING)))
-
-
 def test_deadline_names_who_was_silent() -> None:
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b"), 100.0)
@@ -118,13 +99,6 @@ def test_deadline_names_who_was_silent() -> None:
     assert give(questions, "b", said(number)) is None
 
 
-@pytest.mark.parametrize(("seconds", "used"), [(-1.0, MIN_SECONDS), (1e9, limits.MAX_ASK_SECONDS), (2.0, 2.0)])
-def test_deadlines_are_bounded(seconds: float, used: float) -> None:
-    questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question("a", seconds=seconds), 0.0)
-    assert questions.deadline(number) == used
-
-
 def test_what_the_broker_answers_for_a_rank_stands() -> None:
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b"), 0.0)
@@ -133,15 +107,6 @@ def test_what_the_broker_answers_for_a_rank_stands() -> None:
     finished = give(questions, "b", said(number))
     assert finished is not None
     assert answers_of(finished)[0].kind is Kind.RUNNING
-
-
-def test_rank_is_asked_once_however_often_it_is_named() -> None:
-    questions = OpenQuestions()
-    number, asked = questions.ask(CLIENT, question("a", "a"), 0.0)
-    assert asked == ["a"]
-    finished = give(questions, "a", said(number))
-    assert finished is not None
-    assert len(answers_of(finished)) == 1
 
 
 def test_rank_that_ends_is_lost_to_all_its_questions() -> None:
@@ -194,37 +159,6 @@ def test_answers_that_are_too_large_together_are_cut(monkeypatch: pytest.MonkeyP
     assert questions.budget.of(CLIENT) == finished.size
     questions.was_read(finished)
     assert questions.budget.size == 0
-
-
-def test_what_one_question_holds_is_missing_for_the_next(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(questions_module, "MAX_TERMINAL_BYTES", 18_000)
-    questions = OpenQuestions()
-    first, _ = questions.ask(CLIENT, question("a"), 0.0)
-    finished = give(questions, "a", said(first, "x" * 16_384))
-    assert finished is not None
-    with pytest.raises(TooMuchWaits) as caught:
-        questions.ask(CLIENT, question("a", "b", "c", "d"), 0.0)
-    approved(str(caught.value))
-    assert questions.open_of(CLIENT) == 0
-    questions.ask(CLIENT + 1, question("a", "b", "c", "d"), 0.0)
-    questions.was_read(finished)
-    questions.ask(CLIENT, question("a", "b", "c", "d"), 0.0)
-
-
-def test_ranks_that_are_only_named_count_too() -> None:
-    questions = OpenQuestions()
-    keys = tuple(f"none/{number}" for number in range(limits.MAX_ITEMS))
-    known = {key: RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key") for key in keys}
-    tracemalloc.start()
-    asked = question(*(f"{key}" + "" for key in keys))
-    kept = dict.fromkeys(keys), tuple(answer.replace() for answer in known.values())
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    number, _ = questions.ask(CLIENT, asked, 0.0)
-    for answer in known.values():
-        questions.answer_for_rank(number, answer)
-    assert len(kept[0]) == limits.MAX_ITEMS
-    assert questions.budget.of(CLIENT) > 0.8 * held
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=50)
@@ -308,20 +242,6 @@ def test_a_rank_is_asked_as_often_as_it_goes_and_again_a_moment_later(approved: 
     assert rates.refusal("a", 1, 2 / ASKS_PER_SECOND) is None
 
 
-def test_questions_that_wait_are_bounded_too(approved: Approved) -> None:
-    rates = AskRates()
-    assert rates.refusal("a", MAX_OPEN_AT_RANK, 0.0) is None
-    approved(rates.refusal("a", MAX_OPEN_AT_RANK + 1, 0.0) or "")
-
-
-def test_nothing_stays_of_a_rank_that_has_left() -> None:
-    rates = AskRates()
-    rates.refusal("a", 1, 0.0)
-    rates.forget("a")
-    rates.forget("a")
-    assert len(rates) == 0
-
-
 # folded answers
 
 
@@ -348,19 +268,6 @@ def test_an_answer_that_many_ranks_have_in_common_comes_once_with_all_their_keys
     assert not any(one.also for one in each)
 
 
-def test_an_answer_that_many_ranks_have_in_common_is_kept_and_counted_once() -> None:
-    questions = OpenQuestions()
-    number = asked(questions, *(f"job/{number}" for number in range(100)))
-    before = questions.budget.of(CLIENT)
-    for rank in range(99):
-        give(questions, f"job/{rank}", said(number, "x" * 10_000))
-    assert questions.budget.of(CLIENT) - before < 2 * 10_000
-    finished = questions.finish(number)
-    assert finished is not None
-    questions.was_read(finished)
-    assert questions.budget.of(CLIENT) == 0
-
-
 AGES = st.lists(st.none() | st.floats(0.0, 1e8), min_size=1, max_size=50)
 
 
@@ -383,26 +290,3 @@ def test_the_same_stack_with_different_ages_comes_and_is_kept_once(ages: list[fl
     each = {one.key: one for answer in folded for one in answer.each()}
     assert [each[key].age for key in keys] == ages
     assert {(one.text, one.frames, one.also, one.ages) for one in each.values()} == {(',"age":5', frames, (), ())}
-
-
-def test_what_a_rank_tells_beside_its_stack_keeps_its_age() -> None:
-    beside = b'"rows":[{"name":"all_reduce","age":5.0}]'
-    left = beside + b',"at_least":false}'
-    assert without_age(beside + b',"age":7.5,"at_least":false}') == (left, b"7.5")
-    assert without_age(with_age(left, b"7.5")) == (left, b"7.5")
-    assert without_age(left) == (left, None)
-
-
-def test_ages_that_are_not_those_of_its_ranks_say_nothing() -> None:
-    answer = RankAnswer(key="a", kind=Kind.VALUE, text="", also=("b",), ages=(1.0,))
-    assert [(one.key, one.age) for one in answer.each()] == [("a", None), ("b", None)]
-
-
-@given(st.text(max_size=20), st.text(max_size=50))
-def test_the_body_of_an_answer_is_what_it_is_behind_its_key(key: str, text: str) -> None:
-    answer = RankAnswer(key=key, kind=Kind.VALUE, text=text)
-    finished = Finished(CLIENT, question(key), {key: body_of(answer)})
-    (page,) = finished.pages()
-    written = page[page.index(b"[") + 1 : page.rindex(b"]")]
-    assert body_in(written, key) == body_of(answer) == body_in(encode_record(answer).encode(), key)
-    assert body_in(written.replace(b":", b": ", 1), key) is None

@@ -13,9 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_wire import limits
-from dbg_wire.errors import PeerError
-from dbg_wire.records.ranks import DIED, LIVE_STATES, Breakpoint, RankInfo, RankState
-from tests.support.counted import calls_of
+from dbg_wire.records.ranks import DIED, LIVE_STATES, RankInfo, RankState
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
 
 
@@ -25,10 +23,6 @@ def enter(registry: Registry, number: int = 0, now: float = 0.0, **changes: Any)
 
 def info(registry: Registry, rank: RankRecord, epoch: float = 1000.0) -> RankInfo:
     return rank.info(epoch=epoch)
-
-
-def test_address_names_host_and_global_rank() -> None:
-    assert enter(Registry(), 5).address == "gpu013:5"
 
 
 def test_the_list_tells_the_versions_that_a_rank_registered_with() -> None:
@@ -41,16 +35,6 @@ def test_since_counts_from_the_begin_of_the_stop_as_the_rank_counts_it() -> None
     registry = Registry()
     rank = enter(registry, now=100.0, report=STOPPED.replace(stop=STOP.replace(age=40.0)))
     assert info(registry, rank).since == 1060.0
-
-
-def test_since_stays_while_nothing_begins() -> None:
-    registry = Registry()
-    rank = enter(registry, now=100.0, report=RUNNING)
-    registry.report(rank, RUNNING.replace(applied=7), 200.0)
-    assert info(registry, rank).since == 1100.0
-    registry.report(rank, STOPPED, 300.0)
-    registry.report(rank, STOPPED.replace(stop=STOP.replace(age=99.0)), 350.0)
-    assert info(registry, rank).since == pytest.approx(1299.75)
 
 
 def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
@@ -76,36 +60,12 @@ def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
     assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("", None)
 
 
-def test_silence_dates_from_the_last_word_and_ends_with_the_next() -> None:
-    registry = Registry()
-    rank = enter(registry, now=100.0, report=RUNNING)
-    registry.heard(rank, 130.0)
-    registry.fell_silent(rank)
-    assert (info(registry, rank).state, info(registry, rank).since) == (RankState.UNRESPONSIVE, 1130.0)
-    assert registry.heard(rank, 150.0)
-    assert (info(registry, rank).state, info(registry, rank).since) == (RankState.RUNNING, 1100.0)
-
-
 def test_where_and_reason_are_told_of_stops_alone() -> None:
     registry = Registry()
     rank = enter(registry)
     assert (info(registry, rank).where, info(registry, rank).reason) == (STOP.where, "breakpoint")
     registry.report(rank, RUNNING.replace(stop=STOP, stepping=True), 1.0)
     assert (info(registry, rank).where, info(registry, rank).reason) == (None, None)
-
-
-def test_report_that_changes_nothing_listed_is_no_news() -> None:
-    registry = Registry()
-    rank = enter(registry)
-    assert not registry.report(rank, STOPPED.replace(applied=9, generation=2), 1.0)
-    told = (Breakpoint(file="/home/me/train.py", line=44),)
-    assert not registry.report(rank, STOPPED.replace(breakpoints=1, user_breakpoints=told), 1.0)
-    assert not registry.report(rank, STOPPED.replace(stop=STOP.replace(age=9.0, lease_seconds=90.0)), 1.5)
-    limited = STOPPED.replace(stop=STOP.replace(limit="unless somebody types, it goes on in 8 min"))
-    assert registry.report(rank, limited, 1.6)
-    assert registry.report(rank, STOPPED, 1.7)
-    assert registry.report(rank, STOPPED.replace(queued=1), 2.0)
-    assert registry.report(rank, STOPPED.replace(queued=1, session=None), 3.0)
 
 
 def test_lost_rank_comes_back_as_what_it_reports() -> None:
@@ -140,16 +100,6 @@ def test_a_rank_found_dead_has_died_and_one_that_said_goodbye_has_not() -> None:
     assert [info(registry, rank).state for rank in (dead, gone)] == [RankState.EXITED] * 2
     assert info(registry, dead).reason == DIED
     assert info(registry, gone).reason != DIED
-
-
-def test_after_its_goodbye_a_rank_has_nothing_to_report() -> None:
-    registry = Registry()
-    rank = enter(registry)
-    registry.goodbye(rank, None, 1.0)
-    with pytest.raises(PeerError, match="after the goodbye"):
-        registry.report(rank, RUNNING, 2.0)
-    with pytest.raises(PeerError, match="second goodbye"):
-        registry.goodbye(rank, None, 2.0)
 
 
 def test_ended_ranks_are_kept_for_an_hour() -> None:
@@ -193,46 +143,6 @@ def test_child_that_came_first_becomes_one_when_its_parent_registers() -> None:
     assert child.address == "gpu013:0.1"
 
 
-def test_restated_number_is_kept_if_it_is_free() -> None:
-    registry = Registry()
-    child = enter(registry, key="c7", child=7, pid=9007, ancestors=(8800,))
-    assert child.child == 7
-    other = enter(registry, key="x", child=7, pid=9008, ancestors=(8800,))
-    assert other.child == 8
-    registry.goodbye(child, 0, 1.0)
-    assert enter(registry, key="y", child=7, pid=9009, ancestors=(8800,)).child == 7
-
-
-def test_child_keeps_its_number_when_it_comes_back() -> None:
-    registry = Registry()
-    enter(registry)
-    child = enter(registry, key="c1", pid=9001, ancestors=(8800,))
-    registry.disconnected(child, 1.0)
-    enter(registry, key="c2", pid=9002, ancestors=(8800,))
-    assert enter(registry, key="c1", pid=9001, ancestors=(8800,)).child == 1
-
-
-def test_numbers_are_not_given_twice() -> None:
-    registry = Registry()
-    enter(registry)
-    first = enter(registry, key="c1", pid=9001, ancestors=(8800,))
-    registry.goodbye(first, 0, 1.0)
-    assert enter(registry, key="c2", pid=9002, ancestors=(8800,)).child == 2
-
-
-@pytest.mark.parametrize("other", [{"job": "other"}, {"run": "1"}, {"host": "gpu014"}, {"rank": 1}])
-def test_only_processes_of_one_rank_are_related(other: dict[str, Any]) -> None:
-    registry = Registry()
-    enter(registry)
-    assert enter(registry, key="c1", pid=9001, ancestors=(8800,), **other).child is None
-
-
-def test_process_that_ended_is_nobodys_parent() -> None:
-    registry = Registry()
-    registry.goodbye(enter(registry), 0, 1.0)
-    assert enter(registry, key="c1", pid=9001, ancestors=(8800,)).child is None
-
-
 def test_rank_that_learns_its_number_moves_to_its_address() -> None:
     registry = Registry()
     rank = enter(registry, 0)
@@ -267,30 +177,6 @@ def test_a_process_of_the_same_kernel_and_pid_without_the_secret_does_not_become
         assert registry.register(impostor, 2.0).gone is None
     assert registry.find("a") is lost
     assert registry.register(registration(2, key="b", pid=7, secret="a" * 32), 3.0).gone == "a"
-
-
-def test_a_report_costs_the_same_among_thousands_of_ranks() -> None:
-    def cost(count: int) -> int:
-        registry = Registry()
-        ranks = [enter(registry, number) for number in range(count)]
-        reports = [(ranks[turn % count], RUNNING if turn % 2 else STOPPED, float(turn)) for turn in range(100)]
-        return calls_of(lambda: [registry.report(*report) for report in reports])
-
-    assert cost(3000) < 1.2 * cost(10)
-
-
-def test_children_of_one_rank_cost_the_same_each() -> None:
-    registry = Registry()
-    enter(registry)
-
-    def more(first: int) -> int:
-        ranks = range(first, first + 200)
-        return calls_of(lambda: [enter(registry, key=f"c{n}", pid=10_000 + n, ancestors=(8800,)) for n in ranks])
-
-    few = more(0)
-    for number in range(200, 3000):
-        enter(registry, key=f"c{number}", pid=10_000 + number, ancestors=(8800,))
-    assert more(3000) < 1.2 * few
 
 
 # ------------------------------------------------------------------------------------------------------- properties

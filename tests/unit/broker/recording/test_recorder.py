@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -13,11 +12,9 @@ from dbg_broker.recording.recorder import Recorder
 from dbg_broker.recording.stop_cast import Happening, Marker, Missing, ScreenInfo, Shown, Typed
 from dbg_broker.recording.writer import Entry
 from dbg_broker.timers import Timers
-from dbg_wire import limits
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
-from tests.support.rank_infos import changed
 from tests.unit.broker.peers import registration
 from tests.unit.broker.recording.events import shown
 
@@ -108,44 +105,6 @@ def test_a_stop_is_recorded_from_its_first_output_on(approved: Approved) -> None
     assert test.repaints == []
 
 
-def test_what_happens_stands_in_the_order_of_its_times_however_long_a_new_recording_takes() -> None:
-    test, record = Recording(), rank(stopped())
-    times = itertools.count(100.0)
-    test.recorder = Recorder(
-        test.writer,  # type: ignore[arg-type]
-        Timers(lambda: next(times), lambda _, act: test.timers.append(act)),
-        want_repaint=test.repaints.append,
-        records_input=False,
-    )
-    test.recorder.changed(record)
-    test.recorder.shown(record.key, shown(0.0, b"a", 7).frame)
-    happened = [one.at for one in test.happened() if one is not None]
-    assert len(happened) == 3
-    assert happened == sorted(happened)
-
-
-def test_a_flood_is_handed_over_in_batches_of_a_bounded_size() -> None:
-    test, record = Recording(), rank(stopped())
-    test.recorder.changed(record)
-    frame = b"x" * limits.MAX_DATA_BYTES
-    for number in range(40):
-        test.recorder.shown(record.key, shown(0.0, frame, number * len(frame)).frame)
-    # One timer serves all batches of its time.
-    assert len(test.timers) == 1
-    assert kinds(test.happened()) == [ScreenInfo] + [Shown] * 40
-    assert len(test.writer.batches) > 1
-    assert max(test.writer.batches) < module.TOGETHER_BYTES + len(frame) + 2 * module.COST
-
-
-def test_a_recording_that_begins_within_a_session_asks_for_the_whole_screen() -> None:
-    test, record = Recording(), rank(stopped())
-    test.recorder.changed(record)
-    test.recorder.shown(record.key, shown(0.0, b"a", 500).frame)
-    assert test.repaints == [record.key]
-    said = [one for one in test.happened() if isinstance(one, Marker)]
-    assert "continues a session" in said[0].text
-
-
 def test_the_end_of_a_stop_and_the_next_one_are_two_recordings() -> None:
     test, record = Recording(), rank(stopped())
     test.recorder.changed(record)
@@ -163,27 +122,6 @@ def test_the_end_of_a_stop_and_the_next_one_are_two_recordings() -> None:
     assert kinds(test.happened()) == [type(None), ScreenInfo, Shown]
 
 
-@pytest.mark.parametrize(("status", "how"), [(3, " with 3"), (-9, " with -9"), (None, "")])
-def test_an_exit_ends_the_recording_with_its_status(status: int | None, how: str) -> None:
-    test, record = Recording(), rank(stopped())
-    test.recorder.changed(record)
-    test.recorder.shown(record.key, shown(0.0, b"a").frame)
-    record.state, record.end.exit = RankState.EXITED, status
-    test.recorder.changed(record)
-    assert test.happened()[-2:] == [Marker(100.0, f"the process has ended{how}"), None]
-    assert test.recorder._stops == {}
-
-
-def test_the_keyboard_is_noted_once_for_each_change() -> None:
-    test, record = Recording(), rank(stopped())
-    test.recorder.changed(record)
-    test.recorder.shown(record.key, shown(0.0, b"a").frame)
-    for who in ("alice", "alice", "", "bob"):
-        test.recorder.seated(record.key, who)
-    said = [one.text for one in test.happened() if isinstance(one, Marker)]
-    assert said == ["alice types", "nobody types", "bob types"]
-
-
 @pytest.mark.parametrize("records", [True, False])
 def test_keys_are_recorded_only_if_that_is_asked_for(records: bool) -> None:
     test, record = Recording(records_input=records), rank(stopped())
@@ -192,15 +130,6 @@ def test_keys_are_recorded_only_if_that_is_asked_for(records: bool) -> None:
     test.recorder.typed(record.key, b"n")
     assert (Typed(100.0, b"n") in test.happened()) is records
     assert ("typed" in test.recorder.notice(record.key)) is records
-
-
-def test_what_happens_together_is_handed_over_together() -> None:
-    test, record = Recording(), rank(stopped())
-    test.recorder.changed(record)
-    for _ in range(100):
-        test.recorder.shown(record.key, shown(0.0, b"a").frame)
-    assert len(test.timers) == 1
-    assert test.writer.entries == []
 
 
 def test_a_disk_that_takes_nothing_makes_nobody_wait_and_the_loss_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,36 +152,3 @@ def test_a_disk_that_takes_nothing_makes_nobody_wait_and_the_loss_is_named(monke
     assert isinstance(look, ScreenInfo)
     assert isinstance(output, Shown)
     assert test.repaints == [record.key]
-
-
-def test_a_rank_that_floods_leaves_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_WAITING_OF_ONE", 50_000)
-    test, record = Recording(), rank(stopped())
-    other = rank(stopped())
-    other.registration = changed(other.registration, key="another")
-    for one in (record, other):
-        test.recorder.changed(one)
-    for _ in range(100):
-        test.recorder.shown(record.key, shown(0.0, b"x" * 10_000).frame)
-    test.recorder.shown("another", shown(0.0, b"mine").frame)
-    happened = test.happened()
-    assert isinstance(happened[-1], Shown)
-    assert happened[-1].frame.endswith(b"mine")
-
-
-def test_closing_ends_all_and_says_why() -> None:
-    test, record = Recording(), rank(stopped())
-    test.recorder.changed(record)
-    test.recorder.shown(record.key, shown(0.0, b"a").frame)
-    test.recorder.close()
-    assert test.writer.is_closed
-    assert test.writer.write()[-2:] == [Marker(100.0, "the broker ends; the stop goes on"), None]
-
-
-def test_output_without_a_stop_belongs_to_no_recording() -> None:
-    test = Recording()
-    assert not test.recorder.shown("unknown", shown(0.0, b"a").frame)
-    record = rank(RankReport(state=RankState.RUNNING))
-    test.recorder.changed(record)
-    assert not test.recorder.shown(record.key, shown(0.0, b"a").frame)
-    assert test.happened() == []

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -102,11 +101,6 @@ def test_lines_follow_a_header_and_costs_are_paid(writing: Writing) -> None:
     assert writing.writer.written == recording.size == recording.path.stat().st_size
 
 
-def test_nothing_shown_is_no_file(writing: Writing, tmp_path: Path) -> None:
-    writing.put(new_recording(ABOUT), seen(0.0), None)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("takes", [-1, 0, 1, 12])
 def test_a_full_disk_leaves_whole_lines_and_the_loss_is_named(
     writing: Writing, takes: int, caplog: pytest.LogCaptureFixture
@@ -131,17 +125,6 @@ def test_a_full_disk_leaves_whole_lines_and_the_loss_is_named(
     assert len(caplog.records) == 1
 
 
-def test_a_disk_that_is_full_from_the_beginning_is_written_to_later(writing: Writing) -> None:
-    recording = new_recording(ABOUT)
-    writing.disk.takes = -1
-    writing.put(recording, seen(1000.0), shown(1000.0, b"lost"))
-    writing.disk.takes = None
-    writing.put(recording, shown(2000.0, b"after", 4))
-    first, _, rest = (recording.path or Path()).read_bytes().partition(b"\n")
-    assert b'"version": 2' in first
-    assert [event[:2] for event in events(rest)] == [(1000, "m"), (1000, "o")]
-
-
 def test_a_file_is_bounded_and_says_so(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_FILE", 2**20)
     recording = new_recording(ABOUT)
@@ -149,21 +132,3 @@ def test_a_file_is_bounded_and_says_so(writing: Writing, monkeypatch: pytest.Mon
     writing.put(recording, shown(1.0, b"more", 2**21))
     assert marks(body(recording)) == ["the recording ends here: a file takes 1 MiB"]
     assert "more" not in output(body(recording))
-
-
-def test_more_recordings_than_open_files_go_on(writing: Writing, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_OPEN", 3)
-    recordings = [new_recording(replace(ABOUT, address=f"h:{number}")) for number in range(9)]
-    for step in range(3):
-        for recording in recordings:
-            writing.put(recording, seen(0.0), shown(0.0, b"%d" % step, step))
-    assert {output(body(recording)) for recording in recordings} == {"012"}
-    assert len(writing.writer._descriptors) == 3
-
-
-def test_a_bug_in_one_recording_ends_no_other(writing: Writing, caplog: pytest.LogCaptureFixture) -> None:
-    broken, whole = new_recording(ABOUT), new_recording(ABOUT)
-    writing.put(broken, "no happening")  # type: ignore[arg-type]
-    writing.put(whole, seen(0.0), shown(0.0, b"a"))
-    assert output(body(whole)) == "a"
-    assert "a bug in the recording" in caplog.text

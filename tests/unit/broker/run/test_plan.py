@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.run.plan import Plan, make_plan
-from dbg_broker.run.remembered import NothingToRepeat, Remembered
+from dbg_broker.run.remembered import Remembered
 from dbg_broker.run.settings import RunOptions, RunSettings
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import Breakpoint
@@ -80,11 +80,6 @@ def test_a_line_that_is_not_there_is_refused_before_anything_starts(approved: Ap
 # -------------------------------------------------------------------------------------------------------------- again
 
 
-def test_without_a_last_run_there_is_nothing_to_repeat(source: Path) -> None:
-    with pytest.raises(NothingToRepeat, match=r"no run in .* is remembered; give the command"):
-        make_plan(again(source), None)
-
-
 def test_the_same_is_done_again_and_said_as_it_would_be_typed(source: Path) -> None:
     first = make_plan(typed(source, stop_at=("train.py:4, x > 1",), stop_in=("a:f",), engine="pdb"), None)
     second = make_plan(again(source), ended(first, rank=2))
@@ -114,24 +109,6 @@ def test_stops_and_breakpoints_follow_their_lines_and_it_is_said(source: Path) -
     assert places(second) == ["train.py:5", "train.py:6, y"]
     assert second.options.stop_at == ("train.py:5",)
     assert second.notes[:2] == ("train.py:4 is line 5 now", f"{source}:5 is line 6 now")
-
-
-def test_they_go_on_following_through_many_edits(source: Path) -> None:
-    plan = make_plan(typed(source, stop_at=("train.py:4",)), None)
-    last = ended(plan, Breakpoint(file=str(source), line=5, text=LINES[4].strip()))
-    for added in range(1, 11):
-        write(source, ["import os"] * added + LINES)
-        plan = make_plan(again(source), last)
-        assert places(plan) == [f"train.py:{4 + added}", f"train.py:{5 + added}"]
-        last = ended(plan)
-
-
-def test_a_stop_follows_its_line_also_where_the_file_was_edited_while_the_job_ran(source: Path) -> None:
-    plan = make_plan(typed(source, stop_at=("train.py:4",)), None)
-    for added in range(1, 4):
-        write(source, ["import os"] * added + LINES)
-        plan = make_plan(again(source), ended(plan))
-        assert places(plan) == [f"train.py:{4 + added}"]
 
 
 def test_a_line_that_was_changed_is_known_by_its_new_text(source: Path) -> None:

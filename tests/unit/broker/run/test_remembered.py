@@ -87,13 +87,6 @@ def test_whatever_was_typed_comes_back(last: Remembered) -> None:
         assert folder.load() == last
 
 
-def test_what_a_later_release_has_added_is_passed_over(folder: Folder) -> None:
-    write(folder, json.dumps({**DOCUMENT, "new": 1, "options": {**DOCUMENT["options"], "color": "red"}}))
-    last = folder.load()
-    assert last is not None
-    assert last.options == RunOptions(stop_at=("train.py:2",), ranks="0")
-
-
 DAMAGED: list[dict[str, Any]] = [
     {"command": []},
     {"command": "python"},
@@ -126,32 +119,6 @@ def test_a_damaged_file_counts_as_none(folder: Folder, damage: dict[str, Any]) -
     assert folder.load() is not None
     write(folder, json.dumps({**DOCUMENT, **damage}))
     assert folder.load() is None
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", '"a"', "{}", "[" * 100_000, "\x00", "[" * 300_000])
-def test_what_is_no_such_document_counts_as_none(folder: Folder, text: str) -> None:
-    write(folder, text)
-    assert folder.load() is None
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.floats(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@given(st.sampled_from([*DOCUMENT, *RunOptions.__dataclass_fields__]), JSON)
-def test_no_damage_is_more_than_a_run_that_is_not_known(key: str, value: object) -> None:
-    options = {**DOCUMENT["options"], **({} if key in DOCUMENT else {key: value})}
-    document = {**DOCUMENT, "options": options, **({key: value} if key in DOCUMENT else {})}
-    with TemporaryDirectory() as path:
-        folder = Folder(Path(path))
-        write(folder, json.dumps(document))
-        last = folder.load()
-        if last is not None:
-            folder.save(last)
-            assert folder.load() == last
 
 
 def test_a_file_that_others_could_have_written_counts_as_none(folder: Folder) -> None:
@@ -198,17 +165,6 @@ def test_the_reports_of_an_output_go_with_it(folder: Folder) -> None:
     assert [report.exists() for report in (*old, other)] == [False, False, True]
 
 
-def test_an_output_that_is_still_written_stays_however_old(folder: Folder) -> None:
-    written, path = output_of(folder, "job-0", age=100)
-    for number in range(1, OUTPUTS_KEPT + 4):
-        os.close(output_of(folder, f"job-{number}", age=10 - number)[0])
-    assert path.exists()
-
-    os.close(written)
-    os.close(output_of(folder, "job-last", age=0)[0])
-    assert not path.exists()
-
-
 def test_an_output_is_begun_anew_and_appended_to(folder: Folder, tmp_path: Path) -> None:
     given = tmp_path / "given.out"
     given.write_bytes(b"of the run before")
@@ -221,17 +177,6 @@ def test_an_output_is_begun_anew_and_appended_to(folder: Folder, tmp_path: Path)
 
     assert path == given
     assert given.read_bytes() == b"one two three"
-
-
-def test_the_users_own_output_takes_no_other_away(folder: Folder, tmp_path: Path) -> None:
-    paths = []
-    for number in range(OUTPUTS_KEPT + 1):
-        descriptor, path = output_of(folder, f"job-{number}", age=10 - number)
-        os.close(descriptor)
-        paths.append(path)
-    os.close(folder.open_output("job-last", str(tmp_path / "given.out"))[0])
-
-    assert all(path.exists() for path in paths)
 
 
 def test_an_output_that_can_not_be_written_is_named(folder: Folder, tmp_path: Path) -> None:
@@ -308,11 +253,6 @@ def test_a_stop_moves_with_its_line(source: Path) -> None:
     assert moved(kept, str(source.parent)).stop == StopAt(file="train.py", line=5, condition="x")
     source.unlink()
     assert moved(kept, str(source.parent)) == kept
-
-
-def test_a_form_feed_is_no_end_of_a_line(source: Path) -> None:
-    source.write_bytes(b"a()\x0c\nb()\x0b\x1c\nc() # \xff\r\nd()\n")
-    assert keep_texts(RunOptions(stop_at=("train.py:2", "train.py:4")), str(source.parent)) == ("b()", "d()")
 
 
 def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:

@@ -17,7 +17,6 @@ from dbg_broker.cli.main import parse, run_settings
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import job_token
-from dbg_broker.run import plan
 from dbg_broker.run.environment import token_file_of
 from dbg_broker.run.own_broker import (
     StartedBy,
@@ -32,7 +31,7 @@ from dbg_broker.run.terminal import Wakeup
 from dbg_broker.settings import EventCommand, ServeSettings, serve_settings
 from dbg_wire.errors import BadInput
 from dbg_wire.finding.rendezvous import Rendezvous
-from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_in
+from dbg_wire.records.stop_points import StopAt, StopIn
 from tests.conftest import Approved
 from tests.support.reach import PIN, TOKENS
 from tests.support.time_unit import seconds
@@ -114,12 +113,6 @@ def test_an_option_of_the_broker_replaces_those_of_its_name() -> None:
     changed = last.with_changes(RunOptions(broker=(Option("--allow", "::3"),), pty=False))
     assert changed == RunOptions(broker=(Option("--audit-input"), Option("--allow", "::3")), pty=False)
     assert last.with_changes(RunOptions()) == last
-
-
-@pytest.mark.parametrize("given", [RunOptions(stop_at=("b.py:2",)), RunOptions(stop_in=("b:g",))])
-def test_new_stops_replace_all_stops(given: RunOptions) -> None:
-    now = RunOptions(stop_at=("a.py:1",), stop_in=("a:f",), ranks="0").with_changes(given)
-    assert now == replace(given, ranks="0")
 
 
 @pytest.mark.parametrize(
@@ -212,11 +205,6 @@ def test_later_runs_read_what_was_told_of_this_broker_and_no_other(options: tupl
     assert options_of(text, "login2", 4711) == options_of(text, "login1", 4712) == ()
 
 
-@pytest.mark.parametrize("text", [None, "", "[]", "{", '{"host":"h","pid":1}', '{"host":"h","pid":1,"options":[[1]]}'])
-def test_what_no_run_has_written_tells_of_no_options(text: str | None) -> None:
-    assert options_of(text, "h", 1) == ()
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return open_home(str(tmp_path / "home"))
@@ -240,10 +228,6 @@ def test_what_the_user_has_chosen_is_left_alone(home: Path, chosen: str) -> None
     assert token_file_of("train-1", str(home), {chosen: "x"}) is None
 
 
-def test_a_home_without_a_broker_has_no_such_token(home: Path) -> None:
-    assert token_file_of("train-1", str(home), {}) is None
-
-
 def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> None:
     serving(home)
     outer = token_file_of("train-1", str(home), {})
@@ -254,15 +238,6 @@ def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> 
 
 
 LINES = st.lists(st.sampled_from(["", "x = 1", "  x = 1", "y = 2", "z()", "\tz()"]), max_size=8)
-
-
-def test_the_only_line_with_this_text_is_meant_wherever_it_went() -> None:
-    assert find_again(["import a", "", "x = 1", "    f()"], 2, "f()") == 4
-    assert find_again(["f()"], 7, "f()") == 1
-
-
-def test_a_line_that_still_fits_is_not_left() -> None:
-    assert find_again(["f()", "g()", "  f()"], 3, "f()") == 3
 
 
 def test_what_may_be_several_lines_or_none_stays_where_it_was() -> None:
@@ -281,19 +256,6 @@ def test_a_line_whose_text_is_there_once_is_found_after_any_edit(before: list[st
 def test_the_answer_has_the_text_or_is_the_number_asked_with(lines: list[str], number: int, text: str | None) -> None:
     found = find_again(lines, number, text)
     assert found == number or (text is not None and text_of(lines, found) == text)
-
-
-@given(LINES, st.integers(-2, 10))
-def test_a_file_that_was_not_edited_has_its_lines_where_they_were(lines: list[str], number: int) -> None:
-    assert find_again(lines, number, text_of(lines, number)) == number
-
-
-@given(LINES, st.integers(-2, 10))
-def test_a_line_that_says_nothing_has_no_text(lines: list[str], number: int) -> None:
-    text = text_of(lines, number)
-    assert text is None or (text == lines[number - 1].strip() != "")
-    if not 1 <= number <= len(lines):
-        assert text is None
 
 
 COMMAND_UNFOUND = ("python", "src/train.py")
@@ -325,13 +287,6 @@ def test_a_file_below_the_directory_or_on_the_path_is_found(folder: Path, file: 
 
 
 @pytest.mark.parametrize(
-    "module", ["pkg.model", "pkg", "train", "src.train", "deep.kernels", "json.decoder", "__main__"]
-)
-def test_a_module_is_found_by_its_file(folder: Path, module: str) -> None:
-    assert notes(folder, parse_stop_in(f"{module}:f")) == []
-
-
-@pytest.mark.parametrize(
     ("stop", "note"),
     [
         ("trian.py", "--stop-at trian.py:307: there is no trian.py here or on the path; did you mean train.py?"),
@@ -347,16 +302,6 @@ def test_a_module_is_found_by_its_file(folder: Path, module: str) -> None:
 )
 def test_a_file_that_is_nowhere_is_told(folder: Path, stop: str, note: str) -> None:
     assert notes(folder, StopAt(file=stop, line=307)) == [note]
-
-
-def test_a_module_that_is_nowhere_is_told(approved: Approved, folder: Path) -> None:
-    (told,) = notes(folder, parse_stop_in("src.pkg.modle:f"))
-    approved(told)
-
-
-def test_where_time_runs_out_nothing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "MAX_SECONDS", -1.0)
-    assert notes(folder, StopAt(file="trian.py", line=1)) == []
 
 
 def wakes(wakeup: Wakeup) -> bool:
@@ -396,14 +341,6 @@ def test_a_signal_wakes_and_is_handled() -> None:
     assert came == [signal.SIGUSR1, signal.SIGHUP]
 
 
-def test_many_signals_block_nobody() -> None:
-    with Wakeup({signal.SIGUSR1: lambda *_: None}) as wakeup:
-        for _ in range(100_000):
-            signal.raise_signal(signal.SIGUSR1)
-        assert wakes(wakeup)
-        assert is_quiet(wakeup)
-
-
 def test_afterwards_all_is_as_before() -> None:
     numbers = (signal.SIGINT, signal.SIGCHLD, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
@@ -414,12 +351,3 @@ def test_afterwards_all_is_as_before() -> None:
     assert [signal.getsignal(number) for number in numbers] == before
     assert signal.set_wakeup_fd(-1) == -1
     assert not Path(f"/proc/self/fd/{read_end}").exists()
-
-
-def test_a_hangup_that_was_set_aside_stays_so() -> None:
-    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        with Wakeup({signal.SIGHUP: lambda *_: None}):
-            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGHUP, former)

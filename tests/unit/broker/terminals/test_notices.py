@@ -9,22 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker import terminals
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.links import PendingChanges
 from dbg_broker.ranks.questions import passed_on
 from dbg_broker.terminals.glances import FRESH_SECONDS, GLANCE_SECONDS, Glances
 from dbg_broker.terminals.notices import (
     MAX_A_SECOND,
-    MAX_DOERS,
-    MAX_JOBS,
     MAX_SHOWN,
     SECONDS_FOR_ONE,
     TOLD_AT_ONCE,
     LogListeners,
-    LogPace,
     NoticePace,
-    NoticePaces,
     VisibleAction,
     visible_action,
 )
@@ -130,38 +125,6 @@ def test_a_flood_is_told_at_once_and_then_summed_up() -> None:
     assert pace.may_tell(3 * SECONDS_FOR_ONE)
 
 
-def test_a_terminal_and_the_end_of_a_stop_have_paces_of_their_own() -> None:
-    paces = NoticePaces("key")
-    step, end = VisibleAction("ran `n`"), VisibleAction("let it go on", ends_stop=True)
-    for number in (1, 2):
-        for deed in (step, end):
-            told = [paces.of(number, deed, 0.0).may_tell(0.0) for _ in range(TOLD_AT_ONCE + 1)]
-            assert told == [True] * TOLD_AT_ONCE + [False]
-    assert len(paces) == 4
-    for number in range(10, 30):
-        paces.of(number, step, 0.0).may_tell(0.0)
-    assert len(paces) == MAX_DOERS + 1
-    # Those that have done nothing for long make room.
-    paces.of(40, step, 1000.0)
-    assert len(paces) == 1
-
-
-@given(st.lists(st.tuples(st.integers(1, 100), st.floats(0, 0.2)), max_size=300))
-def test_of_any_flood_few_are_told_and_all_are_counted(deeds: list[tuple[int, float]]) -> None:
-    paces, now, told, due = NoticePaces("key"), 0.0, 0, set()
-    for doer, later in deeds:
-        now += later
-        pace = paces.of(doer, VisibleAction("ran `n`"), now)
-        if pace.may_tell(now):
-            told += 1
-        elif pace.count("ran `n`", now) is not None:
-            due.add(pace)
-    # A pace that has something counted stays, and one sentence tells of all of it.
-    assert all(pace.more(now) for pace in due)
-    assert len(due) <= len(paces) <= MAX_DOERS + 1
-    assert told <= len(deeds)
-
-
 def listed(changes: PendingChanges) -> list[str]:
     keys = []
     while (key := changes.next_listed()) is not None:
@@ -180,27 +143,6 @@ def test_snapshot_comes_in_order_and_before_changes() -> None:
     assert changes.end_page()
     assert not changes.has_snapshot
     assert changes.change() == "b"
-    assert changes.change() is None
-
-
-def test_empty_snapshot_has_one_page() -> None:
-    changes = PendingChanges()
-    changes.subscribe([], once=True)
-    assert changes.has_snapshot
-    assert changes.next_listed() is None
-    assert changes.end_page()
-    assert not changes.has_snapshot
-    assert not changes.subscribed
-
-
-def test_subscribing_again_begins_anew() -> None:
-    changes = PendingChanges()
-    changes.subscribe(["a", "b"], once=False)
-    changes.next_listed()
-    changes.add("z")
-    changes.subscribe(["a", "b"], once=False)
-    assert listed(changes) == ["a", "b"]
-    changes.end_page()
     assert changes.change() is None
 
 
@@ -263,44 +205,6 @@ def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
     assert (glances.size, len(glances)) == (0, 0)
 
 
-def test_what_others_asked_is_passed_by() -> None:
-    glances = Glances()
-    assert glances.answered(KEY, 1, TEXT, 1.0) == [1]
-    assert glances.known(KEY, ask(), 1.0) is None
-
-
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminals.glances, "MAX_BYTES", 3 * len(TEXT))
-    glances = Glances()
-    for number in range(9):
-        said(glances, ask(number), 1.0, f"{number}")
-    assert len(glances) == 3
-    assert glances.size <= terminals.glances.MAX_BYTES
-    assert glances.known("8", ask(9), 1.0) is not None
-
-
-def test_one_answer_is_for_all_that_asked_the_same() -> None:
-    glances = Glances()
-    assert [glances.seconds_until_ask(KEY, ask(number), 5.0) for number in (1, 2, 3)] == [0.0, None, None]
-    assert glances.seconds_until_ask(KEY, ask(4, Action.SCREEN), 5.0) == GLANCE_SECONDS
-    assert glances.answered(KEY, 1, TEXT, 5.1) == [1, 2, 3]
-    assert glances.seconds_until_ask(KEY, ask(5), 5.2) == pytest.approx(2 * GLANCE_SECONDS - 0.2)
-
-
-def test_a_stack_does_not_answer_the_question_for_stops() -> None:
-    glances = Glances()
-    said(glances, ask(), 10.0)
-    assert glances.known(KEY, ask(2).replace(stops=True), 10.0) is None
-
-
-def test_one_that_was_not_answered_in_time_keeps_nobody_waiting() -> None:
-    glances = Glances()
-    assert glances.seconds_until_ask(KEY, ask(1, seconds=0.1), 5.0) == 0.0
-    assert glances.seconds_until_ask(KEY, ask(2), 9.0) == 0.0
-    glances.forget(KEY)
-    assert glances.seconds_until_ask(KEY, ask(3), 9.1) == 0.0
-
-
 class Asked:
     """A task that answers and counts the questions that reach a rank."""
 
@@ -359,28 +263,6 @@ async def test_a_watcher_hears_at_once_that_a_rank_has_stopped(broker: Broker) -
     assert (await watcher.expect(Answers)).answers[0].text == "stopped"
 
 
-async def test_one_that_asked_and_left_keeps_nobody_waiting(broker: Broker) -> None:
-    rank = await broker.rank(report=RUNNING)
-    first, second = [await broker.terminal(f"{number}@h", Role.WATCHER) for number in range(2)]
-    await first.say(question())
-    asked = await rank.expect(Ask)
-    await second.say(question())
-    await first.cut()
-    await broker.left(lambda hub: len(hub.terminals.links) == 1)
-    await rank.say(STACK.replace(request=asked.request))
-    assert (await second.expect(Answers)).answers[0].frames == STACK.frames
-
-
-async def test_a_question_that_ends_before_its_occasion_ends_as_silence(broker: Broker) -> None:
-    await broker.rank(report=RUNNING)
-    watcher = await broker.terminal("w@h", Role.WATCHER)
-    for number in range(2):
-        await watcher.say(question(number, seconds=0.1))
-    for _ in range(2):
-        assert (await watcher.expect(Answers)).answers[0].kind is Kind.SILENT
-    assert len(broker.hub.ranks.questions) == 0
-
-
 def sent(listeners: LogListeners, job: str, now: float, count: int) -> int:
     """Offer so many texts of a job, and return how many of them are sent."""
     return sum(listeners.may_send(listeners.pace(job, now), now) for _ in range(count))
@@ -397,43 +279,6 @@ def test_clients_and_jobs_share_the_rate() -> None:
     # The part of a job that logs nothing any more is free again, and so is that of a client that has gone.
     listeners.set(2, wants=False)
     assert abs(sent(listeners, "a", 2.0, 9999) - MAX_A_SECOND) <= 1
-
-
-def test_a_client_that_asks_again_is_as_far_behind_as_before() -> None:
-    listeners = LogListeners()
-    listeners.set(1, wants=True)
-    listeners.behind[1] = 7
-    listeners.set(1, wants=True)
-    assert listeners.behind == {1: 7}
-    listeners.set(1, wants=False)
-    assert listeners.behind == {}
-
-
-def test_jobs_beyond_the_most_share_a_pace_until_others_rest() -> None:
-    listeners = LogListeners()
-
-    def pace_in_use(job: str, now: float) -> LogPace:
-        pace = listeners.pace(job, now)
-        assert listeners.may_send(pace, now)
-        return pace
-
-    paces = {pace_in_use(f"{number}", 0.0) for number in range(MAX_JOBS)}
-    assert len(paces) == MAX_JOBS
-    assert pace_in_use("x", 0.0) is pace_in_use("y", 0.0)
-    assert pace_in_use("x", 10.0) is not pace_in_use("y", 10.0)
-
-
-def test_the_last_text_of_a_flood_comes_with_the_count_of_the_others_unless_another_one_has_told_it() -> None:
-    listeners = LogListeners()
-    pace = listeners.pace("a", 0.0)
-    assert [pace.leave_out("key", text) for text in ("1", "2", "3")] == [True, False, False]
-    assert pace.last() == ("key", "3", 2)
-    assert pace.last() is None
-    assert pace.leave_out("key", "4")
-    assert pace.left_out() == 1
-    # The call for the first one is still due, and serves the second.
-    assert not pace.leave_out("key", "5")
-    assert pace.last() == ("key", "5", 0)
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 0.01)), max_size=300))

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbg_broker.terminals.seats import MAX_GENERATION, Decision, InputVerdict, Seats
+from dbg_broker.terminals.seats import Decision, InputVerdict, Seats
 from dbg_wire import limits
 from dbg_wire.messages import Mode
 from tests.unit.broker.peers import attach
@@ -47,20 +47,6 @@ def test_take_hands_the_keyboard_over_and_tells_everyone() -> None:
     assert (seats.generation_of(3), seats.generation_of(1)) == (2, None)
 
 
-def test_take_by_the_driver_changes_nothing() -> None:
-    seats = Seats()
-    sit(seats, 1)
-    assert seats.take(1, 0) == Decision((1,))
-    assert seats.generation_of(1) == 1
-
-
-def test_attaching_by_take_is_attaching_and_taking() -> None:
-    seats = Seats()
-    sit(seats, 1)
-    sit(seats, 2, Mode.TAKE)
-    assert (seats.generation_of(1), seats.generation_of(2)) == (None, 2)
-
-
 def test_keyboard_of_a_driver_that_left_is_free() -> None:
     seats = Seats()
     sit(seats, 1)
@@ -90,12 +76,6 @@ def test_resume_keeps_the_generation() -> None:
     assert seats.generation_of(2) == 1
 
 
-def test_resume_at_a_broker_that_was_restarted_goes_by_the_ranks_number() -> None:
-    seats = Seats()
-    sit(seats, 1, known=4, resume=4)
-    assert seats.generation_of(1) == 4
-
-
 def test_resume_takes_the_seat_of_ones_own_dead_connection() -> None:
     seats = Seats()
     sit(seats, 1)
@@ -110,26 +90,6 @@ def test_resume_with_a_number_of_the_past_gives_no_keyboard() -> None:
     sit(seats, 2)
     sit(seats, 3, resume=1)
     assert (seats.generation_of(2), seats.generation_of(3)) == (2, None)
-
-
-def test_number_that_the_rank_never_heard_of_does_not_come_back_with_another_meaning() -> None:
-    seats = Seats()
-    sit(seats, 1, known=3, resume=4)
-    assert seats.generation_of(1) == 5
-
-
-@pytest.mark.parametrize("resume", [MAX_GENERATION, 0])
-def test_mad_resume_does_not_use_up_the_numbers(resume: int) -> None:
-    seats = Seats()
-    sit(seats, 1, resume=resume)
-    assert seats.generation_of(1) == 1
-
-
-def test_watching_with_a_current_number_is_watching() -> None:
-    seats = Seats()
-    sit(seats, 1)
-    sit(seats, 2, Mode.WATCH, resume=1)
-    assert (seats.generation_of(1), seats.generation_of(2)) == (1, None)
 
 
 def test_rank_with_a_higher_number_gives_its_driver_a_new_one() -> None:
@@ -160,25 +120,6 @@ def test_size_is_the_drivers() -> None:
     assert (audience.viewers, audience.rows, audience.columns) == (2, 50, 110)
 
 
-def test_size_stays_when_the_driver_leaves() -> None:
-    seats = Seats()
-    sit(seats, 1, rows=40, columns=100)
-    sit(seats, 2, Mode.WATCH, rows=20, columns=60)
-    seats.leave(1)
-    seats.resize(2, 99, 99)
-    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (40, 100)
-
-
-def test_size_is_the_first_watchers_if_nobody_ever_drove() -> None:
-    seats = Seats()
-    sit(seats, 1, Mode.WATCH, rows=30, columns=90)
-    sit(seats, 2, Mode.WATCH, rows=20, columns=60)
-    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (30, 90)
-    seats.resize(1, 31, 91)
-    seats.resize(2, 21, 61)
-    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == (31, 91)
-
-
 @pytest.mark.parametrize(
     ("offered", "drawn"), [((0, 0), (limits.MIN_ROWS, limits.MIN_COLUMNS)), ((9999, -3), (500, limits.MIN_COLUMNS))]
 )
@@ -194,13 +135,6 @@ def test_engine_is_the_drivers_wish() -> None:
     sit(seats, 2, Mode.WATCH, engine="pudb", fallback_engine="pdb")
     audience = seats.audience(K, 0)
     assert (audience.engine, audience.fallback_engine) == ("pdb", "pudb")
-
-
-def test_a_watchers_wish_for_an_engine_is_nobodys() -> None:
-    seats = Seats()
-    sit(seats, 1, Mode.WATCH, engine="pudb", fallback_engine="pdb")
-    audience = seats.audience(K, 0)
-    assert (audience.engine, audience.fallback_engine) == (None, None)
 
 
 def test_input_is_judged_by_seat_and_generation() -> None:
@@ -233,16 +167,6 @@ def test_the_drivers_seat_is_kept_free(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(seats.last_to_look(K)) == [2, 1]
     sit(seats, 3)
     assert seats.viewers(K) == [3, 1, 2]
-
-
-def test_rank_that_is_forgotten_takes_its_seats_along() -> None:
-    seats = Seats()
-    sit(seats, 1)
-    sit(seats, 2)
-    assert seats.rank_gone(K) == [1, 2]
-    assert seats.viewer(1) is None
-    assert seats.counts() == (0, 0, 0)
-    assert seats.rank_gone(K) == []
 
 
 VIEWERS = st.integers(1, 5)

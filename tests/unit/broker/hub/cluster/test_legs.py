@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub.cluster.messages import LogText, decode
-from dbg_broker.net.outbox import OUTBOX_BYTES
-from dbg_broker.net.websocket import CloseCode, pack_text
-from dbg_wire import limits
+from dbg_broker.net.websocket import CloseCode
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,
@@ -18,19 +13,15 @@ from dbg_wire.messages import (
     Ask,
     Audience,
     Change,
-    Detach,
     Discarded,
-    Goodbye,
     Interrupt,
     Kind,
     Logged,
     Mode,
     Notice,
-    Progress,
     Question,
     Refusal,
     RefusalCode,
-    Repaint,
     Replay,
     Replied,
     Reply,
@@ -98,17 +89,6 @@ async def test_a_terminal_types_at_a_rank_of_another_broker(several: Several) ->
     assert (await terminal.expect(Report)).report.state is RankState.RUNNING
 
 
-async def test_a_seat_is_listed_by_all_brokers(several: Several) -> None:
-    _, _, _ = await seated(several, at=1)
-    hub = several.brokers[2].hub
-
-    def driver() -> str | None:
-        rank = hub.ranks.registry.find(key(0))
-        return None if rank is None else hub.terminals.listing.info(rank).driver
-
-    await several.until(lambda: driver() == "me@login1")
-
-
 async def test_the_keyboard_goes_from_a_terminal_of_one_broker_to_one_of_another(several: Several) -> None:
     rank, first, _ = await seated(several, at=1)
     second = await several.brokers[2].terminal("you@login2")
@@ -139,37 +119,6 @@ async def test_lines_go_to_pdb_of_another_broker_and_its_log_comes_back(several:
     await rank.expect(Interrupt)
 
 
-async def test_a_terminal_goes_from_an_own_rank_to_one_of_another_broker_and_back(several: Several) -> None:
-    there, here = await several.brokers[0].rank(0), await several.brokers[1].rank(1)
-    await several.listed(0)
-    terminal = await several.brokers[1].seated(key(1))
-    await here.expect(Audience, lambda one: one.viewers == 1)
-    await terminal.say(attach(key(0)))
-    assert (await terminal.expect(Seat)).rank.key == key(0)
-    await here.expect(Audience, lambda one: one.viewers == 0)
-    await there.expect(Audience, lambda one: one.viewers == 1)
-    await terminal.say(attach(key(1)))
-    assert (await terminal.expect(Seat)).rank.key == key(1)
-    await there.expect(Audience, lambda one: one.viewers == 0)
-    await terminal.send(keys_for(2))
-    assert await here.expect_data() == keys_for(2)
-    await terminal.say(Detach())
-    await here.expect(Audience, lambda one: one.viewers == 0)
-
-
-async def test_a_seat_that_was_given_up_before_it_came_is_left(several: Several) -> None:
-    there, here = await several.brokers[0].rank(0), await several.brokers[1].rank(1)
-    await several.listed(0)
-    terminal = await several.brokers[1].terminal()
-    await terminal.say(attach(key(0)))
-    await terminal.say(attach(key(1)))
-    assert (await terminal.expect(Seat)).rank.key == key(1)
-    await there.expect(Audience, lambda one: one.viewers == 0)
-    await here.expect(Audience, lambda one: one.viewers == 1)
-    await terminal.send(keys_for(1))
-    assert await here.expect_data() == keys_for(1)
-
-
 async def test_a_watcher_of_another_broker_stays_one(several: Several) -> None:
     rank = await several.brokers[0].rank(0)
     await several.listed(0)
@@ -192,37 +141,6 @@ async def test_a_terminal_that_ends_frees_its_seat_at_another_broker(several: Se
     assert several.brokers[0].hub.terminals.connected == 0
 
 
-async def test_a_slow_terminal_of_another_broker_is_sent_the_whole_screen_later(several: Several) -> None:
-    rank, slow, _ = await seated(several)
-    other = await several.brokers[2].terminal("you@login2")
-    await other.say(attach(key(0), Mode.WATCH))
-    await other.expect(Seat)
-    slow.websocket.transport.pause_reading()
-    chunk = b"x" * (32 * limits.KIB)
-    hosted = several.brokers[0].hub
-    for number in range(200):
-        piece = Output(session=1, offset=number * len(chunk), data=chunk)
-        await rank.send(piece)
-        assert await other.expect_data() == piece
-    assert hosted.connections.meters.dropped_frames > 0
-    slow.websocket.transport.resume_reading()
-    await rank.expect(Repaint)
-    last = Output(session=1, offset=200 * len(chunk), data=b"the whole screen")
-    await rank.send(last)
-    while await slow.expect_data() != last:
-        pass
-
-
-async def test_a_rank_that_ends_is_told_to_a_terminal_of_another_broker(several: Several) -> None:
-    rank, terminal, _ = await seated(several)
-    await rank.cut()
-    assert (await terminal.expect(Change, lambda one: one.rank.state is RankState.LOST)).rank.key == key(0)
-    again = await several.brokers[0].rank(0)
-    assert (await terminal.expect(Seat)).generation == 1
-    await terminal.send(keys_for(1))
-    assert await again.expect_data() == keys_for(1)
-
-
 async def test_a_rank_that_comes_to_another_broker_has_its_terminals_come_anew(several: Several) -> None:
     rank, terminal, _ = await seated(several, at=1)
     await rank.cut()
@@ -235,41 +153,6 @@ async def test_a_rank_that_comes_to_another_broker_has_its_terminals_come_anew(s
     assert (await second.expect(Seat)).generation == 1
     await second.send(keys_for(1))
     assert await again.expect_data() == keys_for(1)
-
-
-async def test_a_rank_that_comes_here_has_its_terminals_come_anew(several: Several) -> None:
-    rank, terminal, _ = await seated(several, at=1)
-    await rank.cut()
-    await several.listed(0, RankState.LOST)
-    await several.brokers[1].rank(0)
-    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
-
-
-async def test_a_terminal_at_an_orphan_comes_anew_when_the_rank_is_at_another_broker(several: Several) -> None:
-    _, terminal, _ = await seated(several, at=1)
-    several.kill(0)
-    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
-    orphan = several.brokers[1].hub.ranks.registry.find(key(0))
-    assert orphan is not None
-    assert (orphan.state, orphan.is_orphan, orphan.end.detail) == (RankState.LOST, True, "its broker is gone")
-    waiting = await several.brokers[1].seated(key(0))
-    again = await several.brokers[2].rank(0)
-    assert (await waiting.closed())[0] == CloseCode.SHUTDOWN
-    assert (await several.brokers[1].seated(key(0))).websocket
-    assert (await again.expect(Audience, lambda one: one.viewers == 1)).driven
-
-
-async def test_a_gap_between_brokers_has_terminals_come_anew_and_the_list_be_right(several: Several) -> None:
-    rank, terminal, _ = await seated(several, at=1)
-    bus = several.nats.buses["one"]
-    bus.loses = True
-    await rank.say(Report(report=RUNNING))
-    await several.until(lambda: bool(bus._gaps))
-    bus.loses = False
-    await rank.say(Report(report=STOPPED.replace(queued=1)))
-    assert (await terminal.closed())[0] == CloseCode.SHUTDOWN
-    await several.listed(0, RankState.STOPPED)
-    assert (await several.brokers[1].seated(key(0))).websocket
 
 
 async def test_while_nats_is_gone_ranks_of_others_are_unresponsive_and_own_ones_go_on(
@@ -310,18 +193,6 @@ async def test_one_question_goes_to_the_ranks_of_three_brokers(several: Several)
     assert answers[3].kind is Kind.LOST
 
 
-async def test_a_question_to_a_silent_rank_of_another_broker_ends_as_to_an_own_one(several: Several) -> None:
-    await several.brokers[0].rank(0)
-    await several.brokers[1].rank(1)
-    await several.listed(0)
-    terminal = await several.brokers[1].terminal()
-    await terminal.say(Question(request=7, keys=(key(0), key(1)), action=Action.EVAL, seconds=1.5, text="loss"))
-    progress = await terminal.expect(Progress)
-    assert (progress.asked, progress.answered, set(progress.waiting)) == (2, 0, {key(0), key(1)})
-    answers = (await terminal.expect(Answers)).answers
-    assert [(one.kind, one.text) for one in answers] == [(Kind.SILENT, "no answer in 1.5 s")] * 2
-
-
 async def test_what_others_do_at_a_rank_is_told_to_terminals_of_all_brokers(several: Several) -> None:
     rank, onlooker, _ = await seated(several, at=1)
     other = await several.brokers[2].terminal("you@login2")
@@ -353,78 +224,3 @@ async def test_texts_of_log_points_reach_the_clients_of_all_brokers(several: Sev
     while not isinstance(message := await listener.next(), Report):
         texts += [message.text] if isinstance(message, (Notice, Logged)) else []
     assert texts == ["once"]
-
-
-async def test_texts_of_log_points_are_asked_for_as_long_as_somebody_wants_them(several: Several) -> None:
-    rank = await several.brokers[0].rank(0)
-    members, sent = several.clusters[0].members, several.nats.buses["one"].sent
-    listener = await several.brokers[1].terminal("ide@login1")
-    for is_asked in (True, False, True):
-        await listener.say(Subscribe(logs=is_asked))
-        await several.until(lambda is_asked=is_asked: members.listening() == ["two"] * is_asked)  # type: ignore[misc]
-    await listener.cut()
-    await several.until(lambda: members.listening() == [])
-    await rank.say(Notice(text="to nobody", is_log=True))
-    await rank.say(Goodbye(exit=0))
-    await several.listed(0, RankState.EXITED)
-    assert not [payload for _, payload in sent if isinstance(decode(payload), LogText)]
-
-
-async def test_a_rank_that_comes_elsewhere_before_its_broker_counts_as_gone_has_its_terminals_come_anew(
-    several: Several,
-) -> None:
-    _, terminal, _ = await seated(several, at=1)
-    several.nats.buses["one"].leave()
-    await several.brokers[2].rank(0)
-    assert (await terminal.closed()) == (CloseCode.SHUTDOWN, "its rank is at another broker now")
-
-
-async def test_a_terminal_goes_from_the_rank_of_one_broker_to_that_of_another(several: Several) -> None:
-    first, last = await several.brokers[0].rank(0), await several.brokers[2].rank(2)
-    await several.listed(0)
-    await several.listed(2)
-    terminal = await several.brokers[1].seated(key(0))
-    await first.expect(Audience, lambda one: one.viewers == 1)
-    await terminal.say(attach(key(2)))
-    assert (await terminal.expect(Seat)).rank.key == key(2)
-    await first.expect(Audience, lambda one: one.viewers == 0)
-    await terminal.send(keys_for(1))
-    assert await last.expect_data() == keys_for(1)
-    await terminal.say(attach(key(0)))
-    await terminal.say(attach(key(2)))
-    await first.expect(Audience, lambda one: one.viewers == 1)
-    await first.expect(Audience, lambda one: one.viewers == 0)
-
-
-async def test_a_terminal_that_is_refused_a_seat_elsewhere_keeps_its_own(several: Several) -> None:
-    here = await several.brokers[1].rank(1)
-    await several.brokers[0].rank(0)
-    await several.listed(0)
-    terminal = await several.brokers[1].seated(key(1))
-    hub = several.brokers[0].hub
-    gone = hub.ranks.registry.find(key(0))
-    assert gone is not None
-    # The other broker knows already what this one will hear in a moment.
-    gone.state = RankState.EXITED
-    await terminal.say(attach(key(0)))
-    assert (await terminal.expect(Refusal)).code == RefusalCode.GONE
-    await terminal.send(keys_for(1))
-    assert await here.expect_data() == keys_for(1)
-
-
-async def test_output_that_the_terminals_own_broker_drops_is_drawn_anew(several: Several) -> None:
-    rank, slow, _ = await seated(several)
-    (link,) = several.brokers[1].hub.terminals.links.values()
-    slow.websocket.transport.pause_reading()
-    # Its own broker tells it so much else that there is no room for a screen.
-    frame = pack_text(b"x" * limits.MAX_TEXT)
-    connection = several.brokers[1].hub.connections.open[link.number]
-    while connection.is_ready or connection.waiting_bytes + 2 * len(frame) < OUTBOX_BYTES:
-        connection.send_control(frame)
-        await asyncio.sleep(0)
-    meters = several.brokers[1].hub.connections.meters
-    await rank.send(Output(session=1, offset=0, data=b"x" * 60_000))
-    await several.until(lambda: meters.dropped_frames == 1)
-    several.brokers[0].hub.connections.meters.repaints = 0
-    slow.websocket.transport.resume_reading()
-    await several.until(lambda: several.brokers[0].hub.connections.meters.repaints == 1)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub.cluster.cluster import ABSENCE_SECONDS, Cluster
-from dbg_broker.hub.cluster.members import GONE_SECONDS, HEARTBEAT_SECONDS, MAX_MEMBERS, Members, read_presence
-from dbg_broker.hub.cluster.messages import LegTaken, Sync, encode
-from dbg_broker.hub.state import Hub
+from dbg_broker.hub.cluster.cluster import Cluster
+from dbg_broker.hub.cluster.members import GONE_SECONDS, Members, read_presence
 from dbg_broker.net.bus.buckets import BucketName
-from dbg_broker.net.connections import Connections
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.timers import Timers
 from dbg_wire import messages
@@ -46,9 +42,9 @@ from dbg_wire.records.audit import Entry, What
 from dbg_wire.records.beside import CommandEnd, command_line
 from dbg_wire.records.ranks import RankState
 from tests.support.memory_bus import MemoryNats
-from tests.unit.broker.hub.cluster.brokers import join_cluster, joined, new_cluster, presence, settled
+from tests.unit.broker.hub.cluster.brokers import joined, new_cluster, presence, settled
 from tests.unit.broker.hub.cluster.several import Several, key, several_brokers
-from tests.unit.broker.peers import RUNNING, STOPPED, Broker, Peer, attach, registration
+from tests.unit.broker.peers import RUNNING, STOPPED, Broker, Peer, attach
 
 
 class Clock:
@@ -78,21 +74,6 @@ def test_a_broker_comes_with_its_first_heartbeat_and_is_gone_some_seconds_after_
     assert clock.members.others() == ()
 
 
-def test_the_own_heartbeat_is_nobody_else() -> None:
-    clock = Clock()
-    clock.members.saw(presence("me"))
-    assert clock.told == []
-    assert len(clock.members) == 0
-
-
-def test_a_broker_that_says_that_it_ends_is_gone_at_once() -> None:
-    clock = Clock()
-    clock.members.saw(presence("other"))
-    clock.members.left("other")
-    clock.members.left("other")
-    assert clock.told == ["+other", "-other"]
-
-
 def test_who_was_away_itself_takes_nobody_for_gone() -> None:
     clock = Clock()
     clock.members.saw(presence("other"))
@@ -100,13 +81,6 @@ def test_who_was_away_itself_takes_nobody_for_gone() -> None:
     clock.members.excuse(clock.now)
     clock.members.poll(clock.now)
     assert clock.told == ["+other"]
-
-
-def test_no_more_brokers_are_kept_than_a_cluster_has() -> None:
-    clock = Clock()
-    for number in range(MAX_MEMBERS + 1):
-        clock.members.saw(presence(f"broker-{number}"))
-    assert len(clock.members) == MAX_MEMBERS
 
 
 def test_a_presence_is_read_as_it_was_written() -> None:
@@ -231,12 +205,6 @@ async def test_the_guard_of_an_orphan_tells_all_brokers_how_it_ended(several: Se
     await several.until(lambda: all(map(is_told, left)))
 
 
-async def test_a_rank_that_only_its_guard_has_told_of_is_listed_by_all(several: Several) -> None:
-    beside = await guard(several.brokers[0], kind=Finding.STUCK, registration=registration(0))
-    await beside.expect(Welcome)
-    await several.listed(0, RankState.UNRESPONSIVE)
-
-
 async def test_a_token_for_one_job_sees_no_rank_of_another_broker_that_is_of_another_job(several: Several) -> None:
     await several.brokers[0].rank(0)
     await several.brokers[0].rank(1, key="other/1", job="other")
@@ -289,14 +257,6 @@ async def test_who_is_connected_is_welcomed_again_with_all_brokers_when_one_come
         assert welcome.address == "gpu013:0"
 
 
-async def test_another_certificate_is_told_to_all(tmp_path: Path) -> None:
-    async with several_brokers(tmp_path, ("one", "two")) as several:
-        one, two = several.clusters
-        one.shows(PINS)
-        await several.until(lambda: two.members.others()[0].fingerprints == PINS)
-        assert one.addresses.all()[0].fingerprints == PINS
-
-
 async def test_brokers_come_to_know_each_other_and_one_that_ends_is_gone_at_once() -> None:
     nats = MemoryNats()
     one, two, three = await joined(nats, "one", "two", "three")
@@ -310,24 +270,6 @@ async def test_brokers_come_to_know_each_other_and_one_that_ends_is_gone_at_once
     assert "two" not in nats.entries[BucketName.BROKERS]
 
 
-async def test_a_broker_that_has_joined_tells_so_each_second_before_it_serves() -> None:
-    nats, due = MemoryNats(), list[tuple[float, Callable[[], None]]]()
-    timers = Timers(lambda: 100.0, lambda seconds, call: due.append((seconds, call)))
-    cluster = join_cluster(Hub(timers, Connections(timers), host="one", pid=1, kernel=None), nats, "one")
-    await cluster.begin()
-    told = nats.entries[BucketName.BROKERS]
-    for _ in range(3):
-        before = told["one"].revision
-        ((_, beat),) = [one for one in due if one[0] == HEARTBEAT_SECONDS]
-        due.clear()
-        beat()
-        assert told["one"].revision > before
-    cluster.leave()
-    due[0][1]()
-    assert "one" not in told
-    await cluster.end()
-
-
 async def test_a_broker_of_another_site_is_nobody() -> None:
     nats = MemoryNats()
     one, two = new_cluster(nats, "one"), new_cluster(nats, "two")
@@ -338,27 +280,6 @@ async def test_a_broker_of_another_site_is_nobody() -> None:
     assert (len(one.members), len(two.members)) == (0, 0)
 
 
-async def test_a_message_reaches_the_function_for_its_kind_and_none_of_a_stranger_does() -> None:
-    nats = MemoryNats()
-    one, two = await joined(nats, "one", "two")
-    got: list[tuple[str, object]] = []
-    two.on(LegTaken, lambda sender, message: got.append((sender, message)))
-    assert one.send("two", LegTaken(leg=1, count=5))
-    assert one.send("two", Sync(number=1))
-    assert nats.join("stranger").send("two", encode(LegTaken(leg=2, count=6)))
-    await settled()
-    assert got == [("one", LegTaken(leg=1, count=5))]
-
-
-async def test_what_can_not_be_read_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
-    nats = MemoryNats()
-    _, two = await joined(nats, "one", "two")
-    nats.buses["one"].send("two", b"\xff")
-    await settled()
-    assert "the broker one is not understood" in caplog.text
-    assert two.name == "two"
-
-
 async def two_of_which_the_first_has_a_clock() -> tuple[MemoryNats, list[float], Cluster]:
     nats, now = MemoryNats(), [100.0]
     one, two = new_cluster(nats, "one", lambda: now[0]), new_cluster(nats, "two")
@@ -366,17 +287,6 @@ async def two_of_which_the_first_has_a_clock() -> tuple[MemoryNats, list[float],
         await cluster.begin()
     await settled()
     return nats, now, one
-
-
-async def test_nobody_is_gone_for_a_broker_that_was_away_itself() -> None:
-    _, now, one = await two_of_which_the_first_has_a_clock()
-    now[0] += 60.0
-    one.sweep(now[0])
-    assert len(one.members) == 1
-    for _ in range(round(GONE_SECONDS)):
-        now[0] += ABSENCE_SECONDS / 3
-        one.sweep(now[0])
-    assert len(one.members) == 0
 
 
 async def test_nobody_is_gone_while_nats_is_gone() -> None:

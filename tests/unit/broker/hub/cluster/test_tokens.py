@@ -14,20 +14,19 @@ import pytest
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import IssuedToken, IssuedTokens, format_issued
 from dbg_broker.home.tokens import Tokens, digest_of
-from dbg_broker.hub.cluster import tokens as shared_tokens
 from dbg_broker.hub.cluster.tokens import ISSUED_KEY, SharedTokens, UnreadableList
-from dbg_broker.net.bus.buckets import BucketName, BusDown, Entry
+from dbg_broker.net.bus.buckets import BucketName, BusDown
 from dbg_broker.net.bus.connection import NatsConnection
 from dbg_broker.net.websocket import CloseCode
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadSecretFile
-from dbg_wire.messages import Greet, Logged, Mode, Notice, Seat, Sender, Subscribe, Welcome
+from dbg_wire.messages import Greet, Sender, Welcome
 from tests.conftest import Approved
-from tests.support.memory_bus import MemoryBuckets, MemoryNats
+from tests.support.memory_bus import MemoryNats
 from tests.support.time_unit import seconds
 from tests.unit.broker.hub.cluster.brokers import settled
-from tests.unit.broker.hub.cluster.several import Several, key
-from tests.unit.broker.peers import Broker, Peer, attach
+from tests.unit.broker.hub.cluster.several import Several
+from tests.unit.broker.peers import Broker, Peer
 
 ALICE = IssuedToken(name="alice", role=Role.WATCHER, digest=digest_of("alice"), made=1.0)
 BOB = IssuedToken(name="bob", role=Role.DRIVER, digest=digest_of("bob"), made=2.0)
@@ -133,20 +132,6 @@ async def test_nats_comes_back_empty_and_has_all_again() -> None:
     await one.until(lambda: nats.entries[BucketName.TOKENS][ISSUED_KEY].value == format_issued(one.home).encode())
 
 
-async def test_brokers_that_write_at_once_lose_nothing() -> None:
-    nats = MemoryNats()
-    sites = [Site(nats, f"broker-{number}") for number in range(20)]
-    for number, site in enumerate(sites):
-        token = IssuedToken(name="same", role=Role.DRIVER, digest=digest_of(str(number)), made=float(number))
-        site.change(lambda home, token=token: home.issue(token))  # type: ignore[misc]
-    await asyncio.gather(*(site.begin() for site in sites))
-    for site in sites:
-        await site.until(lambda site=site: len(site.home.tokens) == 20)  # type: ignore[misc]
-    assert len({format_issued(site.home) for site in sites}) == 1
-    assert len(set(names(sites[0]))) == 20
-    assert names(sites[0])[0] == "same"
-
-
 async def test_a_revocation_holds_before_a_disk_has_it() -> None:
     one, two, _ = await three(MemoryNats())
     one.change(lambda home: home.issue(ALICE))
@@ -171,27 +156,6 @@ async def dialled(broker: Broker, token: str) -> Peer:
     await peer.say(Greet(minor=0, release="0.1.0", name=f"{token}@login1"))
     await peer.expect(Welcome)
     return peer
-
-
-async def test_a_revoked_token_ends_legs_and_no_others(several: Several) -> None:
-    rank = await several.brokers[0].rank()
-    await several.listed(0)
-    with_alice = replace(several.brokers[1].tokens, issued=IssuedTokens((ALICE, BOB)))
-    for broker in several.brokers:
-        broker.reception.use(with_alice)
-    listener = await several.brokers[1].terminal("ide@login1")
-    await listener.say(Subscribe(logs=True))
-    alice, bob = [await dialled(several.brokers[1], name) for name in ("alice", "bob")]
-    own = await several.brokers[1].seated(key(0), "me@login1", Mode.WATCH)
-    for one in (alice, bob):
-        await one.say(attach(key(0), Mode.WATCH))
-        await one.expect(Seat)
-    several.brokers[0].reception.use(replace(with_alice, issued=with_alice.issued.revoke("alice", 3.0)))
-    assert (await alice.closed())[0] == CloseCode.REVOKED
-    await rank.say(Notice(text="loss=0.5", is_log=True))
-    assert (await listener.expect(Logged)).text == "loss=0.5"
-    for one in (bob, own):
-        assert (await one.expect(Notice)).text == "loss=0.5"
 
 
 async def test_a_revoked_token_ends_its_connections_at_all_brokers_before_their_next_heartbeat(
@@ -244,25 +208,3 @@ async def test_who_changes_a_token_is_told_whether_the_others_were(approved: App
     nats.is_up = False
     one.shared.share(said.put_nowait)
     approved(await said.get())
-
-
-async def test_who_changes_a_token_does_not_wait_for_ever(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_tokens, "SHARE_SECONDS", 0.01)
-    nats = MemoryNats()
-    one = Site(nats, "one", IssuedTokens((BOB,)))
-    await one.begin()
-    answers = asyncio.Event()
-
-    async def read_late(bucket: BucketName, key: str) -> Entry | None:
-        await answers.wait()
-        return await MemoryBuckets.read(one.bus.buckets, bucket, key)
-
-    monkeypatch.setattr(one.bus.buckets, "read", read_late)
-    one.change(lambda home: home.issue(ALICE))
-    said: asyncio.Queue[str] = asyncio.Queue()
-    one.shared.share(said.put_nowait)
-    approved(await said.get())
-    # It goes on waiting, and the others are told in the end.
-    answers.set()
-    await one.until(lambda: b"alice" in nats.entries[BucketName.TOKENS][ISSUED_KEY].value)
-    one.shared.close()
