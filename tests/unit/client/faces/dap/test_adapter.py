@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
 import pytest
@@ -60,17 +60,14 @@ class SilentBroker(ScriptedLink):
         await asyncio.Event().wait()
 
 
-def held(talk: Callable[[Adapter, Shown], Awaitable[None]], link: type[ScriptedLink] = NoBroker) -> None:
-    """Have a talk with an adapter on this link."""
-
-    async def hold() -> None:
-        said = Shown()
-        made = cast("BrokerLink", link())
-        adapter = Adapter(lambda name: Switchboard(lambda: made, seconds(10)), None, said.take)
-        await talk(adapter, said)
-        await adapter.close()
-
-    asyncio.run(hold())
+@asynccontextmanager
+async def held(link: type[ScriptedLink] = NoBroker) -> AsyncIterator[tuple[Adapter, Shown]]:
+    """Yield an adapter on this link, and what it says."""
+    said = Shown()
+    made = cast("BrokerLink", link())
+    adapter = Adapter(lambda name: Switchboard(lambda: made, seconds(10)), None, said.take)
+    yield adapter, said
+    await adapter.close()
 
 
 async def ask(adapter: Adapter, said: Shown, seq: int, command: str, **arguments: object) -> Message:
@@ -80,25 +77,21 @@ async def ask(adapter: Adapter, said: Shown, seq: int, command: str, **arguments
 
 
 @pytest.mark.parametrize("command", ["threads", "evaluate", "configurationDone", "no such\x1b request"])
-def test_nothing_is_answered_before_the_window_is_attached(command: str) -> None:
-    async def talk(adapter: Adapter, said: Shown) -> None:
+async def test_nothing_is_answered_before_the_window_is_attached(command: str) -> None:
+    async with held() as (adapter, said):
         answer = await ask(adapter, said, 1, command)
         assert (answer["success"], answer["message"]) == (False, "this window is not attached; send `attach` first")
 
-    held(talk)
 
-
-def test_what_a_window_does_not_do_is_refused_with_what_does_it(approved: Approved) -> None:
-    async def talk(adapter: Adapter, said: Shown) -> None:
+async def test_what_a_window_does_not_do_is_refused_with_what_does_it(approved: Approved) -> None:
+    async with held() as (adapter, said):
         assert "attach" in (await ask(adapter, said, 1, "launch"))["message"]
         approved((await ask(adapter, said, 2, "terminate"))["message"])
         assert (await ask(adapter, said, 3, "initialize", clientName="x"))["body"]["supportsConfigurationDoneRequest"]
 
-    held(talk)
 
-
-def test_a_broker_that_is_not_there_is_an_answer_that_the_user_sees_and_the_ide_may_try_again() -> None:
-    async def talk(adapter: Adapter, said: Shown) -> None:
+async def test_a_broker_that_is_not_there_is_an_answer_that_the_user_sees_and_the_ide_may_try_again() -> None:
+    async with held() as (adapter, said):
         for seq in (1, 2):
             answer = await ask(adapter, said, seq, "attach", target="all")
             assert "nobody answers" in answer["message"]
@@ -107,23 +100,18 @@ def test_a_broker_that_is_not_there_is_an_answer_that_the_user_sees_and_the_ide_
         assert "0-" in wrong["message"]
         assert not said.named("initialized")
 
-    held(talk)
 
-
-def test_who_is_not_admitted_does_not_reach_the_broker() -> None:
+async def test_who_is_not_admitted_does_not_reach_the_broker() -> None:
     def refuse(arguments: Message) -> None:
         raise BadInput("the secret is wrong", "look at the terminal")
 
-    async def talk() -> None:
-        said = Shown()
-        adapter = Adapter(lambda name: pytest.fail("dialled"), None, said.take, refuse)
-        assert "the secret is wrong" in (await ask(adapter, said, 1, "attach"))["message"]
-
-    asyncio.run(talk())
+    said = Shown()
+    adapter = Adapter(lambda name: pytest.fail("dialled"), None, said.take, refuse)
+    assert "the secret is wrong" in (await ask(adapter, said, 1, "attach"))["message"]
 
 
-def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
-    async def talk(adapter: Adapter, said: Shown) -> None:
+async def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
+    async with held(SilentBroker) as (adapter, said):
         adapter.receive(Request(1, "attach", {}))
         adapter.receive(Request(2, "attach", {}))
         assert (await ask(adapter, said, 3, "cancel", requestId=1))["success"]
@@ -131,41 +119,30 @@ def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
         await adapter.close()
         assert (await said.answer(2))["message"] == "cancelled"
 
-    held(talk, SilentBroker)
 
-
-def test_every_request_is_answered_whatever_fails(approved: Approved) -> None:
-    async def talk(adapter: Adapter, said: Shown) -> None:
+async def test_every_request_is_answered_whatever_fails(approved: Approved) -> None:
+    async with held() as (adapter, said):
         assert (await ask(adapter, said, 1, "cancel", requestId=[1]))["success"]
         adapter.receive(Request(2, "initialize", [1]))
         assert "the arguments of initialize are no object" in (await said.answer(2))["message"]
 
-    held(talk)
-
-    async def fail() -> None:
-        said = Shown()
-        adapter = Adapter(lambda name: cast("Switchboard", 1 // 0), None, said.take)
-        answer = await ask(adapter, said, 1, "attach")
-        approved(answer["message"])
-
-    asyncio.run(fail())
+    said = Shown()
+    adapter = Adapter(lambda name: cast("Switchboard", 1 // 0), None, said.take)
+    answer = await ask(adapter, said, 1, "attach")
+    approved(answer["message"])
 
 
-def test_too_many_open_requests_are_refused() -> None:
-    async def talk(adapter: Adapter, said: Shown) -> None:
+async def test_too_many_open_requests_are_refused() -> None:
+    async with held(SilentBroker) as (adapter, said):
         for seq in range(MAX_OPEN + 1):
             adapter.receive(Request(seq, "attach", {}))
         assert [(one["request_seq"], one["success"]) for one in said.said] == [(MAX_OPEN, False)]
 
-    held(talk, SilentBroker)
 
-
-def test_a_disconnect_ends_the_session_after_its_answer() -> None:
-    async def talk(adapter: Adapter, said: Shown) -> None:
+async def test_a_disconnect_ends_the_session_after_its_answer() -> None:
+    async with held() as (adapter, said):
         assert (await ask(adapter, said, 1, "disconnect"))["success"]
         assert adapter.ended.is_set()
-
-    held(talk)
 
 
 documents = st.dictionaries(st.text(max_size=10), st.text() | st.integers() | st.none() | st.booleans(), max_size=5)

@@ -324,7 +324,7 @@ def stepped(rank: RankInfo, line: int = 500) -> Change:
     return Change(rank=changed(rank, where=place.replace(line=line)))
 
 
-def test_ranks_that_somebody_else_steps_stay_where_an_ide_lets_them_go_by_itself(
+async def test_ranks_that_somebody_else_steps_stay_where_an_ide_lets_them_go_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As `command all n` of a terminal does, with nvim-dap attached."""
@@ -332,39 +332,33 @@ def test_ranks_that_somebody_else_steps_stay_where_an_ide_lets_them_go_by_itself
     link = ScriptedLink()
     monkeypatch.setattr(listing_module, "TYPED_SECONDS", NEVER_TYPED)
 
-    async def attach() -> None:
-        async with threads(link, [STOPPED, other]) as (listing, shown, _):
-            for rank in (STOPPED, other):
-                link.events.put_nowait(stepped(rank))
-            await shown.until(lambda: len(shown.named("stopped")) == 4)
-            assert [one["reason"] for one in shown.named("stopped")[2:]] == ["step", "step"]
-            with pytest.raises(BadInput, match="stays"):
-                listing.require_typed(other)
-
-    asyncio.run(attach())
+    async with threads(link, [STOPPED, other]) as (listing, shown, _):
+        for rank in (STOPPED, other):
+            link.events.put_nowait(stepped(rank))
+        await shown.until(lambda: len(shown.named("stopped")) == 4)
+        assert [one["reason"] for one in shown.named("stopped")[2:]] == ["step", "step"]
+        with pytest.raises(BadInput, match="stays"):
+            listing.require_typed(other)
 
 
 @pytest.mark.parametrize("stops_meanwhile", [False, True])
-def test_a_user_may_type_on_behind_a_step_unless_another_rank_has_stopped_meanwhile(
+async def test_a_user_may_type_on_behind_a_step_unless_another_rank_has_stopped_meanwhile(
     monkeypatch: pytest.MonkeyPatch, *, stops_meanwhile: bool
 ) -> None:
     first, own, late = make_rank(0, stop=1), make_rank(1, stop=1), make_rank(2, stop=1)
     link = ScriptedLink()
     monkeypatch.setattr(listing_module, "TYPED_SECONDS", NEVER_TYPED)
 
-    async def attach() -> None:
-        async with threads(link, [first, own]) as (listing, shown, _):
-            listing.table.begin_move(own.key, is_step=True)
-            if stops_meanwhile:
-                link.events.put_nowait(Change(rank=late))
-                await shown.until(lambda: len(shown.named("stopped")) == 3)
-            listing.table.end_move(own.key)
-            link.events.put_nowait(stepped(own))
-            await shown.until(lambda: shown.named("stopped")[-1]["reason"] == "step")
-            with pytest.raises(BadInput, match="stays") if stops_meanwhile else nullcontext():
-                listing.require_typed(own)
-
-    asyncio.run(attach())
+    async with threads(link, [first, own]) as (listing, shown, _):
+        listing.table.begin_move(own.key, is_step=True)
+        if stops_meanwhile:
+            link.events.put_nowait(Change(rank=late))
+            await shown.until(lambda: len(shown.named("stopped")) == 3)
+        listing.table.end_move(own.key)
+        link.events.put_nowait(stepped(own))
+        await shown.until(lambda: shown.named("stopped")[-1]["reason"] == "step")
+        with pytest.raises(BadInput, match="stays") if stops_meanwhile else nullcontext():
+            listing.require_typed(own)
 
 
 def test_a_rank_that_stood_at_the_attach_goes_on_once_the_ide_has_looked_at_it() -> None:
@@ -455,125 +449,107 @@ def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_
 LATE = make_rank(3, stop=1)
 
 
-def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once(approved: Approved) -> None:
+async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once(approved: Approved) -> None:
     refused = RankAnswer(key=LATE.key, kind=Kind.ERROR, text="not today")
     link = ScriptedLink([Answers(request=0, answers=(refused,))])
 
-    async def move() -> None:
-        async with threads(link, []) as (_, _, window):
-            breakpoints = Breakpoints(window, Paths(), SourceLocator(window, Paths()))
-            asked = {"source": {"path": "/nowhere/train.py"}, "breakpoints": [{"line": 7}]}
-            (row,) = (await breakpoints.set(asked))["breakpoints"]
-            approved(row["message"])
-            link.events.put_nowait(Change(rank=LATE))
-            await window.switchboard.until(lambda: window.ranks or None)
-            await breakpoints.reach(LATE)
-            await breakpoints.reach(LATE)
-
-    asyncio.run(move())
+    async with threads(link, []) as (_, _, window):
+        breakpoints = Breakpoints(window, Paths(), SourceLocator(window, Paths()))
+        asked = {"source": {"path": "/nowhere/train.py"}, "breakpoints": [{"line": 7}]}
+        (row,) = (await breakpoints.set(asked))["breakpoints"]
+        approved(row["message"])
+        link.events.put_nowait(Change(rank=LATE))
+        await window.switchboard.until(lambda: window.ranks or None)
+        await breakpoints.reach(LATE)
+        await breakpoints.reach(LATE)
     (question,) = link.sent
     assert question.inquiry == BreakpointsWish(set=(BreakpointWish(file="/nowhere/train.py", line=7),))
 
 
-def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() -> None:
+async def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() -> None:
     ranks = [make_rank(number) for number in range(MAX_LISTED - 1)] + [running(number) for number in range(100, 110)]
     answers = Answers(request=0, answers=tuple(RankAnswer(key=one.key, kind=Kind.VALUE, text="") for one in ranks[-9:]))
     link = ScriptedLink([answers])
 
-    async def look() -> None:
-        async with threads(link, ranks) as (listing, _, window):
-            rows = (await listing.threads({}))["threads"]
-            assert len(rows) == MAX_LISTED + 1
-            assert rows[-1] == {"id": REST, "name": "9 more: 101-109"}
-            with pytest.raises(BadInput):
-                listing.stopped_rank(REST)
-            await Moves(window, listing, Keyboard(window)).pause({"threadId": REST})
-
-    asyncio.run(look())
+    async with threads(link, ranks) as (listing, _, window):
+        rows = (await listing.threads({}))["threads"]
+        assert len(rows) == MAX_LISTED + 1
+        assert rows[-1] == {"id": REST, "name": "9 more: 101-109"}
+        with pytest.raises(BadInput):
+            listing.stopped_rank(REST)
+        await Moves(window, listing, Keyboard(window)).pause({"threadId": REST})
     (asked,) = link.sent
     assert asked.action is Action.INTERRUPT
     assert list(asked.keys) == [one.key for one in ranks[-9:]]
 
 
-def test_many_changes_at_once_are_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_changes_at_once_are_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     link = ScriptedLink()
     looks: list[int] = []
     ranks = [running(number) for number in range(200)]
 
-    async def stop() -> None:
-        async with threads(link, ranks) as (listing, shown, _window):
-            update = listing.table.update
+    async with threads(link, ranks) as (listing, shown, _window):
+        update = listing.table.update
 
-            def counted(ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
-                looks.append(len(ranks))
-                return update(ranks)
+        def counted(ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
+            looks.append(len(ranks))
+            return update(ranks)
 
-            monkeypatch.setattr(listing.table, "update", counted)
-            assert shown.named("stopped") == []
-            for number in range(200):
-                link.events.put_nowait(Change(rank=make_rank(number)))
-            await shown.until(lambda: len(shown.named("stopped")) == MAX_LISTED)
-            assert [one["preserveFocusHint"] for one in shown.named("stopped")] == [False] + [True] * (MAX_LISTED - 1)
-            # A slow machine may need a few; each change would be one of 200.
-            assert len(looks) < 20
-
-    asyncio.run(stop())
+        monkeypatch.setattr(listing.table, "update", counted)
+        assert shown.named("stopped") == []
+        for number in range(200):
+            link.events.put_nowait(Change(rank=make_rank(number)))
+        await shown.until(lambda: len(shown.named("stopped")) == MAX_LISTED)
+        assert [one["preserveFocusHint"] for one in shown.named("stopped")] == [False] + [True] * (MAX_LISTED - 1)
+        # A slow machine may need a few; each change would be one of 200.
+        assert len(looks) < 20
 
 
-def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
+async def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
     link = ScriptedLink()
     passed = running(0).replace(passed="a.py:5 without stopping, because no broker answered")
 
-    async def look() -> None:
-        async with threads(link, [passed, running(1)]) as (listing, shown, _window):
+    async with threads(link, [passed, running(1)]) as (listing, shown, _window):
+        listing.refresh()
+        for rank in (passed.replace(passed=""), passed.replace(passed="a.py:9 without stopping, because it ended")):
+            link.events.put_nowait(Change(rank=rank))
+            await shown.until(lambda: bool(shown.said))
             listing.refresh()
-            for rank in (passed.replace(passed=""), passed.replace(passed="a.py:9 without stopping, because it ended")):
-                link.events.put_nowait(Change(rank=rank))
-                await shown.until(lambda: bool(shown.said))
-                listing.refresh()
-            await shown.until(lambda: len(shown.named("output")) == 2)
-            assert [one["output"] for one in shown.named("output")] == [
-                f"{passed.address} passed a.py:5 without stopping, because no broker answered\n",
-                f"{passed.address} passed a.py:9 without stopping, because it ended\n",
-            ]
-
-    asyncio.run(look())
+        await shown.until(lambda: len(shown.named("output")) == 2)
+        assert [one["output"] for one in shown.named("output")] == [
+            f"{passed.address} passed a.py:5 without stopping, because no broker answered\n",
+            f"{passed.address} passed a.py:9 without stopping, because it ended\n",
+        ]
 
 
-def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay() -> None:
+async def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay() -> None:
     link = ScriptedLink()
     ranks = [make_rank(number, stop=1) for number in range(3)]
 
-    async def lose() -> None:
-        async with threads(link, ranks) as (listing, shown, _window):
-            shown.said.clear()
-            for event in (Down("it shut down"), Down("no answer"), Up()):
-                link.events.put_nowait(event)
-            await shown.until(lambda: len(shown.said) == 2)
-            link.events.put_nowait(Snapshot(ranks=(ranks[0].replace(since=5.0),), last=True))
-            link.events.put_nowait(Change(rank=ranks[2].replace(since=5.0)))
-            link.events.put_nowait(Change(rank=running(2)))
-            await shown.until(lambda: bool(shown.named("continued")))
-            assert [one["output"] for one in shown.named("output")] == [
-                "The broker is gone, reconnecting (it shut down).\n",
-                "The broker is back.\n",
-            ]
-            assert shown.named("thread") == shown.named("stopped") == []
-            assert len((await listing.threads({}))["threads"]) == 3
-
-    asyncio.run(lose())
+    async with threads(link, ranks) as (listing, shown, _window):
+        shown.said.clear()
+        for event in (Down("it shut down"), Down("no answer"), Up()):
+            link.events.put_nowait(event)
+        await shown.until(lambda: len(shown.said) == 2)
+        link.events.put_nowait(Snapshot(ranks=(ranks[0].replace(since=5.0),), last=True))
+        link.events.put_nowait(Change(rank=ranks[2].replace(since=5.0)))
+        link.events.put_nowait(Change(rank=running(2)))
+        await shown.until(lambda: bool(shown.named("continued")))
+        assert [one["output"] for one in shown.named("output")] == [
+            "The broker is gone, reconnecting (it shut down).\n",
+            "The broker is back.\n",
+        ]
+        assert shown.named("thread") == shown.named("stopped") == []
+        assert len((await listing.threads({}))["threads"]) == 3
 
 
-def test_a_window_stays_with_its_job() -> None:
+async def test_a_window_stays_with_its_job() -> None:
     link = ScriptedLink()
     other = make_rank(0, job="other", key="other", address="gpu099:0")
 
-    async def stay() -> None:
-        async with threads(link, [make_rank(0)]) as (listing, shown, window):
-            link.events.put_nowait(Change(rank=other))
-            link.events.put_nowait(Change(rank=make_rank(1)))
-            await shown.until(lambda: len(shown.named("stopped")) == 2)
-            assert window.job == "4711.0"
-            assert [one["name"] for one in (await listing.threads({}))["threads"]] == ["gpu013:0", "gpu013:1"]
-
-    asyncio.run(stay())
+    async with threads(link, [make_rank(0)]) as (listing, shown, window):
+        link.events.put_nowait(Change(rank=other))
+        link.events.put_nowait(Change(rank=make_rank(1)))
+        await shown.until(lambda: len(shown.named("stopped")) == 2)
+        assert window.job == "4711.0"
+        assert [one["name"] for one in (await listing.threads({}))["threads"]] == ["gpu013:0", "gpu013:1"]

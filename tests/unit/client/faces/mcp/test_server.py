@@ -63,81 +63,69 @@ class Client:
         return str((await self.answer())["result"]["content"][0]["text"])
 
 
-def test_what_nobody_has_foreseen_is_answered(
+async def test_what_nobody_has_foreseen_is_answered(
     approved: Approved, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> Any:
         raise ZeroDivisionError("by zero")
 
-    async def calls() -> None:
-        client = Client()
-        monkeypatch.setattr(TOOLS[0], "do", fail)
-        approved(await client.call("ranks", {}))
-        monkeypatch.setattr("dbg_client.faces.mcp.protocol.agreed_version", fail)
-        await client.send("initialize", 2)
-        approved((await client.answer())["error"]["message"], "2")
-        await client.server.end()
-
-    asyncio.run(calls())
+    client = Client()
+    monkeypatch.setattr(TOOLS[0], "do", fail)
+    approved(await client.call("ranks", {}))
+    monkeypatch.setattr("dbg_client.faces.mcp.protocol.agreed_version", fail)
+    await client.send("initialize", 2)
+    approved((await client.answer())["error"]["message"], "2")
+    await client.server.end()
 
 
-def test_a_cancelled_notification_with_an_odd_id_changes_nothing(broker: FakeBroker) -> None:
-    async def calls() -> None:
-        client = Client()
-        odd: list[object] = [[1], {}, None, 1.5]
-        for request in odd:
-            await client.send("notifications/cancelled", requestId=request)
-        await client.send("ping", 3)
-        assert (await client.answer())["result"] == {}
-        await client.server.end()
-
-    asyncio.run(calls())
+async def test_a_cancelled_notification_with_an_odd_id_changes_nothing(broker: FakeBroker) -> None:
+    client = Client()
+    odd: list[object] = [[1], {}, None, 1.5]
+    for request in odd:
+        await client.send("notifications/cancelled", requestId=request)
+    await client.send("ping", 3)
+    assert (await client.answer())["result"] == {}
+    await client.server.end()
 
 
-def test_a_call_that_lasts_tells_its_progress_to_a_client_that_wants_it(
+async def test_a_call_that_lasts_tells_its_progress_to_a_client_that_wants_it(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dbg_client.faces.mcp.server.PROGRESS_SECONDS", 0.01)
 
-    async def calls() -> None:
-        client = Client()
-        broker.silent = {Question}
-        told = asyncio.Event()
+    client = Client()
+    broker.silent = {Question}
+    told = asyncio.Event()
 
-        def write(line: bytes) -> None:
-            client.written.append(json.loads(line))
-            told.set()
+    def write(line: bytes) -> None:
+        client.written.append(json.loads(line))
+        told.set()
 
-        client.server._write = write
-        asked = {"name": "eval", "arguments": {"expression": "loss"}}
-        for token in ([1], None, True):
-            await client.send("tools/call", str(token), **asked, _meta={"progressToken": token})
-        await client.send("tools/call", 1, **asked, _meta={"progressToken": "mine"})
-        await within(seconds(20), told.wait())
-        notice = client.written[0]
-        assert (notice["method"], notice["params"]["progressToken"]) == ("notifications/progress", "mine")
-        assert notice["params"]["progress"] > 0
-        await client.server.end()
-        # Nothing is told of a call that has ended.
-        assert {one["params"]["progressToken"] for one in client.written} == {"mine"}
-
-    asyncio.run(calls())
+    client.server._write = write
+    asked = {"name": "eval", "arguments": {"expression": "loss"}}
+    for token in ([1], None, True):
+        await client.send("tools/call", str(token), **asked, _meta={"progressToken": token})
+    await client.send("tools/call", 1, **asked, _meta={"progressToken": "mine"})
+    await within(seconds(20), told.wait())
+    notice = client.written[0]
+    assert (notice["method"], notice["params"]["progressToken"]) == ("notifications/progress", "mine")
+    assert notice["params"]["progress"] > 0
+    await client.server.end()
+    # Nothing is told of a call that has ended.
+    assert {one["params"]["progressToken"] for one in client.written} == {"mine"}
 
 
-def test_an_id_that_is_in_use_and_too_many_calls_are_refused_each_in_its_words(
+async def test_an_id_that_is_in_use_and_too_many_calls_are_refused_each_in_its_words(
     approved: Approved, broker: FakeBroker
 ) -> None:
-    async def calls() -> None:
-        client = Client()
-        broker.silent = {Question}
-        for request in (*range(16), 7, 16):
-            await client.send("tools/call", request, name="eval", arguments={"expression": "loss"})
-        used, many = (answer["error"]["message"] for answer in client.written)
-        approved(used)
-        approved(many, "2")
-        await client.server.end()
-
-    asyncio.run(calls())
+    client = Client()
+    broker.silent = {Question}
+    for request in (*range(16), 7, 16):
+        await client.send("tools/call", request, name="eval", arguments={"expression": "loss"})
+    used, many = (answer["error"]["message"] for answer in client.written)
+    approved(used)
+    approved(many, "2")
+    await client.server.end()
 
 
 @pytest.mark.parametrize(

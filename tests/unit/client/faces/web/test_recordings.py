@@ -26,7 +26,7 @@ from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
-from tests.support.pages import browser_at, opened, run, served
+from tests.support.pages import browser_at, opened, served
 from tests.support.rank_evidence import elsewhere, waiting
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
@@ -59,61 +59,54 @@ def tell_records(home: Path, broker: FakeBroker, folder: str, port: int | None =
     path.chmod(0o600)
 
 
-def test_a_recording_that_was_listed_is_served_as_text(broker: FakeBroker, records: Path) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            said = await live.until("recordings", lambda said: bool(said["recordings"]))
-            (recording,) = said["recordings"]
-            assert (recording["name"], recording["job"]) == ("train~gpu013-5-stop1.cast", "train")
-            assert recording["size"] == len(CAST)
-            async with browser.session.get(f"{browser.base}/recording/{recording['name']}") as answer:
-                assert await answer.text() == CAST
-                assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-                assert answer.headers["X-Content-Type-Options"] == "nosniff"
-                assert answer.headers["Cache-Control"] == "no-store"
-
-    run(work)
+async def test_a_recording_that_was_listed_is_served_as_text(broker: FakeBroker, records: Path) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        said = await live.until("recordings", lambda said: bool(said["recordings"]))
+        (recording,) = said["recordings"]
+        assert (recording["name"], recording["job"]) == ("train~gpu013-5-stop1.cast", "train")
+        assert recording["size"] == len(CAST)
+        async with browser.session.get(f"{browser.base}/recording/{recording['name']}") as answer:
+            assert await answer.text() == CAST
+            assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert answer.headers["Cache-Control"] == "no-store"
 
 
-def test_no_other_name_leads_to_a_file(broker: FakeBroker, records: Path) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            await live.until("recordings", lambda said: bool(said["recordings"]))
-            for name in (
-                "gpu013-5-stop1.cast",
-                "train~link.cast",
-                "train~notes.txt",
-                "elsewhere~secret.cast",
-                "..~secret.cast",
-                "train~..%2f..%2fsecret.cast",
-                "..%2fsecret.cast",
-                "train%2fgpu013-5-stop1.cast",
-                "loose.cast",
-            ):
-                assert await browser.status(f"/recording/{name}") == 404, name
-            for path in ("/recording/", "/recording/../secret.cast", "/recording/train/gpu013-5-stop1.cast"):
-                assert await browser.status(path) == 404, path
-
-    run(work)
+async def test_no_other_name_leads_to_a_file(broker: FakeBroker, records: Path) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        await live.until("recordings", lambda said: bool(said["recordings"]))
+        for name in (
+            "gpu013-5-stop1.cast",
+            "train~link.cast",
+            "train~notes.txt",
+            "elsewhere~secret.cast",
+            "..~secret.cast",
+            "train~..%2f..%2fsecret.cast",
+            "..%2fsecret.cast",
+            "train%2fgpu013-5-stop1.cast",
+            "loose.cast",
+        ):
+            assert await browser.status(f"/recording/{name}") == 404, name
+        for path in ("/recording/", "/recording/../secret.cast", "/recording/train/gpu013-5-stop1.cast"):
+            assert await browser.status(path) == 404, path
 
 
-def test_a_new_recording_comes_by_itself(broker: FakeBroker, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_recording_comes_by_itself(
+    broker: FakeBroker, records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dbg_client.faces.web.home.GATHER_SECONDS", 0.01)
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            await live.until("recordings")
-            (records / "train" / "gpu013-6-stop1.cast").write_text(CAST)
-            os.utime(records / "train" / "gpu013-6-stop1.cast", (2e9, 2e9))
-            broker.tell(Change(rank=changed(make_rank(6), state=RankState.RUNNING)))
-            said = await live.until("recordings", lambda said: len(said["recordings"]) == 2)
-            assert [one["title"] for one in said["recordings"]] == ["gpu013-6-stop1", "gpu013-5-stop1"]
-
-    run(work)
+    async with opened(broker.environment) as browser, browser.live() as live:
+        await live.until("recordings")
+        (records / "train" / "gpu013-6-stop1.cast").write_text(CAST)
+        os.utime(records / "train" / "gpu013-6-stop1.cast", (2e9, 2e9))
+        broker.tell(Change(rank=changed(make_rank(6), state=RankState.RUNNING)))
+        said = await live.until("recordings", lambda said: len(said["recordings"]) == 2)
+        assert [one["title"] for one in said["recordings"]] == ["gpu013-6-stop1", "gpu013-5-stop1"]
 
 
 @pytest.mark.parametrize("case", ["nothing", "another broker", "relative", "missing", "no home"])
-def test_where_no_recordings_are_there_are_none(
+async def test_where_no_recordings_are_there_are_none(
     broker: FakeBroker, records: Path, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
@@ -122,13 +115,10 @@ def test_where_no_recordings_are_there_are_none(
     if case == "no home":
         (home / "broker.json").unlink()
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            said = await live.until("recordings")
-            assert said["recordings"] == []
-            assert await browser.status("/recording/train~gpu013-5-stop1.cast") == 404
-
-    run(work)
+    async with opened(broker.environment) as browser, browser.live() as live:
+        said = await live.until("recordings")
+        assert said["recordings"] == []
+        assert await browser.status("/recording/train~gpu013-5-stop1.cast") == 404
 
 
 RUNNING = make_rank(1, state=RankState.RUNNING, reason=None, where=None)
@@ -296,58 +286,49 @@ def test_a_verdict_says_where_its_ranks_stand_in_their_own_code() -> None:
     assert b"rank 1 has not come" in bytes(told.document or b"")
 
 
-def test_a_job_that_stands_still_is_judged_until_it_moves(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with (
-            served(broker.environment, hang_seconds=0.3) as (base, access, _),
-            browser_at(base, access.new_token()) as browser,
-            browser.live() as live,
-        ):
-            verdict = await live.until("verdict")
-            assert verdict["sentence"] == "rank 1 has not come"
-            assert verdict["document"]["verdicts"][0]["kind"] == "missing"
-            assert [said["kind"] for said in live.said if said["type"] == "event"] == ["hang"]
-            # Who comes later gets it, too.
-            async with browser.live() as late:
-                assert (await late.until("verdict"))["sentence"] == "rank 1 has not come"
-            stand_at(broker, 2)
-            assert (await live.until("verdict"))["document"] is None
-
-    run(work)
+async def test_a_job_that_stands_still_is_judged_until_it_moves(broker: FakeBroker) -> None:
+    async with (
+        served(broker.environment, hang_seconds=0.3) as (base, access, _),
+        browser_at(base, access.new_token()) as browser,
+        browser.live() as live,
+    ):
+        verdict = await live.until("verdict")
+        assert verdict["sentence"] == "rank 1 has not come"
+        assert verdict["document"]["verdicts"][0]["kind"] == "missing"
+        assert [said["kind"] for said in live.said if said["type"] == "event"] == ["hang"]
+        # Who comes later gets it, too.
+        async with browser.live() as late:
+            assert (await late.until("verdict"))["sentence"] == "rank 1 has not come"
+        stand_at(broker, 2)
+        assert (await live.until("verdict"))["document"] is None
 
 
-def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with (
-            served(broker.environment, hang_seconds=0.3) as (base, access, _),
-            browser_at(base, access.new_token()) as browser,
-            browser.live() as live,
-        ):
-            await live.until("verdict")
-            broker.tell(Change(rank=make_rank(1)))
-            assert (await live.until("verdict"))["document"] is None
-
-    run(work)
+async def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) -> None:
+    async with (
+        served(broker.environment, hang_seconds=0.3) as (base, access, _),
+        browser_at(base, access.new_token()) as browser,
+        browser.live() as live,
+    ):
+        await live.until("verdict")
+        broker.tell(Change(rank=make_rank(1)))
+        assert (await live.until("verdict"))["document"] is None
 
 
-def test_nobody_is_asked_while_no_page_is_open(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with served(broker.environment, hang_seconds=0.03) as (_, _, server):
-            looked = asyncio.Event()
-            feed = server.feed
-            pages = feed.pages
+async def test_nobody_is_asked_while_no_page_is_open(broker: FakeBroker) -> None:
+    async with served(broker.environment, hang_seconds=0.03) as (_, _, server):
+        looked = asyncio.Event()
+        feed = server.feed
+        pages = feed.pages
 
-            class Counted(set):  # type: ignore[type-arg]
-                looks = 0
+        class Counted(set):  # type: ignore[type-arg]
+            looks = 0
 
-                def __bool__(self) -> bool:
-                    Counted.looks += 1
-                    if Counted.looks == 5:
-                        looked.set()
-                    return len(self) > 0
+            def __bool__(self) -> bool:
+                Counted.looks += 1
+                if Counted.looks == 5:
+                    looked.set()
+                return len(self) > 0
 
-            feed.pages = Counted(pages)
-            await looked.wait()
-            assert not any(isinstance(item, Question) for item in broker.received)
-
-    run(work)
+        feed.pages = Counted(pages)
+        await looked.wait()
+        assert not any(isinstance(item, Question) for item in broker.received)

@@ -23,192 +23,159 @@ from dbg_wire.errors import BadInput
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.records.audit import Entry, What
 from tests.conftest import Approved
-from tests.support.pages import Said, Socket, browser_at, opened, run, served, stranger
+from tests.support.pages import Said, Socket, browser_at, opened, served, stranger
 from tests.support.processes import USUAL_WAIT
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
 
 
-def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with served(broker.environment) as (base, access, _), stranger(base) as nobody:
-            token = access.new_token()
-            for path in ("/", "/static/main.js", "/live", "/terminal?key=x", "/nothing"):
-                assert await nobody.status(path) == 403, path
-            assert "needs the link" in await nobody.text("/")
-            assert await nobody.status("/?token=wrong") == 403
-            async with browser_at(base, token) as browser:
-                assert await browser.status("/") == 200
-                assert "used before" in await nobody.text(f"/?token={token}")
-                assert await browser.status("/nothing") == 404
-                # Whoever is in stays in, by an old link, too, and uses up no new one.
-                later = access.new_token()
-                for old in (token, later):
-                    assert await browser.status(f"/?token={old}") == 303
-                assert await nobody.status(f"/?token={later}") == 303
-
-    run(work)
+async def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
+    async with served(broker.environment) as (base, access, _), stranger(base) as nobody:
+        token = access.new_token()
+        for path in ("/", "/static/main.js", "/live", "/terminal?key=x", "/nothing"):
+            assert await nobody.status(path) == 403, path
+        assert "needs the link" in await nobody.text("/")
+        assert await nobody.status("/?token=wrong") == 403
+        async with browser_at(base, token) as browser:
+            assert await browser.status("/") == 200
+            assert "used before" in await nobody.text(f"/?token={token}")
+            assert await browser.status("/nothing") == 404
+            # Whoever is in stays in, by an old link, too, and uses up no new one.
+            later = access.new_token()
+            for old in (token, later):
+                assert await browser.status(f"/?token={old}") == 303
+            assert await nobody.status(f"/?token={later}") == 303
 
 
-def test_a_page_hears_that_the_server_is_there(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_hears_that_the_server_is_there(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_client.faces.web.serve.BEAT_SECONDS", 0.01)
 
-    async def work() -> None:
-        async with (
-            opened(broker.environment) as browser,
-            browser.live() as live,
-            browser.terminal(make_rank(5).key) as terminal,
-        ):
-            for _ in range(2):
-                await live.until("beat")
-                await terminal.until("beat")
-
-    run(work)
+    async with (
+        opened(broker.environment) as browser,
+        browser.live() as live,
+        browser.terminal(make_rank(5).key) as terminal,
+    ):
+        for _ in range(2):
+            await live.until("beat")
+            await terminal.until("beat")
 
 
-def test_the_cookie_is_for_this_port_and_for_no_script(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with (
-            served(broker.environment) as (base, access, _),
-            served(broker.environment) as (other, elsewhere, _),
-            ClientSession(cookie_jar=DummyCookieJar()) as session,
-        ):
-            async with session.get(f"{base}/?token={access.new_token()}", allow_redirects=False) as answer:
-                assert (answer.status, answer.headers["Location"]) == (303, "/")
-                cookie = answer.headers["Set-Cookie"]
-            assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
-            value = cookie.partition(";")[0]
-            assert value.partition("=")[0].endswith(base.rpartition(":")[2])
-            for where, status in ((base, 200), (other, 403)):
-                async with session.get(f"{where}/", headers={"Cookie": value}) as answer:
-                    assert answer.status == status
-            # The same value under the name of the other port is not that server's either.
-            renamed = value.replace(access.cookie, elsewhere.cookie)
-            async with session.get(f"{other}/", headers={"Cookie": renamed}) as answer:
-                assert answer.status == 403
-
-    run(work)
+async def test_the_cookie_is_for_this_port_and_for_no_script(broker: FakeBroker) -> None:
+    async with (
+        served(broker.environment) as (base, access, _),
+        served(broker.environment) as (other, elsewhere, _),
+        ClientSession(cookie_jar=DummyCookieJar()) as session,
+    ):
+        async with session.get(f"{base}/?token={access.new_token()}", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            cookie = answer.headers["Set-Cookie"]
+        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+        value = cookie.partition(";")[0]
+        assert value.partition("=")[0].endswith(base.rpartition(":")[2])
+        for where, status in ((base, 200), (other, 403)):
+            async with session.get(f"{where}/", headers={"Cookie": value}) as answer:
+                assert answer.status == status
+        # The same value under the name of the other port is not that server's either.
+        renamed = value.replace(access.cookie, elsewhere.cookie)
+        async with session.get(f"{other}/", headers={"Cookie": renamed}) as answer:
+            assert answer.status == 403
 
 
-def test_other_pages_and_names_get_nothing_even_with_the_cookie(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser:
-            port = browser.base.rpartition(":")[2]
-            assert await browser.status("/", Host=f"evil.example:{port}") == 421
-            assert await browser.status("/", Origin="http://evil.example") == 403
-            assert await browser.status("/static/x.js", **{"Sec-Fetch-Site": "cross-site"}) == 403
-            assert await browser.status("/", Host=f"localhost:{port}") == 200
-            for path in ("/live", "/terminal"):
-                for origin in ("http://evil.example", f"http://localhost:{port}", "null", None):
-                    with pytest.raises(WSServerHandshakeError) as refused:
-                        await browser.session.ws_connect(browser.base + path, origin=origin)
-                    assert refused.value.status == 403
-
-    run(work)
+async def test_other_pages_and_names_get_nothing_even_with_the_cookie(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser:
+        port = browser.base.rpartition(":")[2]
+        assert await browser.status("/", Host=f"evil.example:{port}") == 421
+        assert await browser.status("/", Origin="http://evil.example") == 403
+        assert await browser.status("/static/x.js", **{"Sec-Fetch-Site": "cross-site"}) == 403
+        assert await browser.status("/", Host=f"localhost:{port}") == 200
+        for path in ("/live", "/terminal"):
+            for origin in ("http://evil.example", f"http://localhost:{port}", "null", None):
+                with pytest.raises(WSServerHandshakeError) as refused:
+                    await browser.session.ws_connect(browser.base + path, origin=origin)
+                assert refused.value.status == 403
 
 
-def test_a_link_in_another_page_leads_here_by_a_detour(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with served(broker.environment) as (base, _, _), stranger(base) as nobody:
-            # A browser sends no strict cookie there, and does when the page itself asks for the page.
-            async with nobody.session.get(base, headers={"Sec-Fetch-Site": "cross-site"}) as answer:
-                text = await answer.text()
-                assert answer.status == 200
-            assert 'http-equiv="refresh" content="0;url=/"' in text
-
-    run(work)
+async def test_a_link_in_another_page_leads_here_by_a_detour(broker: FakeBroker) -> None:
+    async with served(broker.environment) as (base, _, _), stranger(base) as nobody:
+        # A browser sends no strict cookie there, and does when the page itself asks for the page.
+        async with nobody.session.get(base, headers={"Sec-Fetch-Site": "cross-site"}) as answer:
+            text = await answer.text()
+            assert answer.status == 200
+        assert 'http-equiv="refresh" content="0;url=/"' in text
 
 
-def test_each_answer_says_what_may_be_done_with_it(broker: FakeBroker) -> None:
+async def test_each_answer_says_what_may_be_done_with_it(broker: FakeBroker) -> None:
     async def headers(session: ClientSession, url: str) -> Mapping[str, str]:
         async with session.get(url, allow_redirects=False) as answer:
             return {name.lower(): value for name, value in answer.headers.items()}
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser:
-            page = await headers(browser.session, browser.base)
-            nonce = page["content-security-policy"].partition("'nonce-")[2].partition("'")[0]
-            assert nonce
-            assert nonce not in await browser.text("/")  # another one each time
-            assert "unsafe" not in page["content-security-policy"]
-            for path in ("/", "/nothing", "/?token=wrong", "/static/nothing.js"):
-                found = await headers(browser.session, browser.base + path)
-                assert found["x-content-type-options"] == "nosniff", path
-                assert found["referrer-policy"] == "no-referrer"
-                assert found["cross-origin-resource-policy"] == "same-origin"
-                assert found["cache-control"] == "no-store"
-                assert "default-src 'none'" in found["content-security-policy"]
-                assert "aiohttp" not in found["server"]
-                assert "access-control-allow-origin" not in found
-
-    run(work)
+    async with opened(broker.environment) as browser:
+        page = await headers(browser.session, browser.base)
+        nonce = page["content-security-policy"].partition("'nonce-")[2].partition("'")[0]
+        assert nonce
+        assert nonce not in await browser.text("/")  # another one each time
+        assert "unsafe" not in page["content-security-policy"]
+        for path in ("/", "/nothing", "/?token=wrong", "/static/nothing.js"):
+            found = await headers(browser.session, browser.base + path)
+            assert found["x-content-type-options"] == "nosniff", path
+            assert found["referrer-policy"] == "no-referrer"
+            assert found["cross-origin-resource-policy"] == "same-origin"
+            assert found["cache-control"] == "no-store"
+            assert "default-src 'none'" in found["content-security-policy"]
+            assert "aiohttp" not in found["server"]
+            assert "access-control-allow-origin" not in found
 
 
-def test_files_are_served_by_their_names_in_the_table_alone(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with (
-            served(broker.environment) as (base, access, server),
-            browser_at(base, access.new_token()) as browser,
-        ):
-            assert "index.html" not in server.files
-            for path in ("../serve.py", "%2e%2e/serve.py", "..%2fserve.py", "index.html", "/etc/passwd", "x%00.js"):
-                assert await browser.status(f"/static/{path}") == 404, path
-            for name, file in server.files.items():
-                async with browser.session.get(f"{base}/static/{name}") as answer:
-                    assert await answer.read() == file.data
-                    tag = answer.headers["ETag"]
-                    assert answer.headers["Cache-Control"] == "no-cache"
-                assert await browser.status(f"/static/{name}", **{"If-None-Match": tag}) == 304
-
-    run(work)
+async def test_files_are_served_by_their_names_in_the_table_alone(broker: FakeBroker) -> None:
+    async with (
+        served(broker.environment) as (base, access, server),
+        browser_at(base, access.new_token()) as browser,
+    ):
+        assert "index.html" not in server.files
+        for path in ("../serve.py", "%2e%2e/serve.py", "..%2fserve.py", "index.html", "/etc/passwd", "x%00.js"):
+            assert await browser.status(f"/static/{path}") == 404, path
+        for name, file in server.files.items():
+            async with browser.session.get(f"{base}/static/{name}") as answer:
+                assert await answer.read() == file.data
+                tag = answer.headers["ETag"]
+                assert answer.headers["Cache-Control"] == "no-cache"
+            assert await browser.status(f"/static/{name}", **{"If-None-Match": tag}) == 304
 
 
-def test_only_reading_is_asked_for(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser:
-            for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-                async with browser.session.request(method, browser.base) as answer:
-                    assert answer.status == 405, method
-
-    run(work)
+async def test_only_reading_is_asked_for(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser:
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            async with browser.session.request(method, browser.base) as answer:
+                assert answer.status == 405, method
 
 
-def test_sockets_are_closed_when_the_server_ends(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
-            async with served(broker.environment) as (base, access, _):
-                await session.get(f"{base}/?token={access.new_token()}")
-                live = await session.ws_connect(f"{base}/live", origin=base)
-                waiting = asyncio.create_task(Socket(live).until_end())
-            assert await waiting == 1001
-
-    run(work)
+async def test_sockets_are_closed_when_the_server_ends(broker: FakeBroker) -> None:
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+        async with served(broker.environment) as (base, access, _):
+            await session.get(f"{base}/?token={access.new_token()}")
+            live = await session.ws_connect(f"{base}/live", origin=base)
+            waiting = asyncio.create_task(Socket(live).until_end())
+        assert await waiting == 1001
 
 
-def test_a_fault_of_ours_is_told_and_the_server_goes_on(
+async def test_a_fault_of_ours_is_told_and_the_server_goes_on(
     approved: Approved, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser:
-            with monkeypatch.context() as patched:
-                patched.setattr("dbg_client.faces.web.serve.content_policy", lambda nonce: 1 / 0)
-                approved(await browser.text("/"))
-            assert await browser.status("/") == 200
-
-    run(work)
+    async with opened(broker.environment) as browser:
+        with monkeypatch.context() as patched:
+            patched.setattr("dbg_client.faces.web.serve.content_policy", lambda nonce: 1 / 0)
+            approved(await browser.text("/"))
+        assert await browser.status("/") == 200
 
 
-def test_there_is_a_bound_on_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_a_bound_on_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_client.faces.web.serve.MAX_SOCKETS", 1)
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            await live.rows()
-            with pytest.raises(WSServerHandshakeError) as refused:
-                await browser.session.ws_connect(f"{browser.base}/live", origin=browser.base)
-            assert refused.value.status == 503
-
-    run(work)
+    async with opened(broker.environment) as browser, browser.live() as live:
+        await live.rows()
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await browser.session.ws_connect(f"{browser.base}/live", origin=browser.base)
+        assert refused.value.status == 503
 
 
 def test_a_port_that_is_taken_is_told() -> None:
@@ -386,69 +353,59 @@ async def next_text(live: Socket) -> Said:
     return await live.until("event", lambda said: said["kind"] == "asked")
 
 
-def test_what_others_did_before_and_do_now_is_on_the_time_line(broker: FakeBroker, log: Path) -> None:
+async def test_what_others_did_before_and_do_now_is_on_the_time_line(broker: FakeBroker, log: Path) -> None:
     append(log, asked("loss"))
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            event = await next_text(live)
-            assert (event["text"], event["who"], event["ranks"], event["at"]) == (
-                "eval loss",
-                "bob@login1",
-                "5-6",
-                1760000000.0,
-            )
-            append(log, asked("n", "command", ranks="gpu013:5"))
-            event = await next_text(live)
-            assert (event["text"], event["rank"], event["count"]) == ("command n", "gpu013:5", 1)
-
-    run(work)
+    async with opened(broker.environment) as browser, browser.live() as live:
+        event = await next_text(live)
+        assert (event["text"], event["who"], event["ranks"], event["at"]) == (
+            "eval loss",
+            "bob@login1",
+            "5-6",
+            1760000000.0,
+        )
+        append(log, asked("n", "command", ranks="gpu013:5"))
+        event = await next_text(live)
+        assert (event["text"], event["rank"], event["count"]) == ("command n", "gpu013:5", 1)
 
 
-def test_only_what_may_change_something_at_ranks_that_are_shown_is_told(broker: FakeBroker, log: Path) -> None:
+async def test_only_what_may_change_something_at_ranks_that_are_shown_is_told(broker: FakeBroker, log: Path) -> None:
     assert "eval" in CHANGES
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            append(log, asked("", "where"))
-            append(log, asked("x", job="other"))
-            append(log, asked("x", ranks="99"))
-            append(log, asked("x", ranks="no ranks"))
-            append(log, asked("x", terminal=person_name("web")))
-            append(log, encode_entry(Entry(at=1.0, what=What.ATTACH, terminal="bob", job="4711.0", ranks="5")))
-            append(log, b'{"at":1}\n[]\nnull\n' + b"[" * 5000 + b"\n\xff\n")
-            append(log, asked("the last"))
-            assert (await next_text(live))["text"] == "eval the last"
-
-    run(work)
+    async with opened(broker.environment) as browser, browser.live() as live:
+        append(log, asked("", "where"))
+        append(log, asked("x", job="other"))
+        append(log, asked("x", ranks="99"))
+        append(log, asked("x", ranks="no ranks"))
+        append(log, asked("x", terminal=person_name("web")))
+        append(log, encode_entry(Entry(at=1.0, what=What.ATTACH, terminal="bob", job="4711.0", ranks="5")))
+        append(log, b'{"at":1}\n[]\nnull\n' + b"[" * 5000 + b"\n\xff\n")
+        append(log, asked("the last"))
+        assert (await next_text(live))["text"] == "eval the last"
 
 
-def test_half_a_line_waits_for_its_end_and_a_new_file_is_read_from_its_beginning(broker: FakeBroker, log: Path) -> None:
+async def test_half_a_line_waits_for_its_end_and_a_new_file_is_read_from_its_beginning(
+    broker: FakeBroker, log: Path
+) -> None:
     append(log, asked("one"))
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            assert (await next_text(live))["text"] == "eval one"
-            line = asked("two")
-            append(log, line[:20])
-            await live.answer(1, "where")
-            append(log, line[20:])
-            assert (await next_text(live))["text"] == "eval two"
-            await asyncio.to_thread(log.rename, log.with_suffix(".1"))
-            append(log, asked("three"))
-            assert (await next_text(live))["text"] == "eval three"
-
-    run(work)
+    async with opened(broker.environment) as browser, browser.live() as live:
+        assert (await next_text(live))["text"] == "eval one"
+        line = asked("two")
+        append(log, line[:20])
+        await live.answer(1, "where")
+        append(log, line[20:])
+        assert (await next_text(live))["text"] == "eval two"
+        await asyncio.to_thread(log.rename, log.with_suffix(".1"))
+        append(log, asked("three"))
+        assert (await next_text(live))["text"] == "eval three"
 
 
-def test_of_a_long_log_the_end_is_read(broker: FakeBroker, log: Path) -> None:
+async def test_of_a_long_log_the_end_is_read(broker: FakeBroker, log: Path) -> None:
     append(log, asked("old") + json.dumps({"what": "x" * MAX_READ}).encode() + b"\n" + asked("new"))
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.live() as live:
-            assert (await next_text(live))["text"] == "eval new"
-
-    run(work)
+    async with opened(broker.environment) as browser, browser.live() as live:
+        assert (await next_text(live))["text"] == "eval new"
 
 
 ROOT = Path(__file__).parents[5]

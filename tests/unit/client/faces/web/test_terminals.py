@@ -21,200 +21,164 @@ from dbg_wire.messages import (
     Source,
     Take,
 )
-from tests.support.pages import opened, run
+from tests.support.pages import opened
 from tests.unit.client.fake_broker import HERE, FakeBroker, make_prompt, make_rank, make_report
 
 KEY = make_rank(5).key
 
 
-def test_keys_go_in_and_what_draws_comes_out(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
-            state = await terminal.until("state", lambda said: said["driving"])
-            assert (state["kind"], state["engine"]) == ("screen", "pudb")
-            await terminal.until_bytes(b"PUDB SCREEN")
-            attach = await broker.heard(Attach)
-            assert (attach.key, attach.mode, attach.rows, attach.columns) == (KEY, Mode.DRIVE, 24, 80)
-            await terminal.socket.send_bytes(b"nn\x03")
-            while broker.typed() != b"nn\x03":
-                await terminal.next()
-            # A question to the terminal, a new title and the clipboard are none of the rank's business.
-            broker.draw(b"\x1b[c\x1b]0;title\x07\x1b]52;c;eA==\x07\x1b[31mred")
-            await terminal.until_bytes(b"red")
-            assert b"SCREEN\x1b[31mred" in terminal.bytes
-            await terminal.say("size", rows=50, columns=132)
-            assert (await broker.heard(Resize)).columns == 132
-
-    run(work)
+async def test_keys_go_in_and_what_draws_comes_out(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
+        state = await terminal.until("state", lambda said: said["driving"])
+        assert (state["kind"], state["engine"]) == ("screen", "pudb")
+        await terminal.until_bytes(b"PUDB SCREEN")
+        attach = await broker.heard(Attach)
+        assert (attach.key, attach.mode, attach.rows, attach.columns) == (KEY, Mode.DRIVE, 24, 80)
+        await terminal.socket.send_bytes(b"nn\x03")
+        while broker.typed() != b"nn\x03":
+            await terminal.next()
+        # A question to the terminal, a new title and the clipboard are none of the rank's business.
+        broker.draw(b"\x1b[c\x1b]0;title\x07\x1b]52;c;eA==\x07\x1b[31mred")
+        await terminal.until_bytes(b"red")
+        assert b"SCREEN\x1b[31mred" in terminal.bytes
+        await terminal.say("size", rows=50, columns=132)
+        assert (await broker.heard(Resize)).columns == 132
 
 
-def test_a_page_that_only_looks_types_nothing_whatever_it_sends(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with opened(broker.environment, drive=False) as browser, browser.terminal(KEY, "take") as terminal:
-            await terminal.until_bytes(b"PUDB SCREEN")
-            await terminal.socket.send_bytes(b"q")
+async def test_a_page_that_only_looks_types_nothing_whatever_it_sends(broker: FakeBroker) -> None:
+    async with opened(broker.environment, drive=False) as browser, browser.terminal(KEY, "take") as terminal:
+        await terminal.until_bytes(b"PUDB SCREEN")
+        await terminal.socket.send_bytes(b"q")
+        await terminal.until("bell")
+        for kind, fields in (
+            ("take", {}),
+            ("release", {}),
+            ("stop", {}),
+            ("endofinput", {}),
+            ("reply", {"prompt": 1, "text": "q"}),
+        ):
+            await terminal.say(kind, **fields)
             await terminal.until("bell")
-            for kind, fields in (
-                ("take", {}),
-                ("release", {}),
-                ("stop", {}),
-                ("endofinput", {}),
-                ("reply", {"prompt": 1, "text": "q"}),
-            ):
-                await terminal.say(kind, **fields)
-                await terminal.until("bell")
-            await terminal.say("complete", id=1, line="a", begin=0, end=1)
-            notices = [said["notice"] for said in terminal.said if said["type"] == "state" and said["notice"]]
-            assert "only looks" in notices[-1]
-        assert [item.mode for item in broker.received if isinstance(item, Attach)] == [Mode.WATCH]
-        assert not any(isinstance(item, (Take, Reply, Interrupt, Complete)) for item in broker.received)
+        await terminal.say("complete", id=1, line="a", begin=0, end=1)
+        notices = [said["notice"] for said in terminal.said if said["type"] == "state" and said["notice"]]
+        assert "only looks" in notices[-1]
+    assert [item.mode for item in broker.received if isinstance(item, Attach)] == [Mode.WATCH]
+    assert not any(isinstance(item, (Take, Reply, Interrupt, Complete)) for item in broker.received)
+    assert broker.typed() == b""
+
+
+async def test_pdb_asks_and_the_page_answers(broker: FakeBroker) -> None:
+    broker.report(make_prompt(1), KEY)
+
+    async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
+        prompt = await terminal.until("prompt")
+        assert (prompt["number"], prompt["text"], prompt["state"]) == (1, "(Pdb) ", "command")
+        assert (await terminal.once("state", lambda said: said["kind"] == "lines"))["engine"] == "pdb"
+        await terminal.say("reply", prompt=1, text="p loss")
+        reply = await broker.heard(Reply)
+        assert (reply.prompt, reply.text) == (1, "p loss")
+        broker.take(make_prompt(1), "p loss", "0.25\n\x1b]0;title\x07")
+        await terminal.until_bytes(b"0.25\r\n")
+        assert b"title" not in terminal.bytes
+        assert (await terminal.until("prompt", lambda said: said["number"] == 2))["held"] == 0
+        # A line for a prompt that was not seen waits for the next one; there is one already.
+        await terminal.say("reply", prompt=-1, text="n")
+        assert (await broker.heard(Reply, 2)).text == "n"
+
+
+async def test_completion_source_and_notes_of_pdb(broker: FakeBroker) -> None:
+    broker.report(make_prompt(1), KEY)
+
+    async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
+        await terminal.until("prompt")
+        await terminal.say("complete", id=7, line="lo", begin=0, end=2)
+        asked = await broker.heard(Complete)
+        broker.tell(Completions(request=asked.request, matches=("loss", "local")))
+        said = await terminal.until("completed")
+        assert (said["id"], said["matches"]) == (7, ["loss", "local"])
+        broker.tell(Source(where=HERE, first=40, lines=("a = 1", "b = <2>"), breakpoints=(41,)))
+        around = await terminal.until("around")
+        assert (around["where"]["line"], around["first"], around["lines"][1]) == (41, 40, "b = <2>")
+        broker.tell(Notice(text="alice evaluated loss"))
+        assert (await terminal.until("note"))["text"] == "alice evaluated loss"
+        broker.report(make_prompt(2, state=PromptState.MORE), KEY)
+        assert (await terminal.until("prompt", lambda said: said["number"] == 2))["state"] == "more"
+        await terminal.say("stop")
+        await broker.heard(Interrupt)
+
+
+async def test_keys_are_no_lines_for_pdb(broker: FakeBroker) -> None:
+    broker.report(make_prompt(1), KEY)
+
+    async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
+        await terminal.until("prompt")
+        await terminal.socket.send_bytes(b"q\n")
+        await terminal.until("bell")
         assert broker.typed() == b""
 
-    run(work)
+
+async def test_the_keyboard_is_given_up_and_taken(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
+        await terminal.until("state", lambda said: said["driving"])
+        await terminal.say("release")
+        await terminal.until("state", lambda said: not said["driving"])
+        assert (await broker.heard(Attach, 2)).mode is Mode.WATCH
+        await terminal.say("take")
+        await broker.heard(Take)
+        await terminal.until("state", lambda said: said["driving"])
 
 
-def test_pdb_asks_and_the_page_answers(broker: FakeBroker) -> None:
-    broker.report(make_prompt(1), KEY)
-
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
-            prompt = await terminal.until("prompt")
-            assert (prompt["number"], prompt["text"], prompt["state"]) == (1, "(Pdb) ", "command")
-            assert (await terminal.once("state", lambda said: said["kind"] == "lines"))["engine"] == "pdb"
-            await terminal.say("reply", prompt=1, text="p loss")
-            reply = await broker.heard(Reply)
-            assert (reply.prompt, reply.text) == (1, "p loss")
-            broker.take(make_prompt(1), "p loss", "0.25\n\x1b]0;title\x07")
-            await terminal.until_bytes(b"0.25\r\n")
-            assert b"title" not in terminal.bytes
-            assert (await terminal.until("prompt", lambda said: said["number"] == 2))["held"] == 0
-            # A line for a prompt that was not seen waits for the next one; there is one already.
-            await terminal.say("reply", prompt=-1, text="n")
-            assert (await broker.heard(Reply, 2)).text == "n"
-
-    run(work)
-
-
-def test_completion_source_and_notes_of_pdb(broker: FakeBroker) -> None:
-    broker.report(make_prompt(1), KEY)
-
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
-            await terminal.until("prompt")
-            await terminal.say("complete", id=7, line="lo", begin=0, end=2)
-            asked = await broker.heard(Complete)
-            broker.tell(Completions(request=asked.request, matches=("loss", "local")))
-            said = await terminal.until("completed")
-            assert (said["id"], said["matches"]) == (7, ["loss", "local"])
-            broker.tell(Source(where=HERE, first=40, lines=("a = 1", "b = <2>"), breakpoints=(41,)))
-            around = await terminal.until("around")
-            assert (around["where"]["line"], around["first"], around["lines"][1]) == (41, 40, "b = <2>")
-            broker.tell(Notice(text="alice evaluated loss"))
-            assert (await terminal.until("note"))["text"] == "alice evaluated loss"
-            broker.report(make_prompt(2, state=PromptState.MORE), KEY)
-            assert (await terminal.until("prompt", lambda said: said["number"] == 2))["state"] == "more"
-            await terminal.say("stop")
-            await broker.heard(Interrupt)
-
-    run(work)
-
-
-def test_keys_are_no_lines_for_pdb(broker: FakeBroker) -> None:
-    broker.report(make_prompt(1), KEY)
-
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
-            await terminal.until("prompt")
-            await terminal.socket.send_bytes(b"q\n")
-            await terminal.until("bell")
-            assert broker.typed() == b""
-
-    run(work)
-
-
-def test_the_keyboard_is_given_up_and_taken(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
-            await terminal.until("state", lambda said: said["driving"])
-            await terminal.say("release")
-            await terminal.until("state", lambda said: not said["driving"])
-            assert (await broker.heard(Attach, 2)).mode is Mode.WATCH
-            await terminal.say("take")
-            await broker.heard(Take)
-            await terminal.until("state", lambda said: said["driving"])
-
-    run(work)
-
-
-def test_somebody_else_has_the_keyboard(broker: FakeBroker) -> None:
+async def test_somebody_else_has_the_keyboard(broker: FakeBroker) -> None:
     broker.driver = "bob@login1"
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
-            state = await terminal.until("state", lambda said: said["driver"] == "bob@login1")
-            assert not state["driving"]
-            await terminal.socket.send_bytes(b"n")
-            await terminal.until("bell")
-            assert "you only watch" in (await terminal.until("state"))["notice"]
-
-    run(work)
+    async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
+        state = await terminal.until("state", lambda said: said["driver"] == "bob@login1")
+        assert not state["driving"]
+        await terminal.socket.send_bytes(b"n")
+        await terminal.until("bell")
+        assert "you only watch" in (await terminal.until("state"))["notice"]
 
 
-def test_a_rank_that_goes_on_ends_the_seat(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
-            await terminal.until_bytes(b"PUDB SCREEN")
-            broker.tell(Report(report=make_report(None)))
-            ended = await terminal.until("ended")
-            assert ended["went_on"]
-            assert await terminal.until_end() == 4000
-
-    run(work)
+async def test_a_rank_that_goes_on_ends_the_seat(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
+        await terminal.until_bytes(b"PUDB SCREEN")
+        broker.tell(Report(report=make_report(None)))
+        ended = await terminal.until("ended")
+        assert ended["went_on"]
+        assert await terminal.until_end() == 4000
 
 
-def test_why_there_is_no_seat_is_told(broker: FakeBroker) -> None:
+async def test_why_there_is_no_seat_is_told(broker: FakeBroker) -> None:
     broker.refusals[Attach] = Refusal(code=RefusalCode.FULL, text="rank gpu013:5 has 64 terminals already")
 
-    async def work() -> None:
-        async with opened(broker.environment) as browser:
-            async with browser.terminal("no/such/key") as terminal:
-                assert "no such rank" in (await terminal.until("ended"))["sentence"]
-                assert await terminal.until_end() == 4004
-            async with browser.terminal(KEY) as terminal:
-                assert "64 terminals" in (await terminal.until("ended"))["sentence"]
-                assert await terminal.until_end() == 4001
-
-    run(work)
+    async with opened(broker.environment) as browser:
+        async with browser.terminal("no/such/key") as terminal:
+            assert "no such rank" in (await terminal.until("ended"))["sentence"]
+            assert await terminal.until_end() == 4004
+        async with browser.terminal(KEY) as terminal:
+            assert "64 terminals" in (await terminal.until("ended"))["sentence"]
+            assert await terminal.until_end() == 4001
 
 
-def test_the_way_to_the_rank_is_told_and_comes_back(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
-            await terminal.until("state", lambda said: said["driving"])
-            broker.cut()
-            state = await terminal.until("state", lambda said: bool(said["link"]))
-            assert "broker gone" in state["link"]
-            await terminal.socket.send_bytes(b"n")
-            await terminal.until("state", lambda said: said["driving"] and not said["link"])
-            while broker.typed() != b"n":
-                await terminal.next()
-
-    run(work)
+async def test_the_way_to_the_rank_is_told_and_comes_back(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.terminal(KEY) as terminal:
+        await terminal.until("state", lambda said: said["driving"])
+        broker.cut()
+        state = await terminal.until("state", lambda said: bool(said["link"]))
+        assert "broker gone" in state["link"]
+        await terminal.socket.send_bytes(b"n")
+        await terminal.until("state", lambda said: said["driving"] and not said["link"])
+        while broker.typed() != b"n":
+            await terminal.next()
 
 
 @pytest.mark.parametrize("text", ['{"type":"take"}', '{"type":"size","rows":0,"columns":80}', "[]"])
-def test_a_page_that_breaks_the_protocol_is_sent_away(broker: FakeBroker, text: str) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY, size=None) as terminal:
-            await terminal.socket.send_str(text)
-            assert await terminal.until_end() == 1008
-
-    run(work)
+async def test_a_page_that_breaks_the_protocol_is_sent_away(broker: FakeBroker, text: str) -> None:
+    async with opened(broker.environment) as browser, browser.terminal(KEY, size=None) as terminal:
+        await terminal.socket.send_str(text)
+        assert await terminal.until_end() == 1008
 
 
-def test_a_size_is_bounded(broker: FakeBroker) -> None:
-    async def work() -> None:
-        async with opened(broker.environment) as browser, browser.terminal(KEY, size=(24, MAX_COLUMNS + 1)) as terminal:
-            assert await terminal.until_end() == 1008
-
-    run(work)
+async def test_a_size_is_bounded(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.terminal(KEY, size=(24, MAX_COLUMNS + 1)) as terminal:
+        assert await terminal.until_end() == 1008
