@@ -56,10 +56,10 @@ def other() -> Iterator[int]:
 
 
 def refusal(pid: int) -> str:
-    """Return why a process can't be adopted."""
+    """Return why a process can't be adopted, without its number."""
     with pytest.raises(CantAdopt) as caught:
         examine(pid)
-    return str(caught.value)
+    return str(caught.value).replace(str(pid), "PID")
 
 
 def change_seen(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
@@ -91,55 +91,48 @@ def test_a_python_that_sleeps_is_ready(sleeper: int, monkeypatch: pytest.MonkeyP
     assert len(ready.python.runtime) > 100
 
 
-def test_there_must_be_such_a_process() -> None:
-    with pytest.raises(NoSuchProcess, match="does not exist"):
+def test_it_must_be_another_process_that_runs_python(approved: Approved, other: int) -> None:
+    approved(refusal(other))
+    approved(refusal(os.getpid()), "this command")
+    with pytest.raises(NoSuchProcess):
         examine(2**22 + 1)
 
 
-def test_it_must_be_python(approved: Approved, other: int) -> None:
-    approved(refusal(other))
-
-
-def test_it_must_not_be_this_command(approved: Approved) -> None:
-    approved(refusal(os.getpid()))
-
-
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    "fields",
     [
-        ({"state": "Z"}, "has ended"),
-        ({"state": "T"}, "is suspended; `kill -CONT "),
-        ({"tracer": 1}, "is traced by process 1"),
-        ({"numbers": (1, 2)}, "is in a container"),
-        ({"argv": ("python", "-m", "dbg_broker", "serve")}, "belongs to dbg-broker itself"),
+        {"state": "Z"},
+        {"state": "T"},
+        {"tracer": 1},
+        {"numbers": (1, 2)},
+        {"argv": ("python", "-m", "dbg_broker", "serve")},
     ],
 )
 def test_its_state_must_allow_it(
-    sleeper: int, monkeypatch: pytest.MonkeyPatch, fields: dict[str, object], sentence: str
+    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch, fields: dict[str, object]
 ) -> None:
     change_seen(monkeypatch, **fields)
-    assert sentence in refusal(sleeper)
+    approved(refusal(sleeper))
 
 
-def test_it_must_be_the_users(approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_user_and_its_threads_must_allow_it(
+    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(checks, "sleeps_for_good", lambda pid: True)
+        approved(refusal(sleeper), "threads")
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     approved(refusal(sleeper))
 
 
-@pytest.mark.parametrize(
-    ("scope", "sentence"),
-    [(0, "--cap-add SYS_PTRACE"), (1, "ptrace_scope is 1; root can"), (2, "scope is 2; root can"), (3, "a reboot")],
-)
-def test_the_kernel_must_allow_it(sleeper: int, monkeypatch: pytest.MonkeyPatch, scope: int, sentence: str) -> None:
+@pytest.mark.parametrize("scope", range(4))
+def test_the_kernel_must_allow_it(
+    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch, scope: int
+) -> None:
     monkeypatch.setattr(checks, "may_trace", lambda pid: False)
     monkeypatch.setattr(checks, "traces_others", lambda: False)
     monkeypatch.setattr(checks, "yama_scope", lambda: scope)
-    assert sentence in refusal(sleeper)
-
-
-def test_a_thread_that_nothing_interrupts_forbids_it(sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "sleeps_for_good", lambda pid: True)
-    assert "waits in the kernel where no debugger can stop it" in refusal(sleeper)
+    approved(refusal(sleeper))
 
 
 @pytest.mark.parametrize(
@@ -312,10 +305,12 @@ def test_text_of_the_process_obeys_no_terminal(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_adopt_shows_it_below_the_sentence(
-    approved: Approved, monkeypatch: pytest.MonkeyPatch, sleeper_adopt_stack: int, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, sleeper_adopt_stack: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    error = CantAdopt("it", "is odd", "look", can_be_read=True)
+
     def refuse(pid: int, _: object) -> None:
-        raise CantAdopt(f"process {pid}", "can only be adopted with gdb", "install gdb", can_be_read=True)
+        raise error
 
     monkeypatch.setattr(adopt, "adopt_one", refuse)
     monkeypatch.setattr(adopt, "rank_variables", lambda *_: {})
@@ -324,5 +319,5 @@ def test_adopt_shows_it_below_the_sentence(
     adopting = adopt._Adopting(settings, switchboard_to(None, 1.0, {}))
     asyncio.run(adopting._adopt(sleeper_adopt_stack))
     shown = capfd.readouterr()
-    approved(shown.err)
+    assert str(error) in shown.err
     assert "wait_for_shard" in shown.out

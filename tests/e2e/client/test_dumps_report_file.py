@@ -25,7 +25,7 @@ def thousand(*, differ: bool) -> list[RankEvidence]:
             ThreadWait(
                 thread=f"thread{own}_{at}",
                 kind=WaitKind.LOCK,
-                text=f"waits for a lock{own}",
+                text=f"lock{own}",
                 frames=tuple(Place(file=f"/home/me/module{own}.py", line=line, function="f") for line in range(20)),
             )
             for at in range(8)

@@ -40,16 +40,10 @@ def visit(monkeypatch: pytest.MonkeyPatch, broker: FakeBroker) -> dbg_client.Bro
 def test_a_wait_for_each_rank_names_those_that_run(environment: pytest.MonkeyPatch) -> None:
     with FakeBroker(make_rank(0), running(1), running(2), running(3)) as fake, visit(environment, fake) as broker:
         job = broker.job()
-        with pytest.raises(dbg_client.TimedOut):
-            job.wait_for_each(0.0)
-        with pytest.raises(dbg_client.TimedOut):
-            job[2].wait_for_each(0.0)
         assert [rank.rank for rank in job[0].wait_for_each(0.0)] == [0]
-        with pytest.raises(dbg_client.TimedOut):
-            job[7].wait_for_each(0.0)
-
-
-def test_a_wait_for_ranks_that_have_exited_says_so(environment: pytest.MonkeyPatch) -> None:
+        for ranks in (job, job[2], job[7]):
+            with pytest.raises(dbg_client.TimedOut):
+                ranks.wait_for_each(0.0)
     ended = make_rank(0, state=RankState.EXITED, exit=1, where=None)
     with FakeBroker(ended) as fake, visit(environment, fake) as broker, pytest.raises(RankEnded):
         broker.job("4711.0").wait_for_each(0.0)
@@ -57,7 +51,7 @@ def test_a_wait_for_ranks_that_have_exited_says_so(environment: pytest.MonkeyPat
 
 def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(environment: pytest.MonkeyPatch) -> None:
     fake = FakeBroker(make_rank(0), make_rank(1))
-    stock = RankAnswer(key="", kind=Kind.ERROR, text="a stock debugger has no `breakpoints`")
+    stock = RankAnswer(key="", kind=Kind.ERROR, text="an older debugger")
     fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="")
     with fake, visit(environment, fake) as broker:
         fake.said[make_rank(1).key] = stock

@@ -18,7 +18,7 @@ from dbg_wire.records.ranks import RankState
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank
 
-LET_GO = '"bob@login1 (VS Code)" let it go on'
+LET_GO = "bob let it go"
 
 
 async def test_a_program_is_told_who_let_its_rank_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

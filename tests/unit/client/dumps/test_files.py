@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import shutil
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +29,7 @@ from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, silent, waiting
 from tests.support.rank_infos import changed
-from tests.support.recorded import DUMPS, dump, pickled, raw
+from tests.support.recorded import dump, pickled, raw
 from tests.unit.client.hang.test_case import LOOK
 
 DUMP = pickled(raw(1, "nccl:all_reduce"))
@@ -79,14 +78,6 @@ def test_a_directory_is_read_with_those_below(tmp_path: Path) -> None:
     assert (found.problems, found.others) == ([], 2)
 
 
-def test_dumps_of_torch_itself_are_read(tmp_path: Path) -> None:
-    shutil.copy(DUMPS / "gloo_2_14.pickle", tmp_path / "trace_rank_0")
-    shutil.copy(DUMPS / "gloo_2_13.json", tmp_path / "trace_rank_1.json")
-    found = find_in([str(tmp_path)])
-    assert sorted(found.dumps) == [0, 1]
-    assert not found.problems
-
-
 def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:
     for name, moment in (("a_rank_0", 200), ("b_rank_0", 100)):
         (tmp_path / name).write_bytes(DUMP)
@@ -112,16 +103,10 @@ def test_a_pickle_that_would_run_code_runs_none(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("size", [0, 1, 40, len(DUMP) - 1])
-def test_a_dump_that_was_cut_is_told(tmp_path: Path, size: int) -> None:
-    path = tmp_path / "trace_rank_0"
-    path.write_bytes(DUMP[:size])
-    assert "is empty" in told(path) or "ends in the middle of a pickle" in told(path)
-
-
 @pytest.mark.parametrize(
     "content",
     [
+        *(DUMP[:size] for size in (0, 1, 40, len(DUMP) - 1)),
         b"\x80\x02]q\x00.",
         b"{" * 100_000,
         b'{"entries": 5}',
@@ -131,6 +116,7 @@ def test_a_dump_that_was_cut_is_told(tmp_path: Path, size: int) -> None:
         b"text",
         b"dbg-attach report, 2026\n",
     ],
+    ids=range(12),
 )
 def test_what_is_no_dump_is_told(approved: Approved, tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "trace_rank_0"
@@ -149,12 +135,8 @@ def test_only_regular_files_are_opened(approved: Approved, tmp_path: Path) -> No
         listening.bind(str(tmp_path / "socket_rank_1"))
     (tmp_path / "round").symlink_to("round")
     (tmp_path / "gone").symlink_to("nowhere")
-    assert "is a named pipe" in told(tmp_path / "pipe_rank_0")
-    assert "is a socket" in told(tmp_path / "socket_rank_1")
-    assert "is a device" in told("/dev/zero")
-    assert "can't be read" in told(tmp_path / "round")
-    assert "can't be read" in told(tmp_path / "gone")
-    approved(told("x\0y/z"))
+    names = (*(tmp_path / name for name in ("pipe_rank_0", "socket_rank_1", "round", "gone")), "/dev/zero", "x\0y/z")
+    approved("\n".join(told(name) for name in names))
     found = find_in([str(tmp_path)])
     assert (found.dumps, found.others) == ({}, 2)
 
@@ -258,32 +240,37 @@ def test_the_same_verdicts_come_of_it() -> None:
     assert "reads the socket 10.0.0.7:4711" in read.explanation().verdicts[0].sentence
 
 
-def test_silent_ranks_parts_and_further_lines_are_read_again() -> None:
+HERE = Place(file="/home/me/train.py", line=41, function="step")
+DRIVEN = changed(waiting(0).rank, stop=3, reason="breakpoint", where=HERE, driver="me@h1", local_rank=None)
+HALTED = [
+    elsewhere(1, state=RankState.HELD),
+    elsewhere(2, state=RankState.STOPPED, reason="breakpoint", where=HERE, stop=3),
+    silent(3, state=RankState.EXITED, exit=-9),
+]
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param([[waiting(0), silent(1)]], id="a silent rank"),
+        pytest.param(
+            [
+                [
+                    replace(waiting(0), rank=DRIVEN),
+                    waiting(2),
+                    replace(waiting(1), rank=waiting(1).rank.replace(placement=None)),
+                ]
+            ],
+            id="ranks that tell different things",
+        ),
+        pytest.param([[waiting(0), *HALTED], [waiting(0, age=61.0), *HALTED]], id="halted and dead ranks"),
+        pytest.param([[]], id="no rank"),
+    ],
+)
+def test_looks_are_read_again(looks: list[list[RankEvidence]]) -> None:
     parts = {("4711.0", "0.0"): {2: (CodePart(kind=CodeKind.PACKAGE, name="numpy", value="2.0"),)}}
-    made = case_of([waiting(0), silent(1)])
-    case = Case(looks=made.looks, now=made.now, parts=parts, lines=[(("4711.0", "0.0"), ["NCCL's RAS: lost"])])
+    case = replace(case_of(*looks), parts=parts, lines=[(("4711.0", "0.0"), ["NCCL's RAS: lost"])])
     assert again(case) == case
-
-
-def test_ranks_that_tell_different_things_are_read_again() -> None:
-    place = Place(file="/home/me/train.py", line=41, function="step")
-    one, other = waiting(0), waiting(1)
-    stopped = changed(one.rank, stop=3, reason="breakpoint", where=place, driver="me@h1", local_rank=None)
-    case = case_of([replace(one, rank=stopped), waiting(2), replace(other, rank=other.rank.replace(placement=None))])
-    assert again(case) == case
-
-
-def test_ranks_in_a_debugger_and_ranks_that_have_ended_are_read_again() -> None:
-    here = Place(file="/home/me/train.py", line=41, function="step")
-    held = elsewhere(1, state=RankState.HELD)
-    stopped = elsewhere(2, state=RankState.STOPPED, reason="breakpoint", where=here, stop=3)
-    ended = silent(3, state=RankState.EXITED, exit=-9)
-    case = case_of([waiting(0), held, stopped, ended], [waiting(0, age=61.0), held, stopped, ended])
-    assert again(case) == case
-
-
-def test_no_rank_is_no_evidence() -> None:
-    assert again(case_of([])) == case_of([])
 
 
 def test_secrets_are_left_out() -> None:

@@ -210,7 +210,7 @@ RECEIVING = told(0, groups=[group()], calls=[call(1, "recv", peer=1, is_receive=
         pytest.param([waiting(0), waiting(1), waiting(3), elsewhere(2)], id="how many have called it"),
         pytest.param([elsewhere(n) for n in range(4)], id="empty columns are left out"),
         pytest.param([RECEIVING, told(1, groups=[group()]), silent(2)], id="a receive, none yet, and a silent rank"),
-        pytest.param([told(0, evidence=OFF, world_size=1)], id="a library that tells of no group"),
+        pytest.param([told(0, evidence=OFF, world_size=1)], id="a library without groups"),
     ],
 )
 def test_a_table_has_a_row_for_each_group_and_call(approved: Approved, everybody: list[RankEvidence]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -21,7 +20,6 @@ from dbg_client.faces.dap.launch_json import entry_for, with_entry
 from dbg_client.faces.dap.messages import (
     CAPABILITIES,
     MAX_BODY,
-    MAX_NAME,
     BadMessage,
     Client,
     LostFrames,
@@ -76,18 +74,14 @@ async def ask(adapter: Adapter, said: Shown, seq: int, command: str, **arguments
     return await said.answer(seq)
 
 
-@pytest.mark.parametrize("command", ["threads", "evaluate", "configurationDone", "no such\x1b request"])
-async def test_nothing_is_answered_before_the_window_is_attached(command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["threads", "evaluate", "configurationDone", "no such\x1b request", "launch", "terminate"]
+)
+async def test_nothing_is_answered_before_the_window_is_attached(approved: Approved, command: str) -> None:
     async with held() as (adapter, said):
         answer = await ask(adapter, said, 1, command)
-        assert (answer["success"], answer["message"]) == (False, "this window is not attached; send `attach` first")
-
-
-async def test_what_a_window_does_not_do_is_refused_with_what_does_it(approved: Approved) -> None:
-    async with held() as (adapter, said):
-        assert "attach" in (await ask(adapter, said, 1, "launch"))["message"]
-        approved((await ask(adapter, said, 2, "terminate"))["message"])
-        assert (await ask(adapter, said, 3, "initialize", clientName="x"))["body"]["supportsConfigurationDoneRequest"]
+        assert not answer["success"]
+        approved(answer["message"])
 
 
 async def test_a_broker_that_is_not_there_is_an_answer_that_the_user_sees_and_the_ide_may_try_again() -> None:
@@ -214,10 +208,6 @@ def test_a_header_that_is_none_ends_the_reading_at_once(data: bytes) -> None:
         asyncio.run(read())
 
 
-def test_a_lone_surrogate_is_escaped() -> None:
-    assert b"\\udc80" in frame({"text": "\udc80"})
-
-
 def test_a_request_is_read_with_and_without_arguments() -> None:
     document: dict[str, Any] = {"seq": 3, "type": "request", "command": "next", "arguments": {"threadId": 2}}
     assert read(document) == Request(3, "next", {"threadId": 2})
@@ -231,21 +221,23 @@ def read(document: object) -> Request | None:
 
 
 @pytest.mark.parametrize(
-    ("body", "problem"),
+    "body",
     [
-        (b"{}", "message lacks the field 'type'"),
-        (b"[]", "message is [], not `object`"),
-        (b"{]", "message is not JSON (DecodeError)"),
-        (b'{"seq":1,"type":"event","event":"x"}', "message.type"),
-        (b'{"seq":1,"type":"request","command":5}', "message.command is 5, not `str`"),
-        (b'{"seq":true,"type":"request","command":"next"}', "message.seq is True, not `int`"),
-        (b'{"seq":-1,"type":"request","command":"next"}', "message.seq is -1, below 0"),
-        (b'{"seq":1,"type":"request","command":"\xff"}', "message is no text in UTF-8"),
+        b"{}",
+        b"[]",
+        b"{]",
+        b'{"seq":1,"type":"event","event":"x"}',
+        b'{"seq":1,"type":"request","command":5}',
+        b'{"seq":true,"type":"request","command":"next"}',
+        b'{"seq":-1,"type":"request","command":"next"}',
+        b'{"seq":1,"type":"request","command":"\xff"}',
     ],
+    ids=range(8),
 )
-def test_what_is_no_request_is_told_so(body: bytes, problem: str) -> None:
-    with pytest.raises(BadMessage, match=f"^{re.escape(problem)}"):
+def test_what_is_no_request_is_told_so(approved: Approved, body: bytes) -> None:
+    with pytest.raises(BadMessage) as caught:
         read_request(body)
+    approved(str(caught.value))
 
 
 def test_what_goes_out_is_numbered_and_is_what_the_protocol_has() -> None:
@@ -335,10 +327,6 @@ def test_the_name_is_what_people_call_it_and_safe_to_print(said: dict[str, objec
     assert Client.read(said).name == name
 
 
-def test_a_name_is_short() -> None:
-    assert len(Client.read({"clientName": "x" * 1000}).name) <= MAX_NAME + len("…")
-
-
 def test_lines_and_columns_count_from_one_unless_the_client_says_otherwise() -> None:
     usual = Client.read({})
     assert (usual.first_line, usual.first_column, usual.knows_invalidated) == (1, 1, False)
@@ -384,9 +372,8 @@ def test_what_is_not_understood_is_refused_with_the_entry_to_put_in(text: str) -
 
 
 def test_another_entry_of_the_same_name_is_not_touched() -> None:
-    text = with_entry("", {**ENTRY, "target": "0-7"})
-    with pytest.raises(BadInput, match="has another entry 'Ranks: all'"):
-        with_entry(text, ENTRY)
+    with pytest.raises(BadInput):
+        with_entry(with_entry("", {**ENTRY, "target": "0-7"}), ENTRY)
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)))

@@ -269,7 +269,7 @@ def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> N
 
 
 def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands(approved: Approved) -> None:
-    link = ScriptedLink([answered(STOPPED, Kind.ERROR, "no debugger can be opened in this rank")])
+    link = ScriptedLink([answered(STOPPED, Kind.ERROR, "not in this rank")])
 
     async def go_on() -> None:
         async with threads(link, [STOPPED]) as (listing, shown, window):
@@ -522,7 +522,7 @@ async def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
         ]
 
 
-async def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay() -> None:
+async def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay(approved: Approved) -> None:
     link = ScriptedLink()
     ranks = [make_rank(number, stop=1) for number in range(3)]
 
@@ -535,10 +535,7 @@ async def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay() -> None:
         link.events.put_nowait(Change(rank=ranks[2].replace(since=5.0)))
         link.events.put_nowait(Change(rank=running(2)))
         await shown.until(lambda: bool(shown.named("continued")))
-        assert [one["output"] for one in shown.named("output")] == [
-            "The broker is gone, reconnecting (it shut down).\n",
-            "The broker is back.\n",
-        ]
+        approved("".join(one["output"] for one in shown.named("output")))
         assert shown.named("thread") == shown.named("stopped") == []
         assert len((await listing.threads({}))["threads"]) == 3
 

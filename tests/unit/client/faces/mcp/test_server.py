@@ -131,20 +131,17 @@ async def test_an_id_that_is_in_use_and_too_many_calls_are_refused_each_in_its_w
 @pytest.mark.parametrize(
     ("command", "tool"),
     [
-        ("dbg-attach interrupt 2        (breaks in, and opens the debugger there)", "`interrupt` with ranks='2', then"),
+        ("dbg-attach interrupt 2        (opens it)", "`interrupt` with ranks='2', then"),
         ("dbg-attach interrupt train-1/2", "`interrupt` with ranks='2', job='train-1', then"),
-        ("dbg-attach 5        (opens the debugger in which it stands)", "`where` with ranks='5', then `variables`"),
-        ("dbg-attach where 0-3,7 --threads        (shows their stacks)", "`where` with ranks='0-3,7', threads=true"),
-        ("dbg-attach where 1 --all        (shows its last stack)", "`where` with ranks='1'"),
+        ("dbg-attach 5        (opens the debugger)", "`where` with ranks='5', then `variables`"),
+        ("dbg-attach where 0-3,7 --threads        (their stacks)", "`where` with ranks='0-3,7', threads=true"),
+        ("dbg-attach where 1 --all        (its last stack)", "`where` with ranks='1'"),
     ],
 )
 def test_a_verdict_names_the_tool_to_call_next(command: str, tool: str) -> None:
-    told = with_tools(f"rank 2 has not come\n  try: dbg-attach 3\ntry: {command}\n", may_change=True)
-    assert told.startswith(f"rank 2 has not come\n  try: dbg-attach 3\ntry: {tool}"), told
+    told = with_tools(f"rank 2 is late\n  try: dbg-attach 3\ntry: {command}\n", may_change=True)
+    assert told.startswith(f"rank 2 is late\n  try: dbg-attach 3\ntry: {tool}"), told
     assert "dbg-attach" not in told.splitlines()[-1]
-
-
-def test_one_who_may_only_look_is_sent_to_the_stack() -> None:
     for verb in ("", "interrupt "):
         assert with_tools(f"try: dbg-attach {verb}2", may_change=False) == "try: `where` with ranks='2'"
 
@@ -184,7 +181,7 @@ def test_the_clients_version_is_spoken_if_it_is_known() -> None:
     assert agreed_version("2099-01-01") == agreed_version(None) == VERSIONS[0]
 
 
-REST = re.compile(r"\[(\d+) more lines: call `more` with answer='(rest-\d+)' and from=(\d+)\]")
+REST = re.compile(r"\[.*answer='(rest-\d+)'.*from=(\d+)\]")
 
 
 @given(st.lists(st.text("abc ", max_size=300), min_size=1, max_size=400))
@@ -200,7 +197,7 @@ def test_the_pieces_are_the_whole_answer_and_each_is_short(lines: list[str]) -> 
         assert len(piece) <= MAX_LINES
         if more is None:
             break
-        shown = rests.more(more[2], int(more[3]))
+        shown = rests.more(more[1], int(more[2]))
     assert "\n".join(got) == text
 
 

@@ -122,29 +122,29 @@ async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "fields", "sentence"),
+    ("line", "fields"),
     [
-        ("help", {}, "`help` is not for a page"),
-        ("attach 5", {}, "terminal of its own"),
-        ("exec 5 -- rm -rf /", {}, "`exec` is not for a page"),
-        ("eval --save /tmp/x loss", {}, "name files"),
-        ("report", {}, "is not for the command line"),
-        ("kill", {}, "needs ranks"),
-        ("where 99", {}, "99"),
-        ("where", {"keys": ["gone"]}, "none of the chosen ranks"),
-        ("command all q", {}, "`q` is not for 3 ranks at once"),
-        ("release 5", {}, "is not held"),
-        ("continue 5", {"every": 1}, "not for again and again"),
-        ("where '", {}, "quote"),
+        ("help", {}),
+        ("attach 5", {}),
+        ("exec 5 -- rm -rf /", {}),
+        ("eval --save /tmp/x loss", {}),
+        ("report", {}),
+        ("kill", {}),
+        ("where 99", {}),
+        ("where", {"keys": ["gone"]}),
+        ("command all q", {}),
+        ("release 5", {}),
+        ("continue 5", {"every": 1}),
+        ("where '", {}),
     ],
 )
 async def test_what_can_not_be_asked_is_told_in_a_sentence(
-    broker: FakeBroker, line: str, fields: dict[str, object], sentence: str
+    approved: Approved, broker: FakeBroker, line: str, fields: dict[str, object]
 ) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         said = await live.answer(1, line, **fields)
         assert said["type"] == "failed"
-        assert sentence in said["sentence"]
+        approved(said["sentence"])
         # The page goes on.
         assert (await live.answer(2, "where"))["type"] == "answer"
 
@@ -445,16 +445,9 @@ def test_what_is_sent_makes_room() -> None:
     asyncio.run(work())
 
 
-def test_a_message_names_its_type() -> None:
+def test_a_message_names_its_type_and_rows_go_out_as_they_were_made_once() -> None:
     assert json.loads(encode(Bell())) == {"type": "bell"}
-    assert json.loads(encode(Failed(id=3, sentence="no rank <b>"))) == {
-        "type": "failed",
-        "id": 3,
-        "sentence": "no rank <b>",
-    }
-
-
-def test_rows_and_documents_go_out_as_they_were_made_once() -> None:
+    assert json.loads(encode(Failed(id=3, sentence="<b>"))) == {"type": "failed", "id": 3, "sentence": "<b>"}
     row = msgspec.Raw(b'{"key":"j/0"}')
     assert json.loads(encode(Ranks(rows=(row, row), last=False)))["rows"] == [{"key": "j/0"}] * 2
     assert json.loads(encode(Verdict(job="j", at=1.5, document=None)))["document"] is None
@@ -470,39 +463,39 @@ def test_what_a_page_says_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("kind", "text"),
     [
-        "",
-        "{",
-        "[" * 5000,
-        "null",
-        '{"type":"serve","id":1}',
-        '{"type":"size","rows":24,"columns":80}',
-        '{"type":"ask","id":-1,"line":"where"}',
-        '{"type":"ask","id":1}',
-        '{"type":"ask","id":1,"line":"\\ud800"}',
-        '{"type":"ask","id":1,"line":"where","every":0.01}',
-        '{"type":"ask","id":1,"line":"where","every":1e300}',
-        json.dumps({"type": "ask", "id": 1, "line": "x" * (MAX_TEXT + 1)}),
-        json.dumps({"type": "ask", "id": 1, "line": "where", "keys": ["k"] * (MAX_RANKS + 1)}),
-        json.dumps({"type": "source", "id": 1, "key": "k" * 1001}),
+        *(
+            (LIVE, text)
+            for text in (
+                "",
+                "{",
+                "[" * 5000,
+                "null",
+                '{"type":"serve","id":1}',
+                '{"type":"size","rows":24,"columns":80}',
+                '{"type":"ask","id":-1,"line":"where"}',
+                '{"type":"ask","id":1}',
+                '{"type":"ask","id":1,"line":"\\ud800"}',
+                '{"type":"ask","id":1,"line":"where","every":0.01}',
+                '{"type":"ask","id":1,"line":"where","every":1e300}',
+                json.dumps({"type": "ask", "id": 1, "line": "x" * (MAX_TEXT + 1)}),
+                json.dumps({"type": "ask", "id": 1, "line": "where", "keys": ["k"] * (MAX_RANKS + 1)}),
+                json.dumps({"type": "source", "id": 1, "key": "k" * 1001}),
+            )
+        ),
+        *(
+            (TERMINAL, text)
+            for text in (
+                '{"type":"ask","id":1,"line":"where"}',
+                '{"type":"size","rows":0,"columns":80}',
+                '{"type":"size","rows":24,"columns":1001}',
+                '{"type":"reply","prompt":-2,"text":"n"}',
+                '{"type":"complete","id":1,"line":"a","begin":-1,"end":1}',
+            )
+        ),
     ],
 )
-def test_what_is_no_message_of_a_page_is_refused(text: str) -> None:
-    with pytest.raises(PeerError, match="a page's text"):
-        read(LIVE, text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"type":"ask","id":1,"line":"where"}',
-        '{"type":"size","rows":0,"columns":80}',
-        '{"type":"size","rows":24,"columns":1001}',
-        '{"type":"reply","prompt":-2,"text":"n"}',
-        '{"type":"complete","id":1,"line":"a","begin":-1,"end":1}',
-    ],
-)
-def test_what_is_no_message_of_a_terminal_is_refused(text: str) -> None:
-    with pytest.raises(PeerError, match="a page's text"):
-        read(TERMINAL, text)
+def test_what_is_no_message_of_a_page_is_refused(kind: Any, text: str) -> None:
+    with pytest.raises(PeerError):
+        read(kind, text)

@@ -180,21 +180,15 @@ async def test_there_is_a_bound_on_pages(broker: FakeBroker, monkeypatch: pytest
 
 def test_a_port_that_is_taken_is_told() -> None:
     taken = listen(0)
-    port = taken.getsockname()[1]
-    with pytest.raises(BadInput, match=f"port {port} can't be served"):
-        listen(port)
+    with pytest.raises(BadInput):
+        listen(taken.getsockname()[1])
     taken.close()
 
 
 def test_over_ssh_the_line_for_the_tunnel_is_told(approved: Approved) -> None:
-    lines = announcement("http://127.0.0.1:41234/?token=T", 41234, "this page only looks", "Ctrl-C ends it", {})
-    assert lines == [
-        "The page is at http://127.0.0.1:41234/?token=T",
-        "This page only looks.",
-        "The link works once; Ctrl-C ends it.",
-    ]
+    approved("\n".join(announcement("http://127.0.0.1:41234/?token=T", 41234, "it only looks", "Ctrl-C ends", {})))
     ssh = {"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}
-    approved(announcement("http://x", 41234, "", "", ssh)[1])
+    approved(announcement("http://x", 41234, "", "", ssh)[1], "ssh")
 
 
 @pytest.mark.parametrize(
@@ -235,37 +229,23 @@ def test_the_table_has_what_a_page_loads_and_nothing_else(tmp_path: Path) -> Non
     assert list(found) == ["grid/cells.js", "main.js", "page.css"]
     assert found["main.js"].type == "text/javascript"
     assert found["main.js"].tag == found["page.css"].tag
-
-
-def test_a_file_of_other_contents_has_another_tag(tmp_path: Path) -> None:
-    (tmp_path / "main.js").write_text("1")
-    before = static_files(tmp_path)["main.js"].tag
     (tmp_path / "main.js").write_text("2")
-    assert static_files(tmp_path)["main.js"].tag != before
-
-
-def test_the_page_has_a_place_for_its_nonce() -> None:
+    assert static_files(tmp_path)["main.js"].tag != found["main.js"].tag
     assert NONCE in page_text()
 
 
-def test_a_token_is_good_once_and_the_next_one_is_told() -> None:
+@pytest.mark.parametrize("token", ["", "x", "é", "\udcff", "a" * 10_000])
+def test_a_token_is_good_once_and_no_other_one_uses_it_up(token: str) -> None:
     told: list[str] = []
     access = Access(41234, told.append)
     first = access.new_token()
+    with pytest.raises(NotAdmitted):
+        access.exchange(token)
     value = access.exchange(first)
-    with pytest.raises(NotAdmitted, match="used before"):
+    with pytest.raises(NotAdmitted):
         access.exchange(first)
     assert access.exchange(told[0]) == value
     assert access.has_cookie({"dbg-web-41234": value})
-
-
-@pytest.mark.parametrize("token", ["", "x", "é", "\udcff", "a" * 10_000])
-def test_no_other_token_is_good_and_none_is_used_up(token: str) -> None:
-    access = Access(41234, lambda _: None)
-    good = access.new_token()
-    with pytest.raises(NotAdmitted):
-        access.exchange(token)
-    access.exchange(good)
 
 
 def test_a_cookie_of_another_port_or_server_does_not_count() -> None:
@@ -310,7 +290,7 @@ def test_a_name_that_leads_here_by_rebinding_is_refused(host: str) -> None:
     ],
 )
 def test_what_another_page_sends_is_refused(origin: str | None, site: str | None) -> None:
-    with pytest.raises(NotAdmitted, match="another page"):
+    with pytest.raises(NotAdmitted):
         require_own("127.0.0.1:41234", origin, site, of_page=True)
 
 
