@@ -60,19 +60,9 @@ async def told(*answers: tuple[Kind, str, tuple[StopState, ...]], **changes: Any
     return (await ask_stops(Asked(*answers), ranks)).splitlines()  # type: ignore[arg-type]
 
 
-async def test_what_ranks_say_is_a_table() -> None:
-    rows = (StopState(stop="a.py:1", line=1, armed=True, hits=1),)
-    assert await told((Kind.VALUE, "stopped", rows)) == ["a.py:1", "  armed in rank 0", "  hits: 1 in rank 0"]
-
-
 async def test_a_stock_debugger_has_none(approved: Approved) -> None:
     (line,) = await told((Kind.VALUE, "running", ()), address="h1:?1")
     approved(line)
-
-
-async def test_ranks_that_do_not_answer_are_told() -> None:
-    assert await told((Kind.SILENT, "no answer in 10 s", ())) == ["rank 0: no answer in 10 s"]
-    assert await told((Kind.VALUE, "", ()), state=RankState.UNRESPONSIVE) == ["rank 0: unresponsive"]
 
 
 @pytest.mark.parametrize(("term", "moves"), [("xterm-256color", True), ("linux", True), ("dumb", False), ("", False)])

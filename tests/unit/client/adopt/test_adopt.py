@@ -82,14 +82,6 @@ def test_the_file_has_the_code_and_goes_once_it_was_run(tmp_path: Path, monkeypa
     assert not list(tmp_path.iterdir())
 
 
-def test_the_file_stays_while_the_main_thread_may_still_come_to_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "remote_exec", lambda pid, script: None, raising=False)
-    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: None) is None
-    assert [path.name for path in tmp_path.iterdir()] == ["adopt.py"]
-
-
 @pytest.mark.parametrize("error", [PermissionError, RuntimeError])
 def test_where_it_is_forbidden_the_other_way_is_left(
     error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,17 +127,6 @@ def test_a_program_with_a_module_of_its_own_in_the_place_of_one_of_ours_is_told_
     finally:
         pipe.close()
     assert answer == Answer(outcome=Outcome.FAILED, text="ModuleNotFoundError in json")
-
-
-def test_code_that_comes_late_finds_nobody_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
-    exec(code_to_adopt(str(tmp_path / "gone"), {}, []), {})  # noqa: S102
-
-
-def test_answers_are_read() -> None:
-    assert read_answer('{"outcome": "adopted", "key": "k", "main": false}') == Answer(
-        outcome=Outcome.ADOPTED, key="k", main=False
-    )
 
 
 @given(st.text() | st.sampled_from(["[]", "{}", "1", '{"outcome": 1}', '{"outcome": []}', "null"]))

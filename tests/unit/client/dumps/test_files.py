@@ -182,15 +182,6 @@ def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_pat
     assert len(named.reports) == 2
 
 
-def test_a_directory_of_many_files_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_FILES", 20)
-    for number in range(30):
-        (tmp_path / f"file{number}.txt").touch()
-    found = find_in([str(tmp_path)])
-    assert found.others == 20
-    assert "more than 20 files" in found.notes[0]
-
-
 PLENTY = 10**9
 
 
@@ -280,11 +271,6 @@ def test_secrets_are_left_out() -> None:
     assert "hunter22" not in "".join(lines)
     assert OUT in "".join(lines)
     assert read == read_report(written(lines)).case
-
-
-def test_what_fits_in_no_way_is_left_out() -> None:
-    case = case_of([waiting(0), elsewhere(1)])
-    assert case_lines(case, 100) == ([], case)
 
 
 RANKS = {"ranks": {"count": 0, "columns": {}}}

@@ -16,7 +16,7 @@ from dbg_client.hang.conflicts import Difference, difference_of, sides
 from dbg_client.hang.explain import JobLook, explain, with_lines
 from dbg_client.hang.graph import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.questions.cause import ras_lines, uses_nccl
+from dbg_client.questions.cause import ras_lines
 from dbg_wire.records.beside import OperationCount, RasRank, RasSeen, RasStatus
 from dbg_wire.records.evidence import CollectiveSeen, Evidence, GroupSeen, LoopSeen, SourceSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
@@ -89,17 +89,6 @@ def test_a_rank_that_left_the_loop_early_is_told_so(line: int, loops: tuple[Loop
     assert ("loop" in verdict.sentence) == bool(left)
     assert left in verdict.sentence
     assert "loop" not in other.sentence
-
-
-def test_a_group_without_a_name_is_called_a_group() -> None:
-    waits = [
-        told(n, groups=[group("3", "0-3", title="3", at=4)], calls=[call(5, group="3")], age=60.0) for n in (0, 1, 3)
-    ]
-
-    verdict = verdict_on(*waits, elsewhere(2))
-
-    assert "all_reduce #5 of group 3" in verdict.sentence
-    assert verdict.group == "3"
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=30)
@@ -188,16 +177,6 @@ def test_a_larger_tensor_in_one_rank_is_found_though_the_others_have_gone_on(app
     assert (verdict.collective, verdict.sequence) == ("all_reduce", 4)
     assert verdict.sentence.startswith("rank 2 (gpu013) passed float32, 8 KiB [2048] to all_reduce #4 of dp_0, where")
     approved(verdict.evidence)
-
-
-def test_equal_data_is_no_conflict_with_those_that_have_finished() -> None:
-    slow = told(2, groups=[group(at=3)], calls=[call(4)], age=60.0)
-
-    kinds = {
-        verdict.kind for verdict in explain([JobLook(at=0.0, everybody=[*map(waiting, (0, 1, 3)), slow])], 0.0).verdicts
-    }
-
-    assert VerdictKind.MISMATCH not in kinds
 
 
 OFF = Evidence(sources=(SourceSeen(library="torch", version="2.4.0", lack="it has no recorder"),))
@@ -291,17 +270,3 @@ def test_ranks_that_are_behind_or_not_reached_stand_below_the_verdict() -> None:
     ]
     (verdict,) = with_lines(explain([JobLook(at=0.0, everybody=job())], 0.0), matched.run, lines).verdicts
     assert verdict.evidence[-2:] == tuple(lines)
-
-
-def test_a_process_that_the_job_does_not_know_keeps_its_number_in_the_communicator() -> None:
-    (matched,) = match_collectives(job())
-    strangers = ras(rank(0, None, state="dead").replace(pid=1), rank(7, None, state="dead").replace(pid=None))
-
-    assert ras_lines(strangers, matched.roster) == ["NCCL's RAS: dead: rank 0 of e1f2, rank 7 of e1f2"]
-
-
-def test_equal_counts_are_no_news_and_gloo_is_not_asked() -> None:
-    (matched,) = match_collectives(job())
-
-    assert ras_lines(ras(*(rank(n, 5) for n in range(4))), matched.roster) == []
-    assert not uses_nccl(matched)

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import strategies as st
 
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.code_differences import difference_table
 from dbg_client.hang.explain import Explanation, JobLook, explain
 from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
-    MAX_CODE_ROWS,
     CodeKind,
     CodePart,
     CodeSeen,
@@ -174,46 +172,6 @@ def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
     assert "has likely not come" in verdict.sentence
 
 
-def test_a_rank_by_itself_is_blamed_after_a_second_look_alone() -> None:
-    stopped = [elsewhere(n, state=RankState.STOPPED, where=MAIN, world_size=1) for n in (0,)]
-
-    assert not once(*stopped).is_settled
-    assert twice(stopped, stopped).is_settled
-
-
-def test_threads_that_wait_for_each_other_are_named_with_both_stacks() -> None:
-    locked = [
-        ThreadWait(
-            thread=name,
-            kind=WaitKind.LOCK,
-            text=f"waits for {other}",
-            is_main=name == "MainThread",
-            number=number,
-            awaits=(3 - number,),
-            frames=frames,
-        )
-        for number, name, other, frames in ((1, "MainThread", "pump", LOADING), (2, "pump", "MainThread", (OTHER,)))
-    ]
-
-    found = once(waiting(0), waiting(1), waiting(3), waits(elsewhere(2), *locked))
-    alone = once(waits(told(0, frames=LOADING, age=2.0, world_size=1), *locked))
-
-    assert (kinds(found), first(found).cause) == (["missing"], VerdictKind.DEADLOCK)
-    assert kinds(alone) == ["deadlock"]
-    for one in (found, alone):
-        assert [line for line in first(one).evidence if line.startswith("thread")] == [
-            "thread MainThread  data.py:17 wait_for_shard < train_step     waits for pump",
-            "thread pump  train.py:50 step     waits for MainThread",
-        ]
-
-
-def test_ranks_in_different_collectives_of_one_group() -> None:
-    found = once(waiting(0), waiting(1), waiting(2, name="broadcast"), waiting(3))
-
-    assert (kinds(found), first(found).ranks) == (["order"], (2,))
-    assert command_of(first(found)) == "dbg-attach where 0,2"
-
-
 @pytest.mark.parametrize("change", [{"size": 8192, "shapes": "[2048]"}, {"types": "float64"}])
 def test_ranks_that_exchange_other_data(approved: Approved, change: dict[str, object]) -> None:
     other = told(2, groups=[group(at=4)], calls=[call(5).replace(**change)])
@@ -222,12 +180,6 @@ def test_ranks_that_exchange_other_data(approved: Approved, change: dict[str, ob
 
     assert (kinds(found), first(found).ranks) == (["mismatch"], (2,))
     approved(first(found).sentence)
-
-
-def test_sizes_of_a_scatter_may_differ() -> None:
-    calls = [told(n, groups=[group(at=4)], calls=[call(5, "scatter", size=4096 * n)]) for n in range(4)]
-
-    assert kinds(once(*calls)) == ["unknown"]
 
 
 def test_a_group_that_one_rank_alone_has_made(approved: Approved) -> None:
@@ -249,35 +201,6 @@ def test_several_reasons_of_missing_ranks_are_told_as_far_as_two_lines_have_room
     others = [late(7, "reads a pipe"), late(1, "sleeps"), late(8, "waits for work")]
 
     approved(first(once(waiting(0, world_size=9), *several, *others)).sentence)
-
-
-@pytest.mark.parametrize("has_ended", [False, True])
-def test_where_a_thread_has_ended_no_order_of_calls_is_invented(approved: Approved, has_ended: bool) -> None:
-    groups = [group(at=4, members="0-2"), group("1", "0-2", title="checkpoint", at=0)]
-    saving = call(1, "all_gather", group="1")
-    thread = ThreadWait(thread="saver", kind=WaitKind.ENDED, text="ended by OSError: no space (save.py:9)")
-    last = told(2, groups=groups, calls=[call(5, "barrier")], age=60.0, world_size=3)
-
-    found = first(
-        once(
-            *(told(n, groups=groups, calls=[saving], age=60.0, world_size=3) for n in (0, 1)),
-            waits(last, thread) if has_ended else last,
-        )
-    )
-
-    assert found.kind is VerdictKind.ORDER
-    assert found.certainty is (Certainty.LIKELY if has_ended else Certainty.SURE)
-    assert ("saver" in found.sentence) == has_ended
-    approved(found.sentence)
-    assert not any("saver" in line for line in found.evidence)
-
-
-def test_threads_that_have_ended_stand_below_the_missing_rank() -> None:
-    thread = ThreadWait(thread="producer", kind=WaitKind.ENDED, text="ended by ValueError: broken (data.py:3)")
-
-    found = first(once(waiting(0), waiting(1), waiting(3), waits(elsewhere(2), main(WaitKind.DATA, "waits"), thread)))
-
-    assert "rank 2: thread producer ended by ValueError: broken (data.py:3)" in found.evidence
 
 
 def test_ranks_that_make_a_group_wait_for_its_members(approved: Approved) -> None:
@@ -354,30 +277,6 @@ def test_a_send_with_another_tag_is_no_partner(approved: Approved, tag: int | No
 
     assert found.kind.value == kind
     approved(found.sentence)
-
-
-def test_roots_that_differ_are_the_cause_if_nobody_is_missing() -> None:
-    def rooted(number: int, root: int) -> RankEvidence:
-        return told(number, groups=[group(at=4)], calls=[call(5, "bcast", root=root), done(4)], age=60.0)
-
-    other = first(once(rooted(0, 0), rooted(1, 1), rooted(3, 1), elsewhere(2)))
-    found = first(once(*(rooted(n, int(n > 0)) for n in range(4))))
-
-    assert (other.kind, other.ranks) == (VerdictKind.MISSING, (2,))
-    assert "their calls differ: root 0 in 0; root 1 in 1,3" in other.evidence
-    assert (found.kind, found.ranks) == (VerdictKind.MISMATCH, (0,))
-
-
-def test_two_receives_for_each_other() -> None:
-    both = [
-        told(n, groups=[group(at=4)], calls=[call(1, "recv", peer=1 - n, is_receive=True)], world_size=2)
-        for n in (0, 1)
-    ]
-
-    found = once(*both)
-
-    assert kinds(found) == ["partner"]
-    assert first(found).sentence.endswith("since 1 min: nobody sends")
 
 
 def test_half_of_the_ranks_are_silent(approved: Approved) -> None:
@@ -463,15 +362,6 @@ def test_who_computes_in_a_run_with_mpi_may_wait_there(approved: Approved, libra
 
     assert ("MPI" in sentence) == ("likely" in sentence) == (library == "mpi4py")
     approved(sentence)
-
-
-def test_a_group_of_one_rank_is_said(approved: Approved) -> None:
-    alone = told(0, groups=[group(members="0", at=4)], calls=[call(5)], world_size=1)
-
-    found = twice([alone], [alone])
-
-    assert kinds(found) == ["unknown"]
-    approved(first(found).sentence)
 
 
 # ------------------------------------------------------------------------------------------------- ranks by themselves
@@ -637,19 +527,6 @@ def test_what_spins_in_mpi_is_not_busy() -> None:
     assert not everybody.is_settled
 
 
-def test_a_call_of_mpi_that_is_no_known_collective_is_no_computing() -> None:
-    def rank(cpu: float) -> RankEvidence:
-        evidence = Evidence(
-            process=ProcessSeen(main_cpu=cpu), waits=(main(WaitKind.COLLECTIVE, "is in MPI (window.Fence, a.py:3)"),)
-        )
-        return told(0, frames=LOADING, age=8.0, world_size=1, evidence=evidence)
-
-    found = twice([rank(1.0)], [rank(2.0)])
-
-    assert kinds(found) == ["unknown"]
-    assert "is in MPI (window.Fence, a.py:3)" in "".join(first(found).evidence)
-
-
 def test_a_rank_that_has_ended_its_program_is_missing_and_lives_on_in_finalize(approved: Approved) -> None:
     ended = without_answer(
         elsewhere(3, state=RankState.EXITED, exit=None, reason=None, since=NOW - 8, detail=IN_FINALIZE)
@@ -686,19 +563,6 @@ def test_ranks_that_do_not_move_and_tell_nothing(approved: Approved) -> None:
     assert exit_status(found.verdicts) == 6
 
 
-def test_a_job_that_has_ended(approved: Approved) -> None:
-    ended = [without_answer(elsewhere(n, state=RankState.EXITED, exit=0)) for n in range(4)]
-
-    found = twice(ended, ended)
-
-    assert kinds(found) == ["unknown"]
-    approved(first(found).sentence)
-
-
-def test_no_rank_at_all() -> None:
-    assert kinds(explain([JobLook(at=0.0, everybody=[])], NOW)) == ["unknown"]
-
-
 # ---------------------------------------------------------------------------------------------------------------- code
 
 
@@ -711,36 +575,6 @@ def coded(number: int, step: int, files: str = "a", variables: str = "v", packag
 
 def part(kind: CodeKind, name: str, value: str) -> CodePart:
     return CodePart(kind=kind, name=name, value=value)
-
-
-def test_a_rank_that_still_reads_its_packages_runs_with_no_others() -> None:
-    everybody = [*(coded(n, 5, files="", packages="") for n in range(3)), coded(3, 5), coded(4, 5, "b")]
-    packages = [part(CodeKind.PACKAGE, f"package-{n}", "1.0") for n in range(100)]
-    parts = {
-        0: [part(CodeKind.VARIABLE, "LANG", "C")],
-        3: [part(CodeKind.FILE, "train.py", "11"), *packages],
-        4: [part(CodeKind.FILE, "train.py", "22"), *packages],
-    }
-
-    found = once(*everybody)
-    with_parts = explain([JobLook(at=0.0, everybody=everybody)], NOW, {("4711.0", "0.0"): parts})
-
-    different = next(verdict for verdict in found.verdicts if verdict.kind is VerdictKind.DIFFERENT)
-    assert different.sentence == "rank 4 (gpu013) runs with other files than rank 3"
-    assert with_parts.differences == ("file train.py  11: 3; 22: 4",)
-    assert "different" not in kinds(once(*everybody[:4]))
-
-
-def test_packages_for_which_a_rank_has_no_room_are_not_absent_there() -> None:
-    files = [part(CodeKind.FILE, f"{n:04}.py", "11") for n in range(MAX_CODE_ROWS - 2)]
-    packages = [part(CodeKind.PACKAGE, name, "1.0") for name in ("attrs", "numpy", "torch")]
-    less = [*files[2:], packages[0], part(CodeKind.PACKAGE, "numpy", "2.0"), packages[2]]
-
-    assert difference_table([((0,), [*files, *packages[:2]]), ((1,), less)]) == [
-        "file 0000.py  11: 0; absent: 1",
-        "file 0001.py  11: 0; absent: 1",
-        "package numpy  1.0: 0; 2.0: 1",
-    ]
 
 
 def test_ranks_with_other_code_are_told_with_a_table(approved: Approved) -> None:

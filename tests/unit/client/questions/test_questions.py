@@ -20,12 +20,11 @@ from dbg_client.hang.explain import Explanation, explain
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.questions import cause
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, describe, split_wishes
-from dbg_client.questions.cause import MAX_HOSTS, ask_ras, find_case, gather_case
+from dbg_client.questions.cause import ask_ras, find_case, gather_case
 from dbg_client.questions.child_processes import MAX_CHILDREN, with_children
-from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order, list_ranks
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order
 from dbg_client.views.groups import group_answers
-from dbg_wire.errors import BadInput
-from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
+from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answers, Kind, RankAnswer
 from dbg_wire.records.beside import ChildProcess, RasCommunicator, status_rows
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
@@ -65,14 +64,6 @@ async def test_one_rank_of_each_host_is_asked_until_one_tells() -> None:
     asker = Asked(NOBODY, WRONG, TOLD)
     found = await ask_ras(asker, hosts(5))  # type: ignore[arg-type] # as far as it is used
     assert (found, asker.asked) == (STATUS, ["gpu0", "gpu1", "gpu2"])
-
-
-async def test_few_hosts_are_asked_where_none_tells() -> None:
-    asker = Asked(*[NOBODY] * 10)
-    found = await ask_ras(asker, hosts(5))  # type: ignore[arg-type]
-    assert (found, len(asker.asked)) == (None, MAX_HOSTS)
-    gone = [make_rank(0, state=RankState.EXITED, reason=None)]
-    assert await ask_ras(Asked(), gone) is None  # type: ignore[arg-type]
 
 
 class SlowRanks:
@@ -169,12 +160,6 @@ async def test_a_child_that_has_put_more_into_a_queue_than_anybody_took_has_ende
     approved("\n".join(texts(found)))
 
 
-async def test_a_line_of_a_program_without_a_file_is_not_told() -> None:
-    everybody = [waiting(0)]
-    asker = AskedChildProcesses(READS.replace(file="<string>"))
-    assert await with_children(asker, [verdict(everybody)], everybody) == everybody  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     "asker", [AskedChildProcesses(), AskedChildProcesses(LIBRARY), AskedChildProcesses(READS, refuses=True)]
 )
@@ -210,13 +195,6 @@ EVERYBODY = [make_rank(number, state=state) for number, state in enumerate(RankS
 )
 def test_an_order_fits_ranks_by_their_state(order: Order, states: set[str]) -> None:
     assert {rank.state.value for rank in order.those(EVERYBODY)} == states
-
-
-def test_a_list_has_ranks_in_their_order() -> None:
-    ranks = [make_rank(number) for number in (2, 0, 1)]
-
-    assert [rank.rank for rank in list_ranks(ranks, None, ()).shown] == [0, 1, 2]
-    assert list_ranks([], None, ()).table(color=False, fold=True) == ""
 
 
 FILE = "/job/train.py"
@@ -297,13 +275,6 @@ def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wa
     assert [one for part in parts for one in part.set] == wanted
     first_set = next((number for number, part in enumerate(parts) if part.set), len(parts))
     assert not any(part.clear for part in parts[first_set + 1 :])
-
-
-def test_a_wish_is_as_long_as_a_question_may_be() -> None:
-    lines = [LineOfFile(file="/a", line=line) for line in range(1, MAX_BREAKPOINTS + 2)]
-    assert [len(part.clear) for part in split_wishes(lines, [])] == [MAX_BREAKPOINTS, 1]
-    with pytest.raises(BadInput):
-        split_wishes([], [BreakpointWish(file="/" + "\x01" * MAX_TEXT, line=1)])
 
 
 def test_a_breakpoint_is_described_in_a_line() -> None:

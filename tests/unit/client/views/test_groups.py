@@ -13,10 +13,8 @@ from dbg_client.views.answers import answers_document, screen_document, show_ans
 from dbg_client.views.compare import (
     Comparison,
     compare_answers,
-    comparison_document,
     load_answers,
     save_answers,
-    show_comparison,
 )
 from dbg_client.views.groups import (
     MAX_GROUPS,
@@ -28,7 +26,6 @@ from dbg_client.views.groups import (
     groups_document,
     remembered,
     show_groups,
-    summarize,
 )
 from dbg_client.views.list import fold_address, fold_hosts
 from dbg_client.views.naming import Naming
@@ -255,12 +252,6 @@ def test_what_a_rank_says_can_not_act_on_the_terminal(color: bool) -> None:
     assert all(char.isprintable() or char == "\n" for char in plain)
 
 
-def test_many_reasons_are_counted() -> None:
-    assert summarize(["a", "a"]) == "a"
-    assert summarize(["b", "a", "a"]) == "a (2); b (1)"
-    assert summarize([str(number) for number in range(9)]).endswith("3 (1); and 5 more")
-
-
 def missing(*everybody: RankEvidence) -> AnswerGroup | None:
     return missing_from_collectives(match_collectives(everybody))
 
@@ -296,18 +287,6 @@ def test_in_a_job_that_goes_on_the_slowest_rank_is_not_missing() -> None:
     assert missing(unknown, elsewhere(1)) is not None
 
 
-def test_a_rank_that_is_missing_from_two_collectives_is_one_rank_with_both() -> None:
-    first = told(0, groups=[group("1", "0,2", title="tp", at=2)], calls=[call(3, group="1")])
-    second = told(1, groups=[group("2", "1-2", title="pp", at=6)], calls=[call(7, "recv", group="2", peer=2)])
-    both = told(2, groups=[group("1", "0,2", title="tp", at=2), group("2", "1-2", title="pp", at=6)])
-
-    found = missing(first, second, both)
-
-    assert found is not None
-    assert [rank.rank for rank in found.ranks] == [2]
-    assert found.text == "not come to recv #7 of pp with rank 1 (1); not come to all_reduce #3 of tp (1)"
-
-
 def naming(answers: list[RankAndAnswer]) -> Naming:
     return Naming([rank for rank, _ in answers])
 
@@ -317,25 +296,6 @@ def compared(
 ) -> Comparison:
     saved = load_answers(save_answers("loss", before, naming(before)), "f")
     return compare_answers(saved, now, naming(now), exact=exact, tolerance=tolerance)
-
-
-def test_what_changed_is_named_and_what_did_not_is_counted() -> None:
-    before, now = said("0.5", "0.5", "0.5", "0.25"), said("0.5", "0.75", "0.75", "0.25")
-
-    comparison = compared(before, now)
-
-    assert comparison.differs
-    assert comparison_document(comparison, "f", naming(now)) == {
-        "file": "f",
-        "command": "loss",
-        "equal": "0,3",
-        "changed": [{"ranks": "1-2", "count": 2, "before": "0.5", "now": "0.75"}],
-        "new": "",
-        "missing": "",
-    }
-    assert show_comparison(comparison, "f", naming(now)) == (
-        "against f (loss): 2 changed, 2 equal\n  1-2  0.5 -> 0.75\n"
-    )
 
 
 def test_addresses_count_only_with_exact_and_floats_as_far_as_tolerated() -> None:
@@ -348,18 +308,6 @@ def test_addresses_count_only_with_exact_and_floats_as_far_as_tolerated() -> Non
     assert not compared(said("0.5"), said("0.500001"), tolerance=1e-3).differs
 
 
-def test_ranks_on_one_side_alone_are_new_or_missing() -> None:
-    before = said("1", "1", (Kind.SILENT, "no answer"))
-    now = [*said("1", (Kind.RUNNING, "")), *said("1", first=2)]
-
-    comparison = compared(before, now)
-
-    assert comparison.differs
-    assert [rank.rank for rank in comparison.new] == [2]
-    assert comparison.missing == ("1",)
-    assert "1 new, 1 missing" in show_comparison(comparison, "f", naming(now))
-
-
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", "null", '{"schema":2}', '{"schema":1}', '{"schema":1,"command":"x","answers":[1]}', "[" * 9999],
@@ -367,15 +315,6 @@ def test_ranks_on_one_side_alone_are_new_or_missing() -> None:
 def test_a_file_of_something_else_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadInput, match="my-file"):
         load_answers(text, "my-file")
-
-
-def test_what_a_file_says_can_not_act_on_the_terminal() -> None:
-    evil = "\x1b[2J\n"
-    now = said("x")
-    text = show_comparison(compared(said(evil), now), evil, naming(now))
-
-    assert all(line.isprintable() for line in text.splitlines())
-    assert len(text.splitlines()) == 2
 
 
 @pytest.mark.parametrize(

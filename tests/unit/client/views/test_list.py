@@ -75,13 +75,6 @@ def test_a_signal_is_told_once_and_the_core_it_left_all_the_same() -> None:
     assert second.endswith("SIGSEGV; core in /tmp/core")
 
 
-def test_colour_surrounds_the_state_alone() -> None:
-    plain, painted = (show_table([make_rank()], NOW, color=color) for color in (False, True))
-
-    assert "\x1b[1;33mstopped\x1b[0m" in painted
-    assert painted.replace("\x1b[1;33m", "").replace("\x1b[0m", "") == plain
-
-
 def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
     evil = "\x1b]2;owned\x07\x9b31m\n\t"
     rank = make_rank(
@@ -148,12 +141,6 @@ def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
     assert show_table(ranks[:40], NOW, color=False, fold=True) == show_table(ranks[:40], NOW, color=False)
 
 
-def test_rows_of_several_jobs_are_folded_apart() -> None:
-    ranks = [*block("A", ["h"], 30), *block("B", ["h"], 30)]
-    folded = show_table(ranks, NOW, color=False, fold=True).splitlines()
-    assert [line.split()[:4] for line in folded[1:]] == [["A", "h:*", "30", "stopped"], ["B", "h:*", "30", "stopped"]]
-
-
 @pytest.mark.parametrize(
     ("text", "columns"),
     [("", 0), ("rank 5", 6), ("日本", 4), ("e\u0301", 1), ("\N{BLACK TELEPHONE}", 2), ("…", 2)],
@@ -166,9 +153,3 @@ def test_columns_are_as_wide_as_their_widest_text_and_empty_ones_are_left_out() 
     rows = [("a", "", "x"), ("漢字", "", "y")]
 
     assert table(("ONE", "TWO", "THREE"), rows) == ["ONE   THREE", "a     x", "漢字  y"]
-
-
-def test_a_colour_takes_no_column() -> None:
-    painted = table(("ONE", "TWO"), [("a", "x"), ("bb", "y")], lambda row, column, text: f"<{row}{column}{text}>")
-
-    assert painted == ["ONE  TWO", "<00a>    <01x>", "<10bb>   <11y>"]

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from dbg_client.terminal import canvas
 from dbg_client.terminal.escape import COMMANDS
 from dbg_client.views.naming import Naming, clip
-from dbg_client.views.pick_list import PickList, empty_text, footer_text, index_of, make_rows, title_text
-from dbg_wire.limits import MAX_TEXT
+from dbg_client.views.pick_list import PickList, empty_text, footer_text, make_rows, title_text
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
 from tests.conftest import Approved
@@ -28,15 +27,6 @@ def test_a_page_clears_whatever_stood_there() -> None:
     assert screen.rows == ["", " one", "", " three", *[""] * 20]
     assert screen.cursor_hidden
     assert not screen.private_modes & {1000, 2004}
-
-
-def test_a_page_is_cut_to_the_terminal() -> None:
-    screen = VirtualScreen(4, 10)
-
-    screen.feed(canvas.blank("\n".join(["x" * 100] * 100), 3, 10))
-
-    assert screen.rows[3] == ""
-    assert all(len(row) < 10 for row in screen.rows)
 
 
 def test_pages_and_titles_show_foreign_text_harmlessly() -> None:
@@ -158,17 +148,6 @@ def test_what_is_selected_is_marked_counted_and_asked() -> None:
     assert [rank.rank for rank in picks.meant] == [2]
 
 
-def test_selecting_a_group_selects_its_ranks() -> None:
-    picks = picking(*map(make_rank, range(20)))
-    picks.show(5, NOW)
-    picks.select()
-
-    assert picks.selected_count == 20
-    assert picks.show(5, NOW).selected == {0}
-    picks.select_none()
-    assert picks.selected_count == 0
-
-
 def test_the_time_limit_of_the_chosen_rank_stands_above_the_list() -> None:
     chosen = make_rank(5, detail="a limit", limit="a limit", limit_seconds=1680.0)
 
@@ -186,27 +165,8 @@ def test_the_count_is_of_all_that_have_not_exited(approved: Approved) -> None:
     approved(title_text(count=1, total=1, selected=0), "2")
 
 
-def test_a_state_has_a_colour_beside_its_word() -> None:
-    picks = picking(make_rank(1), RUNNING)
-
-    lines = picks.show(10, NOW, color=True).lines
-
-    assert "\x1b[1;33mstopped\x1b[0m" in lines[0]
-    assert "\x1b[32mrunning\x1b[0m" in lines[1]
-
-
 def on(host: str, number: int, **changes: object) -> RankInfo:
     return make_rank(number, host=host, address=f"{host}:{number}", **changes)
-
-
-def test_ranks_that_fit_have_a_row_each_and_a_key_that_is_gone_is_the_first() -> None:
-    ranks = [on("a", number) for number in range(4)]
-
-    rows = make_rows(ranks, 4, set())
-
-    assert [row.rank for row in rows] == [row.shown for row in rows] == ranks
-    assert index_of(rows, rows[1].key) == 1
-    assert index_of(rows, "gone") == 0
 
 
 def test_a_group_is_of_one_host_and_state_and_says_what_its_ranks_have_in_common() -> None:
@@ -242,26 +202,6 @@ def test_hosts_are_folded_where_there_are_more_ranks_than_rows() -> None:
     picks.fold()
     assert picks.chosen is None
     assert picks.show(12, NOW).lines == folded
-
-
-def test_the_choice_within_a_group_that_folds_stays_with_its_group() -> None:
-    picks = PickList()
-    picks.update([on("ab"[number // 8], number) for number in range(16)])
-    picks.move(12)
-    assert picks.chosen == on("b", 12)
-
-    shown = picks.show(4, NOW)
-
-    assert shown.chosen == 1
-    assert shown.lines[1].startswith("+ b:*  8 ranks")
-
-
-def test_a_name_as_long_as_a_rank_may_have_is_no_error() -> None:
-    ranks = [make_rank(number, host="h" * MAX_TEXT, address="a" * MAX_TEXT) for number in range(3)]
-
-    assert len(make_rows(ranks, 1, set())) == 1
-    group = make_rows(ranks, 1, set())[0].key
-    assert len(make_rows(ranks, 1, {group})) == 4
 
 
 unhurried = settings(deadline=None)

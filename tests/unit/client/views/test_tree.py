@@ -28,7 +28,6 @@ from dbg_wire.records.breakpoints import StopState
 from dbg_wire.records.ranks import Place, RankState, ThreadStack
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, waiting
-from tests.support.rank_infos import block
 from tests.unit.client.fake_broker import make_rank
 
 unhurried = settings(deadline=None)
@@ -193,19 +192,6 @@ def test_json_says_how_far_a_stack_can_be_believed() -> None:
     assert (document["asked"], document["answered"]) == (4, 3)
 
 
-def test_a_branch_that_is_one_host_says_so() -> None:
-    ranks = block("A", ["g1", "g2", "g3"], 2)
-    answers = [
-        (
-            rank,
-            RankAnswer(key=rank.key, kind=Kind.VALUE, text="running", frames=LOADING if "2" in rank.host else REDUCING),
-        )
-        for rank in ranks
-    ]
-
-    assert any("2 [2-3 = host g2] next_batch" in line for line in tree(answers))
-
-
 @pytest.mark.parametrize("color", [False, True])
 def test_what_a_rank_says_can_not_act_on_the_terminal(color: bool) -> None:
     evil = "\x1b[2J\x9b31m\n\t"
@@ -333,13 +319,6 @@ def test_each_name_of_threads_has_a_tree_of_its_own(approved: Approved, answers:
     approved("\n".join(lines(*answers)))
 
 
-def test_beside_a_thread_that_stands_the_others_run_and_have_no_age() -> None:
-    told = lines(said_threads(0, ("MainThread", MAIN_THREADS), ("feeder", FEEDING), text="stopped", age=252.0))
-
-    assert told[2].endswith("(@1 stopped for 4 min 12 s)")
-    assert told[4].endswith("(@2 running)")
-
-
 def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded() -> None:
     rank, answer = said_threads(0, ("MainThread", MAIN_THREADS), ("feeder", FEEDING))
     recorded = waiting(0, key=rank.key)
@@ -352,17 +331,6 @@ def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded()
     assert told[4].endswith("(@2 running)")
     groups = json.loads(json.dumps(threads_document(answers, Naming([rank]))))["groups"]
     assert [group["collective"] is None for group in groups] == [False, True]
-
-
-def test_json_names_the_thread_of_each_group_and_counts_ranks_once() -> None:
-    answers = [said_threads(0, ("MainThread", MAIN_THREADS), ("Thread-3 (feeder)", FEEDING), age=3.0)]
-    document = json.loads(json.dumps(threads_document(group_threads(answers), Naming([answers[0][0]]))))
-
-    assert (document["asked"], document["answered"]) == (1, 1)
-    assert [(group["thread"], group["ranks"], group["age"]) for group in document["groups"]] == [
-        ("MainThread", "0", 3.0),
-        ("feeder", "0", None),
-    ]
 
 
 @pytest.mark.parametrize(

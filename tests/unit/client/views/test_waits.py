@@ -23,10 +23,10 @@ from dbg_client.views.waits import (
     with_age,
 )
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.evidence import Evidence, GroupSeen
+from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
-from tests.support.rank_evidence import REDUCING, call, elsewhere, group, told, waiting
+from tests.support.rank_evidence import call, elsewhere, group, told, waiting
 from tests.unit.client.fake_broker import make_rank
 
 
@@ -125,12 +125,6 @@ def test_the_exception_of_a_crash_stays_on_its_row() -> None:
     assert without_limit(make_rank(0, detail=f"{WAITS} 9 min")) == f"{WAITS} 9 min"
 
 
-def test_a_limit_can_not_act_on_the_terminal() -> None:
-    (line,) = first_limits([make_rank(0, limit="\x1b]2;owned\x07", limit_seconds=1.0)])
-
-    assert line.isprintable()
-
-
 unhurried = settings(deadline=None)
 
 
@@ -168,10 +162,6 @@ def test_floats_alone_may_differ(first: str, second: str, tolerance: float, near
 def test_a_text_that_is_not_the_value_is_near_to_nothing(text: str) -> None:
     assert read_floats(text) is None
     assert merge_near([text, text], 1.0) == [0, 1]
-
-
-def test_two_values_of_one_text_differ_in_what_it_leaves_out() -> None:
-    assert merge_near(["(0.5, T)", "(0.5, T)"], 1.0) == [0, 1]
 
 
 def test_sets_do_not_grow_along_chains() -> None:
@@ -268,13 +258,6 @@ def test_of_those_who_make_a_group_only_they_are_there() -> None:
     assert shown == {"waits in new_group of 0-3, 2 of 4 there", "waits in barrier #1 of dp_0, 2 of 4 there"}
 
 
-def test_what_is_only_on_stacks_is_no_record() -> None:
-    bare = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
-    assert recorded_collectives(match_collectives(bare)) == {}
-    assert set(recorded_collectives(match_collectives([waiting(0), elsewhere(1)]))) == {waiting(0).rank.key}
-    assert pending_document(None) is None
-
-
 def test_a_row_of_the_list_says_so_and_counts_the_ranks_of_its_own_job_alone() -> None:
     known = [WAITING, *(make_rank(number) for number in range(3)), make_rank(0, job="other", key="other")]
 
@@ -331,11 +314,6 @@ def test_of_several_jobs_each_is_named() -> None:
     said = head(call_missing(died(2)), call_missing(never(3, job="B\x1b"), connected=3), several_jobs=True)
     assert "rank A/2 was killed" in said
     assert "3 of 4 ranks of B\\x1b have connected: 3 never came" in said
-
-
-def test_thousands_that_never_came_are_cut() -> None:
-    numbers = tuple(number for number in range(3000) if number % 3)
-    assert len(head(call_missing(never(*numbers), connected=1000, world=3000))) < 160
 
 
 def test_json_and_the_rows_below_a_list() -> None:

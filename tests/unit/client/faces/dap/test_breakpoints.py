@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from dbg_client.faces.dap import breakpoint_table
 from dbg_client.faces.dap.breakpoint_table import (
-    MAX_OF_FILE,
     NO_RANK,
     BreakpointTable,
     ShownBreakpoint,
@@ -147,24 +146,6 @@ def test_ranks_are_looked_at_only_where_something_has_changed(monkeypatch: pytes
     assert looks == 3
 
 
-def test_a_breakpoint_is_found_without_a_search_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, numbers = BreakpointTable(), range(1, 51)
-    table.replace("/t.py", [BreakpointWish(file="/t.py", line=number) for number in numbers])
-    for one in RANKS:
-        table.note(one.key, tuple(state(number) for number in numbers))
-    compared = 0
-
-    def counted(line: ShownBreakpoint) -> tuple[str, int]:
-        nonlocal compared
-        compared += 1
-        return line.wish.file, line.wish.line
-
-    monkeypatch.setattr(ShownBreakpoint, "place", property(counted))
-    assert len(table.news(RANKS)) == 50
-    # Once for each line and rank, and once for each line; not for each pair of lines.
-    assert compared == 50 * len(RANKS) + 50
-
-
 def test_conditions_counts_and_log_messages_are_kept() -> None:
     arguments = {"breakpoints": [{"line": 3, "condition": " x > 1 ", "hitCondition": "5", "logMessage": "at {x} "}]}
     (wish,) = asked_wishes(arguments, "/t.py", 1)
@@ -204,11 +185,6 @@ def test_whatever_comes_is_a_wish_that_ranks_can_read_or_a_sentence(given: list[
 def test_a_file_that_ranks_cannot_have_is_refused(source: object) -> None:
     with pytest.raises(BadInput):
         asked_file({"source": source}, Paths())
-
-
-def test_more_than_a_file_takes_is_refused() -> None:
-    with pytest.raises(BadInput, match=f"more than {MAX_OF_FILE} breakpoints"):
-        asked_wishes({"breakpoints": [{"line": 1}] * (MAX_OF_FILE + 1)}, "/t.py", 1)
 
 
 def test_uncaught_exceptions_are_the_one_filter() -> None:

@@ -101,14 +101,6 @@ def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
     assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", True)]
 
 
-def test_a_step_that_ends_where_it_began_is_told_too() -> None:
-    table = ThreadTable()
-    table.update([stopped(0)])
-    table.begin_move(stopped(0).key, is_step=True)
-    table.end_move(stopped(0).key)
-    assert stops(table.update([stopped(0)])) == [(2, "step", True)]
-
-
 def test_a_step_that_takes_long_is_told_when_the_rank_stands_again() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
@@ -151,25 +143,6 @@ def test_a_terminals_step_is_told_as_one_and_makes_numbers_stale() -> None:
     before = table.version(stopped(0).key)
     assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", False)]
     assert table.version(stopped(0).key) != before
-
-
-def test_a_broker_with_another_clock_tells_of_the_same_stop() -> None:
-    table = ThreadTable()
-    table.update([stopped(0)])
-    assert table.update([stopped(0).replace(since=0.0)]) == []
-    older = stopped(1, stop=None).replace(since=1.0)
-    table.update([older])
-    assert stops(table.update([older.replace(since=2.0)])) != []
-
-
-def test_what_is_being_opened_is_not_told() -> None:
-    table = ThreadTable()
-    table.update([stopped(0)])
-    table.mute(stopped(0).key, on=True)
-    assert table.update([stopped(0, where=THERE)]) == []
-    assert not table.stands(stopped(0).key)
-    table.mute(stopped(0).key, on=False)
-    assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", False)]
 
 
 def test_a_break_in_of_this_window_draws_the_eye() -> None:
@@ -324,23 +297,6 @@ def stepped(rank: RankInfo, line: int = 500) -> Change:
     return Change(rank=changed(rank, where=place.replace(line=line)))
 
 
-async def test_ranks_that_somebody_else_steps_stay_where_an_ide_lets_them_go_by_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As `command all n` of a terminal does, with nvim-dap attached."""
-    other = make_rank(1, stop=1)
-    link = ScriptedLink()
-    monkeypatch.setattr(listing_module, "TYPED_SECONDS", NEVER_TYPED)
-
-    async with threads(link, [STOPPED, other]) as (listing, shown, _):
-        for rank in (STOPPED, other):
-            link.events.put_nowait(stepped(rank))
-        await shown.until(lambda: len(shown.named("stopped")) == 4)
-        assert [one["reason"] for one in shown.named("stopped")[2:]] == ["step", "step"]
-        with pytest.raises(BadInput, match="stays"):
-            listing.require_typed(other)
-
-
 @pytest.mark.parametrize("stops_meanwhile", [False, True])
 async def test_a_user_may_type_on_behind_a_step_unless_another_rank_has_stopped_meanwhile(
     monkeypatch: pytest.MonkeyPatch, *, stops_meanwhile: bool
@@ -359,41 +315,6 @@ async def test_a_user_may_type_on_behind_a_step_unless_another_rank_has_stopped_
         await shown.until(lambda: shown.named("stopped")[-1]["reason"] == "step")
         with pytest.raises(BadInput, match="stays") if stops_meanwhile else nullcontext():
             listing.require_typed(own)
-
-
-def test_a_rank_that_stood_at_the_attach_goes_on_once_the_ide_has_looked_at_it() -> None:
-    other = make_rank(1, stop=1)
-    link = ScriptedLink([answered(other, Kind.VALUE, "continued")])
-
-    async def attach(monkeypatch: pytest.MonkeyPatch) -> None:
-        async with threads(link, [STOPPED, other]) as (listing, _, window):
-            moves = Moves(window, listing, Keyboard(window))
-            loop = asyncio.get_running_loop()
-            now = loop.time()
-            monkeypatch.setattr(loop, "time", lambda: now + 1)
-            # However slow the IDE is.
-            with pytest.raises(BadInput, match="stays"):
-                listing.require_typed(other)
-            listing.begin()
-            with pytest.raises(BadInput, match="stays"):
-                listing.require_typed(other)
-            listing.begin()
-            listing.seen(other)
-            await moves.go_on({"threadId": listing.table.thread(other.key)})
-            await asyncio.gather(*moves._open)
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        asyncio.run(attach(monkeypatch))
-    assert [asked.action for asked in link.sent] == [Action.CONTINUE]
-
-
-def test_a_held_rank_takes_no_step() -> None:
-    async def step() -> None:
-        async with threads(ScriptedLink(), [HELD]) as (listing, _, window):
-            with pytest.raises(BadInput):
-                await Moves(window, listing, Keyboard(window)).step("next", {"threadId": 2})
-
-    asyncio.run(step())
 
 
 def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
@@ -481,28 +402,6 @@ async def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_ru
     (asked,) = link.sent
     assert asked.action is Action.INTERRUPT
     assert list(asked.keys) == [one.key for one in ranks[-9:]]
-
-
-async def test_many_changes_at_once_are_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    link = ScriptedLink()
-    looks: list[int] = []
-    ranks = [running(number) for number in range(200)]
-
-    async with threads(link, ranks) as (listing, shown, _window):
-        update = listing.table.update
-
-        def counted(ranks: Sequence[RankInfo]) -> list[ThreadEvent]:
-            looks.append(len(ranks))
-            return update(ranks)
-
-        monkeypatch.setattr(listing.table, "update", counted)
-        assert shown.named("stopped") == []
-        for number in range(200):
-            link.events.put_nowait(Change(rank=make_rank(number)))
-        await shown.until(lambda: len(shown.named("stopped")) == MAX_LISTED)
-        assert [one["preserveFocusHint"] for one in shown.named("stopped")] == [False] + [True] * (MAX_LISTED - 1)
-        # A slow machine may need a few; each change would be one of 200.
-        assert len(looks) < 20
 
 
 async def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:

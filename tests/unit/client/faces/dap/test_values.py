@@ -43,24 +43,6 @@ def test_the_same_thing_has_the_same_number_until_its_owner_moves() -> None:
     assert [numbers.find(one) for one in unknown] == [None] * 6
 
 
-def test_a_full_table_forgets_the_owner_that_was_asked_about_longest_ago() -> None:
-    numbers: Handles[int] = Handles(most=3)
-    old = numbers.number("a", 1, 0)
-    kept = numbers.number("b", 1, 0)
-    again = numbers.number("a", 1, 1)
-    newest = numbers.number("c", 1, 0)
-    assert numbers.find(kept) is None
-    assert [numbers.find(one) is not None for one in (old, again, newest)] == [True, True, True]
-
-
-def test_an_owner_that_fills_the_table_alone_begins_anew() -> None:
-    numbers: Handles[int] = Handles(most=2)
-    first = [numbers.number("a", 1, thing) for thing in range(2)]
-    last = numbers.number("a", 1, 2)
-    assert [numbers.find(one) for one in first] == [None, None]
-    assert numbers.find(last) == ("a", 1, 2)
-
-
 @given(st.lists(st.tuples(OWNERS, st.integers(0, 2), st.integers(0, 4)), max_size=60))
 def test_a_number_is_of_one_thing_for_ever_and_the_table_is_bounded(asked: list[tuple[str, int, int]]) -> None:
     numbers: Handles[int] = Handles(most=6)
@@ -110,12 +92,6 @@ def test_an_ide_on_windows_has_its_own_slashes_and_no_case() -> None:
 def test_mappings_that_are_none_are_refused(given: object) -> None:
     with pytest.raises(BadInput):
         read_mappings(given)
-
-
-def test_the_folder_of_the_debuggee_is_no_mapping() -> None:
-    paths = read_mappings([{"localRoot": "/w", "remoteRoot": "."}])
-    assert paths.to_rank("/w/x.py") == "/w/x.py"
-    assert read_mappings(None).to_rank("/w/./x.py") == "/w/x.py"
 
 
 class NoJob:
@@ -186,14 +162,6 @@ def test_what_moves_ranks_needs_to_know_which(word: str) -> None:
         answer(word)
 
 
-def test_words_are_completed_at_the_beginning() -> None:
-    nobody = object()
-    console = Console(cast("Window", nobody), cast("Threads", nobody), cast("Keyboard", nobody))
-    assert console.completions("wh") == ["where", "why"]
-    assert console.completions("al") == ["all: "]
-    assert console.completions("") == console.completions("xwh") == []
-
-
 def running(number: int, **changes: object) -> RankInfo:
     return make_rank(number, state=RankState.RUNNING, where=None, reason=None, **changes)
 
@@ -255,9 +223,3 @@ def test_a_rank_that_came_later_is_heard_and_one_that_is_gone_is_not() -> None:
     new = running(9)
     texts = [logged(0, "a"), Gone(key=RANKS[1].key), logged(1, "c"), Change(rank=new), Logged(key=new.key, text="b")]
     assert printed(*texts, lines=2) == ["0: a", "9: b"]
-
-
-def test_many_texts_do_not_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "GATHER_SECONDS", 10_000.0)
-    monkeypatch.setattr(console, "MAX_GATHERED", 5)
-    assert printed(*[logged(0, f"{number}") for number in range(5)], lines=5) == [f"0: {number}" for number in range(5)]

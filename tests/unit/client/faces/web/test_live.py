@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import msgspec
 import pytest
 from aiohttp.web import WebSocketResponse
-from yarl import URL
 
 from dbg_client.faces.web.live import MAX_AT_ONCE
 from dbg_client.faces.web.messages import (
@@ -22,7 +20,6 @@ from dbg_client.faces.web.messages import (
     Bell,
     EndOfInput,
     Failed,
-    Link,
     Ranks,
     Reply,
     Size,
@@ -32,14 +29,13 @@ from dbg_client.faces.web.messages import (
     read,
 )
 from dbg_client.faces.web.outbox import COST, Outbox
-from dbg_client.faces.web.rows import row_of
 from dbg_wire.codec import Input
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Change, Gone, Kind, Question, RankAnswer, Refusal, RefusalCode
-from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
+from dbg_wire.records.ranks import Coordinate, RankState
 from tests.conftest import Approved
-from tests.support.pages import Browser, Said, Socket, browser_at, opened, served
+from tests.support.pages import Socket, browser_at, opened, served
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -89,14 +85,6 @@ async def test_a_line_is_about_the_ranks_it_names_else_the_chosen_else_the_usual
         # What begins with no verb is an expression, which has the letters of short forms, too.
         assert await asked(live, 8, "w", keys=chosen) == ["6"]
         assert [item.text for item in broker.received if isinstance(item, Question)][-1] == "w"
-
-
-async def test_who_is_meant_is_told_where_the_page_has_chosen_nobody(broker: FakeBroker) -> None:
-    async with opened(broker.environment) as browser, browser.live() as live:
-        lines = ("where", "loss", "eval 5 loss", "command n", "continue")
-        told = [(await live.answer(number, line))["whom"] for number, line in enumerate(lines)]
-        assert told == ["", "stopped,held", "5", "stopped", "stopped"]
-        assert (await live.answer(9, "loss", keys=[make_rank(5).key]))["whom"] == ""
 
 
 async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
@@ -241,19 +229,6 @@ async def test_a_page_that_breaks_the_protocol_is_sent_away(broker: FakeBroker) 
             assert await live.until_end() == 1008
 
 
-async def test_the_other_answers_have_their_documents(broker: FakeBroker) -> None:
-    async def documents(live: Socket) -> dict[str, Said]:
-        lines = ("list", "where", "why", "collectives")
-        return {line: (await live.answer(n, line))["document"] for n, line in enumerate(lines)}
-
-    async with opened(broker.environment) as browser, browser.live() as live:
-        found = await documents(live)
-        assert [rank["rank"] for rank in found["list"]["ranks"]] == [5, 6, 7]
-        assert found["where"]["asked"] == 3
-        assert found["why"]["verdicts"]
-        assert "groups" in found["collectives"]
-
-
 async def test_a_page_gets_all_there_is_and_then_what_changes(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
         hello = await live.until("hello")
@@ -292,22 +267,6 @@ async def test_all_pages_get_the_same_text_and_a_page_that_has_gone_none(broker:
             await one.answer(number, "list")
 
 
-async def test_a_row_is_made_once_for_all_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
-
-    def counting(rank: RankInfo) -> msgspec.Raw:
-        made.append(rank.rank)
-        return row_of(rank)
-
-    monkeypatch.setattr("dbg_client.faces.web.rows.row_of", counting)
-
-    async with opened(broker.environment) as browser, browser.live() as one, browser.live() as two:
-        await asyncio.gather(one.rows(), two.rows())
-        broker.tell(Change(rank=changed(make_rank(5), watchers=3)))
-        await asyncio.gather(one.until("change"), two.until("change"))
-        assert sorted(made) == [5, 5, 6, 7]
-
-
 async def test_a_target_shows_its_ranks_alone(broker: FakeBroker) -> None:
     async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
         assert (await live.until("hello"))["target"] == "5-6"
@@ -325,47 +284,6 @@ async def test_the_broker_that_goes_and_comes_back_is_told(broker: FakeBroker) -
         # The same ranks are no news.
         assert not any(said["type"] == "change" for said in live.said)
         assert (await live.answer(1, "where"))["type"] == "answer"
-
-
-async def test_a_page_that_does_not_read_is_cut_off_and_the_others_go_on(
-    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Beyond what the kernel's buffers of both ends take.
-    monkeypatch.setattr("dbg_client.faces.web.outbox.Outbox.__init__.__defaults__", (256 * 1024,))
-
-    async with (
-        served(broker.environment) as (base, access, server),
-        browser_at(base, access.new_token()) as browser,
-        browser.live() as reads,
-    ):
-        await reads.rows()
-        silent = await handshake(browser)
-        while len(server.feed.pages) < 2:
-            await reads.answer(len(reads.said), "list 5")
-        while len(server.feed.pages) == 2:
-            server.feed.say(Link(up=True, reason="x" * 100_000))
-            await reads.until("link")
-        silent.close()
-        assert (await reads.answer(1_000_000, "where"))["type"] == "answer"
-
-
-async def handshake(browser: Browser) -> socket.socket:
-    """Open the socket of a page that never reads what comes behind the answer."""
-    host, _, port = browser.base.removeprefix("http://").partition(":")
-    raw = socket.socket()
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    raw.setblocking(False)
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(raw, (host, int(port)))
-    cookies = browser.session.cookie_jar.filter_cookies(URL(browser.base))
-    cookie = "; ".join(f"{one.key}={one.value}" for one in cookies.values())
-    head = {"Host": f"{host}:{port}", "Origin": browser.base, "Cookie": cookie, "Upgrade": "websocket"}
-    more = {"Connection": "Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
-    lines = "".join(f"{name}: {value}\r\n" for name, value in {**head, **more}.items())
-    await loop.sock_sendall(raw, f"GET /live HTTP/1.1\r\n{lines}\r\n".encode())
-    answer = await loop.sock_recv(raw, 64)
-    assert answer.startswith(b"HTTP/1.1 101")
-    return raw
 
 
 class SlowSocket:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -90,36 +89,6 @@ async def test_no_other_name_leads_to_a_file(broker: FakeBroker, records: Path) 
             assert await browser.status(f"/recording/{name}") == 404, name
         for path in ("/recording/", "/recording/../secret.cast", "/recording/train/gpu013-5-stop1.cast"):
             assert await browser.status(path) == 404, path
-
-
-async def test_a_new_recording_comes_by_itself(
-    broker: FakeBroker, records: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dbg_client.faces.web.home.GATHER_SECONDS", 0.01)
-
-    async with opened(broker.environment) as browser, browser.live() as live:
-        await live.until("recordings")
-        (records / "train" / "gpu013-6-stop1.cast").write_text(CAST)
-        os.utime(records / "train" / "gpu013-6-stop1.cast", (2e9, 2e9))
-        broker.tell(Change(rank=changed(make_rank(6), state=RankState.RUNNING)))
-        said = await live.until("recordings", lambda said: len(said["recordings"]) == 2)
-        assert [one["title"] for one in said["recordings"]] == ["gpu013-6-stop1", "gpu013-5-stop1"]
-
-
-@pytest.mark.parametrize("case", ["nothing", "another broker", "relative", "missing", "no home"])
-async def test_where_no_recordings_are_there_are_none(
-    broker: FakeBroker, records: Path, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "home"
-    folder = {"nothing": "", "relative": "casts", "missing": str(tmp_path / "gone")}.get(case, str(records))
-    tell_records(home, broker, folder, port=1 if case == "another broker" else None)
-    if case == "no home":
-        (home / "broker.json").unlink()
-
-    async with opened(broker.environment) as browser, browser.live() as live:
-        said = await live.until("recordings")
-        assert said["recordings"] == []
-        assert await browser.status("/recording/train~gpu013-5-stop1.cast") == 404
 
 
 RUNNING = make_rank(1, state=RankState.RUNNING, reason=None, where=None)

@@ -11,7 +11,6 @@ from dbg_client.hang.slow.lateness import Lateness, SlowVerdict, exit_status
 from dbg_client.hang.slow.meetings import sampled_runs
 from dbg_client.hang.slow.show import MAX_BARS, show_findings, slow_document
 from dbg_client.hang.verdict import Certainty
-from dbg_client.views.table import text_width
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place, RankState
@@ -71,9 +70,6 @@ def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
     approved(only(job.found()).evidence)
 
 
-EQUAL = {number: [*looks(REDUCING, 20 + number), *looks(LOADING, 30)] for number in (0, 1)}
-
-
 @pytest.mark.parametrize(
     ("job", "kind", "status"),
     [
@@ -129,9 +125,6 @@ def test_what_the_kernel_keeps_from_it_stands_below(approved: Approved, late: tu
     approved("\n".join(one for one in only(job.found()).evidence if "quota" in one))
 
 
-EVIL = "\x1b]0;owned\x07\x1b[2J\u202e"
-
-
 def late(ranks: int = 16, culprit: int = 11, title: str = "dp_0") -> Job:
     """Return a job in which one rank is late."""
     return Job([Group(title, range(ranks), lambda rank, step: 0.31 * (rank == culprit) + 1e-4 * rank, pause=1.6)])
@@ -147,27 +140,10 @@ def test_a_sentence_comes_first_then_the_table_and_in_a_terminal_the_chart(
     approved(show_findings([found], color=False, columns=columns))
 
 
-@pytest.mark.parametrize("columns", [40, 80, 120, 200])
-def test_table_and_chart_fit_into_the_terminal(columns: int) -> None:
-    job = Job([Group(f"group_{n}" * 4, range(64), lambda rank, step: 0.01 * rank) for n in range(3)])
-    _, table, chart = show_findings([job.found()], color=False, columns=columns).split("\n\n")
-    assert max(map(text_width, (*table.splitlines(), *chart.splitlines()[1:]))) <= columns
-
-
 def test_a_chart_of_many_ranks_has_few_bars() -> None:
     job = Job([Group("dp_0", range(500), lambda rank, step: 0.001 * rank, steps=10)])
     chart = show_findings([job.found()], color=False, columns=80).split("\n\n")[-1]
     assert 2 < len(chart.splitlines()) <= MAX_BARS + 1
-
-
-def test_what_ranks_tell_can_do_nothing_to_a_terminal() -> None:
-    job = late(4, 2, title=EVIL)
-    job.rows[2] = [SampledPlace(frames=(Place(file=f"/{EVIL}", line=1, function=EVIL),), times=tuple(range(40)))]
-    found = [job.found()]
-    shown = show_findings(found, color=False, columns=80)
-    assert "\x1b" not in shown
-    assert "\u202e" not in shown
-    assert all(line.isprintable() for line in shown.splitlines())
 
 
 def test_jobs_are_told_apart() -> None:
@@ -198,10 +174,6 @@ def test_the_document_has_figures_for_programs() -> None:
         {"ranks": "0-10,12-15", "behind": pytest.approx(0.0008, abs=0.0002)},
         {"ranks": "11", "behind": pytest.approx(0.311, abs=0.001)},
     ]
-
-
-def test_nothing_told_is_a_sentence(approved: Approved) -> None:
-    approved(show_findings([], color=False))
 
 
 ANY_TEXT = st.text(max_size=12)
