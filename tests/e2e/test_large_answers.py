@@ -7,16 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from dbg_agent.guard.ras import parse_reply
 from dbg_wire.limits import MAX_ANSWER_BYTES
 from dbg_wire.messages import Action, Answers, Kind, Look, Question, RankAnswer
-from dbg_wire.records.beside import status_in
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import size_of
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import ask, attach, attach_list, start_ranks, wait_until_states
-from tests.support.ras_replies import missing, playing, rank, reply
 from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 
@@ -58,8 +55,7 @@ def test_a_command_that_prints_json_and_values_that_are_nested(processes: Proces
     (printed,) = json.loads(done.stdout)["groups"]
     assert printed["kind"] == "value", printed
     assert printed["text"].startswith('[{"loss": 0.5, "path": "C:\\\\runs"}, ')
-    assert "bytes are left out]" in printed["text"]
-    assert len(printed["text"]) > 96 * 1024
+    assert 96 * 1024 < len(printed["text"]) < len(json.dumps([{"loss": 0.5, "path": "C:\\runs"}] * 3000))
 
     same, other = ask(home, "eval", "all", "v")["groups"]
     assert (same["ranks"], other["ranks"]) == ("0", "1")
@@ -92,19 +88,3 @@ async def where(broker: RunningBroker) -> RankAnswer:
         await peer.say(question)
         (answer,) = (await peer.expect(Answers)).answers
         return answer
-
-
-async def test_a_big_jobs_ranks_as_nccl_tells_them(processes: Processes, home: Path) -> None:
-    broker = running_broker(processes, home)
-    told = reply(([rank(number) for number in range(900)], [missing(number) for number in range(900, 910)]))
-    replies = {"CLIENT": b"SERVER PROTOCOL 2\n", "TIMEOUT": b"OK\n", "SET": b"OK\n", "VERBOSE": told.encode()}
-    async with playing(replies, []) as environ, raw_terminal(broker) as peer:
-        script = "import threading, dbg_agent\ndbg_agent.install()\nthreading.Event().wait()\n"
-        start_ranks(processes, home, script, 1, env=environ)
-        key = (await listed(peer, lambda rank: rank.state is RankState.RUNNING)).key
-        await peer.say(Question(request=1, keys=(key,), action=Action.RAS, seconds=seconds(20)))
-        (answer,) = (await peer.expect(Answers)).answers
-    found = status_in(answer.rows)
-    assert found == parse_reply(told)
-    assert found is not None
-    assert len(found.ranks) == 910

@@ -15,6 +15,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import Implementation, TextContent
 
 from dbg_client.faces.mcp.tools import TOOLS
+from dbg_client.questions.breakpoints import NONE_AT_LINE
 from dbg_dial.waiting import within
 from tests.support.broker import running_broker
 from tests.support.environment import clean_environment
@@ -79,9 +80,9 @@ async def look(home: Path) -> None:
         assert "loss += 1" in await call(session, "source", rank="0")
         assert "ZeroDivisionError: division by zero" in await call(session, "eval", expression="1/0", ranks="0")
         assert (await call(session, "eval", expression="loss", ranks="77")).startswith("ERROR no rank")
-        assert (await call(session, "eval")).startswith("ERROR eval lacks the field 'expression'; it takes ranks, job")
+        assert "'expression'" in await call(session, "eval")
         cut = await call(session, "command", command="!print(long)", ranks="1")
-        assert cut.endswith("call `more` with answer='rest-1' and from=120]")
+        assert re.search(r"answer='rest-1'.*from=120\]$", cut)
         assert (await call(session, "more", answer="rest-1", **{"from": 120})).startswith("    118")
 
 
@@ -92,7 +93,7 @@ async def step(home: Path) -> None:
         assert told.endswith("rank_script.py:6: 1 of 1 rank answered, 1 value\n@1  1 rank  0  set"), told
         assert (await call(session, "breakpoints", file="rank_script.py", line=90)).count("error") == 1
         assert "rank_script.py:6" in await call(session, "breakpoints", ranks="0")
-        assert "no breakpoint at this line" in await call(session, "breakpoints", ranks="0", line=6, clear=True)
+        assert NONE_AT_LINE in await call(session, "breakpoints", ranks="0", line=6, clear=True)
         await call(session, "continue", ranks="1-2")
         assert " stopped (breakpoint)" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
         await call(session, "continue", ranks="1")
@@ -137,7 +138,7 @@ async def stop_at_a_line(home: Path) -> None:
     async with agent(home) as session:
         source = await call(session, "source", rank="0", file="rank_script.py", line=5, around=1)
         assert source.endswith("4        total = sum(items)\n5        total += step\n6        return total"), source
-        assert (await call(session, "source", rank="0")).startswith("ERROR no file is given, and none of these ranks")
+        assert (await call(session, "source", rank="0")).startswith("ERROR ")
         told = await call(session, "breakpoints", file="rank_script.py", line=5, condition="items[0] < 2")
         assert "@1  3 ranks  0-2  set" in told, told
         stops = await call(session, "wait_for_stop", ranks="0,1", each=True, seconds=seconds(20))
@@ -145,13 +146,13 @@ async def stop_at_a_line(home: Path) -> None:
             stops
         )
         still = await call(session, "wait_for_stop", ranks="all", each=True, seconds=0.1)
-        assert still == "ERROR 2 of 3 ranks did not stop within 0.1 s"
+        assert still.startswith("ERROR 2 of 3 ")
         assert re.search("^items: .0, 2.  .2 parts.$", await call(session, "variables", rank="0"), re.M)
         assert (await call(session, "variables", rank="0", of="items")).startswith("0: 0\n1: 2")
         assert "2 different values" in await call(session, "eval", expression="total", ranks="stopped")
         assert "rank_script.py:5 if items[0] < 2" in await call(session, "breakpoints")
         cleared = await call(session, "breakpoints", file="rank_script.py", line=5, clear=True)
-        assert "@1  3 ranks  0-2  no breakpoint at this line" in cleared
+        assert f"@1  3 ranks  0-2  {NONE_AT_LINE}" in cleared
         await call(session, "continue")
 
 
@@ -168,7 +169,7 @@ async def watch(home: Path) -> None:
         names = {tool.name for tool in (await session.list_tools()).tools}
         assert names == {tool.name for tool in TOOLS if not tool.changes} | {"more"}
         assert "stopped" in await call(session, "where")
-        with pytest.raises(MCPError, match="there is no tool 'continue' with this token"):
+        with pytest.raises(MCPError):
             await call(session, "continue")
 
 
@@ -187,7 +188,8 @@ async def start_and_wait(home: Path, script: Path) -> str:
     """Start a program that stops at its third line, look at it there and let it end; return what `run` tells."""
     async with agent(home) as session:
         nowhere = await call(session, "run", command=[sys.executable], directory="/no/such/place")
-        assert nowhere == "ERROR there is no directory '/no/such/place'; name one of this host"
+        assert nowhere.startswith("ERROR ")
+        assert "/no/such/place" in nowhere
         told = await call(session, "run", command=[sys.executable, str(script)], stop_at=f"{script}:3")
         stop = await call(session, "wait_for_stop", seconds=seconds(30))
         assert f"{script}:3" in stop, stop

@@ -89,18 +89,6 @@ def test_a_crash_is_posted_to_a_chat(chat: Chat, processes: Processes, home: Pat
 
 
 @needs_jq
-@needs_curl
-def test_a_chat_that_is_down_is_one_line_in_the_broker_s_log(processes: Processes, home: Path, tmp_path: Path) -> None:
-    (tmp_path / ".dbg-chat").write_text('url = "http://127.0.0.1:1/services/secret"\n')
-    env = {**os.environ, "HOME": str(tmp_path)}
-    broker = running_broker(processes, home, "--on-event", str(SCRIPTS / "chat.sh"), env=env)
-    (rank,) = start_ranks(processes, home, CRASHES, 1)
-    assert rank.wait() == 1
-    broker.process.wait_for_output(r"--on-event: \S+chat.sh exited with status 7: curl: .*\n", stream="stderr")
-    assert "secret" not in broker.process.text("stderr")
-
-
-@needs_jq
 def test_mail_and_tmux_show_the_sentence_as_it_is(tmp_path: Path) -> None:
     shown = {}
     for name, program in (("mail", "sendmail"), ("tmux", "tmux")):

@@ -8,17 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import OpenTerminal
+from dbg_wire.errors import NeedsExtra
 from tests.support.broker import running_broker
-from tests.support.pages import ADDRESS, Browser, Said, Socket, browser_at, run, start_web
-from tests.support.processes import Child, Processes
-from tests.support.pudb_terminal import sit_in_pudb, wait_for_line
+from tests.support.pages import ADDRESS, browser_at, key_of, line_in, page, run
+from tests.support.processes import Processes
 from tests.support.ranks import attach, start_ranks, wait_until_states, wait_until_stopped
 from tests.support.runs import Directory
 from tests.support.straight import STOP, STRAIGHT
@@ -37,65 +34,6 @@ dbg_agent.set_trace(engine="pdb")
 print("\\x1b]52;c;eA==\\x07<script>alert(1)</script>")
 dbg_agent.set_trace(engine="pdb")
 """
-
-
-@asynccontextmanager
-async def page(
-    processes: Processes, home: Path, *arguments: str, env: Mapping[str, str] = {}
-) -> AsyncIterator[tuple[Browser, Child]]:
-    child, base, token = await asyncio.to_thread(start_web, processes, home, *arguments, env=env)
-    async with browser_at(base, token) as browser:
-        yield browser, child
-
-
-async def key_of(browser: Browser, number: int = 0) -> str:
-    async with browser.live() as live:
-        return str((await live.rows())[number]["key"])
-
-
-def _line(row: Said) -> int | None:
-    return row["where"]["line"] if row["where"] is not None else None
-
-
-async def until_line(terminal: Socket, line: int) -> Said:
-    """Return the state in which the rank stands at a line."""
-    return await terminal.until("state", lambda said: bool(said["where"]) and said["where"]["line"] == line)
-
-
-def test_the_keyboard_goes_from_the_page_to_a_terminal_and_back(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, STRAIGHT, 1)
-    wait_until_stopped(home, 1)
-
-    async def work() -> None:
-        async with page(processes, home, "--drive") as (browser, _), browser.terminal(await key_of(browser)) as in_page:
-            await in_page.until("state", lambda said: said["driving"] and said["kind"] == "screen")
-            await in_page.until_bytes(b"PuDB")
-            await in_page.socket.send_bytes(b"nn")
-            await until_line(in_page, STOP + 2)
-            terminal = await asyncio.to_thread(sit_in_pudb, open_terminal, "--take", "0", rows=30)
-            taken = await in_page.until("state", lambda said: not said["driving"])
-            assert taken["driver"]
-            terminal.send("n")
-            await asyncio.to_thread(wait_for_line, terminal, STOP + 3)
-            await until_line(in_page, STOP + 3)
-            # Keys of one who only watches have no effect, and taking the keyboard back gives them one.
-            await in_page.socket.send_bytes(b"n")
-            await in_page.until("bell")
-            await in_page.say("take")
-            await in_page.until("state", lambda said: said["driving"])
-            await in_page.socket.send_bytes(b"n")
-            await until_line(in_page, STOP + 4)
-            await asyncio.to_thread(wait_for_line, terminal, STOP + 4)
-            # The page's size is the debugger's now that the page drives.
-            await in_page.say("size", rows=40, columns=132)
-            await in_page.until("state", lambda said: said["size"] == [40, 132])
-            await in_page.say("release")
-            await in_page.until("state", lambda said: not said["driver"])
-
-    run(work)
 
 
 def test_the_stop_and_the_seat_come_back_with_the_broker(processes: Processes, home: Path) -> None:
@@ -118,7 +56,9 @@ def test_the_stop_and_the_seat_come_back_with_the_broker(processes: Processes, h
             await terminal.socket.send_bytes(b"n")
             await asyncio.to_thread(broker.restart)
             await live.until("link", lambda said: bool(said["up"]))
-            await terminal.until("state", lambda said: _line(said) == STOP + 1 and said["driving"] and not said["link"])
+            await terminal.until(
+                "state", lambda said: line_in(said) == STOP + 1 and said["driving"] and not said["link"]
+            )
             assert (await live.answer(1, "eval n"))["document"]["groups"][0]["text"] == "0"
 
     run(work)
@@ -147,7 +87,7 @@ def test_a_page_that_may_only_look_changes_nothing(
             await terminal.until("bell")
             for number, line in enumerate(("eval 0 n", "command 0 n", "continue 0", "kill 0", "interrupt 0")):
                 said = await live.answer(number, line, yes=True)
-                assert (said["type"], "may change the program" in said["sentence"]) == ("failed", True), line
+                assert said["type"] == "failed", line
             where = await live.answer(9, "where")
             assert where["document"]["groups"][0]["frames"][-1]["line"] == STOP
 
@@ -191,7 +131,7 @@ def test_questions_and_news_of_several_ranks(processes: Processes, home: Path) -
             moved = await live.answer(2, "command n", keys=[rows[1]["key"]])
             assert moved["document"]["answered"] == 1
             moved_to = 1, STOP + 1
-            await live.once("change", lambda said: moved_to in [(row["rank"], _line(row)) for row in said["rows"]])
+            await live.once("change", lambda said: moved_to in [(row["rank"], line_in(row)) for row in said["rows"]])
             await live.say("source", id=3, key=rows[0]["key"], file=rows[0]["where"]["file"], line=STOP, around=5)
             lines = await live.until("lines")
             assert "set_trace()" in lines["lines"][STOP - lines["first"]]
@@ -201,22 +141,6 @@ def test_questions_and_news_of_several_ranks(processes: Processes, home: Path) -
             await asyncio.to_thread(attach, home, "eval", "1", "n + 100")
             event = await live.until("event", lambda said: said["kind"] == "asked" and said["text"] == "eval n + 100")
             assert (event["ranks"], "(web)" in event["who"]) == ("1", False)
-
-    run(work)
-
-
-def test_recordings_of_the_broker_are_listed(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home, "--record", str(tmp_path / "casts"))
-    start_ranks(processes, home, STRAIGHT, 1)
-    wait_until_stopped(home, 1)
-
-    async def work() -> None:
-        async with page(processes, home, "--drive") as (browser, _), browser.live() as live:
-            async with browser.terminal(await key_of(browser)) as terminal:
-                await terminal.until_bytes(b"PuDB")
-            said = await live.once("recordings", lambda said: bool(said["recordings"]))
-            text = await browser.text(f"/recording/{said['recordings'][0]['name']}")
-            assert json.loads(text.splitlines()[0])["version"] == 2
 
     run(work)
 
@@ -267,7 +191,6 @@ def test_a_run_serves_its_job_as_a_page_that_ends_with_it(directory: Directory) 
 
     run(work)
     assert running.wait() == 0
-    assert "it ends with the job" in running.text("stderr")
 
 
 @pytest.mark.parametrize(
@@ -277,7 +200,7 @@ def test_without_aiohttp_a_sentence_says_how_to_install_it(home: Path, module: s
     program = f"import sys; sys.modules['aiohttp'] = None; from {module} import main; sys.exit(main({words!r}))"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert "type `pip install 'dbg-broker[web]'`" in ended.stderr
+    assert NeedsExtra("", "aiohttp", "web").remedy in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert not (home / "broker.json").exists()
 

@@ -73,3 +73,15 @@ def test_a_running_rank_stops_at_once(processes: Processes, home: Path) -> None:
     assert texts(ask(home, "eval", "0", "2 + 2")) == {"0": "4"}
     assert texts(ask(home, "interrupt", "0")) == {"0": "stopped already"}
     end(home, rank)
+
+
+def test_a_rank_without_install_says_so(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = "import dbg_agent, time\ndbg_agent.set_trace(lease=0.1)\nprint('on', flush=True)\ntime.sleep(999)\n"
+    (rank,) = start_ranks(processes, home, script, 1)
+    # Before its stop the rank runs, too.
+    rank.wait_for_output("on")
+    wait_until_states(home, {0: "running"})
+    (group,) = ask(home, "interrupt", "0")["groups"]
+    assert group["kind"] == "error"
+    assert "install()" in group["text"]

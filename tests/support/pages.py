@@ -230,3 +230,21 @@ def stopped_ranks(processes: Processes, home: Path, count: int, engine: str = "p
     start_ranks(processes, home, TRAIN, count, env={"DBG_ENGINE": engine})
     wait_until_states(home, dict.fromkeys(range(count), "stopped"))
     return broker
+
+
+@asynccontextmanager
+async def page(
+    processes: Processes, home: Path, *arguments: str, env: Mapping[str, str] = {}
+) -> AsyncIterator[tuple[Browser, Child]]:
+    child, base, token = await asyncio.to_thread(start_web, processes, home, *arguments, env=env)
+    async with browser_at(base, token) as browser:
+        yield browser, child
+
+
+async def key_of(browser: Browser, number: int = 0) -> str:
+    async with browser.live() as live:
+        return str((await live.rows())[number]["key"])
+
+
+def line_in(row: Said) -> int | None:
+    return row["where"]["line"] if row["where"] is not None else None

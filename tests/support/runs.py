@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -156,3 +157,22 @@ def command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+LINE = line_of(STEP)
+STOP = ("--stop-at", f"train.py:{LINE}")
+PYTHON = ("--", sys.executable, "train.py")
+
+
+def go_through(terminal: Terminal, line: int = LINE) -> None:
+    """Go on from each of the three stops in the loop."""
+    for step in range(3):
+        wait_for_prompt(terminal, line)
+        terminal.wait_for(re.compile(rf"step: {step}\b"))
+        terminal.send("c")
+
+
+def wait_for_broker_to_leave(directory: Directory, patience: float) -> None:
+    """Wait for the broker of the home to end by itself; fail unless it does within ``patience`` seconds."""
+    document = json.loads((directory.home / "broker.json").read_text())
+    assert ends_within(document["pid"], patience), "the broker stays"

@@ -15,6 +15,8 @@ from dbg_agent.program.entry import let_others_go, stop_at
 
 _told = False
 
+UNSET = "breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop"
+
 
 def breakpoint_(non_block: bool = True) -> None:
     """Stop the rank that ``RANK_TO_DEBUG`` names; with ``non_block`` False, the other ranks wait here meanwhile.
@@ -37,4 +39,4 @@ def _tell_missing() -> None:
     global _told  # noqa: PLW0603 - one per process
     if not _told:
         _told = True
-        say("breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop")
+        say(UNSET)

@@ -37,6 +37,8 @@ from dbg_wire.records.record import fitted
 
 logger = Logger("dbg_agent.rank")
 
+WAITS_ON = "this stop waits as long as the broker's process lives"
+
 GONE_SECONDS = 2.0
 """Seconds in which no kernel takes a connection, after which the broker's process has ended, whatever the timeout."""
 
@@ -165,7 +167,7 @@ class Rank:
                 return self.link.wait_connected(None)
             if asked_for and settings.on_missing == "go-on" and self.link.is_served:
                 self.program.waits_at_stop = True
-                self.warn(f"{problem}; this stop waits as long as the broker's process lives")
+                self.warn(f"{problem}; {WAITS_ON}")
                 return self.link.wait_connected(math.inf, max(settings.connect_timeout, GONE_SECONDS))
             return problem
         except BaseException as error:

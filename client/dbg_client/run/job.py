@@ -27,7 +27,7 @@ from dbg_client.core.choose import (
 )
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
-from dbg_client.run.progress import panes_beside, progress, way_back
+from dbg_client.run.progress import COMES_BACK, panes_beside, progress, way_back
 from dbg_client.run.run_socket import RunSocket, read_task
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
@@ -330,7 +330,7 @@ class _Following:
             tell(f"{how_it_ended(outcome)}; waiting for {awaited}.")
         elif outcome.end is End.DETACHED:
             self._leave(rank)
-            tell(f"Detached from {printable(rank.address)}, which stays as it is; Enter comes back.")
+            tell(f"Detached from {printable(rank.address)}, which stays as it is; {COMES_BACK}.")
         else:
             self._left[rank.key] = rank.occasion
             tell(f"{how_it_ended(outcome)}.")
@@ -372,7 +372,7 @@ class _Following:
         more = f" and {len(stay) - 1} more" if len(stay) > 1 else ""
         self._output.say(
             f"The job got Ctrl-C, and {printable(stay[0].address)}{more} stayed at its stop: asyncio, for one, "
-            "only takes note of the first. Another Ctrl-C tells the job again; Enter comes back."
+            f"only takes note of the first. Another Ctrl-C tells the job again; {COMES_BACK}."
         )
 
     async def _tell_who_is_left(self) -> None:

@@ -8,6 +8,9 @@ from dbg_client.views.waits import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
+COMES_BACK = "Enter comes back"
+"""What the key does after a stop was left."""
+
 
 def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, seconds: float, *, had_stop: bool) -> str:
     """Return what the ranks of a job have come to after ``seconds`` of waiting for a stop.
@@ -59,4 +62,4 @@ def way_back(left: Sequence[RankInfo]) -> str:
     """Return how to come back to ranks that were left at their stops, the one that was left last before the others."""
     more = f" and {len(left) - 1} more" if len(left) > 1 else ""
     verb = "are" if more else "is"
-    return f"{printable(left[0].address)}{more} {verb} still stopped; Enter comes back"
+    return f"{printable(left[0].address)}{more} {verb} still stopped; {COMES_BACK}"

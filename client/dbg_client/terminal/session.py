@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     Display = RawDisplay | LineDisplay
 
+RUN_AGAIN = "End the job and run it again?"
+
 STDIN, STDOUT = 0, 1
 
 Picked = tuple[Choice | None, bytes]
@@ -294,7 +296,7 @@ class Session:
     async def _ask_again(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.command_line import ask
 
-        agreed, unused = await ask("End the job and run it again?", typed_ahead)
+        agreed, unused = await ask(RUN_AGAIN, typed_ahead)
         if agreed:
             self._end(End.AGAIN)
         return None, unused

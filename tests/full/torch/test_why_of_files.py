@@ -92,8 +92,7 @@ def test_dumps_and_report_tell_what_the_ranks_told(processes: Processes, home: P
     assert of_dumps.returncode == 1
     for name in ("kind", "ranks", "others", "group", "collective", "sequence"):
         assert found[name] == living[name]
-    assert found["sentence"].startswith("rank 1 has not come to all_reduce #4 of default")
-    assert any("called the last one, all_reduce #3, at train.py:" in line for line in found["evidence"])
+    assert any("all_reduce #3, at train.py:" in line for line in found["evidence"])
 
     of_report = attach(home, "why", str(report), "--json")
     again = verdict_in(of_report.stdout)
@@ -103,6 +102,5 @@ def test_dumps_and_report_tell_what_the_ranks_told(processes: Processes, home: P
     assert all(told in text for told in (again["sentence"], *again["evidence"]))
 
     (left / "nccl_trace_rank_1").unlink()
-    without = attach(home, "why", str(left))
-    assert without.stdout.startswith("rank 1 did not tell of all_reduce #4 of default")
-    assert "no dump of rank 1 is there; 2 of 3 ranks have left one" in without.stdout
+    without = verdict_in(attach(home, "why", str(left), "--json").stdout)
+    assert (without["kind"], without["ranks"]) == ("silent", "1")

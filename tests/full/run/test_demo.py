@@ -1,0 +1,44 @@
+"""The demo shows what it promises, and leaves nothing behind after any way to leave it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.test_demo import DEMO
+from tests.support.processes import Processes
+from tests.support.terminal import Terminal
+from tests.support.time_unit import seconds
+
+
+@pytest.mark.parametrize(
+    ("leave", "status"),
+    [
+        pytest.param(lambda terminal: terminal.send(b"\x1dd"), 0, id="detach"),
+        pytest.param(lambda terminal: terminal.signal(signal.SIGTERM), 128 + signal.SIGTERM, id="SIGTERM"),
+        pytest.param(lambda terminal: terminal.close_window(), 128 + signal.SIGHUP, id="window closed"),
+    ],
+)
+def test_on_a_terminal_it_sits_in_the_debugger_until_one_leaves(
+    leave: Callable[[Terminal], None],
+    status: int,
+    environ: dict[str, str],
+    processes: Processes,
+    tmp_path: Path,
+) -> None:
+    with Terminal(DEMO, rows=80, cols=100, env=environ) as terminal:
+        terminal.wait_for("Enter opens it:", seconds(60))
+        assert "where: 4 of 4 ranks answered" in "\n".join(terminal.screen)
+        terminal.send("\r")
+        terminal.wait_for("PuDB", seconds(60))
+        terminal.wait_for("STOP_AT_STEP")
+        # The riddle is why a value is not a number, and a screen of any height shows all lines of the program.
+        assert b"DEFECT" not in terminal.output
+        leave(terminal)
+        assert terminal.exit_status(seconds(60)) == status
+        # The processes of the test's terminal carry the mark too.
+        assert [pid for pid in processes.strays() if pid not in terminal.processes] == []
+    assert list(tmp_path.glob("dbg-demo-*")) == []

@@ -1,0 +1,109 @@
+"""The program goes before the agent: its arguments, forks, signals, tracing and recursion work as without."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from tests.e2e.test_program_first import let_go, start_one
+from tests.support.broker import running_broker
+from tests.support.processes import Processes
+from tests.support.ranks import attach_list, wait_until_stopped
+
+
+def test_an_interrupt_that_comes_during_an_import_and_is_caught_ends_nothing(processes: Processes, home: Path) -> None:
+    script = """\
+import sys
+import dbg_agent
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dbg_agent.program.entry":
+            exec("raise KeyboardInterrupt")
+sys.meta_path.insert(0, Interrupted())
+try:
+    dbg_agent.set_trace()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    rank = start_one(processes, home, script)
+    assert rank.wait() == 0
+    assert rank.text() == "interrupted\n"
+
+
+def test_a_child_that_does_not_stop_is_nobody_and_says_nothing(processes: Processes, home: Path) -> None:
+    script = """\
+import gc, os
+from dbg_agent import install, set_trace
+install()
+set_trace()
+for _ in range(3):
+    if os.fork() == 0:
+        gc.collect()
+        raise SystemExit
+    os.wait()
+set_trace()
+"""
+    running_broker(processes, home)
+    rank = start_one(processes, home, script, PYTHONWARNINGS="error,ignore::DeprecationWarning", PYTHONDEVMODE="1")
+    for _ in range(2):
+        wait_until_stopped(home, 1)
+        let_go(home, "0")
+    assert rank.wait() == 0
+    (listed,) = attach_list(home, "--all")
+    assert listed["pid"] == rank.pid
+    assert len(rank.text("stderr").splitlines()) == 2, rank.text("stderr")
+
+
+def test_a_child_forked_beside_a_stop_is_not_stopped(processes: Processes, home: Path) -> None:
+    script = """\
+import os, signal, threading
+from dbg_agent import set_trace
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+def work():
+    signal.sigwait({signal.SIGUSR1})
+    if os.fork() == 0:
+        print("child goes on", flush=True)
+        set_trace()
+        signal.sigwait({signal.SIGUSR1})
+        print("child done", flush=True)
+        os._exit(0)
+    os.wait()
+thread = threading.Thread(target=work)
+thread.start()
+set_trace()
+thread.join()
+print("done")
+"""
+    running_broker(processes, home)
+    rank = start_one(processes, home, script)
+    wait_until_stopped(home, 1)
+    os.kill(rank.pid, signal.SIGUSR1)
+    rank.wait_for_output("child goes on")
+    pids = {known["child"]: known["pid"] for known in wait_until_stopped(home, 2)}
+    assert pids.keys() == {None, 1}
+    let_go(home, ":0.1")
+    os.kill(pids[1], signal.SIGUSR1)
+    rank.wait_for_output("child done")
+    let_go(home, ":0")
+    assert rank.wait() == 0
+
+
+def test_after_the_goodbye_it_goes_on(processes: Processes, home: Path) -> None:
+    script = """\
+import atexit
+@atexit.register
+def leave():
+    dbg_agent.set_trace()
+    dbg_agent.set_trace()
+    print("done")
+import dbg_agent
+dbg_agent.set_trace()
+"""
+    running_broker(processes, home)
+    rank = start_one(processes, home, script)
+    wait_until_stopped(home, 1)
+    let_go(home, "0")
+    assert rank.wait() == 0
+    assert rank.text() == "done\n"
+    assert len(rank.text("stderr").splitlines()) <= 2, rank.text("stderr")
