@@ -86,17 +86,3 @@ def test_a_script_under_mpirun(processes: Processes, home: Path, tmp_path: Path)
     job = processes.start("mpirun", mpirun(2, sys.executable, str(program)), env=environment(f"train.py:{ONCE}"))
     check_ranks(home, [f"{HERE}:0", f"{HERE}:1"], program)
     let_end(home, job, 2)
-
-
-def test_chosen_ranks_stop_and_the_others_wait(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    program = write_program(tmp_path, "train.py")
-    ranks = []
-    for rank in ("0", "1"):
-        numbers = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "20000"}
-        env = environment(f"train.py:{ONCE}") | numbers | {"DBG_RANKS": "1"}
-        ranks.append(processes.start(f"rank{rank}", [sys.executable, str(program)], env=env))
-    wait_until_stopped(home, 1)
-    assert [rank["address"] for rank in wait_until_stopped(home, 1)] == [f"{HERE}:1"]
-    let_end(home, ranks[1], 1)
-    assert ranks[0].wait() == 0

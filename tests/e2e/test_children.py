@@ -88,8 +88,7 @@ def check_children(home: Path, job: Child, timeout: float | None = None) -> list
     return listed
 
 
-@pytest.mark.parametrize("start", ["run", "dbg_agent"])
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(("start", "method"), [("run", "fork"), ("dbg_agent", "forkserver")])
 def test_children_of_every_start_method_stop_at_breakpoint(
     processes: Processes, home: Path, tmp_path: Path, start: str, method: str
 ) -> None:
@@ -101,40 +100,7 @@ def test_children_of_every_start_method_stop_at_breakpoint(
     check_children(home, job)
 
 
-def test_children_of_a_rank_with_a_launcher_have_its_number(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    program = write(tmp_path, WORKERS)
-    place = {"RANK": "3", "LOCAL_RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "20000"}
-    job = processes.start("train", [sys.executable, str(program), "spawn"], env=environment(**place))
-    stopped = wait_until_stopped(home, 2)
-    assert sorted(rank["address"] for rank in stopped) == [f"{HERE}:3.1", f"{HERE}:3.2"]
-    attach(home, "continue", "stopped")
-    assert job.wait() == 0
-
-
-def test_a_broker_that_was_named_to_a_rank_is_known_to_its_children(
-    processes: Processes, home: Path, tmp_path: Path
-) -> None:
-    broker = running_broker(processes, home)
-    program = write(tmp_path, WORKERS)
-    address = f"{broker.rendezvous['url']}#{broker.rendezvous['fingerprint']}"
-    command = [sys.executable, "-m", "dbg_agent", "--broker", address, str(program), "spawn"]
-    elsewhere = {"DBG_HOME": str(tmp_path / "elsewhere"), "DBG_TOKEN": broker.tokens["rank"]}
-    check_children(home, processes.start("train", command, env={**os.environ, **elsewhere}))
-
-
-def test_breakpoint_stays_what_the_user_says_in_children(processes: Processes, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'breakpoint()'])\n")
-    for more in ({"PYTHONBREAKPOINT": "0"}, {"DBG_BREAKPOINT": "0"}):
-        # No broker runs, so a child whose breakpoint() called the agent would wait for one.
-        env = environment(DBG_HOME=str(tmp_path), DBG_CONNECT_TIMEOUT="60", **more)
-        job = processes.start(next(iter(more)), [sys.executable, str(script)], env=env)
-        assert job.wait() == 0
-        assert ("bdb.BdbQuit" in job.text("stderr")) == ("DBG_BREAKPOINT" in more)
-
-
-@pytest.mark.parametrize("start", ["run", "dbg_agent"])
+@pytest.mark.parametrize("start", ["run"])
 def test_ranks_that_the_first_one_starts_are_ranks_of_its_job(
     processes: Processes, home: Path, tmp_path: Path, start: str
 ) -> None:

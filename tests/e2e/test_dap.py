@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import signal
 from pathlib import Path
 
 import pytest
 
 from dbg_client.faces.dap.breakpoint_table import NO_RANK
 from tests.support.broker import running_broker
-from tests.support.ide import Ide, Refused, adapter_process, ide
+from tests.support.ide import Ide, Refused, ide
 from tests.support.processes import Processes
 from tests.support.ranks import attach, start_ranks, wait_until_states
 from tests.support.time_unit import seconds
@@ -117,27 +116,6 @@ def stops_of_the_others(window: Ide, script: Path, thread: int) -> None:
     assert window.printed(": at 7 of") == "0: at 7 of 0\n"
 
 
-def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, TRAIN, 1)
-    wait_until_states(home, {0: "stopped"})
-    with adapter_process(home) as process:
-        window = Ide.of(process)
-        window.attach()
-        thread = window.stop_of(0)
-        window.request("next", {"threadId": thread})
-        window.stopped(thread)
-        process.send_signal(signal.SIGKILL)
-        assert window.is_over.wait(seconds(20))
-        window.close()
-    wait_until_states(home, {0: "stopped"})
-    with ide(home) as window:
-        window.attach()
-        assert window.variables(window.top(window.stop_of(0))["id"])["rank"]["value"] == "0"
-        window.leave()
-    wait_until_states(home, {0: "stopped"})
-
-
 HANDLES = """\
 import dbg_agent
 try:
@@ -164,69 +142,6 @@ def test_an_exception_that_the_program_handles_is_told_while_it_is_handled(proce
         window.stopped(thread)
         with pytest.raises(Refused):
             window.request("exceptionInfo", {"threadId": thread})
-        window.leave()
-
-
-def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, TRAIN, 1)
-    wait_until_states(home, {0: "stopped"})
-    elsewhere = home / "elsewhere"
-    mappings = [{"localRoot": str(elsewhere), "remoteRoot": str(home)}]
-    with ide(home) as window:
-        rows = window.attach({elsewhere / "rank_script.py": [{"line": 7}]}, pathMappings=mappings)
-        assert (rows[0]["verified"], rows[0]["source"]["path"]) == (True, str(elsewhere / "rank_script.py"))
-        source = window.top(window.stop_of(0))["source"]
-        assert source["path"] == str(elsewhere / "rank_script.py")
-        given = {"source": source, "sourceReference": source["sourceReference"]}
-        assert window.request("source", given)["content"].rstrip("\n") == TRAIN.rstrip("\n")
-        window.leave()
-    elsewhere.mkdir()
-    (elsewhere / "rank_script.py").write_text(f"# edited since\n{TRAIN}")
-    with ide(home) as window:
-        window.attach(pathMappings=mappings, client={"supportsInvalidatedEvent": True})
-        thread = window.stop_of(0)
-        assert "sourceReference" not in window.top(thread)["source"]
-        assert window.event("invalidated")["areas"] == ["stacks"]
-        assert window.top(thread)["source"]["sourceReference"] > 0
-        assert "is not what" in window.printed("is shown")
-        window.leave()
-
-
-def test_a_breakpoint_in_a_file_that_the_ide_has_otherwise_is_told_with_the_reason(
-    processes: Processes, home: Path
-) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, TRAIN, 1)
-    wait_until_states(home, {0: "stopped"})
-    local = home / "elsewhere" / "rank_script.py"
-    local.parent.mkdir()
-    local.write_text(f"# edited since\n{TRAIN}")
-    with ide(home) as window:
-        mappings = [{"localRoot": str(local.parent), "remoteRoot": str(home)}]
-        (row,) = window.attach({local: [{"line": 6}]}, pathMappings=mappings)
-        assert (row["verified"], row["line"]) == (True, 7)
-        assert str(local) in row["message"]
-        # The user takes the edit back, and the IDE sets the breakpoints of the file anew.
-        local.write_text(TRAIN)
-        (row,) = window.set_breakpoints(local, {"line": 7})
-        assert (row["verified"], row.get("message")) == (True, None)
-        window.leave()
-
-
-def test_a_condition_that_raises_stops_and_its_breakpoint_says_why(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, TRAIN, 1)
-    wait_until_states(home, {0: "stopped"})
-    with ide(home) as window:
-        (row,) = window.attach({home / "rank_script.py": [{"line": 7, "condition": "no_such_name > 1"}]})
-        assert (row["verified"], row.get("message")) == (True, None)
-        thread = window.stop_of(0)
-        window.go_on(thread)
-        assert window.stopped(thread)["reason"] == "breakpoint"
-        told = window.event("breakpoint", lambda body: "message" in body["breakpoint"])["breakpoint"]
-        assert told["id"] == row["id"]
-        assert "the condition raised NameError: name 'no_such_name' is not defined" in told["message"]
         window.leave()
 
 

@@ -17,10 +17,9 @@ import pytest
 from dbg_client.faces.dap.launch_json import entry_for
 from dbg_client.faces.dap.serve import SECRET
 from tests.support.broker import running_broker
-from tests.support.ide import Refused, adapter_process, ide, ide_at, ide_environment
+from tests.support.ide import Refused, ide, ide_at, ide_environment
 from tests.support.processes import Processes
 from tests.support.ranks import start_ranks, wait_until_states
-from tests.support.time_unit import seconds
 
 TRAIN = "import dbg_agent\nloss = 0.5\ndbg_agent.set_trace()\nloss += 1\nloss += 1\n"
 
@@ -97,29 +96,6 @@ def test_vs_code_starts_the_adapter_by_its_path_and_a_watcher_only_looks(process
                 window.request(request, {"threadId": thread})
         window.leave()
     wait_until_states(home, {0: "stopped"})
-
-
-def test_bytes_that_are_no_protocol_are_answered_with_a_sentence(home: Path) -> None:
-    answered = {
-        b"hello\n": 2,
-        b"POST /a:b HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}": 2,
-        b"Content-Length: 99999999999\r\n\r\n": 2,
-        b"": 0,
-        b"Content-Length: 4\r\n\r\nnull": 0,
-        b"Content-Length: 2\r\n\r\n{}": 0,
-        b'Content-Length: 57\r\n\r\n{"seq": 1, "type": "request", "command": "stackTrace" }   ': 0,
-    }
-    for data, status in answered.items():
-        with adapter_process(home) as process:
-            output, errors = process.communicate(data, seconds(30))
-        assert process.returncode == status, (data, output, errors)
-        assert bool(output + errors) is bool(data), (data, output, errors)
-        assert b"Traceback" not in output + errors
-    with ide(home) as window:
-        with pytest.raises(Refused):
-            window.attach()
-        with pytest.raises(Refused):
-            window.request("attach", {"target": "7-"})
 
 
 def test_launch_json_is_written_and_kept(home: Path, tmp_path: Path) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
-from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_stopped
+from tests.support.ranks import ask, start_ranks, wait_until_stopped
 from tests.support.sessions import open_pudb
 
 SCRIPT = """\
@@ -40,42 +38,15 @@ main()
 """
 
 
-def test_values_that_read_the_same_say_where_they_differ(processes: Processes, home: Path) -> None:
+def test_an_answer_from_up_the_stack_says_so(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     running_broker(processes, home)
-    start_ranks(processes, home, SCRIPT, 3)
-    wait_until_stopped(home, 3)
-    same, other = ask(home, "eval", "all", "count()")["groups"]
-    assert same["text"] == other["text"]
-    assert "difference" not in same
-    assert other["difference"] == "first difference: ['names'][12345]: 'a' | 'b', @1 first"
-    shown = attach(home, "eval", "all", "count()").stdout
-    assert "(first difference: ['names'][12345]: 'a' | 'b', @1 first)" in shown
-    # The search for the difference has not evaluated the expression again.
-    assert [group["text"] for group in ask(home, "eval", "all", "times")["groups"]] == ["2"]
-    (same,) = ask(home, "eval", "0-1", "table")["groups"]
-    assert "difference" not in same
-    _, other = ask(home, "eval", "all", "nested")["groups"]
-    assert other["difference"] == "first difference: [1500][1]['a'][2]: 1500 | -1, @1 first"
-
-
-@pytest.mark.parametrize("engine", ["pudb", "pdb"])
-def test_an_answer_from_up_the_stack_says_so(
-    processes: Processes, home: Path, open_terminal: OpenTerminal, engine: str
-) -> None:
-    running_broker(processes, home)
-    start_ranks(processes, home, SCRIPT, 2, env={"DBG_ENGINE": engine})
+    start_ranks(processes, home, SCRIPT, 2)
     listed = wait_until_stopped(home, 2)
     (group,) = ask(home, "eval", "all", "type(rank)")["groups"]
     assert group["frame"]["function"] != "main"
-    if engine == "pudb":
-        terminal = open_pudb(open_terminal, "0", listed[0]["address"])
-        terminal.send("u")
-        terminal.wait_for("outer: 'of main'")
-    else:
-        terminal = open_terminal(attach_command("0"), rows=30, cols=120)
-        terminal.wait_for("(Pdb)")
-        terminal.send("u\r")
-        terminal.wait_for("main()")
+    terminal = open_pudb(open_terminal, "0", listed[0]["address"])
+    terminal.send("u")
+    terminal.wait_for("outer: 'of main'")
     (group,) = ask(home, "eval", "0", "outer")["groups"]
     assert group["text"] == "'of main'"
     assert group["frame"]["function"] == "main"

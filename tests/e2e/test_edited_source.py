@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 import pytest
@@ -43,25 +42,6 @@ def test_a_breakpoint_set_in_pudb_after_an_edit_is_the_statement_that_was_shown(
     assert terminal.exit_status() == 0
 
 
-def test_a_breakpoint_set_in_pdb_after_an_edit_is_the_statement_that_was_shown(directory: Directory) -> None:
-    directory.write(PROGRAM)
-    terminal = directory.run("--engine", "pdb", *PYTHON)
-    terminal.wait_for("a = 1")
-    directory.write(f"# one\n# two\n{PROGRAM}")
-    terminal.send("b 5\r")
-    terminal.wait_for("Breakpoint 1 at")
-    terminal.send("ll\r")
-    terminal.wait_for(re.compile(r"5 B\s+c = 3"))
-    terminal.send(b"\x1dR")
-    terminal.wait_for("[y/N]")
-    terminal.send("y")
-    terminal.wait_for(re.compile(r"train\.py\(5\)<module>"))
-    terminal.send("c\r")
-    terminal.wait_for(re.compile(r"train\.py\(7\)<module>"))
-    terminal.send("c\r")
-    assert terminal.exit_status() == 0
-
-
 EDITS_ITSELF = """\
 from pathlib import Path
 path = Path(__file__)
@@ -71,7 +51,7 @@ a = 1
 """
 
 
-@pytest.mark.parametrize("engine", ["pudb", "pdb"])
+@pytest.mark.parametrize("engine", ["pudb"])
 def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(directory: Directory, engine: str) -> None:
     directory.write(EDITS_ITSELF)
     terminal = directory.run("--engine", engine, *PYTHON)

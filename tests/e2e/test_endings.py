@@ -8,19 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core.waiting import WAITING
 from tests.conftest import OpenTerminal
 from tests.smoke.test_endings import (
     attach_with_own_settings,
     check_end,
     ended,
     start_one,
-    start_running,
 )
-from tests.support.own_settings import with_own_settings
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, sit_in_pudb, wait_for_line
-from tests.support.ranks import attach, attach_command, attach_list
+from tests.support.ranks import attach, attach_list
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("broker")
@@ -66,16 +63,7 @@ def test_7_the_rank_went_on(processes: Processes, home: Path, open_terminal: Ope
     assert rank.wait() == 0
 
 
-def test_130_interrupted_while_waiting(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    start_running(processes, home)
-    terminal = open_terminal(with_own_settings(home, attach_command("wait", "0")))
-    terminal.wait_for(WAITING.format(target="0"))
-    terminal.send("\x03")
-    status, _ = ended(terminal, home)
-    assert status == 130
-
-
-@pytest.mark.parametrize("how", ["crashed", "end of script", "q and k"])
+@pytest.mark.parametrize("how", ["crashed", "end of script"])
 def test_the_terminal_says_how_and_is_given_back(
     how: str, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:

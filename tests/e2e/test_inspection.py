@@ -217,23 +217,3 @@ def test_the_exception_is_told_with_its_traceback(
         assert look.parts()["batch"].text == "9"
         look.ask(Action.CONTINUE, "")
         assert rank.wait() == 1
-
-
-def test_without_an_exception_that_is_said(look: Look) -> None:
-    assert look.look(Inspection(sight=Sight.EXCEPTION)).exception is None
-    # The work ends within the time of its question, and the rank answers the next one.
-    endless = "[None for _ in iter(int, 1)]"
-    assert look.refusal(Inspection(sight=Sight.VALUE, text=endless), patience=1.0) == "interrupted after 1 s"
-    assert look.parts()["step"].text == "7"
-
-
-def test_assigned_variables_are_those_of_the_program(look: Look, rank: Child) -> None:
-    scope = look.parts()
-    assert look.assign("step", "step + 34").text == "41"
-    assert look.assign("width", "19", scope["config"]).text == "19"
-    assert look.assign("'loss'", "step", scope["table"]).text == "41"
-    assert look.assign("LIMIT", "99", scope=Scope.GLOBALS).text == "99"
-    assert look.value("(step, config, table['loss'], LIMIT)").text == "(41, Config(width=19, names=['a', 'b']), 41, 99)"
-    look.go_on()
-    rank.wait_for_output("step 41 width 19 table 41 limit 99 of outer")
-    assert look.refusal(Inspection(sight=Sight.PARTS, handle=scope["config"].handle))

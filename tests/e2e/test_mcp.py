@@ -106,56 +106,6 @@ async def told_that_it_ended(session: ClientSession) -> None:
         pass
 
 
-RUNNING = """\
-import dbg_agent, os, time
-
-def work(step, items):
-    total = sum(items)
-    total += step
-    return total
-
-dbg_agent.install()
-rank = int(os.environ["RANK"])
-step = total = 0
-while not os.path.exists(os.environ["DBG_HOME"] + "/end"):
-    step += 1
-    total = work(step, [rank, 2])
-    time.sleep(0.01)
-"""
-
-
-def test_an_agent_sets_breakpoints_in_ranks_that_run(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, RUNNING, 3)
-    wait_until_states(home, dict.fromkeys(range(3), "running"))
-    asyncio.run(stop_at_a_line(home))
-    (home / "end").touch()
-    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
-
-
-async def stop_at_a_line(home: Path) -> None:
-    """See the source, have ranks stop at a line of it, and let them go on without the breakpoint."""
-    async with agent(home) as session:
-        source = await call(session, "source", rank="0", file="rank_script.py", line=5, around=1)
-        assert source.endswith("4        total = sum(items)\n5        total += step\n6        return total"), source
-        assert (await call(session, "source", rank="0")).startswith("ERROR ")
-        told = await call(session, "breakpoints", file="rank_script.py", line=5, condition="items[0] < 2")
-        assert "@1  3 ranks  0-2  set" in told, told
-        stops = await call(session, "wait_for_stop", ranks="0,1", each=True, seconds=seconds(20))
-        assert re.search(r"^2 ranks \S+/0-1 stopped \(breakpoint\) in work at /\S+rank_script\.py:5$", stops, re.M), (
-            stops
-        )
-        still = await call(session, "wait_for_stop", ranks="all", each=True, seconds=0.1)
-        assert still.startswith("ERROR 2 of 3 ")
-        assert re.search("^items: .0, 2.  .2 parts.$", await call(session, "variables", rank="0"), re.M)
-        assert (await call(session, "variables", rank="0", of="items")).startswith("0: 0\n1: 2")
-        assert "2 different values" in await call(session, "eval", expression="total", ranks="stopped")
-        assert "rank_script.py:5 if items[0] < 2" in await call(session, "breakpoints")
-        cleared = await call(session, "breakpoints", file="rank_script.py", line=5, clear=True)
-        assert f"@1  3 ranks  0-2  {NONE_AT_LINE}" in cleared
-        await call(session, "continue")
-
-
 def test_the_token_of_a_watcher_has_no_tool_that_touches_a_rank(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, TRAIN, 1)
@@ -196,13 +146,3 @@ async def start_and_wait(home: Path, script: Path) -> str:
         assert "0.5" in await call(session, "eval", expression="loss")
         await call(session, "continue")
         return told
-
-
-def test_without_a_broker_the_tools_are_listed_and_each_says_what_is_wrong(home: Path) -> None:
-    asyncio.run(ask_nobody(home))
-
-
-async def ask_nobody(home: Path) -> None:
-    async with agent(home) as session:
-        assert len((await session.list_tools()).tools) == len(TOOLS) + 1
-        assert (await call(session, "why")).startswith("ERROR ")

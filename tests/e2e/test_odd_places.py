@@ -172,12 +172,9 @@ def leave():
 
 
 IN_CI = (
-    "warnings are errors",
     "no streams",
-    "no home",
     "in asyncio",
     "in a signal handler",
-    "at exit, before our own goodbye",
 )
 """Of these situations each needs other code; the full tier has the others."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 from tests.conftest import OpenTerminal
@@ -12,10 +11,6 @@ from tests.support.broker import RunningBroker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_command, attach_list, wait_until_states
 from tests.support.sessions import DETACH, detach
-
-# From Python 3.13 on pdb begins on the line of the stop itself, not on the line after.
-FIRST, AFTER_FIRST = (24, "loss = loss / 2") if sys.version_info >= (3, 13) else (25, "loss = loss - 1")
-"""The line of the script at which pdb begins, and the text of the next line."""
 
 COLUMNS = 200
 
@@ -34,20 +29,6 @@ def test_ctrl_c_breaks_into_a_rank_that_runs_with_a_breakpoint_left(
     assert float(run(terminal, "p loss")) > 0
     detach(terminal)
     assert attach(home, "kill", "0", "-y").returncode == 0
-
-
-def test_whoever_comes_back_sees_what_was_last_said_and_the_source_at_once(
-    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start(processes, home)
-    terminal = sit(open_terminal)
-    run(terminal, "p 'said before'")
-    terminal.send("detach\r")
-    assert terminal.exit_status() == 0
-    again = sit(open_terminal, rows=40)
-    again.wait_for("'said before'")
-    again.wait_for(re.compile(rf"^ *{FIRST} *-> +", re.MULTILINE))
-    let_end(again, rank)
 
 
 LATER = 26

@@ -123,10 +123,6 @@ def test_a_rank_that_is_to_wait_waits_until_a_broker_comes(processes: Processes,
 
 FORKED = {
     "os.fork": "pid = os.fork()\nif pid == 0:\n    child()\n    os._exit(0)\nos.waitpid(pid, 0)",
-    "os.fork and a normal end": "if os.fork() == 0:\n    child()\n    sys.exit()\nos.wait()",
-    "multiprocessing fork": "process = get_context('fork').Process(target=child)\nprocess.start()\nprocess.join()",
-    "multiprocessing spawn": "process = get_context('spawn').Process(target=child)\nprocess.start()\nprocess.join()",
-    "fork server": "process = get_context('forkserver').Process(target=child)\nprocess.start()\nprocess.join()",
     "pool": "with get_context('fork').Pool(1) as pool:\n    pool.apply(child)",
     "fork in a thread": (
         "pid = []\ndef work():\n    pid.append(os.fork())\n    if pid[0] == 0:\n        child()\n        os._exit(0)\n"
@@ -208,7 +204,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("opened", [True])
 def test_what_the_programs_own_signal_handler_raises_comes_out(
     opened: bool, *, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
@@ -229,43 +225,6 @@ def test_what_the_programs_own_signal_handler_raises_comes_out(
 
 
 # --------------------------------------------------------------------------------------------- tracing, depth, ends
-
-TRACED = """\
-import sys, threading
-from dbg_agent import set_trace
-seen = []
-def tracer(frame, event, argument):
-    if frame.f_code.co_filename == __file__:
-        seen.append((event, frame.f_lineno))
-    return tracer
-def work():
-    before = 1
-    set_trace()
-    after = 2
-first = sys._getframe().f_lineno - 4
-sys.settrace(tracer)
-work()
-assert sys.gettrace() is tracer
-sys.settrace(None)
-lines = [line - first for event, line in seen if event == "line"]
-print(lines)
-"""
-
-
-@pytest.mark.parametrize("stops", [False, True])
-def test_a_program_that_traces_itself_goes_on_doing_so(
-    stops: bool, *, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    if stops:
-        running_broker(processes, home)
-    rank = start_one(processes, home, TRACED, **({} if stops else {"DBG_CONNECT_TIMEOUT": "0.1"}))
-    if stops:
-        wait_until_stopped(home, 1)
-        terminal = sit_in_pudb(open_terminal, ":0")
-        terminal.send("c")
-        assert terminal.exit_status() == 7
-    assert rank.wait() == 0, rank.tail()
-    assert rank.text() == "[1, 2, 3]\n"
 
 
 def test_a_daemon_thread_that_is_stopped_does_not_keep_the_program(

@@ -171,19 +171,6 @@ def test_breakpoints_are_set_listed_and_cleared_in_many_ranks(broker: Broker) ->
     assert {group.text for group in gone.groups} == {NONE_AT_LINE}
 
 
-def test_source_is_told_by_a_rank_that_is_stopped_or_runs(broker: Broker) -> None:
-    job = broker.job()
-    source = job[0].source(begin=4, count=2)
-    assert (source.begin, source.total, source.line) == (4, 14, 6)
-    assert str(source) == '4        loss = 0.25 if rank < 3 else 0.75\n5        name = "<b>%d</b>" % rank'
-    whole = job[0].source("rank_script.py")
-    assert "\n".join(whole.lines) == TRAIN.rstrip("\n")
-    with pytest.raises(dbg_client.RankError):
-        job[0].source(begin=99)
-    with pytest.raises(dbg_client.RankError):
-        job[0].source("/etc/passwd")
-
-
 def test_a_stop_is_held_from_cell_to_cell_until_it_or_its_connection_is_closed(ranks: list[Child], home: Path) -> None:
     broker = dbg_client.connect(timeout=PATIENCE)
     job = broker.job()

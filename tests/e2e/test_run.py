@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +15,7 @@ from dbg_client.terminal.session import RUN_AGAIN
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
-from tests.support.ranks import attach_list, wait_until
+from tests.support.ranks import attach_list
 from tests.support.runs import (
     IDLE,
     LINE,
@@ -26,14 +24,11 @@ from tests.support.runs import (
     STATUS,
     STOP,
     Directory,
-    go_through,
-    line_of,
     text_of,
     wait_for_broker_to_leave,
     wait_for_prompt,
 )
 from tests.support.sessions import DETACH
-from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 
@@ -92,26 +87,6 @@ def test_without_a_terminal_output_and_status_pass(directory: Directory) -> None
     assert b"dbg-attach --follow train-" in result.stderr
 
 
-def test_breakpoints_set_in_pudb_are_set_again(directory: Directory) -> None:
-    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    terminal.send("jjb")
-    terminal.send("c")
-    terminal.wait_for(re.compile(r"step: 1\b"))
-    directory.attach("kill", "all", "-y")
-    terminal.exit_status()
-    directory.write(f"# a new line\n{PROGRAM}")
-    again = directory.run("--again", rows=40)
-    wait_for_prompt(again, LINE + 1)
-    returned = line_of("return total") + 1
-    go_through(again, LINE + 1)
-    wait_for_prompt(again, returned)
-    again.send("c")
-    assert again.exit_status() == STATUS
-    shown = text_of(again)
-    assert f"line {LINE + 1} now" in shown
-    assert f"--stop-at {directory.path}/train.py:{returned}" in shown.replace("\n", "")
-
-
 def test_ctrl_bracket_r_ends_the_job_and_starts_it_again(directory: Directory) -> None:
     terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     (before,) = attach_list(directory.home)
@@ -155,61 +130,3 @@ def test_ctrl_c_goes_to_the_job(directory: Directory) -> None:
     assert terminal.exit_status() == 128 + signal.SIGINT
     assert "KeyboardInterrupt" in text_of(terminal)
     assert "dbg_client" not in text_of(terminal)
-
-
-def test_closing_it_leaves_broker_and_job(directory: Directory) -> None:
-    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    (told,) = re.findall(rb"if this terminal closes: .*dbg-attach --follow (\S+)", terminal.output)
-    terminal.close_window()
-    terminal.exit_status()
-    (rank,) = attach_list(directory.home)
-    assert rank["state"] == "stopped"
-    assert told.decode() == f"{rank['job']}/stopped"
-    wait_until(directory.home, lambda ranks: ranks[0]["driver"] is None, "nobody there")
-    back = directory.open_terminal(
-        [str(Path(sys.executable).with_name("dbg-attach")), "--follow", f"{rank['job']}/stopped"],
-        rows=30,
-        cols=140,
-        env=directory.variables,
-    )
-    wait_for_prompt(back, LINE)
-    go_through(back)
-    back.wait_for(f"Waiting for {rank['job']}/stopped to stop")
-    (output,) = directory.outputs()
-    back.wait_for(lambda _: output.read_text().endswith("ends\n"))
-    back.send(b"\x03")
-    back.exit_status()
-    wait_for_broker_to_leave(directory, IDLE + seconds(10))
-    assert directory.left_behind(terminal, back) == []
-
-
-def test_its_own_broker_is_started_again_when_it_dies(directory: Directory) -> None:
-    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    first = json.loads((directory.home / "broker.json").read_text())["pid"]
-    os.kill(first, signal.SIGKILL)
-
-    def is_back(_: Terminal) -> bool:
-        return bool(json.loads((directory.home / "broker.json").read_text())["pid"] != first)
-
-    terminal.wait_for(is_back)
-    terminal.wait_for(re.compile(rf"stopped  train\.py:{LINE} in "))
-    terminal.send("n")
-    wait_for_prompt(terminal, LINE + 1)
-    directory.attach("kill", "all", "-y")
-    assert terminal.exit_status() == 128 + signal.SIGKILL
-
-
-def test_pdb_with_commands(directory: Directory) -> None:
-    (directory.path / "first.pdb").write_text("p 40 + 2\n")
-    terminal = directory.run("--engine", "pdb", "-x", "first.pdb", *STOP, *PYTHON)
-    terminal.wait_for(re.compile(r"^42$", re.MULTILINE))
-    terminal.wait_for("(Pdb)")
-    terminal.send(f"b {LINE + 1}, total > 0\r")
-    terminal.wait_for("Breakpoint 1 at")
-    directory.attach("kill", "all", "-y")
-    terminal.exit_status()
-    again = directory.run("--again", cols=200)
-    again.wait_for(f"train.py:{LINE + 1}, total > 0")
-    directory.attach("list", "--wait")
-    directory.attach("kill", "all", "-y")
-    again.exit_status()

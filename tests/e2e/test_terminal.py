@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,12 +23,10 @@ from tests.support.pudb_terminal import (
     sit_in_pudb,
     wait_for_line,
 )
-from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.ranks import attach, attach_command, attach_list, start_ranks
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
-    PAUSE,
-    let_end,
     nobody_there,
     start_stopped,
     wait_for_list,
@@ -38,11 +35,8 @@ from tests.support.stopped_rank import (
     wait_until_gone,
 )
 from tests.support.terminal import Terminal
-from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.usefixtures("broker")
-
-DETACH, TAKE, NEXT, PREVIOUS, PICK = "\x1dd", "\x1dw", "\x1dn", "\x1dp", "\x1dr"
 
 
 def close_window(terminal: Terminal) -> None:
@@ -60,7 +54,7 @@ def terminate(terminal: Terminal) -> None:
     assert terminal.exit_status() in (0, 128 + signal.SIGTERM)
 
 
-@pytest.mark.parametrize("leave", [close_window, kill, terminate])
+@pytest.mark.parametrize("leave", [kill])
 def test_the_rank_stays_stopped_and_is_whole_at_another_size(
     leave: Callable[[Terminal], None], processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
@@ -117,44 +111,6 @@ def test_a_watchers_token_may_look_and_never_type(
     assert attach_list(home)[0]["state"] == "stopped"
 
 
-WITH_PAUSE = f"""\
-{PAUSE}
-def main():
-    a = 1
-    set_trace()
-    pause()
-    b = a + 1
-    c = b + 1
-    print("result", c, flush=True)
-
-main()
-"""
-"""A program that pauses after its stop, and then writes ``result 3``."""
-
-
-def test_with_a_breakpoint_left_the_terminal_stays_and_shows_the_next_stop(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_stopped(processes, home, WITH_PAUSE)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send("jjb")
-    terminal.wait_for("rank_script.py:11")
-    terminal.send("c")
-    terminal.wait_for("0 is running, 1 breakpoint left.")
-    terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
-    assert "Variables:" not in "\n".join(terminal.screen)
-    terminal.resize(30, 90)
-    rank.signal(signal.SIGUSR1)
-    terminal.wait_for("(1 hit)")
-    wait_for_line(terminal, 11)
-    wait_for_whole(terminal, home)
-    terminal.send("n")
-    terminal.wait_for("b: 2")
-    terminal.send("kb")
-    wait_until_gone(terminal, "(1 hit)")
-    let_end(terminal, rank, result=3)
-
-
 def test_a_running_rank_is_broken_into_if_the_user_agrees(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
@@ -171,116 +127,6 @@ def test_a_running_rank_is_broken_into_if_the_user_agrees(
     terminal.wait_for(DRAWN)
     terminal.send("\x1dd")
     assert terminal.exit_status() == 0
-
-
-OPEN = b"\x1d:"
-BACK = "goes back"
-
-EVERYWHERE = """\
-import os
-from dbg_agent import set_trace
-rank = int(os.environ["RANK"])
-set_trace(engine=os.environ.get("SCRIPT_ENGINE"))
-one = 1
-two = 2
-print("ended", flush=True)
-"""
-
-CHOSEN = """\
-import os
-from dbg_agent import set_trace
-go_on = os.path.join(os.environ["DBG_HOME"], "go_on")
-def collective():
-    import time
-    while not os.path.exists(go_on):
-        time.sleep(0.05)
-set_trace(ranks=0)
-collective()
-print("ended", flush=True)
-"""
-
-
-def answer_to(terminal: Terminal, command: str, *texts: str) -> list[str]:
-    """Give a command, and return its answer's rows once it has all these texts."""
-    terminal.send(OPEN)
-    terminal.wait_for("Esc leaves")
-    terminal.send(f"{command}\r")
-    terminal.wait_for(lambda it: BACK in it.row(-1) and all(text in "\n".join(it.screen) for text in texts))
-    return terminal.screen[:-1]
-
-
-def test_the_tree_is_seen_over_pudb_which_is_whole_afterwards(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    ranks = start_ranks(processes, home, EVERYWHERE, 3)
-    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
-    terminal = sit_in_pudb(open_terminal, "0")
-    wait_for_line(terminal, 4)
-    terminal.wait_for("2 others stopped")
-    wait_for_whole(terminal, home)
-    before = terminal.screen
-
-    tree = answer_to(terminal, "where all", "3 of 3 ranks answered")
-
-    assert any("[0-2]" in row and "rank_script.py:" in row for row in tree)
-    assert "Variables:" not in "\n".join(tree)
-    # As typed by somebody who takes the page for a command line: no key of it moves the rank.
-    terminal.send("e all rank\r")
-    terminal.wait_for(lambda it: BACK in it.row(-1) and "nothing" in it.row(-1))
-    terminal.send("\x1b")
-    terminal.wait_for(lambda it: it.screen == before)
-    wait_for_whole(terminal, home)
-    answer_to(terminal, "e 1-2 rank * 10", "2 of 2 ranks answered, 2 different values", "10", "20")
-    terminal.send("q")
-    wait_for_whole(terminal, home)
-    terminal.send("n")
-    wait_for_line(terminal, 5)
-    answer_to(terminal, "continue 1-2", "continued")
-    assert [rank.wait() for rank in ranks[1:]] == [0, 0]
-    terminal.send("q")
-    wait_for_whole(terminal, home)
-    detach(terminal)
-    assert attach(home, "continue", "0").returncode == 0
-    assert ranks[0].wait() == 0
-
-
-def test_who_steps_while_others_are_held_is_told_and_lets_them_go(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    ranks = start_ranks(processes, home, CHOSEN, 3)
-    wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
-    terminal = sit_in_pudb(open_terminal, "0", cols=150)
-    wait_for_line(terminal, 8)
-    terminal.send("n")
-    wait_for_line(terminal, 9)
-    terminal.send("n")
-    terminal.wait_for(
-        lambda it: "2 held ranks " in it.row(-1),
-        seconds(20),
-    )
-
-    answer_to(terminal, "release", "released")
-
-    (home / "go_on").touch()
-    assert [rank.wait() for rank in ranks[1:]] == [0, 0]
-    terminal.send("q")
-    wait_for_line(terminal, 10)
-    detach(terminal)
-    assert attach(home, "continue", "0").returncode == 0
-    assert ranks[0].wait() == 0
-
-
-def test_detaching_gives_the_terminal_back_and_says_how_to_come_back(
-    processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
-) -> None:
-    start_stopped(processes, home, COUNTING)
-    terminal = open_terminal(with_own_settings(tmp_path, attach_command("0")))
-    terminal.wait_for(DRAWN)
-    detach(terminal)
-    assert_given_back(terminal, tmp_path)
-    shown = [row for row in terminal.screen if row]
-    assert re.match(r"Attached to .*:0 \(PuDB\)\. Ctrl-\] d detaches", shown[0])
-    assert re.search("`dbg-attach .*:0`", shown[1])
 
 
 def test_follow_goes_to_the_next_stop_and_over_a_relaunch(
@@ -337,32 +183,3 @@ def line_after_all_keys_of(terminal: Terminal, home: Path, rank: int) -> int:
     wait_until_gone(terminal, HELP)
     line: int = next(listed for listed in attach_list(home) if listed["rank"] == rank)["where"]["line"]
     return line
-
-
-def shows_another(address: str, terminal: Terminal) -> bool:
-    """Tell whether the status line shows another rank than the one at ``address``."""
-    return terminal.row(-1).split()[:1] not in ([address], [])
-
-
-def test_n_and_p_go_around_the_stopped_ranks(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    start_ranks(processes, home, COUNTING, 3)
-    wait_until_stopped(home, 3)
-    terminal = sit_in_pudb(open_terminal, "1")
-    visited = []
-    for key in (NEXT, NEXT, NEXT, PREVIOUS, PREVIOUS):
-        before = terminal.row(-1).split()[0]
-        terminal.send(key)
-        terminal.wait_for(partial(shows_another, before))
-        wait_for_status(terminal, "attached to")
-        visited.append(terminal.row(-1).split()[0].partition(":")[2])
-    assert visited == ["2", "0", "1", "0", "2"]
-    wait_for_whole(terminal, home, "2")
-    listed = {rank["rank"]: rank["driver"] for rank in attach_list(home)}
-    assert listed == {0: None, 1: None, 2: ME}
-    terminal.send("n")
-    terminal.wait_for(re.compile(r"^>\s+n \+= 1", re.MULTILINE))
-    assert {rank["rank"]: rank["where"]["line"] for rank in attach_list(home)} == {
-        0: COUNTING_STOP,
-        1: COUNTING_STOP,
-        2: COUNTING_STOP + 1,
-    }

@@ -14,14 +14,13 @@ from tests.conftest import OpenTerminal
 from tests.support import one_session
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
-from tests.support.ranks import attach, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.ranks import start_ranks, wait_until_stopped
 from tests.support.sessions import DETACH
-from tests.support.stopped_rank import COUNTING, COUNTING_STOP, start_stopped, wait_until_gone
+from tests.support.stopped_rank import COUNTING, COUNTING_STOP, wait_until_gone
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("broker")
 
-EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
 
 NEXT, PREVIOUS = b"\x1dn", b"\x1dp"
 
@@ -75,53 +74,3 @@ def test_breakpoints_set_in_the_pudb_of_several_ranks_are_known_at_the_end(
     terminal.send(NEXT + PREVIOUS + DETACH)
 
     assert ends(terminal, told) == [["rank_script.py", FIRST, None], ["rank_script.py", THIRD, None]]
-
-
-def test_breakpoints_set_in_pdb_are_known_when_the_rank_is_dead(
-    processes: Processes, home: Path, open_terminal: OpenTerminal, told: Path
-) -> None:
-    rank = start_stopped(processes, home, COUNTING)
-    terminal = sit(open_terminal, told, "pdb")
-    for command, answer in (
-        (f"b {THIRD}, n > 1", "Breakpoint 1"),
-        (f"b {FIRST}", "Breakpoint 2"),
-        (f"tbreak {SECOND}", "Breakpoint 3"),
-        ("b counting", "Breakpoint 4"),
-        ("cl 2", "Deleted breakpoint 2"),
-    ):
-        terminal.wait_for(EMPTY_PROMPT)
-        terminal.send(f"{command}\r")
-        terminal.wait_for(answer)
-    terminal.wait_for(EMPTY_PROMPT)
-    rank.kill()
-
-    assert ends(terminal, told) == [["rank_script.py", COUNTING_STOP, None], ["rank_script.py", THIRD, "n > 1"]]
-
-
-SCRIPT = """\
-import builtins, os, sys
-import dbg_agent
-
-class Last:
-    def __del__(self):
-        self.write(1, f"traced at the end: {self.tracer()}\\n".encode())
-
-def later():
-    pass
-
-Last.write, Last.tracer = staticmethod(os.write), staticmethod(sys.gettrace)
-builtins.last = Last()
-dbg_agent.set_trace()
-print("traced in the program:", sys.gettrace() is not None)
-"""
-
-
-def test_finalizers_that_python_runs_last_are_not_traced(processes: Processes, home: Path) -> None:
-    (rank,) = start_ranks(processes, home, SCRIPT, 1)
-    wait_until_states(home, {0: "stopped"})
-    attach(home, "command", "0", "b later")
-    attach(home, "continue", "0")
-    assert rank.wait() == 0
-    said = rank.text()
-    assert "traced in the program: True" in said
-    assert "traced at the end: None" in said

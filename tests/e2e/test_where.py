@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import dbg_client
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import ask, attach, start_ranks, wait_until_states
@@ -64,14 +65,16 @@ def groups(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.usefixtures("broker")
 def test_where_tells_for_how_long_and_all_threads_by_their_names(home: Path) -> None:
-    ask(home, "where", "all")
-    known = groups(ask(home, "where", "all"))
-    assert known["0-2"]["age"] > 0
-    # A running rank has an age once it has not moved since the question before; it is listed before it begins to wait.
-    deadline = time.monotonic() + seconds(20)
-    while known["3"]["age"] is None and time.monotonic() < deadline:
-        known = groups(ask(home, "where", "all"))
-    assert known["3"]["age"] > 0
+    with dbg_client.connect(timeout=seconds(20)) as connected:
+        job = connected.job()
+        job.where()
+        known = groups(job.where().document)
+        assert known["0-2"]["age"] > 0
+        # A running rank has an age once it has not moved since the question before; it is listed before it waits.
+        deadline = time.monotonic() + seconds(20)
+        while known["3"]["age"] is None and time.monotonic() < deadline:
+            known = groups(job.where().document)
+        assert known["3"]["age"] > 0
 
     document = ask(home, "where", "all", "--threads")
     assert (document["asked"], document["answered"]) == (4, 4)

@@ -7,21 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dbg_agent.rank.rank import WAITS_ON
 from tests.e2e.test_autostart import HERE, ONCE, TOTAL, check_ranks, environment, let_end, write_program
 from tests.support.broker import running_broker
-from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Processes
-from tests.support.ranks import attach_list, wait_until_stopped
-from tests.support.requirements import needs_mpirun, needs_torch
+from tests.support.ranks import wait_until_stopped
 from tests.support.slurm import Slurm
-from tests.support.time_unit import seconds
-
-TORCH_SECONDS = 120.0
-"""Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
-
 
 JOB_SCRIPT = """\
 {python} -m pip --version >/dev/null
@@ -50,17 +41,6 @@ def test_a_stop_that_was_asked_for_waits_for_a_broker_that_is_suspended(
     assert "passed without stopping" not in job.text("stderr")
 
 
-@needs_mpirun
-def test_a_console_script_under_mpirun(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    program = write_program(tmp_path, "recipe")
-    (tmp_path / "job.sh").write_text(JOB_SCRIPT.format(python=sys.executable))
-    command = mpirun(2, "sh", str(tmp_path / "job.sh"), str(program), "lm")
-    job = processes.start("mpirun", command, env=environment(""))
-    assert job.wait() == 0
-    assert sorted(rank["address"] for rank in attach_list(home, "--all")) == [f"{HERE}:0", f"{HERE}:1"]
-
-
 def test_a_script_under_srun(slurm: Slurm, processes: Processes, home: Path, tmp_path: Path) -> None:
     running_broker(processes, home)
     program = write_program(tmp_path, "train.py")
@@ -72,15 +52,15 @@ def test_a_script_under_srun(slurm: Slurm, processes: Processes, home: Path, tmp
     let_end(home, job, 2)
 
 
-@needs_torch
-@pytest.mark.timeout(seconds(2 * TORCH_SECONDS))
-def test_a_script_under_torchrun_in_a_step_of_srun(
-    slurm: Slurm, processes: Processes, home: Path, tmp_path: Path
-) -> None:
+def test_chosen_ranks_stop_and_the_others_wait(processes: Processes, home: Path, tmp_path: Path) -> None:
     running_broker(processes, home)
     program = write_program(tmp_path, "train.py")
-    command = ["srun", "-N1", "-n1", *torchrun(2, str(program))]
-    env = environment(f"train.py:{ONCE}", slurm.environment())
-    job = processes.start("srun", command, env=env)
-    check_ranks(home, ["node1:0", "node1:1"], program, seconds(TORCH_SECONDS))
-    let_end(home, job, 2, seconds(TORCH_SECONDS))
+    ranks = []
+    for rank in ("0", "1"):
+        numbers = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "20000"}
+        env = environment(f"train.py:{ONCE}") | numbers | {"DBG_RANKS": "1"}
+        ranks.append(processes.start(f"rank{rank}", [sys.executable, str(program)], env=env))
+    wait_until_stopped(home, 1)
+    assert [rank["address"] for rank in wait_until_stopped(home, 1)] == [f"{HERE}:1"]
+    let_end(home, ranks[1], 1)
+    assert ranks[0].wait() == 0

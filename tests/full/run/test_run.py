@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -9,11 +10,9 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
-
 from dbg_client.run.progress import COMES_BACK
 from tests.support.pudb_terminal import DRAWN
-from tests.support.ranks import attach, attach_list
+from tests.support.ranks import attach_list, wait_until
 from tests.support.runs import (
     IDLE,
     LINE,
@@ -57,19 +56,6 @@ def test_cycles_leave_nothing_behind(directory: Directory) -> None:
     assert sorted(path.name for path in directory.path.iterdir()) in (["train.py"], ["__pycache__", "train.py"])
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio takes Ctrl-C for itself since Python 3.11")
-def test_a_first_ctrl_c_that_asyncio_keeps_to_itself_is_told(directory: Directory) -> None:
-    directory.write("import asyncio\n\nasync def main():\n    breakpoint()\n\nasyncio.run(main())\n")
-    terminal = directory.run(*PYTHON)
-    terminal.wait_for(DRAWN)
-    terminal.send(DETACH)
-    terminal.wait_for(COMES_BACK)
-    terminal.send(b"\x03")
-    terminal.wait_for(lambda seen: text_of(seen).count(COMES_BACK) == 2)
-    terminal.send(b"\x03")
-    assert terminal.exit_status() == 128 + signal.SIGINT
-
-
 def test_what_is_typed_while_the_job_ends_is_for_the_shell(directory: Directory) -> None:
     waits = "while not pathlib.Path('go').exists():\n    time.sleep(0.05)\n"
     directory.write(f"import pathlib, time\nprint('waits', flush=True)\n{waits}")
@@ -94,34 +80,6 @@ def test_killing_it_gives_the_screen_back_and_the_job_goes_on(directory: Directo
     assert terminal.exit_status() == 128 + signal.SIGKILL
 
 
-def test_killing_the_run_gives_the_screen_back_too(directory: Directory) -> None:
-    command = shlex.join(directory.command(*STOP, *PYTHON))
-    terminal = directory.open_terminal(["bash", "--norc", "-i"], rows=30, cols=140, env=directory.variables)
-    terminal.send(f"{command}\r")
-    wait_for_prompt(terminal, LINE)
-    (rank,) = attach_list(directory.home)
-    run = parent_of(parent_of(rank["pid"]))
-    os.kill(run, signal.SIGKILL)
-    terminal.wait_for("Detached from ")
-    terminal.wait_for(lambda seen: 1049 not in seen.virtual.private_modes)
-    terminal.send("echo typed at the shell\r")
-    terminal.wait_for(re.compile(r"^typed at the shell$", re.MULTILINE))
-    assert [rank["state"] for rank in attach_list(directory.home)] == ["stopped"]
-    terminal.send("exit\r")
-    terminal.exit_status()
-    directory.attach("kill", "all", "-y")
-
-
-def test_a_crash_is_kept(directory: Directory) -> None:
-    directory.write("def fails():\n    local = 1\n    return local / 0\n\nfails()\n")
-    directory.environ = {"DBG_LEASE": "600"}  # without it, no crash is kept in a test run
-    terminal = directory.run("--post-mortem", *PYTHON)
-    terminal.wait_for(DRAWN)
-    terminal.wait_for(re.compile("ZeroDivisionError"))
-    directory.attach("continue", "all")
-    assert terminal.exit_status() == 1
-
-
 def test_two_runs_in_one_directory_do_not_mix(directory: Directory) -> None:
     other = line_of("return total")
     first = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
@@ -137,20 +95,6 @@ def test_two_runs_in_one_directory_do_not_mix(directory: Directory) -> None:
     assert len(directory.outputs()) == 2
 
 
-def test_a_launcher_killed_leaves_the_broker_to_its_ranks_alone(directory: Directory) -> None:
-    terminal = directory.run_to_prompt(*STOP, "--", "sh", "-c", f"{sys.executable} train.py; true", line=LINE)
-    (rank,) = attach_list(directory.home)
-    launcher = parent_of(rank["pid"])
-    os.kill(launcher, signal.SIGKILL)
-    terminal.send(DETACH)
-    assert terminal.exit_status() == 128 + signal.SIGKILL
-    (rank,) = attach_list(directory.home)
-    assert rank["state"] == "stopped"
-    attach(directory.home, "kill", "all", "-y")
-    wait_for_broker_to_leave(directory, IDLE + seconds(10))
-    assert directory.left_behind(terminal) == []
-
-
 def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
@@ -164,3 +108,81 @@ def child_of(terminal: Terminal, part: str) -> int:
         except OSError:
             continue
     raise AssertionError(f"no child with {part}")
+
+
+def test_breakpoints_set_in_pudb_are_set_again(directory: Directory) -> None:
+    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
+    terminal.send("jjb")
+    terminal.send("c")
+    terminal.wait_for(re.compile(r"step: 1\b"))
+    directory.attach("kill", "all", "-y")
+    terminal.exit_status()
+    directory.write(f"# a new line\n{PROGRAM}")
+    again = directory.run("--again", rows=40)
+    wait_for_prompt(again, LINE + 1)
+    returned = line_of("return total") + 1
+    go_through(again, LINE + 1)
+    wait_for_prompt(again, returned)
+    again.send("c")
+    assert again.exit_status() == STATUS
+    shown = text_of(again)
+    assert f"line {LINE + 1} now" in shown
+    assert f"--stop-at {directory.path}/train.py:{returned}" in shown.replace("\n", "")
+
+
+def test_closing_it_leaves_broker_and_job(directory: Directory) -> None:
+    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
+    (told,) = re.findall(rb"if this terminal closes: .*dbg-attach --follow (\S+)", terminal.output)
+    terminal.close_window()
+    terminal.exit_status()
+    (rank,) = attach_list(directory.home)
+    assert rank["state"] == "stopped"
+    assert told.decode() == f"{rank['job']}/stopped"
+    wait_until(directory.home, lambda ranks: ranks[0]["driver"] is None, "nobody there")
+    back = directory.open_terminal(
+        [str(Path(sys.executable).with_name("dbg-attach")), "--follow", f"{rank['job']}/stopped"],
+        rows=30,
+        cols=140,
+        env=directory.variables,
+    )
+    wait_for_prompt(back, LINE)
+    go_through(back)
+    back.wait_for(f"Waiting for {rank['job']}/stopped to stop")
+    (output,) = directory.outputs()
+    back.wait_for(lambda _: output.read_text().endswith("ends\n"))
+    back.send(b"\x03")
+    back.exit_status()
+    wait_for_broker_to_leave(directory, IDLE + seconds(10))
+    assert directory.left_behind(terminal, back) == []
+
+
+def test_its_own_broker_is_started_again_when_it_dies(directory: Directory) -> None:
+    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
+    first = json.loads((directory.home / "broker.json").read_text())["pid"]
+    os.kill(first, signal.SIGKILL)
+
+    def is_back(_: Terminal) -> bool:
+        return bool(json.loads((directory.home / "broker.json").read_text())["pid"] != first)
+
+    terminal.wait_for(is_back)
+    terminal.wait_for(re.compile(rf"stopped  train\.py:{LINE} in "))
+    terminal.send("n")
+    wait_for_prompt(terminal, LINE + 1)
+    directory.attach("kill", "all", "-y")
+    assert terminal.exit_status() == 128 + signal.SIGKILL
+
+
+def test_pdb_with_commands(directory: Directory) -> None:
+    (directory.path / "first.pdb").write_text("p 40 + 2\n")
+    terminal = directory.run("--engine", "pdb", "-x", "first.pdb", *STOP, *PYTHON)
+    terminal.wait_for(re.compile(r"^42$", re.MULTILINE))
+    terminal.wait_for("(Pdb)")
+    terminal.send(f"b {LINE + 1}, total > 0\r")
+    terminal.wait_for("Breakpoint 1 at")
+    directory.attach("kill", "all", "-y")
+    terminal.exit_status()
+    again = directory.run("--again", cols=200)
+    again.wait_for(f"train.py:{LINE + 1}, total > 0")
+    directory.attach("list", "--wait")
+    directory.attach("kill", "all", "-y")
+    again.exit_status()

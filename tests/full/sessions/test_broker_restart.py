@@ -17,7 +17,8 @@ import pytest
 
 from dbg_client.attachment.notices import discarded
 from tests.conftest import OpenTerminal
-from tests.e2e.test_broker_restart import KINDS, ONE_STOP, assert_nothing_told
+from tests.e2e.test_broker_restart import KINDS, assert_nothing_told
+from tests.full.sessions.test_impostor import ONE_STOP
 from tests.smoke.test_broker import let_finish, said, start_one
 from tests.smoke.test_endings import attach_with_own_settings, ended
 from tests.support.broker import RunningBroker, running_broker

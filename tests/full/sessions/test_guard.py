@@ -5,36 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from dbg_wire.records.ranks import RankState
-from tests.e2e.test_guard import PRELUDE, STUCK_SECONDS, Job, running
+from tests.e2e.test_guard import STUCK_SECONDS, Job
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import start_ranks
 from tests.support.raw_terminal import listed, raw_terminal
-
-FORKED = (
-    PRELUDE
-    + """\
-wait()
-child = os.fork()
-if child == 0:
-    sys.exit(0 if not faulthandler.is_enabled() else 7)
-print("CHILD", os.waitpid(child, 0)[1], flush=True)
-try:
-    os.wait()
-except ChildProcessError:
-    print("NO OTHER CHILD", flush=True)
-"""
-)
-
-
-async def test_a_forked_child_has_no_part_in_its_parents_guard(processes: Processes, home: Path) -> None:
-    async with running(processes, home, FORKED) as job:
-        job.go()
-        job.rank.wait_for_output("CHILD 0\n")
-        job.rank.wait_for_output("NO OTHER CHILD")
-        assert job.rank.wait() == 0
-        assert "dbg-agent" not in job.rank.text("stderr")
-
 
 STUCK_AT_ONCE = f"""\
 import ctypes, os

@@ -6,29 +6,14 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
+from tests.conftest import OpenTerminal
 from tests.e2e.test_program_first import let_go, start_one
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
+from tests.support.pudb_terminal import sit_in_pudb
 from tests.support.ranks import attach_list, wait_until_stopped
-
-
-def test_an_interrupt_that_comes_during_an_import_and_is_caught_ends_nothing(processes: Processes, home: Path) -> None:
-    script = """\
-import sys
-import dbg_agent
-class Interrupted:
-    def find_spec(self, name, path=None, target=None):
-        if name == "dbg_agent.program.entry":
-            exec("raise KeyboardInterrupt")
-sys.meta_path.insert(0, Interrupted())
-try:
-    dbg_agent.set_trace()
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-    rank = start_one(processes, home, script)
-    assert rank.wait() == 0
-    assert rank.text() == "interrupted\n"
 
 
 def test_a_child_that_does_not_stop_is_nobody_and_says_nothing(processes: Processes, home: Path) -> None:
@@ -107,3 +92,41 @@ dbg_agent.set_trace()
     assert rank.wait() == 0
     assert rank.text() == "done\n"
     assert len(rank.text("stderr").splitlines()) <= 2, rank.text("stderr")
+
+
+TRACED = """\
+import sys, threading
+from dbg_agent import set_trace
+seen = []
+def tracer(frame, event, argument):
+    if frame.f_code.co_filename == __file__:
+        seen.append((event, frame.f_lineno))
+    return tracer
+def work():
+    before = 1
+    set_trace()
+    after = 2
+first = sys._getframe().f_lineno - 4
+sys.settrace(tracer)
+work()
+assert sys.gettrace() is tracer
+sys.settrace(None)
+lines = [line - first for event, line in seen if event == "line"]
+print(lines)
+"""
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_program_that_traces_itself_goes_on_doing_so(
+    stops: bool, *, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    if stops:
+        running_broker(processes, home)
+    rank = start_one(processes, home, TRACED, **({} if stops else {"DBG_CONNECT_TIMEOUT": "0.1"}))
+    if stops:
+        wait_until_stopped(home, 1)
+        terminal = sit_in_pudb(open_terminal, ":0")
+        terminal.send("c")
+        assert terminal.exit_status() == 7
+    assert rank.wait() == 0, rank.tail()
+    assert rank.text() == "[1, 2, 3]\n"

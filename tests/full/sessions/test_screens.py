@@ -14,7 +14,7 @@ import dbg_client
 from dbg_client.views.pick_list import title_text
 from tests.conftest import OpenTerminal
 from tests.e2e.test_mcp import agent, call
-from tests.e2e.test_terminal import BACK, EVERYWHERE, answer_to
+from tests.full.sessions.test_terminal import BACK, EVERYWHERE, answer_to
 from tests.smoke.test_pudb import ASKS, shows_dialog
 from tests.smoke.test_terminal import detach
 from tests.support.ide import ide

@@ -1,0 +1,60 @@
+"""An IDE, by a client of its protocol that is not ours, looks into real ranks, stops them and moves them."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from tests.e2e.test_dap import TRAIN
+from tests.support.broker import running_broker
+from tests.support.ide import Ide, adapter_process, ide
+from tests.support.processes import Processes
+from tests.support.ranks import start_ranks, wait_until_states
+from tests.support.time_unit import seconds
+
+
+def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    with adapter_process(home) as process:
+        window = Ide.of(process)
+        window.attach()
+        thread = window.stop_of(0)
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+        process.send_signal(signal.SIGKILL)
+        assert window.is_over.wait(seconds(20))
+        window.close()
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        window.attach()
+        assert window.variables(window.top(window.stop_of(0))["id"])["rank"]["value"] == "0"
+        window.leave()
+    wait_until_states(home, {0: "stopped"})
+
+
+def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, TRAIN, 1)
+    wait_until_states(home, {0: "stopped"})
+    elsewhere = home / "elsewhere"
+    mappings = [{"localRoot": str(elsewhere), "remoteRoot": str(home)}]
+    with ide(home) as window:
+        rows = window.attach({elsewhere / "rank_script.py": [{"line": 7}]}, pathMappings=mappings)
+        assert (rows[0]["verified"], rows[0]["source"]["path"]) == (True, str(elsewhere / "rank_script.py"))
+        source = window.top(window.stop_of(0))["source"]
+        assert source["path"] == str(elsewhere / "rank_script.py")
+        given = {"source": source, "sourceReference": source["sourceReference"]}
+        assert window.request("source", given)["content"].rstrip("\n") == TRAIN.rstrip("\n")
+        window.leave()
+    elsewhere.mkdir()
+    (elsewhere / "rank_script.py").write_text(f"# edited since\n{TRAIN}")
+    with ide(home) as window:
+        window.attach(pathMappings=mappings, client={"supportsInvalidatedEvent": True})
+        thread = window.stop_of(0)
+        assert "sourceReference" not in window.top(thread)["source"]
+        assert window.event("invalidated")["areas"] == ["stacks"]
+        assert window.top(thread)["source"]["sourceReference"] > 0
+        assert "is not what" in window.printed("is shown")
+        window.leave()

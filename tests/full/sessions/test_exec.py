@@ -1,0 +1,92 @@
+"""A command beside ranks, run by their guards: who it is for, what it may, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import OpenTerminal
+from tests.support.processes import Child
+from tests.support.ranks import attach, attach_command
+from tests.support.time_unit import seconds
+
+
+def pipe(path: Path) -> Path:
+    """Make a named pipe, whose reader waits until a command has written to it."""
+    os.mkfifo(path)
+    return path
+
+
+def run(home: Path, target: str, *command: str) -> dict[str, Any]:
+    """Return the JSON document of a command beside ranks."""
+    result = attach(home, "exec", target, "--json", "--", *command)
+    assert result.stdout, result.stderr
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+def assert_ends(pid: int) -> None:
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    assert select.select([handle], [], [], seconds(10))[0], f"{pid} still runs"
+    os.close(handle)
+
+
+def test_commands_run_beside_ranks_and_end_with_who_asked(
+    ranks: list[Child], home: Path, open_terminal: OpenTerminal
+) -> None:
+    show = 'echo "$DBG_PID $DBG_RANK $OF_THE_RANK"; pwd; echo to stderr >&2; echo "${DBG_TOKEN-none}"'
+    document = run(home, "all", "sh", "-c", show)
+    texts = {group["ranks"]: (group["kind"], group["text"]) for group in document["groups"]}
+    for number in (0, 1):
+        folder = home / "homes" / f"rank{number}"
+        told = f"{ranks[number].pid} {number} set by the program\n{folder}\nto stderr\nnone"
+        assert texts[str(number)] == ("value", told)
+    assert (texts["2"][0], texts["3"][0]) == ("error", "error")
+    assert "install(exec=False)" in texts["2"][1]
+    assert "guard=False" in texts["3"][1]
+
+    # Equal outputs are one group, a failure is an answer, and its status is told.
+    failed = attach(home, "exec", "0-1", "--", "sh", "-c", "echo out; exit 3")
+    assert (failed.returncode, failed.stderr) == (1, "")
+    assert failed.stdout.endswith("    out\n    (exit status 3)\n")
+    host = attach(home, "exec", "all", "--per-host", "--", "echo", "once")
+    assert (host.returncode, host.stdout.splitlines()[-1]) == (0, "@1  1 rank  0  once")
+    assert attach(home, "exec", "0", "--", "no-such-thing").returncode == 1
+    much = run(home, "0", "seq", "100000")["groups"][0]["text"]
+    assert len(much) < 6 * 100_000
+    assert (much.splitlines()[0], much.splitlines()[-1]) == ("1", "100000")
+
+    # A command that takes too long is ended, with what it has started.
+    slow = "sleep 1000 & echo begun $$ $!; wait"
+    late = attach(home, "exec", "0", "--timeout", "1", "--", "sh", "-c", slow)
+    assert late.returncode == 1
+    *_, pids_of_both, ended = late.stdout.splitlines()
+    assert ended.startswith("    (ended after ")
+    for pid in map(int, pids_of_both.split()[1:]):
+        assert_ends(pid)
+
+    # So is one of a terminal that gives up, or is killed.
+    for number, end in ((1, signal.SIGINT), (0, signal.SIGKILL)):
+        pids = pipe(home / f"pids{number}")
+        slow = f"trap '' HUP; sleep 1000 & echo $$ $! > {pids}; wait"
+        terminal = open_terminal(attach_command("exec", str(number), "--timeout", "100", "--", "sh", "-c", slow))
+        both = pids.read_text()
+        terminal.signal(end)
+        for pid in map(int, both.split()):
+            assert_ends(pid)
+
+    # A command that has ended leaves nothing running; the rank's end ends a command.
+    left = run(home, "0", "sh", "-c", "sleep 1000 & echo $!")["groups"][0]["text"]
+    assert_ends(int(left))
+    begun = pipe(home / "last")
+    open_terminal(attach_command("exec", "0", "--timeout", "100", "--", "sh", "-c", f"echo $$ > {begun}; sleep 1000"))
+    last = int(begun.read_text())
+    ranks[0].kill()
+    assert_ends(last)

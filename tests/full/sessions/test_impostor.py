@@ -1,0 +1,180 @@
+"""The broker and the network may go at any moment: ranks and terminals come back by themselves to the same stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from dbg_client.attachment.notices import discarded
+from tests.conftest import OpenTerminal
+from tests.e2e.test_broker_restart import KINDS, assert_nothing_told
+from tests.smoke.test_broker import let_finish, start_one
+from tests.support.broker import RunningBroker, running_broker
+from tests.support.certificates import Authority
+from tests.support.impostor import Impostor, Kind
+from tests.support.processes import Processes, run_command
+from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
+from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.straight import LINES, STOP, STRAIGHT
+from tests.support.time_unit import seconds
+
+ONE_STOP = """\
+import signal
+from dbg_agent import set_trace
+class Woken(Exception):
+    pass
+def wake(number, frame):
+    raise Woken
+signal.signal(signal.SIGUSR1, wake)
+try:
+    set_trace()
+except Woken:
+    print("woken", flush=True)
+"""
+
+
+SEVERAL_STOPS = (
+    ONE_STOP + "def second():\n    n = 0\n    set_trace()\n" + "    n += 1\n" * LINES + "    return n\nsecond()\n"
+)
+
+
+FIRST_STOP, SECOND_STOP = 9, 14
+
+
+def test_keys_for_a_stop_that_ended_meanwhile_never_reach_the_next_one(
+    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    rank = start_one(processes, home, SEVERAL_STOPS)
+    terminal = sit_in_pudb(open_terminal, ":0")
+    wait_for_line(terminal, FIRST_STOP)
+    broker.kill()
+    terminal.wait_for("broker gone")
+    terminal.send("n" * 12)
+    # The terminal is suspended, so that it comes back only when the rank is in its next stop.
+    terminal.signal(signal.SIGSTOP)
+    rank.signal(signal.SIGUSR1)
+    rank.wait_for_output("^woken$")
+    broker.restart()
+    wait_until_stopped(home, 1)
+    terminal.signal(signal.SIGCONT)
+    terminal.wait_for(discarded("n" * 12, "").removesuffix(" ()"))
+    assert line_after_all_keys(terminal, home) == SECOND_STOP
+    terminal.send("nn")
+    terminal.wait_for("n: 1")
+    assert attach_list(home)[0]["where"]["line"] == SECOND_STOP + 2
+
+
+def test_an_authority_and_a_hosts_name_are_all_that_a_rank_and_a_terminal_need(
+    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
+) -> None:
+    authority = Authority(tmp_path)
+    broker = running_broker(processes, home, *authority.issue("own", "localhost"))
+    nowhere = {"DBG_HOME": str(tmp_path / "none"), "DBG_CA": str(authority.path)}
+    named = {**nowhere, "DBG_BROKER": f"wss://localhost:{broker.port}"}
+    (rank,) = start_ranks(processes, home, STRAIGHT, 1, env={**named, "DBG_TOKEN_FILE": str(home / "tokens" / "rank")})
+    wait_until_stopped(home, 1)
+    own = {**os.environ, **named, "DBG_TOKEN_FILE": str(home / "tokens" / "driver")}
+    terminal = open_terminal([*attach_command(), ":0"], 24, 100, own)
+    terminal.wait_for("Variables:")
+    # The certificate is renewed in place; its fingerprint is nowhere, so nobody minds.
+    before = broker.rendezvous["fingerprint"]
+    authority.issue("own", "localhost")
+    broker.kill()
+    broker.restart()
+    assert broker.rendezvous["fingerprint"] != before
+    terminal.send("nn")
+    wait_for_line(terminal, STOP + 2)
+    let_finish(terminal, rank)
+
+    # The broker is reached there, but is not that host.
+    other = Authority(tmp_path, "other")
+    for changes in ({"DBG_BROKER": f"wss://127.0.0.1:{broker.port}"}, {"DBG_CA": str(other.path)}):
+        refused = run_command([*attach_command(), "list"], {**own, **changes}, seconds(60))
+        assert refused.returncode == 5
+        assert "DBG_CA" in refused.stderr
+
+
+PASSING_BY = """\
+from dbg_agent import set_trace
+set_trace(connect_timeout=5)
+print("done")
+"""
+
+
+def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``dbg-broker`` until it ends."""
+    return run_command([sys.executable, "-m", "dbg_broker", *arguments], os.environ, seconds(30))
+
+
+@KINDS
+def test_whoever_comes_new_tells_an_impostor_nothing_and_says_so_in_one_line(
+    kind: Kind, broker: RunningBroker, processes: Processes, home: Path
+) -> None:
+    broker.kill()
+    with Impostor(broker.port, kind) as impostor:
+        (rank,) = start_ranks(processes, home, PASSING_BY, 1)
+        assert rank.wait() == 0
+        assert rank.text() == "done\n"
+        results = [
+            attach(home, "list"),
+            attach(home, "continue", "all", "-y"),
+            ask_broker("status"),
+            ask_broker("check"),
+        ]
+    errors = [rank.text("stderr"), *(result.stderr for result in results)]
+    assert [error.count("\n") for error in errors] == [1] * len(errors), errors
+    assert [error for error in errors if str(broker.port) not in error] == []
+    assert {result.returncode for result in results} <= {4, 5}
+    assert impostor.heard(), "nobody called the impostor"
+    assert_nothing_told(impostor, kind, broker)
+
+
+def verb(home: Path, *arguments: str) -> str:
+    """Run a verb of dbg-broker and return what it prints."""
+    done = run_command(
+        [sys.executable, "-m", "dbg_broker", *arguments], {**os.environ, "DBG_HOME": str(home)}, seconds(60)
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_stop_and_its_terminal_go_on_with_the_next_certificate_by_home_and_by_two_pins(
+    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
+) -> None:
+    broker = running_broker(processes, home)
+    (by_home,) = start_ranks(processes, home, STRAIGHT, 1)
+    wait_until_stopped(home, 1)
+    terminal = sit_in_pudb(open_terminal, ":0")
+    terminal.send("n")
+    wait_for_line(terminal, STOP + 1)
+    verb(home, "certificate", "--rotate")
+    first, second = broker.rendezvous["fingerprints"]
+
+    # Two ranks that don't share the home: one was given both fingerprints before the switch, and the other was not.
+    address = f"127.0.0.1:{broker.port}"
+    away = {"DBG_HOME": str(tmp_path / "none"), "DBG_TOKEN_FILE": str(home / "tokens" / "rank")}
+    both, one = (
+        start_ranks(processes, home, STRAIGHT, 1, env={**away, "DBG_BROKER": f"{address}#{pins}"}, name=name)[0]
+        for name, pins in (("both", f"{first},{second}"), ("one", first))
+    )
+    wait_until_stopped(home, 3)
+    verb(home, "certificate", "--switch")
+    terminal.send("n")
+    wait_for_line(terminal, STOP + 2)
+    assert [rank["state"] for rank in attach_list(home)] == ["stopped"] * 3
+
+    broker.kill()
+    terminal.wait_for("broker gone")
+    terminal.send("n")
+    broker.restart()
+    assert broker.rendezvous["fingerprint"] == second
+    wait_for_line(terminal, STOP + 3)
+    # A rank that was given the old fingerprint alone stays away: for it that peer is no broker of its own.
+    assert {rank["pid"] for rank in wait_until_stopped(home, 2)} == {by_home.pid, both.pid}
+    let_finish(terminal, by_home)
+    assert attach(home, "continue", "all", "-y").returncode == 0
+    assert both.wait() == 0
+    one.kill()
