@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.smoke.test_broker import let_finish, said, start_one
 from tests.support.broker import RunningBroker
 from tests.support.impostor import Impostor, Kind, is_at_most_a_hello
 from tests.support.processes import Processes
-from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import start_ranks, wait_until_stopped
-from tests.support.straight import LINES, STOP, STRAIGHT, TOLD_EVERY
+from tests.support.straight import LINES, STOP, STRAIGHT
 
 KINDS = pytest.mark.parametrize("kind", ["http", "tls"])
 
@@ -61,25 +59,3 @@ def test_rank_and_terminal_tell_an_impostor_nothing_and_go_on_with_the_real_brok
     assert terminal.exit_status() == 7
     assert rank.wait() == 0
     assert rank.text().splitlines()[-1] == f"total {LINES}"
-
-
-def test_keys_whose_acknowledgement_was_lost_are_not_applied_again(
-    broker: RunningBroker, proxy: Proxy, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_one(processes, home, proxy=proxy)
-    terminal = sit_in_pudb(open_terminal, ":0")
-    proxy.swallow("up")
-    # One step for each counting line, one for each telling line, and one to get going.
-    typed = 3 * (TOLD_EVERY + 1) + 1
-    terminal.send("n" * typed)
-    rank.wait_for_output(rf"^at {3 * TOLD_EVERY}$")
-    assert "n: 1" not in "\n".join(terminal.screen), "nothing that the rank says should have come through"
-    broker.kill()
-    proxy.mend()
-    broker.restart()
-    wait_for_line(terminal, STOP + typed)
-    terminal.send("nn")
-    wait_for_line(terminal, STOP + typed + 2)
-    assert line_after_all_keys(terminal, home) == STOP + typed + 2
-    assert "discarded" not in said(terminal)
-    let_finish(terminal, rank)

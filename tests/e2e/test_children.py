@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import ask, attach, attach_list, wait_until, wait_until_stopped
+from tests.support.ranks import attach, attach_list, wait_until_stopped
 
 HERE = os.uname().nodename.partition(".")[0]
 
@@ -37,23 +37,6 @@ if __name__ == "__main__":
 """
 
 LINE = WORKERS.splitlines().index("    breakpoint()") + 1
-
-LIGHTNING = """\
-import os, subprocess, sys, threading
-
-def launch():
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29502", NODE_RANK="0", LOCAL_RANK="0", WORLD_SIZE="2")
-    # As Lightning does: the same program again, with nothing changed but its local rank.
-    return subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, "LOCAL_RANK": "1"})
-
-def train():
-    subprocess.run([sys.executable, __file__.replace("train", "quiet")], check=True)
-    open(os.environ["GATE"]).close()
-
-other = launch() if "LOCAL_RANK" not in os.environ else None
-train()
-sys.exit(other.wait() if other else 0)
-"""
 
 
 def write(folder: Path, text: str) -> Path:
@@ -98,30 +81,3 @@ def test_children_of_every_start_method_stop_at_breakpoint(
     env = environment() if start == "run" else dict(os.environ)
     job = processes.start("train", command, env={**env, "PYTHONWARNINGS": "ignore"})
     check_children(home, job)
-
-
-@pytest.mark.parametrize("start", ["run"])
-def test_ranks_that_the_first_one_starts_are_ranks_of_its_job(
-    processes: Processes, home: Path, tmp_path: Path, start: str
-) -> None:
-    running_broker(processes, home)
-    program = write(tmp_path, LIGHTNING)
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    command = [sys.executable, *(["-m", "dbg_agent"] if start == "dbg_agent" else []), str(program)]
-    env = environment() if start == "run" else dict(os.environ)
-    job = processes.start("train", command, env={**env, "GATE": str(gate)})
-
-    def are_one_job(listed: list[dict[str, Any]]) -> bool:
-        addresses = sorted(rank["address"] for rank in listed)
-        jobs = {(rank["job"], rank["run"], rank["world_size"]) for rank in listed}
-        return addresses == [f"{HERE}:0", f"{HERE}:1"] and len(jobs) == 1
-
-    wait_until(home, are_one_job, "two ranks of one job", listing=("--all",))
-    where = ask(home, "where", "all")
-    assert (where["asked"], where["answered"]) == (2, 2)
-    assert {frame["function"] for group in where["groups"] for frame in group["frames"]} >= {"train"}
-    opened = os.open(gate, os.O_RDWR)
-    assert job.wait() == 0, job.tail()
-    os.close(opened)
-    assert are_one_job(attach_list(home, "--all"))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.broker import RunningBroker, running_broker
-from tests.support.processes import Child, Processes
-from tests.support.ranks import ask, attach, start_ranks, wait_until_states
+from tests.support.processes import Processes
+from tests.support.ranks import attach, start_ranks, wait_until_states
 
 SCRIPT = """\
 import ctypes, os, threading
@@ -23,33 +20,6 @@ if os.environ["RANK"] == "1":
 threading.Event().wait()
 """
 """Rank 0 waits, rank 1 is stuck in C code, rank 2 forbids commands, and rank 3 has no guard."""
-
-
-@pytest.fixture
-def ranks(processes: Processes, home: Path) -> list[Child]:
-    running_broker(processes, home)
-    started = start_ranks(processes, home, SCRIPT, 4)
-    wait_until_states(home, {0: "running", 1: "unresponsive", 2: "running", 3: "running"})
-    return started
-
-
-def test_native_frames_are_read_beside_a_rank_that_runs_or_is_stuck(ranks: list[Child], home: Path) -> None:
-    if not Path(sys.executable).with_name("py-spy").exists():
-        pytest.skip("py-spy is not installed")
-    document = ask(home, "where", "all", "--native")
-    stacks = {group["ranks"]: group["frames"] for group in document["groups"] if group["kind"] == "stack"}
-    line = SCRIPT.splitlines().index("    ctypes.PyDLL(None).sleep(1000)") + 1
-    for number, at in ((0, line + 1), (1, line)):
-        frames = stacks[str(number)]
-        place = next(index for index, frame in enumerate(frames) if frame["file"] == str(home / "rank_script.py"))
-        assert frames[place]["line"] == at
-        # Behind the program's frames are those of C code, without a line.
-        assert frames[-1]["line"] == 0
-        assert "libc" in frames[-1]["file"]
-        assert place < len(frames) - 2
-    others = {group["ranks"]: group["text"] for group in document["groups"] if group["kind"] == "error"}
-    assert "forbidden" in str(others)
-    assert "no guard" in str(others)
 
 
 def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Processes, home: Path) -> None:

@@ -29,8 +29,6 @@ def work(batch):
 work(batch=[1, 2])
 """
 
-LINE = SCRIPT.splitlines().index("    dbg_agent.set_trace()") + 1
-
 
 @pytest.fixture
 def job(processes: Processes, home: Path) -> list[Child]:
@@ -72,24 +70,6 @@ def test_a_question_leaves_an_open_debugger_and_its_driver_alone(
     terminal.send(b"\x1dd")
     assert terminal.exit_status() == 0
     end(home, job)
-
-
-@pytest.mark.parametrize("engine", ["pudb", "pdb"])
-def test_a_step_is_one_step_everywhere(processes: Processes, home: Path, engine: str) -> None:
-    running_broker(processes, home)
-    # The ranks live on, since a rank that ends may be gone before its last answer is sent.
-    start_ranks(processes, home, f"{SCRIPT}threading.Event().wait()\n", 2, env={"DBG_ENGINE": engine})
-    wait_until_states(home, dict.fromkeys(range(2), "stopped"))
-    first = texts(ask(home, "command", "all", "n"))
-    second = texts(ask(home, "command", "all", "n"))
-    (there,), (then,) = first.values(), second.values()
-    assert list(first) == ["0-1"]
-    # pdb begins at the line after the stop, so its first step ends one line later than PuDB's.
-    begin = LINE + (1 if engine == "pudb" else 2)
-    assert there.endswith(f":{begin} work")
-    assert then.endswith(f":{begin + 1} work")
-    assert texts(ask(home, "command", "all", "c")) == {"0-1": "running"}
-    wait_until_states(home, dict.fromkeys(range(2), "running"))
 
 
 def test_running_ranks_are_asked_only_live(processes: Processes, home: Path) -> None:

@@ -17,7 +17,6 @@ from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
 from tests.support.ranks import attach_list
 from tests.support.runs import (
-    IDLE,
     LINE,
     PROGRAM,
     PYTHON,
@@ -25,7 +24,6 @@ from tests.support.runs import (
     STOP,
     Directory,
     text_of,
-    wait_for_broker_to_leave,
     wait_for_prompt,
 )
 from tests.support.sessions import DETACH
@@ -39,21 +37,6 @@ def test_finds_the_broker_that_is_there_and_leaves_it(directory: Directory, proc
     assert terminal.exit_status() == 128 + signal.SIGKILL
     assert broker.rendezvous["pid"] == json.loads((directory.home / "broker.json").read_text())["pid"]
     assert [rank["state"] for rank in attach_list(directory.home, "--all")] == ["exited"]
-
-
-def test_its_own_broker_has_its_options_and_leaves_when_nobody_needs_it(directory: Directory) -> None:
-    directory.write("#!/bin/sh\ncat >told.part; mv told.part told\n", "tell.sh").chmod(0o700)
-    options = ("--record", "casts", "--on-event", "./tell.sh", "--max-lease", "8h")
-    terminal = directory.run_to_prompt(*options, *STOP, *PYTHON, line=LINE)
-    terminal.wait_for(lambda _: (directory.path / "told").exists())
-    assert json.loads((directory.path / "told").read_text())["event"] == "stop"
-    terminal.wait_for(lambda _: list((directory.path / "casts").glob("*/*-stop1-*.cast")))
-    assert "480 min" in directory.attach("list")
-    directory.attach("kill", "all", "-y")
-    terminal.exit_status()
-    wait_for_broker_to_leave(directory, IDLE + seconds(10))
-    assert not (directory.home / "broker.json").exists()
-    assert directory.left_behind(terminal) == []
 
 
 @pytest.mark.parametrize(

@@ -5,33 +5,24 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dbg_client.attachment.notices import ONLY_WATCH
-from dbg_client.core.waiting import WAITING
 from tests.conftest import OpenTerminal
-from tests.smoke.test_terminal import ME, detach
-from tests.support.own_settings import assert_given_back, with_own_settings
+from tests.smoke.test_terminal import detach
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
     DRAWN,
     HELP,
-    line_after_all_keys,
-    sit_in_pudb,
-    wait_for_line,
 )
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
-    nobody_there,
     start_stopped,
-    wait_for_list,
     wait_for_status,
-    wait_for_whole,
     wait_until_gone,
 )
 from tests.support.terminal import Terminal
@@ -52,39 +43,6 @@ def kill(terminal: Terminal) -> None:
 def terminate(terminal: Terminal) -> None:
     terminal.signal(signal.SIGTERM)
     assert terminal.exit_status() in (0, 128 + signal.SIGTERM)
-
-
-@pytest.mark.parametrize("leave", [kill])
-def test_the_rank_stays_stopped_and_is_whole_at_another_size(
-    leave: Callable[[Terminal], None], processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_stopped(processes, home, COUNTING)
-    first = sit_in_pudb(open_terminal, "0", rows=24, cols=80)
-    assert attach_list(home)[0]["driver"] == ME
-    first.send("nn")
-    wait_for_line(first, COUNTING_STOP + 2)
-    first.send("?")  # a dialog opens, and stays open
-    first.wait_for(HELP)
-    leave(first)
-    (listed,) = wait_for_list(home, nobody_there)
-    assert (listed["state"], listed["where"]["line"], listed["engine"]) == ("stopped", COUNTING_STOP + 2, "pudb")
-    assert rank.exit_status is None
-
-    again = sit_in_pudb(open_terminal, "0", rows=35, cols=110)
-    again.wait_for(HELP)
-    wait_for_whole(again, home)
-    assert again.row(-2).startswith(">>>")
-    other = sit_in_pudb(open_terminal, "0", "--watch", rows=35, cols=110)
-    wait_for_whole(other, home)
-    other.end()
-    again.send("\x1b")
-    wait_until_gone(again, HELP)
-    again.send("n")
-    wait_for_line(again, COUNTING_STOP + 3)
-    again.send("c")
-    assert again.exit_status() == 7
-    assert rank.wait() == 0
-    assert rank.text() == "counted 4\n"
 
 
 def test_a_watchers_token_may_look_and_never_type(
@@ -127,34 +85,6 @@ def test_a_running_rank_is_broken_into_if_the_user_agrees(
     terminal.wait_for(DRAWN)
     terminal.send("\x1dd")
     assert terminal.exit_status() == 0
-
-
-def test_follow_goes_to_the_next_stop_and_over_a_relaunch(
-    processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
-) -> None:
-    rank = start_stopped(processes, home, COUNTING, env={"STOPS_TWICE": "1"})
-    terminal = open_terminal(with_own_settings(tmp_path, attach_command("0", "--follow")))
-    terminal.wait_for(DRAWN)
-    terminal.send("c")
-    terminal.wait_for(WAITING.format(target="0"))
-    terminal.send("nnn")  # the terminal is at no rank, so these keys are dropped
-    rank.signal(signal.SIGUSR1)
-    terminal.wait_for("n: 10")
-    assert line_after_all_keys(terminal, home) == COUNTING_STOP
-    terminal.send("c")
-    assert rank.wait() == 0
-    terminal.wait_for(WAITING.format(target="0"))
-
-    again = start_stopped(processes, home, COUNTING)
-    terminal.wait_for("n: 0")
-    wait_for_line(terminal, COUNTING_STOP)
-    wait_for_whole(terminal, home)
-    seen = len(terminal.output)
-    again.kill()
-    terminal.wait_for(lambda terminal: WAITING.format(target="0").encode() in terminal.output[seen:])
-    terminal.send("\x03")
-    assert terminal.exit_status() == 130
-    assert_given_back(terminal, tmp_path)
 
 
 def test_the_list_follows_the_ranks_and_enter_attaches(

@@ -16,11 +16,12 @@ from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
 from tests.support.ranks import start_ranks, wait_until_stopped
 from tests.support.sessions import DETACH
-from tests.support.stopped_rank import COUNTING, COUNTING_STOP, wait_until_gone
+from tests.support.stopped_rank import COUNTING, COUNTING_STOP, start_stopped, wait_until_gone
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("broker")
 
+EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
 
 NEXT, PREVIOUS = b"\x1dn", b"\x1dp"
 
@@ -74,3 +75,24 @@ def test_breakpoints_set_in_the_pudb_of_several_ranks_are_known_at_the_end(
     terminal.send(NEXT + PREVIOUS + DETACH)
 
     assert ends(terminal, told) == [["rank_script.py", FIRST, None], ["rank_script.py", THIRD, None]]
+
+
+def test_breakpoints_set_in_pdb_are_known_when_the_rank_is_dead(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, told: Path
+) -> None:
+    rank = start_stopped(processes, home, COUNTING)
+    terminal = sit(open_terminal, told, "pdb")
+    for command, answer in (
+        (f"b {THIRD}, n > 1", "Breakpoint 1"),
+        (f"b {FIRST}", "Breakpoint 2"),
+        (f"tbreak {SECOND}", "Breakpoint 3"),
+        ("b counting", "Breakpoint 4"),
+        ("cl 2", "Deleted breakpoint 2"),
+    ):
+        terminal.wait_for(EMPTY_PROMPT)
+        terminal.send(f"{command}\r")
+        terminal.wait_for(answer)
+    terminal.wait_for(EMPTY_PROMPT)
+    rank.kill()
+
+    assert ends(terminal, told) == [["rank_script.py", COUNTING_STOP, None], ["rank_script.py", THIRD, "n > 1"]]

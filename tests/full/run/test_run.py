@@ -186,3 +186,18 @@ def test_pdb_with_commands(directory: Directory) -> None:
     directory.attach("list", "--wait")
     directory.attach("kill", "all", "-y")
     again.exit_status()
+
+
+def test_its_own_broker_has_its_options_and_leaves_when_nobody_needs_it(directory: Directory) -> None:
+    directory.write("#!/bin/sh\ncat >told.part; mv told.part told\n", "tell.sh").chmod(0o700)
+    options = ("--record", "casts", "--on-event", "./tell.sh", "--max-lease", "8h")
+    terminal = directory.run_to_prompt(*options, *STOP, *PYTHON, line=LINE)
+    terminal.wait_for(lambda _: (directory.path / "told").exists())
+    assert json.loads((directory.path / "told").read_text())["event"] == "stop"
+    terminal.wait_for(lambda _: list((directory.path / "casts").glob("*/*-stop1-*.cast")))
+    assert "480 min" in directory.attach("list")
+    directory.attach("kill", "all", "-y")
+    terminal.exit_status()
+    wait_for_broker_to_leave(directory, IDLE + seconds(10))
+    assert not (directory.home / "broker.json").exists()
+    assert directory.left_behind(terminal) == []

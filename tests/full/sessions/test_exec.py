@@ -6,12 +6,17 @@ import json
 import os
 import select
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import OpenTerminal
-from tests.support.processes import Child
-from tests.support.ranks import attach, attach_command
+from tests.e2e.test_exec import SCRIPT
+from tests.support.broker import running_broker
+from tests.support.processes import Child, Processes
+from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states
 from tests.support.time_unit import seconds
 
 
@@ -90,3 +95,30 @@ def test_commands_run_beside_ranks_and_end_with_who_asked(
     last = int(begun.read_text())
     ranks[0].kill()
     assert_ends(last)
+
+
+@pytest.fixture
+def ranks(processes: Processes, home: Path) -> list[Child]:
+    running_broker(processes, home)
+    started = start_ranks(processes, home, SCRIPT, 4)
+    wait_until_states(home, {0: "running", 1: "unresponsive", 2: "running", 3: "running"})
+    return started
+
+
+def test_native_frames_are_read_beside_a_rank_that_runs_or_is_stuck(ranks: list[Child], home: Path) -> None:
+    if not Path(sys.executable).with_name("py-spy").exists():
+        pytest.skip("py-spy is not installed")
+    document = ask(home, "where", "all", "--native")
+    stacks = {group["ranks"]: group["frames"] for group in document["groups"] if group["kind"] == "stack"}
+    line = SCRIPT.splitlines().index("    ctypes.PyDLL(None).sleep(1000)") + 1
+    for number, at in ((0, line + 1), (1, line)):
+        frames = stacks[str(number)]
+        place = next(index for index, frame in enumerate(frames) if frame["file"] == str(home / "rank_script.py"))
+        assert frames[place]["line"] == at
+        # Behind the program's frames are those of C code, without a line.
+        assert frames[-1]["line"] == 0
+        assert "libc" in frames[-1]["file"]
+        assert place < len(frames) - 2
+    others = {group["ranks"]: group["text"] for group in document["groups"] if group["kind"] == "error"}
+    assert "forbidden" in str(others)
+    assert "no guard" in str(others)

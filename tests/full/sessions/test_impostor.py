@@ -11,14 +11,15 @@ from pathlib import Path
 from dbg_client.attachment.notices import discarded
 from tests.conftest import OpenTerminal
 from tests.e2e.test_broker_restart import KINDS, assert_nothing_told
-from tests.smoke.test_broker import let_finish, start_one
+from tests.smoke.test_broker import let_finish, said, start_one
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.certificates import Authority
 from tests.support.impostor import Impostor, Kind
 from tests.support.processes import Processes, run_command
+from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
-from tests.support.straight import LINES, STOP, STRAIGHT
+from tests.support.straight import LINES, STOP, STRAIGHT, TOLD_EVERY
 from tests.support.time_unit import seconds
 
 ONE_STOP = """\
@@ -178,3 +179,25 @@ def test_a_stop_and_its_terminal_go_on_with_the_next_certificate_by_home_and_by_
     assert attach(home, "continue", "all", "-y").returncode == 0
     assert both.wait() == 0
     one.kill()
+
+
+def test_keys_whose_acknowledgement_was_lost_are_not_applied_again(
+    broker: RunningBroker, proxy: Proxy, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    rank = start_one(processes, home, proxy=proxy)
+    terminal = sit_in_pudb(open_terminal, ":0")
+    proxy.swallow("up")
+    # One step for each counting line, one for each telling line, and one to get going.
+    typed = 3 * (TOLD_EVERY + 1) + 1
+    terminal.send("n" * typed)
+    rank.wait_for_output(rf"^at {3 * TOLD_EVERY}$")
+    assert "n: 1" not in "\n".join(terminal.screen), "nothing that the rank says should have come through"
+    broker.kill()
+    proxy.mend()
+    broker.restart()
+    wait_for_line(terminal, STOP + typed)
+    terminal.send("nn")
+    wait_for_line(terminal, STOP + typed + 2)
+    assert line_after_all_keys(terminal, home) == STOP + typed + 2
+    assert "discarded" not in said(terminal)
+    let_finish(terminal, rank)

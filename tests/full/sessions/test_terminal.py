@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from dbg_client.core.waiting import WAITING
 from tests.conftest import OpenTerminal
+from tests.e2e.test_terminal import kill
 from tests.smoke.test_terminal import ME, detach
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
     DRAWN,
+    HELP,
+    line_after_all_keys,
     sit_in_pudb,
     wait_for_line,
 )
@@ -24,7 +29,9 @@ from tests.support.stopped_rank import (
     COUNTING_STOP,
     PAUSE,
     let_end,
+    nobody_there,
     start_stopped,
+    wait_for_list,
     wait_for_status,
     wait_for_whole,
     wait_until_gone,
@@ -217,3 +224,67 @@ def test_n_and_p_go_around_the_stopped_ranks(processes: Processes, home: Path, o
         1: COUNTING_STOP,
         2: COUNTING_STOP + 1,
     }
+
+
+pytestmark = pytest.mark.usefixtures("broker")
+
+
+@pytest.mark.parametrize("leave", [kill])
+def test_the_rank_stays_stopped_and_is_whole_at_another_size(
+    leave: Callable[[Terminal], None], processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    rank = start_stopped(processes, home, COUNTING)
+    first = sit_in_pudb(open_terminal, "0", rows=24, cols=80)
+    assert attach_list(home)[0]["driver"] == ME
+    first.send("nn")
+    wait_for_line(first, COUNTING_STOP + 2)
+    first.send("?")  # a dialog opens, and stays open
+    first.wait_for(HELP)
+    leave(first)
+    (listed,) = wait_for_list(home, nobody_there)
+    assert (listed["state"], listed["where"]["line"], listed["engine"]) == ("stopped", COUNTING_STOP + 2, "pudb")
+    assert rank.exit_status is None
+
+    again = sit_in_pudb(open_terminal, "0", rows=35, cols=110)
+    again.wait_for(HELP)
+    wait_for_whole(again, home)
+    assert again.row(-2).startswith(">>>")
+    other = sit_in_pudb(open_terminal, "0", "--watch", rows=35, cols=110)
+    wait_for_whole(other, home)
+    other.end()
+    again.send("\x1b")
+    wait_until_gone(again, HELP)
+    again.send("n")
+    wait_for_line(again, COUNTING_STOP + 3)
+    again.send("c")
+    assert again.exit_status() == 7
+    assert rank.wait() == 0
+    assert rank.text() == "counted 4\n"
+
+
+def test_follow_goes_to_the_next_stop_and_over_a_relaunch(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
+) -> None:
+    rank = start_stopped(processes, home, COUNTING, env={"STOPS_TWICE": "1"})
+    terminal = open_terminal(with_own_settings(tmp_path, attach_command("0", "--follow")))
+    terminal.wait_for(DRAWN)
+    terminal.send("c")
+    terminal.wait_for(WAITING.format(target="0"))
+    terminal.send("nnn")  # the terminal is at no rank, so these keys are dropped
+    rank.signal(signal.SIGUSR1)
+    terminal.wait_for("n: 10")
+    assert line_after_all_keys(terminal, home) == COUNTING_STOP
+    terminal.send("c")
+    assert rank.wait() == 0
+    terminal.wait_for(WAITING.format(target="0"))
+
+    again = start_stopped(processes, home, COUNTING)
+    terminal.wait_for("n: 0")
+    wait_for_line(terminal, COUNTING_STOP)
+    wait_for_whole(terminal, home)
+    seen = len(terminal.output)
+    again.kill()
+    terminal.wait_for(lambda terminal: WAITING.format(target="0").encode() in terminal.output[seen:])
+    terminal.send("\x03")
+    assert terminal.exit_status() == 130
+    assert_given_back(terminal, tmp_path)
