@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dbg_client.faces.dap.launch_json import entry_for
-from dbg_client.faces.dap.serve import SECRET
+from dbg_client.faces.dap.serve import NEXT_SESSION
 from tests.support.broker import running_broker
 from tests.support.ide import Refused, ide, ide_at, ide_environment
 from tests.support.processes import Processes
@@ -50,7 +50,7 @@ def test_a_port_takes_one_ide_at_a_time_by_the_secret_of_its_turn(processes: Pro
     start_ranks(processes, home, TRAIN, 1)
     wait_until_states(home, {0: "stopped"})
     with port(home, "0") as (server, number):
-        secret = told(server, rf"{SECRET}(\S+)")
+        secret = told(server, rf"{NEXT_SESSION}(\S+)")
         with ide_at(number) as stranger, pytest.raises(Refused):
             stranger.attach()
         # Others on this host keep no IDE off by connecting and saying nothing.
@@ -66,7 +66,7 @@ def test_a_port_takes_one_ide_at_a_time_by_the_secret_of_its_turn(processes: Pro
             with pytest.raises(Refused):
                 second.attach(secret=secret)
             window.leave()
-        again = told(server, rf"{SECRET}(\S+)")
+        again = told(server, rf"{NEXT_SESSION}(\S+)")
         with ide_at(number) as window:
             with pytest.raises(Refused):
                 window.attach(secret=secret)

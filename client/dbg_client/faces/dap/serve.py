@@ -22,7 +22,7 @@ from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 from dbg_wire.targets.selection import Target
 
-SECRET = "Secret for the next session: "
+NEXT_SESSION = "Secret for the next session: "
 
 MAX_UNSENT = 32 * 1024 * 1024
 """Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
@@ -181,7 +181,7 @@ class _Port:
 
     def _tell_secret(self, secret: str) -> None:
         entry = f'"connect": {{"host": "{LOOPBACK}", "port": {self._number}}}, "secret": "{secret}"'
-        tell(f"{SECRET}{secret}\nIn launch.json of VS Code: {entry}")
+        tell(f"{NEXT_SESSION}{secret}\nIn launch.json of VS Code: {entry}")
 
     def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._strangers) >= MAX_STRANGERS:
