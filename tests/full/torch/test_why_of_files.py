@@ -103,4 +103,4 @@ def test_dumps_and_report_tell_what_the_ranks_told(processes: Processes, home: P
 
     (left / "nccl_trace_rank_1").unlink()
     without = verdict_in(attach(home, "why", str(left), "--json").stdout)
-    assert (without["kind"], without["ranks"]) == ("silent", "1")
+    assert (without["kind"], without["ranks"]) == ("unknown", "1")
