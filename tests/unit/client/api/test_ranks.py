@@ -8,14 +8,13 @@ import threading
 import pytest
 
 import dbg_client
-from dbg_client.api.ranks import split_by_stop
 from dbg_client.api.targets import Wanted, read_wanted, target_text
 from dbg_client.core.errors import RankEnded
 from dbg_client.core.remembered_groups import UnknownGroup
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.targets.selection import parse_target, select
+from dbg_wire.targets.selection import select
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -81,18 +80,6 @@ def test_a_notebook_shows_that_there_is_no_such_rank(environment: pytest.MonkeyP
     with FakeBroker(make_rank(0)) as fake, visit(environment, fake) as broker:
         assert "0 ranks" in broker.job()["7"]._repr_html_()
         assert "gpu013:0" in broker.job()._repr_html_()
-
-
-def test_ranks_are_parted_without_comparing_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranks = [make_rank(number) if number % 2 else running(number) for number in range(50)]
-
-    def compare(*_: object) -> bool:
-        raise AssertionError("two records are compared")
-
-    monkeypatch.setattr(RankInfo, "__eq__", compare)
-    stopped, others = split_by_stop(parse_target("all"), ranks, ranks)
-    assert [rank.rank for rank in stopped] == list(range(1, 50, 2))
-    assert [rank.rank for rank in others] == list(range(0, 50, 2))
 
 
 def test_a_connection_that_is_dropped_gives_back_its_thread_and_descriptors(environment: pytest.MonkeyPatch) -> None:

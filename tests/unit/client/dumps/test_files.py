@@ -135,8 +135,8 @@ def test_only_regular_files_are_opened(approved: Approved, tmp_path: Path) -> No
         listening.bind(str(tmp_path / "socket_rank_1"))
     (tmp_path / "round").symlink_to("round")
     (tmp_path / "gone").symlink_to("nowhere")
-    names = (*(tmp_path / name for name in ("pipe_rank_0", "socket_rank_1", "round", "gone")), "/dev/zero", "x\0y/z")
-    approved("\n".join(told(name) for name in names))
+    paths = [str(tmp_path / name) for name in ("pipe_rank_0", "socket_rank_1", "round", "gone")]
+    approved("\n".join(told(name) for name in (*paths, "/dev/zero", "x\0y/z")))
     found = find_in([str(tmp_path)])
     assert (found.dumps, found.others) == ({}, 2)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -12,8 +13,6 @@ from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
-    CodeKind,
-    CodePart,
     CodeSeen,
     CollectiveSeen,
     CollectiveState,
@@ -115,7 +114,8 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
 
 
 def ended(*, since: float = 62.0, **changes: object) -> RankEvidence:
-    return without_answer(elsewhere(2, **{"state": RankState.EXITED, "since": NOW - since, **changes}))
+    values: dict[str, Any] = {"state": RankState.EXITED, "since": NOW - since, **changes}
+    return without_answer(elsewhere(2, **values))
 
 
 @pytest.mark.parametrize(
@@ -564,39 +564,6 @@ def test_ranks_that_do_not_move_and_tell_nothing(approved: Approved) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------- code
-
-
-def coded(number: int, step: int, files: str = "a", variables: str = "v", packages: str = "p") -> RankEvidence:
-    one = elsewhere(number, step, age=0.1)
-    assert one.evidence is not None
-    code = CodeSeen(files=files, packages=packages, environment=variables)
-    return replace(one, evidence=replace(one.evidence, code=code))
-
-
-def part(kind: CodeKind, name: str, value: str) -> CodePart:
-    return CodePart(kind=kind, name=name, value=value)
-
-
-def test_ranks_with_other_code_are_told_with_a_table(approved: Approved) -> None:
-    def looks(files: str, variables: str) -> list[JobLook]:
-        return [
-            JobLook(at=at, everybody=[*(coded(n, step) for n in range(3)), coded(3, step, files, variables)])
-            for at, step in ((0.0, 5), (1.0, 8))
-        ]
-
-    parts = {
-        0: [part(CodeKind.FILE, "train.py", "11"), part(CodeKind.PACKAGE, "numpy", "1.26")],
-        3: [part(CodeKind.FILE, "train.py", "22"), part(CodeKind.PACKAGE, "numpy", "1.26")],
-    }
-
-    files = explain(looks("b", "v"), NOW, {("4711.0", "0.0"): parts})
-    environment = explain(looks("a", "w"), NOW)
-
-    assert kinds(files) == ["different", "busy"]
-    assert first(files).sentence == "rank 3 (gpu013) runs with other files than ranks 0-2"
-    assert first(files).evidence == ("file train.py  11: 0-2; 22: 3",)
-    assert kinds(environment) == ["busy"]
-    approved(first(environment).evidence)
 
 
 # ---------------------------------------------------------------------------------------------------------- properties

@@ -101,11 +101,6 @@ def test_no_rank_at_all_does_not_stand_still() -> None:
     assert told((0, []), (100, [])) == []
 
 
-def test_rows_without_evidence_are_as_good_as_none() -> None:
-    rows = ("a line",)
-    assert told((0, [answer(age=0, rows=rows)]), (30, [answer(age=30, rows=rows)])) == [30]
-
-
 @given(
     st.lists(
         st.tuples(st.floats(0.5, 40), st.lists(st.integers(1, 2), min_size=2, max_size=2)), min_size=1, max_size=12

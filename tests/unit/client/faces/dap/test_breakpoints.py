@@ -6,17 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.faces.dap import breakpoint_table
 from dbg_client.faces.dap.breakpoint_table import (
     NO_RANK,
     BreakpointTable,
     ShownBreakpoint,
-    _Told,
     asked_file,
     asked_wishes,
     exception_answer,
 )
-from dbg_client.faces.dap.messages import Message
 from dbg_client.faces.dap.source import Paths
 from dbg_wire.errors import BadInput
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
@@ -119,31 +116,6 @@ def test_a_breakpoint_that_is_cleared_everywhere_or_comes_later_is_told(approved
         table.note(one.key, ())
     ((reason, _, told),) = table.news(RANKS)
     assert (reason, told["id"], table.wishes) == ("removed", line.id, ())
-
-
-def test_ranks_are_looked_at_only_where_something_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, _ = with_wish(*[state()] * 4)
-    table.news(RANKS)
-    looks = 0
-
-    class Counted(_Told):
-        def message(self) -> Message:
-            nonlocal looks
-            looks += 1
-            return super().message()
-
-    monkeypatch.setattr(breakpoint_table, "_Told", Counted)
-    table.note(RANKS[0].key, (state(),))
-    assert (table.news(RANKS), looks) == ([], 0)
-    table.note(RANKS[0].key, (state(line=7),))
-    assert [told[0] for told in table.news(RANKS)] == ["changed"]
-    table.failed(RANKS[0].key, "it is silent")
-    table.failed(RANKS[0].key, "it is silent")
-    table.news(RANKS)
-    table.news(RANKS)
-    assert looks == 2
-    table.news(RANKS[:3])
-    assert looks == 3
 
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:
