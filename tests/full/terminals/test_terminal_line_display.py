@@ -205,8 +205,8 @@ def test_ctrl_d_asks_and_an_answer_follows(broker: FakeBroker, environ: dict[str
         window.at_prompt()
         window.send("\x04")
         assert broker.wait_for(Reply).text == "EOF"
-        broker.report(make_prompt(2, len(BEFORE), text="continue, kill or stay? ", state=PromptState.CONFIRM))
-        window.at_prompt("continue, kill or stay?")
+        broker.report(make_prompt(2, len(BEFORE), text="stay? ", state=PromptState.CONFIRM))
+        window.at_prompt("stay?")
         window.send("s\r")
         broker.wait_for(Reply, lambda it: it.text == "s")
 
@@ -409,7 +409,7 @@ def test_what_was_cut_is_said(broker: FakeBroker, environ: dict[str, str]) -> No
         broker.log_start = len(BEFORE) + 12_345
         broker.write("x" * 12_345 + "kept\nlive\n", skip=12_350)
 
-        window.wait_for("[… 12,345 bytes of output were cut …]\nkept\nlive\n(Pdb)")
+        window.wait_for(re.compile(r"12,345 .*\nkept\nlive\n\(Pdb\)"))
 
 
 def test_ten_megabytes_of_output_arrive_whole(broker: FakeBroker, environ: dict[str, str]) -> None:

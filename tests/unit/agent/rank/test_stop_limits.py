@@ -128,8 +128,8 @@ def test_the_broker_s_lease_ends_a_stop_whose_driver_left_or_types_no_more(
         rig.drive(1, driven=False)
     rig.pass_by(HOURS)
     assert rig.is_over
-    why = "nobody typed at this stop for 8 h, as long as the broker lets it last (--max-lease)"
-    assert capfd.readouterr().err == f"dbg-agent: h:0 goes on: {why}\n"
+    (line,) = capfd.readouterr().err.splitlines()
+    assert all(fact in line for fact in ("h:0", "8 h", "(--max-lease)"))
 
 
 def test_terminals_that_only_look_do_not_extend_it(rig: Rig) -> None:
@@ -203,8 +203,8 @@ def test_a_held_rank_without_a_broker_waits_for_as_long_as_those_it_is_held_for(
     rig.lease.left()
     rig.pass_by(HOURS)
     assert rig.is_over
-    why = "the broker has been gone for 8 h, as long as it lets a stop last (--max-lease)"
-    assert capfd.readouterr().err == f"dbg-agent: h:0 goes on: {why}\n"
+    (line,) = capfd.readouterr().err.splitlines()
+    assert all(fact in line for fact in ("h:0", "8 h", "(--max-lease)"))
 
 
 def test_the_next_stop_has_a_lease_of_its_own(rig: Rig) -> None:
@@ -341,7 +341,8 @@ def test_what_is_left_is_told_within_half_a_unit(at: float, now: float) -> None:
 def test_the_list_names_what_is_left_until_it_has_rung(c10d: FakeC10d, now: SimpleNamespace) -> None:
     rig = DeadlinesRig()
     c10d.create("0", 150)
-    assert rig.stop() == rig.detail == "gloo collectives that wait for it time out in 2 min"
+    assert rig.stop() == rig.detail
+    assert rig.detail.endswith(" 2 min")
     told = []
     while rig.later:
         now.monotonic += rig.later[0][0]

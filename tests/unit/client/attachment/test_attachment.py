@@ -171,7 +171,7 @@ def test_keys_that_waited_for_a_keyboard_that_is_refused_are_told(approved: Appr
     attachment.message(Refusal(code=RefusalCode.NOT_DRIVING, text="keys of before"), 0.0)
     assert attachment.may_type
 
-    assert attachment.message(Refusal(code=RefusalCode.ROLE, text="this token may only watch"), 0.0) == [Bell()]
+    assert attachment.message(Refusal(code=RefusalCode.ROLE, text="only watch"), 0.0) == [Bell()]
 
     approved(attachment.notice(0.0))
     assert not attachment.may_type
@@ -200,7 +200,7 @@ def test_a_take_whose_answer_was_lost_is_asked_again() -> None:
 def test_a_take_that_is_refused_after_a_broken_link_leaves_a_watcher(approved: Approved) -> None:
     attachment = cut_after_take()
 
-    effects = attachment.message(Refusal(code=RefusalCode.ROLE, text="this token may only watch"), 2.0)
+    effects = attachment.message(Refusal(code=RefusalCode.ROLE, text="only watch"), 2.0)
 
     (attach,) = sent(effects)
     assert isinstance(attach, Attach)
@@ -779,7 +779,7 @@ def test_a_notice_is_shown_where_there_is_no_log_for_it() -> None:
 # ------------------------------------------------------------------------------------------------ what others do
 
 
-LET_GO = '"bob@login1 (VS Code)" let it go on'
+LET_GO = '"bob@login1 (VS Code)" let it go'
 
 
 def test_who_let_the_rank_go_on_is_known_at_the_end() -> None:
@@ -822,7 +822,7 @@ def test_a_stop_that_follows_has_an_end_of_its_own() -> None:
 def test_what_another_does_hides_no_loss_of_keys() -> None:
     attachment = seated()
     attachment.keys(b"nnn", 0.0)
-    attachment.message(Discarded(generation=1, offset=3, count=3, reason="the rank does not read"), 0.0)
+    attachment.message(Discarded(generation=1, offset=3, count=3, reason="unread"), 0.0)
     loss = attachment.unread_loss(0.0)
     for text in ('"bob@login1" ran `n`', LET_GO):
         attachment.message(Notice(text=text), 1.0)

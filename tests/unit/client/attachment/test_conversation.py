@@ -220,7 +220,7 @@ def test_a_line_that_waited_for_a_keyboard_that_does_not_come_is_told(approved: 
 def test_lines_typed_ahead_answer_no_question() -> None:
     conversation = busy()
     conversation.enter("c", None)
-    question = make_prompt(2, text="continue, kill or stay? ", state=PromptState.CONFIRM)
+    question = make_prompt(2, text="stay? ", state=PromptState.CONFIRM)
 
     assert replies(told(conversation, question)) == []
     assert conversation.prompt == question

@@ -94,7 +94,7 @@ def test_a_rank_of_the_job_that_has_not_connected_is_told_from_one_that_is_not_o
 
 
 def test_a_broker_that_is_there_is_not_asked_for() -> None:
-    error: DbgError = SlowBroker("wss://h:1", "it did not list its ranks within 10 s")
+    error: DbgError = SlowBroker("wss://h:1", "no list within 10 s")
     assert error.exit_status == 4
     assert "a longer timeout" in str(error)
     assert "is `dbg-broker serve` running" not in str(error)

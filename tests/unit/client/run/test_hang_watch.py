@@ -34,7 +34,7 @@ from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 LIMIT = 0.3
 
-UNKNOWN = Verdict(kind=VerdictKind.UNKNOWN, job="", sentence="it can't be told")
+UNKNOWN = Verdict(kind=VerdictKind.UNKNOWN, job="", sentence="unknown")
 MISSING = Verdict(kind=VerdictKind.MISSING, job="", sentence="rank 1 has not come", ranks=(1,))
 
 RUNNING = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]

@@ -71,16 +71,15 @@ def test_what_does_not_fit_into_an_answer_is_counted() -> None:
     assert found is not None
     assert found.groups == (GROUP,)
     left_out = len(parts) - len(found.parts)
-    assert [source.lack for source in found.sources] == [
-        f"{left_out} of its 2001 records are left out, which are longer than an answer may be"
-    ]
+    (source,) = found.sources
+    assert source.lack.startswith(f"{left_out} of its 2001 records ")
 
 
 def test_a_thread_with_long_paths_loses_its_frames_and_nothing_else() -> None:
     frames = tuple(Place(file=f"/{n}{'x' * 4000}", line=n, function="f") for n in range(10))
-    wait = ThreadWait(thread="pump", kind=WaitKind.LOCK, text="waits for a lock", frames=frames)
+    wait = ThreadWait(thread="pump", kind=WaitKind.LOCK, text="waits", frames=frames)
 
     found = evidence_in(fitting([wait]))
 
     assert found is not None
-    assert [(one.thread, one.text, one.frames) for one in found.waits] == [("pump", "waits for a lock", ())]
+    assert [(one.thread, one.text, one.frames) for one in found.waits] == [("pump", "waits", ())]

