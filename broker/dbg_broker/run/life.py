@@ -43,6 +43,8 @@ from dbg_wire.finding.home import home_directory
 from dbg_wire.messages.run_terminal import Task, Told
 from dbg_wire.records.audit import What
 
+NO_RANK_TOOK_PART = "no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?"
+
 LONG_SECONDS = 10.0
 """Seconds after which a job's ranks have registered, even if the job fails."""
 
@@ -282,9 +284,7 @@ class _RunLife:
             )
         elif is_attachable() and not terminal.told.took_part and self._has_had_time:
             # Only an attached terminal can tell whether a rank took part.
-            self._around.say(
-                "no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?"
-            )
+            self._around.say(NO_RANK_TOOK_PART)
 
     @property
     def _has_had_time(self) -> bool:

@@ -41,7 +41,7 @@ Then = Callable[["Tokens | DbgError"], None]
 MAX_SECONDS = 7 * 86400.0
 """Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""
 
-_PROMPT = "Driver's token for this broker (empty: make one): "
+DRIVERS_PROMPT = "Driver's token for this broker (empty: make one): "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ def token_source(home: Path, place: DriverTokenPlace) -> Callable[[Tokens | None
 
 
 def _typed() -> str:
-    text = ask_secret(_PROMPT)
+    text = ask_secret(DRIVERS_PROMPT)
     if text:
         return parse_token(text, source="what was typed")
     made = new_token()

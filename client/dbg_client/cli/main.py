@@ -17,6 +17,9 @@ from dbg_wire.errors import AmbiguousTarget, DbgError, NeedsExtra
 if TYPE_CHECKING:
     from dbg_client.words.settings import Attach, Dap, VerbSettings, Web
 
+ASKS = "Token of the broker: "
+"""The prompt of ``--ask-token``."""
+
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
 
@@ -133,7 +136,7 @@ def carry_out(settings: VerbSettings) -> int:
         from dbg_client.core.reach import use_token
         from dbg_dial.ask import ask_secret
 
-        use_token(ask_secret("Token of the broker: "))
+        use_token(ask_secret(ASKS))
     import logging
 
     # Nothing may write into a terminal that shows a debugger; what matters is told in errors.

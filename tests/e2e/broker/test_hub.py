@@ -46,6 +46,7 @@ async def test_a_run_that_stops_at_all_brokers_is_one_event(several: Several) ->
 
 
 RANKS, STEPS, SEEDS = 4, 60, 6
+MOST_TURNS = 100_000
 
 
 class Disorder:
@@ -107,11 +108,15 @@ class Disorder:
             bus.loses = False
         for terminal in self.terminals:
             await terminal.cut()
-        while not agree():
+        for _ in range(MOST_TURNS):
+            if agree():
+                return
             for number in range(RANKS):
                 if number not in self.ranks or self.ranks[number].websocket.state is State.CLOSED:
                     await self.come(number)
             await asyncio.sleep(0)
+        views = [[seen(broker, number) for number in range(RANKS)] for broker in self.several.brokers]
+        pytest.fail(f"the brokers don't agree: {views}")
 
 
 def seen(broker: Broker, number: int) -> tuple[str, RankState, int] | None:

@@ -68,11 +68,17 @@ def connect(serving: Serving, path: str, role: str) -> socket.socket:
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * limits.KIB)
     connected.settimeout(SECONDS)
     connected.connect(("127.0.0.1", serving.port))
-    connected.sendall(
-        f"GET {path} HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Protocol: dbg.v1"
-        "\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
-        f"Authorization: Bearer {token}\r\n\r\n".encode()
-    )
+    headers = {
+        "Host": "h",
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Protocol": "dbg.v1",
+        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+        "Sec-WebSocket-Version": "13",
+        "Authorization": f"Bearer {token}",
+    }
+    lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    connected.sendall("\r\n".join(lines).encode())
     assert connected.recv(1024).startswith(b"HTTP/1.1 101 ")
     return connected
 

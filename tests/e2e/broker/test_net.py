@@ -38,9 +38,11 @@ from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Notice,
+    Register,
     Repaint,
     Sender,
 )
+from dbg_wire.records.ranks import Breakpoint, Place
 from tests.support.serving import SECONDS, Serve, tokens
 from tests.unit.broker.classic.test_screen import (
     ENTER,
@@ -52,11 +54,24 @@ from tests.unit.broker.classic.test_screen import (
     stopped,
     written,
 )
-from tests.unit.broker.classic.test_sessions import HOST, SCREEN, ClassicBroker, watching
+from tests.unit.broker.classic.test_sessions import HOST, SCREEN, ClassicBroker, port, watching
 from tests.unit.broker.net.test_loop import flood
 from tests.unit.broker.net.test_places import fill
-from tests.unit.broker.peers import Broker, Peer, narrow, registration
-from tests.unit.broker.ranks.test_ended import heavy, stack
+from tests.unit.broker.peers import RUNNING, Broker, Peer, narrow, registration
+
+__all__ = ["port"]
+
+
+def stack(number: int, frames: int = limits.MAX_STACK_FRAMES) -> tuple[Place, ...]:
+    return tuple(
+        Place(file=f"/{number}/{line}" + "x" * 1000, line=line, function=f"{line}" + "f" * 1000)
+        for line in range(frames)
+    )
+
+
+def heavy(number: int) -> Register:
+    points = tuple(Breakpoint(file=f"/{number}/{line}" + "x" * 4000, line=1) for line in range(100))
+    return registration(number, script=f"/{number}" + "s" * 4000, report=RUNNING.replace(user_breakpoints=points))
 
 
 async def test_a_connection_has_no_object_of_the_library_and_keeps_no_request(

@@ -217,7 +217,7 @@ def has_writer(output: Path) -> bool:
 
 
 def wait_for_end(handle: int) -> None:
-    assert select.select([handle], [], [], seconds(20))[0], "the process goes on"
+    assert select.select([handle], [], [], seconds(20))[0]
     os.close(handle)
 
 

@@ -126,8 +126,8 @@ def test_options_that_a_broker_refuses_say_why(approved: Approved, find: Find) -
     ("found", "options", "command", "says"),
     [
         (Found("wss://a:1", is_loopback=True), (), "python", []),
-        (Found("wss://a:1", is_loopback=True), (), "srun", ["can't be reached from other hosts"]),
-        (Found("wss://a:1"), (Option("--max-lease", "8h"),), "python", ["--max-lease changes nothing there"]),
+        (Found("wss://a:1", is_loopback=True), (), "srun", ["wss://a:1"]),
+        (Found("wss://a:1"), (Option("--max-lease", "8h"),), "python", ["--max-lease"]),
     ],
 )
 def test_what_a_user_should_know_of_the_broker_is_told(
@@ -155,8 +155,9 @@ def test_one_that_was_killed_is_replaced(find: Find, home: Path) -> None:
 def test_one_that_can_not_be_started_says_why(find: Find) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CantServe, match=rf"no broker could be started: dbg-broker: .*{port}"):
+        with pytest.raises(CantServe) as caught:
             find(f"127.0.0.1:{port}")
+    assert str(port) in str(caught.value)
 
 
 def test_a_home_that_is_locked_for_long_is_named(

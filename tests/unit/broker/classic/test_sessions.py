@@ -35,6 +35,7 @@ from dbg_wire.records.beside import CommandLine
 from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.ranks import RankInfo, RankState
+from tests.conftest import Approved
 from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, running_broker
 
 SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H\x1b[1;1HPuDB here\x1b[K"
@@ -160,23 +161,24 @@ async def test_questions_are_answered_with_what_to_do_instead(port: ClassicBroke
 
 
 @pytest.mark.parametrize(
-    ("action", "inquiry", "text"),
+    ("action", "inquiry"),
     [
-        (Action.INSPECT, Inspection(sight=Sight.PARTS), "a stock debugger has no `inspect`"),
-        (Action.BREAKPOINTS, BreakpointsWish(), "a stock debugger has no `breakpoints`"),
-        (Action.EXEC, CommandLine(arguments=(b"true",)), "a stock debugger has no agent that could do that"),
-        (Action.NATIVE, None, "a stock debugger has no agent that could do that"),
+        (Action.INSPECT, Inspection(sight=Sight.PARTS)),
+        (Action.BREAKPOINTS, BreakpointsWish()),
+        (Action.EXEC, CommandLine(arguments=(b"true",))),
+        (Action.NATIVE, None),
     ],
 )
 async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
-    port: ClassicBroker, action: Action, inquiry: AnyInquiry | None, text: str
+    approved: Approved, port: ClassicBroker, action: Action, inquiry: AnyInquiry | None
 ) -> None:
     terminal = await watching(port)
     await port.call(SCREEN)
     rank = await port.listed(terminal, f"{HOST}:?1")
     await terminal.say(Question(request=1, keys=(rank.key,), action=action, seconds=5.0, inquiry=inquiry))
     (answer,) = (await terminal.expect(Answers)).answers
-    assert (answer.kind, answer.text) == (Kind.ERROR, text)
+    assert answer.kind == Kind.ERROR
+    approved(answer.text)
 
 
 # ---------------------------------------------------------------------------------------------------------- strangers
@@ -187,7 +189,7 @@ async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
     [
         (b"GET /agent HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 400 "),
         (b"\xff\xfb\x18\xff\xfb\x1f\xff\xfd\x03", b"dbg-broker: this port"),
-        (bytes(range(256)) * 100, b"dbg-broker: this port"),
+        (bytes(range(256)), b"dbg-broker: this port"),
         (b"\x16\x03\x01\x02\x00", b"\x15\x03"),
     ],
     ids=["http", "telnet", "junk", "tls"],
@@ -196,9 +198,7 @@ async def test_whoever_is_no_debugger_is_refused_and_never_listed(
     port: ClassicBroker, said: bytes, answer: bytes
 ) -> None:
     stranger = await port.call(said)
-    told = await stranger.rest()
-    # If the peer has written more than the broker read, the kernel resets the connection and may drop the refusal.
-    assert told.startswith(answer) or len(said) > 10_000
+    assert (await stranger.rest()).startswith(answer)
     assert port.broker.hub.ranks.registry.keys() == ()
 
 

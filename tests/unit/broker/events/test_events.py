@@ -160,8 +160,8 @@ def test_held_ranks_and_those_that_a_user_broke_into_are_no_news(broker: Broker)
 
 
 def test_a_kept_crash_is_told_with_its_error_and_not_again_at_its_end(broker: Broker) -> None:
-    detail = "ValueError: bad; SLURM ends the job in 9 min"
-    broker.see(stopped(3, reason="crash", detail=detail, limit="SLURM ends the job in 9 min"))
+    limit = "SLURM ends it"
+    broker.see(stopped(3, reason="crash", detail=f"ValueError: bad; {limit}", limit=limit))
     (event,) = broker.news()
     assert event.kind is EventKind.CRASH
     assert event.sentence == "gpu013:3 of job 4711.0 crashed at /home/me/train.py:41 in step: ValueError: bad"
@@ -173,19 +173,20 @@ def test_a_kept_crash_is_told_with_its_error_and_not_again_at_its_end(broker: Br
 def test_ranks_that_a_launcher_ended_afterwards_are_not_told(broker: Broker) -> None:
     first, other = ended(0, 1), ended(1, -signal.SIGKILL)
     broker.see(other, first, ended(2, -signal.SIGTERM), ended(3, 0))
-    other.end.cause = "likely from its launcher"
+    other.end.cause = "its launcher"
     (event,) = broker.news()
     assert (event.ranks, event.sentence) == ("0", "gpu013:0 of job 4711.0 ended with status 1: ValueError: bad")
 
 
-def test_a_lease_is_told_once_before_it_ends_and_anew_if_it_was_extended(broker: Broker) -> None:
+def test_a_lease_is_told_once_before_it_ends_and_anew_if_it_was_extended(approved: Approved, broker: Broker) -> None:
     assert broker.news() == []
     broker.see(stopped(run="r", lease=28800.0, lease_seconds=400.0))
     assert [event.kind for event in broker.news()] == [EventKind.STOP]
     soon = stopped(run="r", lease=28800.0, lease_seconds=299.0)
     broker.see(soon, soon)
     (event,) = broker.news()
-    assert (event.kind, event.sentence) == (EventKind.LEASE, "gpu013:0 of job 4711.0 goes on by itself in 5 min")
+    assert event.kind == EventKind.LEASE
+    approved(event.sentence)
     broker.see(soon)
     assert broker.news(AGAIN_SECONDS * 2) == []
     broker.see(stopped(run="r", lease=28800.0, lease_seconds=28800.0), soon)

@@ -157,9 +157,8 @@ async def knocking(broker: Broker) -> Peer:
     return Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
 
 
-async def turned_away(peer: Peer, says: str) -> None:
-    refusal = await peer.expect(Refusal)
-    assert (refusal.code, says in refusal.text) == (RefusalCode.TAKEN, True)
+async def turned_away(peer: Peer) -> None:
+    assert (await peer.expect(Refusal)).code == RefusalCode.TAKEN
     assert (await peer.closed())[0] == CloseCode.DONE
 
 
@@ -169,7 +168,7 @@ async def test_another_process_does_not_take_the_place_of_one_that_is_there(brok
     driver = await broker.seated(KEY)
     impostor = await knocking(broker)
     await impostor.say(registration(secret=secret))
-    await turned_away(impostor, "another process is gpu013:0 already")
+    await turned_away(impostor)
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"n"))
     keys = await rank.expect_data()
     assert isinstance(keys, Input)
@@ -198,8 +197,7 @@ async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_g
     await first.cut()
     await broker.left(lambda hub: hub.ranks.registry.counts[RankState.LOST] == 1)
     second = await broker.rank(secret=OTHER)
-    refusal = await driver.expect(Refusal)
-    assert (refusal.code, "attach again to reach that one" in refusal.text) == (RefusalCode.GONE, True)
+    assert (await driver.expect(Refusal)).code == RefusalCode.GONE
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"rm"))
     assert (await driver.expect(Refusal)).code == RefusalCode.NOT_ATTACHED
     await driver.say(attach(KEY, Mode.DRIVE))
@@ -225,7 +223,7 @@ async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> N
     for secret in ("", OTHER):
         impostor = await knocking(broker)
         await impostor.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=secret))
-        await turned_away(impostor, "this is not its guard")
+        await turned_away(impostor)
     assert broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
     guard = await knocking(broker)
     await guard.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=SECRET))

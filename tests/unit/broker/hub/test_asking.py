@@ -106,7 +106,7 @@ async def test_who_asked_is_told_again_and_again_how_far_it_is(broker: Broker, m
     assert not len(broker.hub.ranks.questions)
 
 
-async def test_what_the_broker_knows_itself_is_said_at_once(broker: Broker) -> None:
+async def test_what_the_broker_knows_itself_is_said_at_once(approved: Approved, broker: Broker) -> None:
     gone = await broker.rank(0)
     await gone.say(Goodbye(exit=1))
     running = await broker.rank(1, report=RUNNING)
@@ -121,8 +121,8 @@ async def test_what_the_broker_knows_itself_is_said_at_once(broker: Broker) -> N
     found = await answers(terminal)
     assert (found[key(0)].kind, found[key(0)].text) == (Kind.LOST, "exited with status 1")
     assert (found[key(1)].kind, found[key(1)].text) == (Kind.RUNNING, "running, /home/me/train.py:41")
-    assert (found[key(2)].kind, found[key(2)].text) == (Kind.LOST, "its connection is lost")
-    assert (found["nobody"].kind, found["nobody"].text) == (Kind.LOST, "no rank has this key")
+    assert (found[key(2)].kind, found["nobody"].kind) == (Kind.LOST, Kind.LOST)
+    approved("\n".join(answer.text for answer in found.values()))
 
 
 async def test_rank_that_ends_while_it_is_asked_ends_the_question(approved: Approved, broker: Broker) -> None:
@@ -292,8 +292,7 @@ async def test_a_command_is_never_given_to_a_second_guard(broker: Broker) -> Non
     await rank.cut()
     await broker.left(lambda hub: not hub.ranks.links)
     second = await guard(broker)
-    said = await only_answer(terminal)
-    assert (said.kind, said.text) == (Kind.ERROR, "its guard has gone, and has ended what it had begun")
+    assert (await only_answer(terminal)).kind is Kind.ERROR
     await terminal.say(question_questions_to_guards(request=8, action=Action.RAS, text=""))
     assert (await only_answer(terminal)).kind is Kind.LOST
     await second.cut()

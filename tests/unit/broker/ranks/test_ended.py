@@ -102,24 +102,20 @@ def causes(records: list[RankRecord]) -> dict[int, str]:
     return {record.identity.rank: record.end.cause for record in records}
 
 
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
-def test_ranks_that_a_launcher_ended_name_the_one_that_failed_first(order: tuple[int, ...]) -> None:
-    records = [ended(0, 10.0, -9), ended(1, 10.2, -15), ended(2, 40.3, -9), ended(3, 10.1, 0)]
-    found = causes([records[at] for at in order])
-    told = "likely from its launcher, after rank 0 was killed by SIGKILL"
-    assert found == {0: "", 1: told, 2: told, 3: ""}
+def test_ranks_that_a_launcher_ended_name_the_one_that_failed_first(approved: Approved) -> None:
+    told = set()
+    for order in itertools.permutations(range(4)):
+        records = [ended(0, 10.0, -9), ended(1, 10.2, -15), ended(2, 40.3, -9), ended(3, 10.1, 0)]
+        found = causes([records[at] for at in order])
+        assert found[0] == found[3] == ""
+        told |= {found[1], found[2]}
+    approved("\n".join(told))
 
 
 @pytest.mark.parametrize(
-    ("first", "text"),
-    [
-        (ended(0, 10.0, 1), "rank 0 had exited with status 1"),
-        (ended(0, 11.9, 1), "rank 0 had exited with status 1"),
-        (ended(0, 10.0, -50), "rank 0 was killed by SIGRTMIN+16"),
-    ],
+    "first", [ended(0, 10.0, 1), ended(0, 11.9, 1), ended(0, 10.0, -50)], ids=["status", "late", "signal"]
 )
-def test_how_the_first_one_failed_is_told(approved: Approved, first: RankRecord, text: str) -> None:
-    text = text.replace("SIGRTMIN+16", "signal 50")
+def test_how_the_first_one_failed_is_told(approved: Approved, first: RankRecord) -> None:
     approved(causes([first, ended(1, 11.0, -signal.SIGTERM)])[1])
 
 

@@ -286,22 +286,9 @@ def test_a_file_below_the_directory_or_on_the_path_is_found(folder: Path, file: 
     assert notes(folder, StopAt(file=str(folder / "train.py"), line=1)) == []
 
 
-@pytest.mark.parametrize(
-    ("stop", "note"),
-    [
-        ("trian.py", "--stop-at trian.py:307: there is no trian.py here or on the path; did you mean train.py?"),
-        ("trian", "--stop-at trian:307: there is no trian.py here or on the path; did you mean train.py?"),
-        (
-            "pkg/modle",
-            "--stop-at pkg/modle:307: there is no pkg/modle.py here or on the path; did you mean src/pkg/model.py?",
-        ),
-        ("hidden.py", "--stop-at hidden.py:307: there is no hidden.py here or on the path"),
-        ("/no/such.py", "--stop-at /no/such.py:307: there is no /no/such.py here or on the path"),
-        ("a\x1bb", "--stop-at a\\x1bb:307: there is no a\\x1bb.py here or on the path"),
-    ],
-)
-def test_a_file_that_is_nowhere_is_told(folder: Path, stop: str, note: str) -> None:
-    assert notes(folder, StopAt(file=stop, line=307)) == [note]
+@pytest.mark.parametrize("stop", ["trian.py", "trian", "pkg/modle", "hidden.py", "/no/such.py", "a\x1bb"])
+def test_a_file_that_is_nowhere_is_told(approved: Approved, folder: Path, stop: str) -> None:
+    approved("\n".join(notes(folder, StopAt(file=stop, line=307))))
 
 
 def wakes(wakeup: Wakeup) -> bool:

@@ -52,8 +52,6 @@ SETS = BreakpointsWish(set=(BreakpointWish(file="/home/me/train.py", line=41),),
 @pytest.mark.parametrize(
     ("action", "asked", "told"),
     [
-        (Action.CONTINUE, "", VisibleAction("let it go on", ends_stop=True)),
-        (Action.RELEASE, "", VisibleAction("let it go on", ends_stop=True)),
         (Action.KILL, "", VisibleAction("killed it", ends_stop=True)),
         (Action.INTERRUPT, "", VisibleAction("broke in")),
         (Action.EVAL, " loss ", VisibleAction("asked `loss`")),

@@ -217,7 +217,7 @@ async def test_a_token_for_one_job_sees_no_rank_of_another_broker_that_is_of_ano
     assert (await terminal.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
     await terminal.say(Question(request=7, keys=("other/1", key(0)), action=Action.CONTINUE, seconds=0.3))
     first, _ = (await terminal.expect(Answers)).answers
-    assert (first.kind, first.text) == (Kind.LOST, "no rank has this key")
+    assert first.kind == Kind.LOST
 
 
 async def test_a_step_of_a_rank_at_another_broker_is_listed_in_order(several: Several) -> None:

@@ -13,6 +13,7 @@ from dbg_broker.hub.cluster.messages import (
 )
 from dbg_broker.hub.cluster.remote_answers import RemoteQuestion, take
 from dbg_broker.net.websocket import CloseCode, pack_message
+from dbg_broker.ranks.registry import ITS_BROKER_IS_GONE
 from dbg_wire.codec import encode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
@@ -103,7 +104,7 @@ async def test_a_broker_that_goes_leaves_no_question_open(several: Several) -> N
     await rank.expect(Ask)
     several.kill(0)
     (answer,) = (await terminal.expect(Answers)).answers
-    assert (answer.kind, answer.text) == (Kind.LOST, "its broker is gone")
+    assert (answer.kind, answer.text) == (Kind.LOST, ITS_BROKER_IS_GONE)
 
 
 OPENED = OpenLeg(leg=3, role=Role.DRIVER, name="me@h", token="", job=None, digest=b"", peer="10.0.0.1:5")
@@ -127,7 +128,7 @@ async def test_a_revoked_token_ends_legs_at_the_ranks_broker(several: Several) -
     await several.listed(0)
     terminal = await several.brokers[1].seated(key(0), mode=Mode.WATCH)
     for link in several.brokers[0].hub.terminals.links.values():
-        link.connection.close(CloseCode.REVOKED, "its token was revoked")
+        link.connection.close(CloseCode.REVOKED, "revoked")
     assert (await terminal.closed())[0] == CloseCode.REVOKED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from dbg_broker.verbs.credentials import DRIVERS_PROMPT
+from dbg_client.cli.main import ASKS
 from dbg_dial.memory import ask_memory, socket_name
 from dbg_wire.finding.rendezvous import parse_rendezvous
 from tests.support.processes import run_command
@@ -63,7 +66,7 @@ def test_only_terminals_of_the_brokers_host_find_a_token_and_nothing_in_the_home
     serving = serve(*MEMORY)
     assert attach(home, "list", changes=this_host)[0] == 0
     assert run(home, "status", changes=this_host).returncode == 0
-    assert "from the broker's memory" in run(home, "check", changes=this_host).stdout
+    assert run(home, "check", changes=this_host).returncode == 0
 
     assert sorted(path.name for path in (home / "tokens").iterdir()) == ["rank"]
     for text in set(re.findall(r"[A-Za-z0-9_.-]{16,}", texts_of(home))) | {f"{old}-driver", f"{old}-watcher"}:
@@ -72,18 +75,14 @@ def test_only_terminals_of_the_brokers_host_find_a_token_and_nothing_in_the_home
 
     status, said = attach(home, "list", changes=other_host)
     assert (status, said.count("\n")) == (2, 1)
-    host = socket.gethostname()
-    assert f"this broker keeps the driver's token in its memory on {host}; run `dbg-attach` there, or give what" in said
+    assert socket.gethostname() in said
     printed = run(home, "token", "--role", "driver", "--for", "1h", changes=this_host)
     assert attach(home, "list", changes={**other_host, "DBG_TOKEN": printed.stdout.strip()})[0] == 0
     assert run(home, "token", "--role", "driver", changes=other_host).returncode == 2
-    named = run(home, "token", "--role", "watcher", "--name", "alice", changes=this_host)
-    assert named.returncode == 2
-    assert "keeps the tokens of terminals out of files" in named.stderr
+    assert run(home, "token", "--role", "watcher", "--name", "alice", changes=this_host).returncode == 2
 
-    log = run(home, "log", changes=this_host).stdout
-    assert re.search(r"token-handed by a driver from pid \d+ of this host: opens connections for 60 s", log)
-    assert re.search(r"token-handed by a driver from pid \d+ of this host: opens connections for 3600 s", log)
+    entries = [json.loads(line) for line in run(home, "log", "--json", changes=this_host).stdout.splitlines()]
+    assert [entry["what"] for entry in entries].count("token-handed") >= 3
     serving.end()
     assert not list(Path(this_host["XDG_RUNTIME_DIR"]).rglob("*.sock"))
 
@@ -97,7 +96,7 @@ def test_a_token_from_memory_opens_connections_for_its_time_and_no_broker_after_
     refused = other_host | {"DBG_TOKEN": short}
     while attach(home, "list", changes=refused)[0] == 0:
         pass
-    assert "the token has expired" in attach(home, "list", changes=refused)[1]
+    assert attach(home, "list", changes=refused)[0] == 5
     assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 0
     assert run(home, "token", "--rotate", changes=this_host).returncode == 0
     assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
@@ -172,7 +171,7 @@ def test_nonsense_at_the_socket_gets_no_answer_and_harms_nobody(home: Path, serv
 def broker_that_asks(home: Path, typed: str) -> Terminal:
     command = [sys.executable, "-m", "dbg_broker", "serve", "--listen", "127.0.0.1:0", "--driver-token", "ask"]
     terminal = Terminal(command, 40, 160, environment(home))
-    terminal.wait_for("Driver's token for this broker (empty: make one):")
+    terminal.wait_for(DRIVERS_PROMPT.strip())
     terminal.send(f"{typed}\r")
     terminal.wait_for("ready at")
     return terminal
@@ -181,7 +180,7 @@ def broker_that_asks(home: Path, typed: str) -> Terminal:
 def list_by_typing(home: Path, token: str, *, variable: bool = False) -> tuple[int, str]:
     command = attach_command("list", *([] if variable else ["--ask-token"]))
     with Terminal(command, 24, 160, environment(home, {"DBG_ASK_TOKEN": "1"} if variable else {})) as terminal:
-        terminal.wait_for("Token of the broker:")
+        terminal.wait_for(ASKS.strip())
         terminal.send(f"{token}\r")
         status = terminal.exit_status()
         return status, "\n".join(terminal.screen)
@@ -194,22 +193,17 @@ def test_a_token_that_is_typed_at_both_ends_is_nowhere_else(home: Path) -> None:
         assert status == 0
         assert token not in shown
         assert list_by_typing(home, token, variable=True)[0] == 0
-        status, shown = list_by_typing(home, "another-token-of-some-length")
-        assert status == 5
-        assert "does not know the token" in shown
+        assert list_by_typing(home, "another-token-of-some-length")[0] == 5
         assert token not in texts_of(home)
-        status, said = attach(home, "list", changes={})
-        assert status == 2
-        assert "as its user gave it on" in said
-        assert "type it with --ask-token" in said
-        assert "and there is none; set DBG_TOKEN_FILE" in attach_without_terminal(home)
+        assert attach(home, "list", changes={})[0] == 2
+        assert attach_without_terminal(home) == 2
 
 
-def attach_without_terminal(home: Path) -> str:
+def attach_without_terminal(home: Path) -> int:
     # A new session has no controlling terminal.
     program = "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])"
     command = [sys.executable, "-c", program, *attach_command("list", "--ask-token")]
-    return run_command(command, environment(home), seconds(60)).stderr
+    return run_command(command, environment(home), seconds(60)).returncode
 
 
 def test_a_token_that_is_made_is_shown_once_on_the_terminal(home: Path) -> None:
