@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.time_unit import seconds
-from tests.unit.agent.engines.test_pudb_command_line import at_command_line
 from tests.unit.agent.pudb_stops import stop_with_each
-from tests.unit.agent.pudb_viewer import Viewer, drive, play
+from tests.unit.agent.pudb_viewer import Viewer, at_command_line, drive, play
 
 
 def test_tab_completes_and_writes_nothing_and_changes_no_setting(

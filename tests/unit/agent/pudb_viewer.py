@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import pyte
 import pytest
@@ -19,6 +21,8 @@ from tests.unit.agent.fake_link import FakeNetwork
 
 SECONDS = seconds(30)
 ROWS, COLUMNS = 30, 100
+
+Result = TypeVar("Result")
 
 
 class Viewer:
@@ -66,6 +70,9 @@ class Viewer:
             lambda: any(row.startswith(">") and text in row for row in self.display.display), f"> before {text!r}"
         )
 
+    def heard(self, kind: str) -> list[dict[str, Any]]:
+        return [one for one in map(json.loads, self.answers) if one["type"] == kind]
+
     def look(self, rows: int = ROWS, columns: int = COLUMNS) -> None:
         with self._changed:
             self.display.resize(rows, columns)
@@ -77,12 +84,23 @@ class Viewer:
         stops = self.rank.stops
         self.wait_for(lambda: stops.number == number and stops.phase is not StopPhase.NONE, f"stop {number}")
 
-    def opens(self) -> None:
+    def opens(self, columns: int = COLUMNS) -> None:
         """Attach at the first stop, and wait until PuDB is there."""
         self.waits_for_stop(1)
-        self.look()
+        self.look(columns=columns)
         self.sees("Variables:")
         self.sees_current_line("rank.stopping.stop(")
+
+    def does(self, *steps: tuple[bytes, str]) -> None:
+        """Type keys, and wait for what is shown then: a text, ``> `` and one of the current line, ``!`` and none."""
+        for keys, shown in steps:
+            self.type(keys)
+            if shown.startswith("> "):
+                self.sees_current_line(shown[2:])
+            elif shown.startswith("!"):
+                self.sees_no(shown[1:])
+            else:
+                self.sees(shown)
 
     def type(self, keys: bytes) -> None:
         stop, session = self.rank.stops.current
@@ -120,6 +138,12 @@ def train(rank: Rank) -> int:
     return total
 
 
+def at_command_line(viewer: Viewer) -> None:
+    """Attach at the first stop, and go to PuDB's command line."""
+    viewer.opens()
+    viewer.type(b"!")
+
+
 def let_go(viewer: Viewer) -> None:
     viewer.rank.from_broker.on_message(Ask(request=9, action=Action.CONTINUE))
 
@@ -128,9 +152,15 @@ def asks(viewer: Viewer, action: Action, request: int, text: str = "") -> None:
     viewer.rank.from_broker.on_message(Ask(request=request, action=action, text=text, seconds=seconds(20)))
 
 
-def answer_of(viewer: Viewer, request: int) -> str:
-    viewer.wait_for(lambda: any(f'"request":{request},' in answer for answer in viewer.answers), f"answer {request}")
-    return next(answer for answer in viewer.answers if f'"request":{request},' in answer)
+def answers_to(viewer: Viewer, request: int) -> list[dict[str, Any]]:
+    return [one for one in viewer.heard("answer") if one["request"] == request]
+
+
+def answer_of(viewer: Viewer, request: int) -> tuple[str, str]:
+    """Wait for an answer; return its kind and its text."""
+    viewer.wait_for(lambda: bool(answers_to(viewer, request)), f"answer {request}")
+    (answer,) = answers_to(viewer, request)
+    return answer["kind"], answer["text"]
 
 
 def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
@@ -144,9 +174,23 @@ def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
     return in_background(safely)
 
 
-def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], int] = train) -> int:
-    """Run the program in this thread and the viewer's script beside it; return what the program returned."""
+def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], Result] = train) -> Result:  # type: ignore[assignment]
+    """Run the program in this thread and the viewer's script beside it; return what the program returned.
+
+    Nothing of the debugger is left in the thread, and no fault of it was told.
+    """
     finish = drive(viewer, script)
     result = program(viewer.rank)
+    assert sys.gettrace() is None
     finish()
+    assert viewer.rank.program.warned == set()
     return result
+
+
+def in_thread(program: Callable[[Rank], Result], rank: Rank) -> Result:
+    """Run a program in another thread; return what it returned."""
+    results: list[Result] = []
+    thread = threading.Thread(target=lambda: results.append(program(rank)))
+    thread.start()
+    thread.join(2 * SECONDS)
+    return results[0]

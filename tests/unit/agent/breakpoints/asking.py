@@ -14,6 +14,7 @@ import msgspec
 from dbg_wire.messages import Action, Ask
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.unit.agent.pdb_driver import SECONDS, Driver
+from tests.unit.agent.pudb_viewer import Viewer
 
 NUMBERS = itertools.count(100)
 
@@ -44,7 +45,7 @@ def wish(module: ModuleType, text: str | int, condition: str = "", hits: str = "
 
 
 def ask(
-    driver: Driver, *wishes: BreakpointWish, clear: Sequence[LineOfFile | BreakpointWish] = ()
+    driver: Driver | Viewer, *wishes: BreakpointWish, clear: Sequence[LineOfFile | BreakpointWish] = ()
 ) -> tuple[BreakpointState, ...]:
     """Have the rank grant wishes; return its answer."""
     request = next(NUMBERS)
@@ -55,7 +56,7 @@ def ask(
     def answers() -> list[dict[str, object]]:
         return [one for one in driver.heard("answer") if one["request"] == request]
 
-    driver.wait_for(answers, "the answer about breakpoints")
+    driver.wait_for(lambda: bool(answers()), "the answer about breakpoints")
     (answer,) = answers()
     assert answer["kind"] == "value", answer
     return msgspec.convert(answer["rows"], tuple[BreakpointState, ...])

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 from types import CodeType
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.line_breakpoint import MAX_OF_JOB, MAX_OF_RANK, MAX_VALUE, LogPace, LogText, NoLogText
 from dbg_agent.breakpoints.wish import NoHits, hits_of
-from dbg_wire.messages import Action, Ask
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish
+from dbg_wire.records.breakpoints import BreakpointWish
 from tests.conftest import Approved
 from tests.unit.agent import pudb_viewer
+from tests.unit.agent.breakpoints.asking import ask
 from tests.unit.agent.pudb_viewer import Viewer, play, train
 
 NAMES = {"loss": 0.125, "width": 8, "digits": 2, "batch": {"x": [1, 2]}, "long": "x" * 2 * MAX_VALUE}
@@ -56,7 +53,7 @@ def test_a_long_value_is_cut() -> None:
 
 @pytest.mark.parametrize("text", ["{", "{}", "a {1 +} b", "{loss"])
 def test_braces_without_an_expression_are_refused(text: str) -> None:
-    with pytest.raises(NoLogText, match="holds no expression"):
+    with pytest.raises(NoLogText):
         LogText(text)
 
 
@@ -127,68 +124,39 @@ def test_hits_are_counted_from_one(text: str, stops: list[int]) -> None:
     assert [count for count in range(1, 7) if compare(count)] == stops
 
 
-def test_no_text_means_every_hit() -> None:
-    assert hits_of("  ") is None
-
-
 @given(st.text() | st.from_regex(r"[=<>%! 0-9]{1,12}", fullmatch=True))
 def test_any_other_text_is_refused_and_no_comparison_fails(text: str) -> None:
     try:
         compare = hits_of(text)
     except NoHits:
         return
-    assert compare is None or compare(1) in (True, False)
+    assert isinstance(compare(1), bool) if compare is not None else text.strip() == ""
 
 
-def test_a_remainder_that_never_comes_is_refused(approved: Approved) -> None:
-    with pytest.raises(NoHits) as caught:
-        hits_of("% 3 == 5")
-    approved(str(caught.value))
-
-
-@pytest.mark.parametrize("text", ["== 0", "=0", "< 1", "<=0", "< 0"])
+@pytest.mark.parametrize("text", ["% 3 == 5", "== 0", "=0", "< 1", "<=0", "< 0"])
 def test_a_comparison_that_no_hit_meets_is_refused(approved: Approved, text: str) -> None:
     with pytest.raises(NoHits) as caught:
         hits_of(text)
     approved(str(caught.value))
 
 
-NUMBERS = itertools.count(100)
-
 SECOND = train.__code__.co_firstlineno + 4
 """Line of ``total += 2``."""
 
 
-def ask(viewer: Viewer, *wishes: BreakpointWish) -> tuple[BreakpointState, ...]:
-    number = next(NUMBERS)
-    wish = BreakpointsWish(set=wishes)
-    viewer.rank.from_broker.on_message(Ask(request=number, action=Action.BREAKPOINTS, inquiry=wish, seconds=10.0))
-
-    def answers() -> list[dict[str, list[str]]]:
-        return [one for one in map(json.loads, viewer.answers) if one.get("request") == number]
-
-    viewer.wait_for(lambda: bool(answers()), "the answer about breakpoints")
-    return msgspec.convert(answers()[0]["rows"], tuple[BreakpointState, ...])
-
-
 def test_pudb_draws_a_breakpoint_of_an_ide_and_its_own_is_told(viewer: Viewer) -> None:
+    ours, theirs = (f"pudb_viewer.py:{line} (" for line in (SECOND + 1, SECOND))
+
     def script() -> None:
         viewer.opens()
         (state,) = ask(viewer, BreakpointWish(file=pudb_viewer.__file__, line=SECOND, condition="total == 2"))
         assert state.is_set
-        viewer.sees(f"pudb_viewer.py:{SECOND} (")
         # `b` in the line of the IDE's breakpoint clears it, and one line further sets one.
-        viewer.type(b"jjb")
-        viewer.sees_no(f"pudb_viewer.py:{SECOND} (")
+        viewer.does((b"", theirs), (b"jjb", f"!{theirs}"))
         assert ask(viewer) == ()
-        viewer.type(b"jb")
-        viewer.sees(f"pudb_viewer.py:{SECOND + 1} (")
+        viewer.does((b"jb", ours))
         (state,) = ask(viewer)
         assert (state.asked, state.line, state.is_set) == (SECOND + 1, SECOND + 1, True)
-        viewer.type(b"c")
-        viewer.sees_current_line("total += 3")
-        viewer.type(b"b")
-        viewer.sees_no(f"pudb_viewer.py:{SECOND + 1} (")
-        viewer.type(b"c")
+        viewer.does((b"c", "> total += 3"), (b"b", f"!{ours}"), (b"c", ""))
 
     assert play(viewer, script) == 7

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import builtins
 import importlib
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from types import CodeType, ModuleType
@@ -16,14 +18,13 @@ from types import CodeType, ModuleType
 import pytest
 
 import dbg_agent
-from dbg_agent.breakpoints import importing, points
+from dbg_agent.breakpoints import compiled, importing, points, reached
 from dbg_agent.breakpoints.monitored import Lines
 from dbg_agent.program import entry, own_rank
 from dbg_agent.stop.stacks import all_frames
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.stop_points import StopAt
 from tests.conftest import Approved
-from tests.support.approved import as_text
 from tests.support.deep_calls import with_calls_left
 from tests.support.time_unit import seconds
 from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
@@ -109,14 +110,6 @@ def passes(queue, turns):
         queue.get()
         seen = queue.qsize()  # within a loop
     return turns
-
-
-def counts(queue):
-    count = 0
-    count += 1  # first
-    queue.get()  # waits
-    count += 1  # second
-    return count
 """
 
 STILL_RUNS = """\
@@ -173,115 +166,93 @@ def stops(driver: Driver, program: ModuleType, text: str, run: Callable[[], obje
     return result
 
 
-def test_a_running_function_stops_at_its_next_call_and_once_per_turn(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# adds", lambda: program.train(4), "step=0", "step=1", "step=2") == 10
+def in_thread(program: ModuleType) -> object:
+    done: list[object] = []
+    thread = threading.Thread(target=lambda: done.append(program.train(2)))
+    thread.start()
+    thread.join()
+    return done[0]
+
+
+Run = Callable[[ModuleType], object]
+CODE: dict[str, tuple[str, Run, tuple[str, ...], object]] = {
+    "running function": ("# adds", lambda one: one.train(4), ("step=0", "step=1", "step=2"), 10),
+    "thread": ("# adds", in_thread, ("step=0", "step=1"), 3),
+    "closure made before": ("# closure", lambda one: one.scaled_by_two(4), ("number=4",), 8),
+    "closure made afterwards": ("# closure", lambda one: one.outer(3)(4), ("scale=3",), 12),
+    "generator": ("# resumed", lambda one: list(one.numbers(2)), ("number=0", "number=1"), [0, 1]),
+    "coroutine": ("# coroutine", lambda one: asyncio.run(one.gather(3)), ("number=0", "number=1"), 3),
+    "decorated": ("# decorated", lambda one: one.doubled(3), ("number=3",), 6),
+    "class method": ("# classmethod", lambda one: one.Model.made(3).weight, ("weight=3",), 3),
+    "property": ("# property", lambda one: one.Model(3).cost, ("self.weight=3",), 4),
+}
+if sys.version_info >= (3, 12):
+    CODE["comprehension"] = ("# comprehension", lambda one: one.squares(3), ("number=0", "number=1"), 5)
+
+
+@pytest.mark.parametrize(("text", "run", "shown", "result"), CODE.values(), ids=CODE)
+def test_code_of_any_kind_stops_at_each_turn(
+    driver: Driver, program: ModuleType, text: str, run: Run, shown: tuple[str, ...], result: object
+) -> None:
+    assert stops(driver, program, text, lambda: run(program), *shown) == result
     assert sys.gettrace() is None
 
 
-def test_a_closure_that_was_made_before_stops(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# closure", lambda: program.scaled_by_two(4), "number=4") == 8
+@contextmanager
+def passing(program: ModuleType) -> Iterator[Callable[[], None]]:
+    """Have another thread wait within ``passes``; a call lets it make its turns, and end."""
+    queue: SimpleQueue[int] = SimpleQueue()
+    thread = threading.Thread(target=program.passes, args=(queue, 3))
+    thread.start()
+    while thread.ident is None or "get" not in str(all_frames()[thread.ident].f_code.co_names):
+        time.sleep(0)
 
+    def go_on() -> None:
+        for _ in range(3):
+            queue.put(1)
+        thread.join()
 
-def test_a_closure_that_is_made_afterwards_stops(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# closure", lambda: program.outer(3)(4), "scale=3") == 12
-
-
-def test_a_generator_stops(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# resumed", lambda: list(program.numbers(2)), "number=0", "number=1") == [0, 1]
-
-
-def test_a_coroutine_stops(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# coroutine", lambda: asyncio.run(program.gather(3)), "number=0", "number=1") == 3
-
-
-def test_what_is_decorated_stops(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# decorated", lambda: program.doubled(3), "number=3") == 6
-
-
-def test_properties_and_class_methods_stop(driver: Driver, program: ModuleType) -> None:
-    assert stops(driver, program, "# classmethod", lambda: program.Model.made(3).weight, "weight=3") == 3
-    assert stops(driver, program, "# property", lambda: program.Model(3).cost, "self.weight=3") == 4
+    yield go_on
 
 
 if sys.version_info >= (3, 12):
 
-    def test_a_line_of_a_comprehension_stops_at_each_turn(driver: Driver, program: ModuleType) -> None:
-        assert stops(driver, program, "# comprehension", lambda: program.squares(3), "number=0", "number=1") == 5
-
     def test_functions_that_run_now_stop(driver: Driver, program: ModuleType) -> None:
-        queue: SimpleQueue[int] = SimpleQueue()
-        thread = threading.Thread(target=program.passes, args=(queue, 3))
-        thread.start()
-        queue.put(1)
-
-        def go_on() -> None:
-            queue.put(2)
-            queue.put(3)
-            thread.join()
-
-        assert stops(driver, program, "# within a loop", go_on, "turns=3") is None
+        with passing(program) as go_on:
+            assert stops(driver, program, "# within a loop", go_on, "turns=3") is None
 
 else:
 
     def test_a_function_that_runs_now_is_told_and_stops_from_its_next_call_on(
         driver: Driver, program: ModuleType
     ) -> None:
+        with passing(program) as go_on:
+            (state,) = ask(driver, wish(program, "# within a loop"))
+            assert (state.is_set, state.problem) == (True, compiled.RUNS)
+            go_on()
         queue: SimpleQueue[int] = SimpleQueue()
-        thread = threading.Thread(target=program.passes, args=(queue, 3))
-        thread.start()
-        while thread.ident is None or "get" not in str(all_frames()[thread.ident].f_code.co_names):
-            time.sleep(0)
-        (state,) = ask(driver, wish(program, "# within a loop"))
-        assert state.is_set
-        assert state.problem != ""
-        for _ in range(3):
-            queue.put(1)
-        thread.join()
         queue.put(1)
         assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
 
-    def test_a_constant_of_the_program_is_no_breakpoint(driver: Driver, program: ModuleType) -> None:
-        ask(driver, wish(program, "# first", condition="False"))
-        queue: SimpleQueue[int] = SimpleQueue()
-        thread = threading.Thread(target=program.counts, args=(queue,))
-        thread.start()
-        waits = line_of(program, "queue.get()  # waits")
-        try:
-            while thread.ident is None or all_frames()[thread.ident].f_lineno != waits:
-                time.sleep(0)
-            (_, second) = ask(driver, wish(program, "# second", condition="False"))
-            assert second.problem.startswith("its function runs now; ")
-            ask(driver, clear=[wish(program, "# first"), wish(program, "# second")])
-        finally:
-            queue.put(1)
-            thread.join()
-
-    def test_what_a_frame_that_runs_makes_is_told_as_it_is(driver: Driver, tmp_path: Path) -> None:
+    def test_what_a_frame_that_runs_makes_is_told_as_it_is(approved: Approved, driver: Driver, tmp_path: Path) -> None:
         thread = threading.Thread(target=loaded, args=(tmp_path, STILL_RUNS, "still_runs"))
         thread.start()
         try:
             while (module := sys.modules.get("still_runs")) is None or not hasattr(module, "runs"):
                 time.sleep(0)
             assert module.runs.wait(seconds(10))
-            told = {}
-            for text in ("# transient", "# in a class", "# one line", "# later"):
+            told = []
+            for text in ("# transient", "# in a class", "# one line", "# later", "# around"):
                 (state,) = ask(driver, wish(module, text))
-                told[text] = state.problem.partition(";")[0]
+                told.append(f"{text}: {state.problem}")
+                if text == "# transient":
+                    # Another breakpoint of the file, and looks for functions, leave a function as it is.
+                    code = module.makes.__code__
+                    ask(driver, wish(module, "# later"))
+                    assert module.makes.__code__ is code
+                    ask(driver, clear=[wish(module, "# later")])
                 ask(driver, clear=[wish(module, text)])
-            assert told == {
-                "# transient": "",
-                "# in a class": "no function has this line",
-                "# one line": "its function is not made yet",
-                "# later": "its function is not made yet",
-            }
-            # Another breakpoint of the file, and looks for functions, leave a function as it is.
-            ask(driver, wish(module, "# transient"))
-            code = module.makes.__code__
-            ask(driver, wish(module, "# later"))
-            assert module.makes.__code__ is code
-            (_, _, state) = ask(driver, wish(module, "# around"))
-            assert state.problem.startswith("the function around it runs now; ")
-            ask(driver, clear=[wish(module, text) for text in ("# transient", "# later", "# around")])
+            approved(told)
         finally:
             sys.modules["still_runs"].go_on.set()
             thread.join()
@@ -292,26 +263,14 @@ else:
         ask(driver, clear=[wish(program, "# comprehension")])
 
 
-def test_any_thread_stops(driver: Driver, program: ModuleType) -> None:
-    done: list[int] = []
-
-    def run() -> int:
-        thread = threading.Thread(target=lambda: done.append(program.train(2)))
-        thread.start()
-        thread.join()
-        return done[0]
-
-    assert stops(driver, program, "# adds", run, "step=0", "step=1") == 3
-
-
 def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
-    approved: Approved, driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "later.py").write_text("began = 1\n\n\ndef later(x):\n    return x + 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     file = str(tmp_path / "later.py")
     states = ask(driver, BreakpointWish(file=file, line=1), BreakpointWish(file=file, line=5))
-    approved(as_text([(one.is_set, one.problem) for one in states]))
+    assert [(one.is_set, bool(one.problem)) for one in states] == [(True, True)] * 2
 
     def script() -> None:
         driver.prompt()
@@ -352,7 +311,7 @@ def with_stop(point: points.Point, monkeypatch: pytest.MonkeyPatch, driver: Driv
 
 @pytest.mark.parametrize("is_loaded_before", [True, False])
 def test_a_file_with_a_stop_of_the_command_line_has_breakpoints_as_well(
-    approved: Approved, driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_loaded_before: bool
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_loaded_before: bool
 ) -> None:
     file = str(tmp_path / "both.py")
     point = points.Point(StopAt(file=file, line=2, condition="number == 5"))
@@ -361,8 +320,7 @@ def test_a_file_with_a_stop_of_the_command_line_has_breakpoints_as_well(
         importlib.import_module("both")
     wished = BreakpointWish(file=file, line=3)
     (state,) = ask(driver, wished)
-    assert state.is_set
-    approved(as_text(state.problem))
+    assert (state.is_set, bool(state.problem)) == (True, not is_loaded_before)
     module = importlib.import_module("both")
     assert stops(driver, module, "# breakpoint", lambda: module.both(4), "number=4") == 8
     assert [module.both(number) for number in (4, 5)] == [8, 10]
@@ -394,20 +352,9 @@ def test_a_log_point_of_a_running_rank_prints(
     assert ask(driver, clear=[wish(program, "# adds")]) == ()
 
 
-@pytest.mark.parametrize(
-    ("condition", "raised"),
-    [
-        ("nothing > step", "NameError: name 'nothing' is not defined"),
-        ("__import__('sys').exit(3)", "SystemExit: 3"),
-    ],
-)
+@pytest.mark.parametrize("condition", ["nothing > step", "__import__('sys').exit(3)"])
 def test_a_condition_that_raises_is_told_once_and_stops(
-    approved: Approved,
-    driver: Driver,
-    program: ModuleType,
-    capsys: pytest.CaptureFixture[str],
-    condition: str,
-    raised: str,
+    approved: Approved, driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str], condition: str
 ) -> None:
     ask(driver, wish(program, "# adds", condition))
     problems: list[str] = []
@@ -423,11 +370,7 @@ def test_a_condition_that_raises_is_told_once_and_stops(
     finish = drive(driver, script)
     program.train(3)
     finish()
-    told = [line for line in capsys.readouterr().err.splitlines() if "the condition raised" in line]
-    assert len(told) == 1
-    approved(told[0])
-    assert len(problems) == 1
-    assert raised in problems[0]
+    approved([*problems, *(line for line in capsys.readouterr().err.splitlines() if "raised" in line)])
 
 
 def test_a_breakpoint_in_a_text_that_has_changed_since_it_was_loaded_is_told_so(
@@ -455,7 +398,6 @@ def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, p
             driver.say(command)
         assert seen == [adds - 2, adds - 1, adds, adds + 1, adds - 1, adds]
         assert driver.output_of("p step") == "2\n"
-        assert ask(driver)[1].hits_so_far in (1, 2, 3)
         ask(driver, clear=[wish(program, "total = 0"), wish(program, "# adds")])
         driver.say("c")
 
@@ -483,7 +425,7 @@ def test_close_to_the_recursion_limit_a_condition_is_still_evaluated(driver: Dri
     ask(driver, clear=[wish(program, "# decorated")])
 
 
-def test_a_change_tries_again_what_has_failed_before(approved: Approved, driver: Driver, program: ModuleType) -> None:
+def test_a_change_tries_again_what_has_failed_before(driver: Driver, program: ModuleType) -> None:
     (wished,) = ask(driver, wish(program, "# decorated", condition="False"))
     assert wished.problem == ""
     breakpoints = driver.rank.breakpoints.wished
@@ -498,7 +440,7 @@ def test_a_change_tries_again_what_has_failed_before(approved: Approved, driver:
 
     way.serve = fails_once  # type: ignore[method-assign]
     told = ask(driver, wish(program, "# adds", condition="False"))
-    approved(as_text({one.problem for one in told}))
+    assert ["(OSError: no memory)" in one.problem for one in told] == [True, True]
     ask(driver, clear=[wish(program, "# adds"), wish(program, "# decorated")])
     assert stops(driver, program, "# decorated", lambda: program.doubled(4), "number=4") == 8
 
@@ -527,3 +469,14 @@ if sys.version_info >= (3, 12):
             assert seen == [2]
         finally:
             way.serve({})
+
+
+def test_what_a_child_has_told_stays_whatever_another_child_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(reached.VARIABLE, raising=False)
+    environ: dict[str, str] = {}
+    reached.share(environ)
+    where = environ[reached.VARIABLE]
+    reached.note(where, 1, reached.HELD)
+    reached.note(where, 1, reached.REACHED)
+    assert [reached.noted(where, number) for number in range(3)] == [0, reached.HELD, 0]
+    os.close(int(where.split(":")[1]))

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,308 +18,62 @@ from dbg_agent.engines.faults import unwarned
 from dbg_agent.engines.pudb_import import doing_without
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised, RunJob
-from dbg_wire.messages import Action, Ask
+from dbg_wire.messages import Action
 from dbg_wire.records.ranks import Breakpoint, RankState
 from dbg_wire.states import StopPhase
-from tests.unit.agent.pudb_viewer import SECONDS, Viewer, drive, let_go, play, train
+from tests.unit.agent.pudb_viewer import (
+    SECONDS,
+    Viewer,
+    answer_of,
+    answers_to,
+    asks,
+    drive,
+    in_thread,
+    let_go,
+    play,
+    train,
+)
+
+LEAVE = "Leave the debugger?"
+ESCAPE, CTRL_X, CTRL_E, DOWN = b"\x1b", b"\x18", b"\x05", b"\x1b[B"
 
 
-def test_steps_typed_in_one_go_are_three_steps_and_the_program_is_left_as_before(viewer: Viewer) -> None:
-    before = (
-        signal.getsignal(signal.SIGINT),
-        signal.getsignal(signal.SIGWINCH),
-        signal.getsignal(signal.SIGTSTP),
-        sys.stdin,
-        sys.stdout,
-        sys.stderr,
-        list(warnings.filters),
-        set(vars(builtins)),
-    )
-
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [(b"q", LEAVE), (ESCAPE, f"!{LEAVE}"), (DOWN, "Variables:")],
+        [(b"q", LEAVE), (b"s", f"!{LEAVE}"), (b"n", "> total += 1")],
+        [(b"!", ">>>"), (b"total * 1000 + 234\r", "1234"), (CTRL_X, "")],
+        [(b"!", ">>>"), (b"train(rank) * 111\r", "777"), (CTRL_X, "")],
+        [(b"o", "own terminal"), (b"\r", "!own terminal")],
+        [(CTRL_E, "own terminal"), (b"\r", "!own terminal")],
+        [(b"nnn", "> total += 3")],
+    ],
+    ids=["lone escape", "staying", "command line", "stop inside a stop", "o", "ctrl e", "three steps typed in one go"],
+)
+def test_keys_do_what_they_do_in_pudb(viewer: Viewer, steps: list[tuple[bytes, str]]) -> None:
     def script() -> None:
         viewer.opens()
-        viewer.type(b"nnn")
-        viewer.sees_current_line("total += 3")
-        viewer.type(b"c")
-
-    finish = drive(viewer, script)
-    assert train(viewer.rank) == 7
-    assert sys.gettrace() is None
-    finish()
-    after = (
-        signal.getsignal(signal.SIGINT),
-        signal.getsignal(signal.SIGWINCH),
-        signal.getsignal(signal.SIGTSTP),
-        sys.stdin,
-        sys.stdout,
-        sys.stderr,
-        list(warnings.filters),
-        set(vars(builtins)) - {"_"},
-    )
-    assert after == (*before[:-1], before[-1] - {"_"})
-
-
-def test_a_resize_is_drawn_at_once_also_inside_a_dialog(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"q")
-        viewer.sees("Leave the debugger?")
-        viewer.look(rows=40, columns=140)
-        viewer.wait_for(
-            lambda: len(viewer.display.display[0]) == 140 and viewer.display.display[39].strip() != "", "40 rows"
-        )
-        viewer.sees("Leave the debugger?")
-        viewer.type(b"s")
-        viewer.sees_no("Leave the debugger?")
-        viewer.type(b"c")
-
-    play(viewer, script)
-
-
-def test_no_welcome_takes_keys_where_the_program_has_loaded_pudb_itself_and_it_is_not_written_as_seen(
-    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pudb import settings
-
-    configuration = settings.load_config()
-    monkeypatch.setitem(configuration, "seen_welcome", "a")
-
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"n")
-        viewer.sees_current_line("total += 1")
-        viewer.type(b"c")
-
-    play(viewer, script)
-    monkeypatch.setattr(settings, "XDG_CONFIG_HOME", str(tmp_path))
-    settings.save_config(configuration)
-    assert "seen_welcome = a\n" in (tmp_path / "pudb" / "pudb.cfg").read_text()
-
-
-def test_a_wider_pane_is_not_written_to_the_home_where_the_program_has_loaded_pudb_itself(
-    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pudb import settings
-
-    configuration = settings.load_config()
-    monkeypatch.setitem(configuration, "sidebar_width", 0.5)
-    monkeypatch.setattr(settings, "XDG_CONFIG_HOME", str(tmp_path / "configuration"))
-
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"V+C")
-        viewer.type(b"n")
-        viewer.sees_current_line("total += 1")
-        viewer.type(b"c")
-
-    play(viewer, script)
-    assert configuration["sidebar_width"] != 0.5
-    assert not (tmp_path / "configuration").exists()
-
-
-def test_q_asks_and_continue_takes_the_breakpoints_along(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"jjb")
-        viewer.wait_for(lambda: viewer.rank.rank_report().breakpoints == 1, "a breakpoint")
-        viewer.type(b"q")
-        viewer.sees("Leave the debugger?")
+        viewer.does(*steps)
         viewer.type(b"c")
 
     assert play(viewer, script) == 7
-    assert sys.gettrace() is None
-    assert viewer.rank.rank_report().breakpoints == 0
-
-
-def test_breakpoints_are_told_while_pudb_is_open_and_kept_when_it_lets_the_rank_go(viewer: Viewer) -> None:
-    first = train.__code__.co_firstlineno + 4
-
-    def waits_for(*breakpoints: Breakpoint) -> None:
-        viewer.wait_for(lambda: viewer.rank.rank_report().user_breakpoints == breakpoints, repr(breakpoints))
-
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"jjb")
-        plain = Breakpoint(file=train.__code__.co_filename, line=first)
-        waits_for(plain)
-        viewer.type(b"jb")
-        waits_for(plain, Breakpoint(file=train.__code__.co_filename, line=first + 1))
-        viewer.type(b"kb")
-        waits_for(Breakpoint(file=train.__code__.co_filename, line=first + 1))
-        # In the list of breakpoints: edit, one down to the condition, and Enter for OK.
-        viewer.type(b"B")
-        viewer.type(b"e")
-        viewer.sees("Edit Breakpoint")
-        viewer.type(b"\x1b[Btotal < 0\r")
-        waits_for(Breakpoint(file=train.__code__.co_filename, line=first + 1, condition="total < 0"))
-        viewer.type(b"q")
-        viewer.sees("Leave the debugger?")
-        viewer.type(b"c")
-
-    assert play(viewer, script) == 7
-    kept = (Breakpoint(file=train.__code__.co_filename, line=first + 1, condition="total < 0"),)
-    report = viewer.rank.rank_report()
-    assert (report.breakpoints, report.user_breakpoints) == (0, kept)
-
-
-def test_a_breakpoint_stops_again_as_a_new_stop(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"jjbc")
-        viewer.waits_for_stop(2)
-        viewer.sees_current_line("total += 2")
-        viewer.type(b"bc")
-
-    assert play(viewer, script) == 7
-    assert sys.gettrace() is None
-
-
-def test_expressions_are_evaluated_in_the_inner_shell(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"!")
-        viewer.type(b"total * 1000 + 234\r")
-        viewer.sees("1234")
-        viewer.type(b"\x18")
-        viewer.type(b"c")
-
-    play(viewer, script)
-
-
-@pytest.mark.parametrize("key", [b"o", b"\x05"])
-def test_keys_that_need_the_ranks_own_terminal_say_so(viewer: Viewer, key: bytes) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(key)
-        viewer.sees("own terminal")
-        viewer.type(b"\r")
-        viewer.sees_no("own terminal")
-        viewer.type(b"c")
-
-    play(viewer, script)
-
-
-def test_a_lone_escape_is_a_key(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"q")
-        viewer.sees("Leave the debugger?")
-        viewer.type(b"\x1b")
-        viewer.sees_no("Leave the debugger?")
-        viewer.type(b"\x1b[B")
-        viewer.type(b"c")
-
-    play(viewer, script)
-
-
-def test_continue_from_outside_leaves_through_open_dialogs_and_drops_what_was_typed_ahead(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"q")
-        viewer.sees("Leave the debugger?")
-        let_go(viewer)
-
-    assert play(viewer, script) == 7
-    assert sys.gettrace() is None
-    assert any('"text":"continued"' in answer for answer in viewer.answers)
-
-
-def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.rank.from_broker.on_message(Ask(request=5, action=Action.SCREEN))
-        viewer.wait_for(lambda: any('"request":5' in answer for answer in viewer.answers), "the screen")
-        let_go(viewer)
-
-    play(viewer, script)
-    screen = next(answer for answer in viewer.answers if '"request":5' in answer)
-    assert "rank.stopping.stop(" in screen
-    assert "Variables:" in screen
-
-
-def test_a_stop_outside_the_main_thread(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"n")
-        viewer.sees_current_line("total += 1")
-        viewer.type(b"c")
-
-    finish = drive(viewer, script)
-    results: list[int] = []
-    thread = threading.Thread(target=lambda: results.append(train(viewer.rank)))
-    thread.start()
-    thread.join(SECONDS)
-    finish()
-    assert results == [7]
-
-
-def test_two_threads_at_once_get_one_stop_each(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.wait_for(lambda: viewer.rank.stops.queued == 1, "a queued thread")
-        viewer.look()
-        viewer.sees_current_line("rank.stopping.stop(")
-        viewer.type(b"nn")
-        viewer.sees_current_line("total += 2")
-        viewer.type(b"c")
-        viewer.waits_for_stop(2)
-        viewer.sees_current_line("rank.stopping.stop(")
-        viewer.type(b"c")
-
-    finish = drive(viewer, script)
-    results: list[int] = []
-    threads = [threading.Thread(target=lambda: results.append(train(viewer.rank))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-    finish()
-    assert results == [7, 7]
-
-
-def test_a_stop_inside_a_stop_does_nothing(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"!")
-        viewer.type(b"train(rank) * 111\r")
-        viewer.sees("777")
-        viewer.type(b"\x18")
-        viewer.type(b"c")
-
-    assert play(viewer, script) == 7
-
-
-def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_inside(viewer: Viewer) -> None:
-    def twice(rank: Rank) -> int:
-        rank.stopping.stop(sys._getframe(), "breakpoint")
-        rank.stopping.stop(sys._getframe(), "breakpoint")
-        return 5
-
-    def script() -> None:
-        viewer.opens()
-        for _ in range(3):
-            viewer.type(b"s")
-        viewer.sees_current_line("return 5")
-        viewer.type(b"c")
-
-    assert play(viewer, script, twice) == 5
     assert viewer.rank.stops.number == 1
 
 
-def test_b_on_the_line_of_the_stop_switches_it_off(viewer: Viewer) -> None:
-    def loop(rank: Rank) -> int:
-        count = 0
-        for _ in range(5):
-            rank.stopping.stop(sys._getframe(), "breakpoint")
-            count += 1
-        return count
+def test_the_program_is_left_as_before(viewer: Viewer) -> None:
+    def state() -> tuple[object, ...]:
+        handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGWINCH, signal.SIGTSTP)]
+        streams = sys.stdin, sys.stdout, sys.stderr
+        return handlers, streams, list(warnings.filters), set(vars(builtins)) - {"_"}
 
     def script() -> None:
         viewer.opens()
-        viewer.type(b"bc")
+        viewer.does((b"nn", "> total += 2"), (b"c", ""))
 
-    assert play(viewer, script, loop) == 5
-    assert viewer.rank.stops.number == 1
+    before = state()
+    assert play(viewer, script) == 7
+    assert state() == before
 
 
 def test_the_programs_own_trace_function_is_back_afterwards(viewer: Viewer) -> None:
@@ -338,6 +93,172 @@ def test_the_programs_own_trace_function_is_back_afterwards(viewer: Viewer) -> N
     finally:
         sys.settrace(before)
     finish()
+
+
+def test_a_resize_is_drawn_at_once_also_inside_a_dialog(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.opens()
+        viewer.does((b"q", LEAVE))
+        viewer.look(rows=40, columns=140)
+        viewer.wait_for(
+            lambda: len(viewer.display.display[0]) == 140 and viewer.display.display[39].strip() != "", "40 rows"
+        )
+        viewer.does((b"", LEAVE), (b"s", f"!{LEAVE}"), (b"c", ""))
+
+    play(viewer, script)
+
+
+def test_where_the_program_has_loaded_pudb_itself_its_settings_are_used_and_not_written(
+    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pudb import settings
+
+    configuration = settings.load_config()
+    monkeypatch.setitem(configuration, "seen_welcome", "a")
+    monkeypatch.setitem(configuration, "sidebar_width", 0.5)
+    monkeypatch.setattr(settings, "XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+
+    def script() -> None:
+        # No welcome takes the keys, and the wider pane stays in memory.
+        viewer.opens()
+        viewer.does((b"V+C", ""), (b"n", "> total += 1"), (b"c", ""))
+
+    play(viewer, script)
+    assert configuration["sidebar_width"] != 0.5
+    assert not (tmp_path / "configuration").exists()
+    settings.save_config(configuration)
+    assert "seen_welcome = a\n" in (tmp_path / "configuration" / "pudb" / "pudb.cfg").read_text()
+
+
+def test_the_users_own_settings_are_read_and_not_written(
+    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config" / "pudb" / "pudb.cfg"
+    config.parent.mkdir(parents=True)
+    config.write_text("[pudb]\nline_numbers = True\nshell = ipython\n")
+    before = config.read_bytes()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def script() -> None:
+        viewer.opens()
+        viewer.type(b"c")
+
+    play(viewer, script)
+    assert config.read_bytes() == before
+    assert [path.name for path in config.parent.iterdir()] == ["pudb.cfg"]
+
+
+def test_breakpoints_are_told_while_pudb_is_open_and_kept_when_it_lets_the_rank_go(viewer: Viewer) -> None:
+    file, first = train.__code__.co_filename, train.__code__.co_firstlineno + 4
+    conditional = Breakpoint(file=file, line=first + 1, condition="total < 0")
+
+    def script() -> None:
+        def types(keys: bytes, *breakpoints: Breakpoint) -> None:
+            viewer.type(keys)
+            viewer.wait_for(lambda: viewer.rank.rank_report().user_breakpoints == breakpoints, repr(breakpoints))
+
+        viewer.opens()
+        types(b"jjb", Breakpoint(file=file, line=first))
+        types(b"jb", Breakpoint(file=file, line=first), Breakpoint(file=file, line=first + 1))
+        types(b"kb", Breakpoint(file=file, line=first + 1))
+        # In the list of breakpoints: edit, one down to the condition, and Enter for OK.
+        viewer.does((b"B", ""), (b"e", "Edit Breakpoint"))
+        types(DOWN + b"total < 0\r", conditional)
+        viewer.does((b"q", LEAVE), (b"c", ""))
+
+    assert play(viewer, script) == 7
+    report = viewer.rank.rank_report()
+    assert (report.breakpoints, report.user_breakpoints) == (0, (conditional,))
+
+
+def test_a_breakpoint_stops_again_as_a_new_stop(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.opens()
+        viewer.type(b"jjbc")
+        viewer.waits_for_stop(2)
+        viewer.does((b"", "> total += 2"), (b"bc", ""))
+
+    assert play(viewer, script) == 7
+
+
+def test_continue_from_outside_leaves_through_open_dialogs(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.opens()
+        viewer.does((b"q", LEAVE))
+        let_go(viewer)
+
+    assert play(viewer, script) == 7
+    assert answer_of(viewer, 9)[0] == "value"
+
+
+def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        asks(viewer, Action.SCREEN, 5)
+        answer_of(viewer, 5)
+        assert "rank.stopping.stop(" in str(answers_to(viewer, 5))
+        assert "Variables:" in str(answers_to(viewer, 5))
+        let_go(viewer)
+
+    play(viewer, script)
+
+
+def test_a_stop_outside_the_main_thread(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.opens()
+        viewer.does((b"n", "> total += 1"), (b"c", ""))
+
+    assert play(viewer, script, partial(in_thread, train)) == 7
+
+
+def test_two_threads_at_once_get_one_stop_each(viewer: Viewer) -> None:
+    def script() -> None:
+        viewer.waits_for_stop(1)
+        viewer.wait_for(lambda: viewer.rank.stops.queued == 1, "a queued thread")
+        viewer.opens()
+        viewer.does((b"nn", "> total += 2"), (b"c", ""))
+        viewer.waits_for_stop(2)
+        viewer.does((b"", "> rank.stopping.stop("), (b"c", ""))
+
+    finish = drive(viewer, script)
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda: results.append(train(viewer.rank))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    finish()
+    assert results == [7, 7]
+
+
+def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_inside(viewer: Viewer) -> None:
+    def twice(rank: Rank) -> int:
+        rank.stopping.stop(sys._getframe(), "breakpoint")
+        rank.stopping.stop(sys._getframe(), "breakpoint")
+        return 5
+
+    def script() -> None:
+        viewer.opens()
+        viewer.does((b"s", ""), (b"s", ""), (b"s", "> return 5"), (b"c", ""))
+
+    assert play(viewer, script, twice) == 5
+    assert viewer.rank.stops.number == 1
+
+
+def test_b_on_the_line_of_the_stop_switches_it_off(viewer: Viewer) -> None:
+    def loop(rank: Rank) -> int:
+        count = 0
+        for _ in range(5):
+            rank.stopping.stop(sys._getframe(), "breakpoint")
+            count += 1
+        return count
+
+    def script() -> None:
+        viewer.opens()
+        viewer.type(b"bc")
+
+    assert play(viewer, script, loop) == 5
+    assert viewer.rank.stops.number == 1
 
 
 def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
@@ -362,13 +283,11 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
     def slow(rank: Rank) -> None:
         rank.stopping.stop(sys._getframe(), "breakpoint")
         released.wait(SECONDS)
-        rank.warn("after the step")
+        rank.link.close()
 
     def script() -> None:
         viewer.opens()
-        viewer.type(b"n")
-        viewer.sees_current_line("released.wait(")
-        viewer.type(b"n")
+        viewer.does((b"n", "> released.wait("), (b"n", ""))
         viewer.wait_for(lambda: viewer.rank.stops.phase is StopPhase.STEPPING, "a step")
         # The time of the step before is over, which says nothing about this one.
         viewer.rank.stops.step_is_slow(viewer.rank.stops._steps - 1)
@@ -378,30 +297,12 @@ def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
         assert (report.state, report.stepping) == (RankState.RUNNING, True)
         assert viewer.rank.stopping.position.moving_place() is not None
         released.set()
-        viewer.sees_current_line("rank.warn(")
-        viewer.type(b"c")
+        viewer.does((b"", "> rank.link"), (b"c", ""))
 
-    finish = drive(viewer, script)
-    slow(viewer.rank)
-    finish()
+    play(viewer, script, slow)
 
 
-def test_the_users_own_theme_is_read_and_not_written(
-    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = tmp_path / "config" / "pudb" / "pudb.cfg"
-    config.parent.mkdir(parents=True)
-    config.write_text("[pudb]\nline_numbers = True\nshell = ipython\n")
-    before = config.read_bytes()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"c")
-
-    play(viewer, script)
-    assert config.read_bytes() == before
-    assert [path.name for path in config.parent.iterdir()] == ["pudb.cfg"]
+# ------------------------------------------------------------------------------------------------- the import of PuDB
 
 
 @pytest.fixture
@@ -419,7 +320,7 @@ def test_what_the_program_has_not_imported_is_done_without(heavy: str) -> None:
     assert sys.meta_path == finders
     assert importlib.import_module(heavy).loaded
     with doing_without([heavy]):
-        assert importlib.import_module(heavy).loaded
+        assert importlib.import_module(heavy).loaded, "it may be used from here on"
 
 
 def test_other_threads_import_as_always_meanwhile(heavy: str) -> None:

@@ -6,6 +6,7 @@ import linecache
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,48 +15,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_agent.engines.pudb_import import untraceable
+from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stops import Crash
 from tests.support.deep_calls import with_calls_left
 from tests.unit.agent.pudb_stops import stop_with
 from tests.unit.agent.pudb_viewer import Viewer, drive, let_go, play
 
-ERRORS = [SystemExit, KeyboardInterrupt, RecursionError, MemoryError, ValueError, GeneratorExit]
 
+def shows(viewer: Viewer, value: object, *steps: tuple[bytes, str]) -> None:
+    """Have a program stop with this value among its variables, step on, do these steps, and go on."""
 
-def steps_on(viewer: Viewer) -> None:
-    """See PuDB at the stop, and make a step."""
-    viewer.waits_for_stop(1)
-    viewer.look()
-    viewer.sees_current_line("rank.stopping.stop(")
-    viewer.type(b"n")
-    viewer.sees_current_line("del shown")
+    def script() -> None:
+        viewer.opens()
+        viewer.does((b"n", "> del shown"), *steps, (b"c", ""))
 
-
-def stops_at_line(viewer: Viewer, line: int) -> None:
-    """Wait until the program is halted at this line."""
-
-    def is_there() -> bool:
-        frame = viewer.rank.stopping.frame
-        return frame is not None and frame.f_lineno == line
-
-    viewer.wait_for(is_there, f"line {line}")
-
-
-def shows(viewer: Viewer, value: object, script: Callable[[], None] | None = None) -> None:
-    """Have a program stop with this value among its variables, step on, and go on."""
-
-    def whole() -> None:
-        steps_on(viewer)
-        if script is not None:
-            script()
-        viewer.type(b"c")
-
-    finish = drive(viewer, whole)
-    assert stop_with(viewer.rank, value) == "went on"
-    finish()
+    assert play(viewer, script, partial(stop_with, value=value)) == "went on"
     assert viewer.rank.stops.number == 1
-    assert viewer.rank.program.warned == set()
 
 
 def raising(error: type[BaseException], *names: str) -> object:
@@ -68,78 +44,72 @@ def raising(error: type[BaseException], *names: str) -> object:
     return type("Hostile", (), methods)()
 
 
-@pytest.mark.parametrize("error", ERRORS)
-@pytest.mark.parametrize("names", [("__len__",), ("safely_stringify_for_pudb",), ("__class__",), ("__getattribute__",)])
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (SystemExit, "__len__"),
+        (KeyboardInterrupt, "safely_stringify_for_pudb"),
+        (RecursionError, "__class__"),
+        (MemoryError, "__getattribute__"),
+        (ValueError, "__len__"),
+        (GeneratorExit, "__class__"),
+        (SystemExit, "safely_stringify_for_pudb"),
+        (KeyboardInterrupt, "__getattribute__"),
+    ],
+)
 def test_a_value_that_fails_to_be_shown_costs_neither_the_stop_nor_the_others(
-    viewer: Viewer, error: type[BaseException], names: tuple[str, ...]
+    viewer: Viewer, error: type[BaseException], name: str
 ) -> None:
-    shows(viewer, raising(error, *names), lambda: viewer.sees("value: "))
+    shows(viewer, raising(error, name), (b"", "shown: "), (b"", "rank: "))
 
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, RecursionError])
 def test_a_repr_that_fails_and_members_that_fail(viewer: Viewer, error: type[BaseException]) -> None:
-    def script() -> None:
-        # The first of the variables is expanded, then shown by its repr, then by its str.
-        viewer.type(b"V\rrs\r")
-        viewer.sees("rank: ")
-        viewer.type(b"C")
-
-    shows(viewer, raising(error, "__repr__", "__str__", "__dir__", "shape"), script)
+    # The first of the variables is expanded, then shown by its repr, then by its str.
+    value = raising(error, "__repr__", "__str__", "__dir__", "shape")
+    shows(viewer, value, (b"V\rrs\r", "rank: "), (b"C", ""))
 
 
 def test_every_character_of_a_wide_string_is_seen_when_it_is_wrapped(viewer: Viewer) -> None:
     text = "".join(chr(0x4E00 + number) for number in range(40))
+    # The value, wider than the pane, is the first of the variables.
+    shows(viewer, text, (b"V", text[-1]), *((b"", character) for character in text), (b"C", ""))
 
-    def script() -> None:
-        # The value, wider than the pane, is the first of the variables.
-        viewer.type(b"V")
-        viewer.wait_for(lambda: all(c in "".join(viewer.display.display) for c in text), "the whole")
-        viewer.type(b"C")
 
-    shows(viewer, text, script)
+def program_of(tmp_path: Path, space: dict[str, Any], name: str = "f", arguments: str = "rank, sys") -> Path:
+    """Define a function that stops, in a file of its own; return the file."""
+    path = tmp_path / "program.py"
+    path.write_text(
+        f"def {name}({arguments}):\n    rank.stopping.stop(sys._getframe(), 'breakpoint')\n    a = 1\n    return a\n"
+    )
+    exec(compile(path.read_text(), str(path), "exec"), space)  # noqa: S102 - a program of the test's own
+    return path
+
+
+def steps_to_line(viewer: Viewer, line: int) -> None:
+    """Open PuDB, make a step, and wait until the program is halted at this line."""
+
+    def is_there() -> bool:
+        frame = viewer.rank.stopping.frame
+        return frame is not None and frame.f_lineno == line
+
+    viewer.waits_for_stop(1)
+    viewer.look()
+    viewer.does((b"", "Variables:"), (b"n", ""))
+    viewer.wait_for(is_there, f"line {line}")
 
 
 @pytest.mark.parametrize("name", ["名前" * 12, "ｎａｍｅ" * 9, "e\u0301" * 30])
 def test_names_that_are_wide_themselves(viewer: Viewer, name: str, tmp_path: Path) -> None:
-    path = tmp_path / f"{name[:20]}.py"
-    path.write_text(
-        f"def {name}({name}, self, rank, sys):\n"
-        f"    rank.stopping.stop(sys._getframe(), 'breakpoint')\n    return {name}\n"
-    )
     space: dict[str, Any] = {}
-    exec(compile(path.read_text(), str(path), "exec"), space)  # noqa: S102 - a program of the test's own
+    program_of(tmp_path, space, name, f"{name}, self, rank, sys")
     function = next(value for key, value in space.items() if key != "__builtins__")
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stopping.stop(")
-        viewer.type(b"n")
-        viewer.sees_current_line("return")
-        viewer.type(b"c")
+        viewer.opens()
+        viewer.does((b"n", "> a = 1"), (b"c", ""))
 
-    finish = drive(viewer, script)
-    assert function(5, raising(SystemExit, "__class__"), viewer.rank, sys) == 5
-    finish()
-    assert viewer.rank.program.warned == set()
-
-
-def test_a_stringifier_of_the_users_own_that_ends_the_process(
-    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stringifier = tmp_path / "stringifier.py"
-    stringifier.write_text("import sys\ndef pudb_stringifier(value):\n    sys.exit('stringifier')\n")
-
-    def script() -> None:
-        # Not at the top of the file: the rank itself must import PuDB first.
-        from pudb import debugger, var_view
-
-        monkeypatch.setitem(debugger.CONFIG, "stringifier", str(stringifier))
-        monkeypatch.setattr(var_view, "custom_stringifier_dict", {})
-        viewer.type(b"n")
-        viewer.sees("can't be shown")
-
-    shows(viewer, 5, script)
+    assert play(viewer, script, lambda rank: function(5, raising(SystemExit, "__class__"), rank, sys)) == 1
 
 
 def edited(path: Path) -> None:
@@ -148,10 +118,6 @@ def edited(path: Path) -> None:
 
 def not_text(path: Path) -> None:
     path.write_bytes(bytes(range(256)) * 9)
-
-
-def gone(path: Path) -> None:
-    path.unlink()
 
 
 def a_folder(path: Path) -> None:
@@ -164,53 +130,54 @@ def failing_loader(path: Path) -> None:
     linecache.checkcache(str(path))
 
 
-@pytest.mark.parametrize("change", [edited, not_text, gone, a_folder, failing_loader])
+class Loader:
+    def get_source(self, _name: str) -> str:
+        raise ValueError("no source")
+
+
+@pytest.mark.parametrize("change", [edited, not_text, a_folder, failing_loader])
 def test_a_source_that_was_changed_meanwhile(viewer: Viewer, tmp_path: Path, change: Callable[[Path], None]) -> None:
-    class Loader:
-        def get_source(self, _name: str) -> str:
-            raise ValueError("no source")
-
-    path = tmp_path / "program.py"
-    path.write_text(
-        "def f(rank, sys):\n    rank.stopping.stop(sys._getframe(), 'breakpoint')\n    a = 1\n    return a\n"
-    )
     space: dict[str, Any] = {"__name__": "program", "__loader__": Loader() if change is failing_loader else None}
-    exec(compile(path.read_text(), str(path), "exec"), space)  # noqa: S102 - a program of the test's own
-    change(path)
+    change(program_of(tmp_path, space))
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
-        viewer.type(b"n")
-        stops_at_line(viewer, 3)
+        steps_to_line(viewer, 3)
         # A breakpoint, a run to the cursor and a search, on a line that the file may have lost.
-        viewer.type(b"b\rt\r/x\r")
-        viewer.sees("Variables:")
-        let_go(viewer)
-
-    finish = drive(viewer, script)
-    assert space["f"](viewer.rank, sys) == 1
-    finish()
-    assert viewer.rank.stops.number == 1
-    assert viewer.rank.program.warned == set()
-
-
-@pytest.mark.parametrize("name", [5, None, b"bytes"])
-def test_a_module_whose_name_is_no_text(viewer: Viewer, name: object) -> None:
-    space: dict[str, Any] = {"__name__": name}
-    exec("def f(rank, sys):\n    rank.stopping.stop(sys._getframe(), 'breakpoint')\n    a = 1\n    return a\n", space)  # noqa: S102 - as above
-
-    def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Variables:")
-        viewer.type(b"n")
-        stops_at_line(viewer, 3)
+        viewer.does((b"b\rt\r/x\r", "Variables:"))
         let_go(viewer)
 
     assert play(viewer, script, lambda rank: space["f"](rank, sys)) == 1
-    assert viewer.rank.program.warned == set()
+    assert viewer.rank.stops.number == 1
+
+
+@pytest.mark.parametrize("name", [5, None])
+def test_a_module_whose_name_is_no_text(viewer: Viewer, tmp_path: Path, name: object) -> None:
+    space: dict[str, Any] = {"__name__": name}
+    program_of(tmp_path, space)
+
+    def script() -> None:
+        steps_to_line(viewer, 3)
+        let_go(viewer)
+
+    assert play(viewer, script, lambda rank: space["f"](rank, sys)) == 1
+
+
+def test_a_stringifier_of_the_users_own_that_ends_the_process(
+    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stringifier = tmp_path / "stringifier.py"
+    stringifier.write_text("import sys\ndef pudb_stringifier(value):\n    sys.exit('stringifier')\n")
+
+    def script() -> None:
+        viewer.opens()
+        # Not at the top of the file: the rank itself must import PuDB first.
+        from pudb import debugger, var_view
+
+        monkeypatch.setitem(debugger.CONFIG, "stringifier", str(stringifier))
+        monkeypatch.setattr(var_view, "custom_stringifier_dict", {})
+        viewer.does((b"n", "> del shown"), (b"", "can't be shown"), (b"c", ""))
+
+    assert play(viewer, script, partial(stop_with, value=5)) == "went on"
 
 
 class Unspeakable(Exception):
@@ -230,10 +197,7 @@ def test_a_crash_whose_exception_cannot_be_printed(viewer: Viewer) -> None:
     def script() -> None:
         viewer.waits_for_stop(1)
         viewer.look()
-        viewer.sees("Variables:")
-        viewer.type(b"\r")
-        viewer.sees_current_line("raise Unspeakable")
-        viewer.type(b"e\r")
+        viewer.does((b"", "Variables:"), (b"\r", "> raise Unspeakable"), (b"e\r", ""))
         let_go(viewer)
 
     finish = drive(viewer, script)
@@ -241,19 +205,30 @@ def test_a_crash_whose_exception_cannot_be_printed(viewer: Viewer) -> None:
     finish()
 
 
-@pytest.mark.parametrize("error", [SystemExit, RecursionError, ValueError])
-def test_a_key_that_fails_is_told(viewer: Viewer, error: type[BaseException]) -> None:
-    def fail(*_arguments: object) -> None:
+# ------------------------------------------------------------------------------------------- where PuDB itself fails
+
+
+def notices(viewer: Viewer) -> str:
+    return "".join(one["text"] for one in viewer.heard("notice"))
+
+
+def test_a_key_that_fails_is_told(viewer: Viewer) -> None:
+    def fail(error: type[BaseException], *_arguments: object) -> None:
         raise error("at a key")
 
     def script() -> None:
-        ui = viewer.rank.debuggers.last.ui  # type: ignore[union-attr] # PuDB's
-        ui.top.event_listeners.insert(0, ("f5", fail))
-        viewer.type(b"\x1b[15~")
-        viewer.sees(f"key f5 ({error.__name__}: at a key)")
-        assert any("key f5" in answer for answer in viewer.answers)
+        viewer.opens()
+        listeners = viewer.rank.debuggers.last.ui.top.event_listeners  # type: ignore[union-attr] # PuDB's
+        for error in (SystemExit, RecursionError, ValueError):
+            listeners.insert(0, ("f5", partial(fail, error)))
+            viewer.does((b"\x1b[15~", f"({error.__name__}: at a key)"))
+            assert f"({error.__name__}: at a key)" in notices(viewer)
+        viewer.type(b"c")
 
-    shows(viewer, 5, script)
+    assert play(viewer, script, partial(stop_with, value=5)) == "went on"
+
+
+CANT_DRAW = "(ValueError: can't draw)"
 
 
 def failing_draw(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
@@ -273,53 +248,39 @@ def failing_draw(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
 
 
 def test_pudb_is_opened_afresh_when_it_cannot_be_drawn(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
-    says = "was opened afresh (ValueError: can't draw)"
-
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stopping.stop(")
+        viewer.opens()
         failing_draw(monkeypatch, 1)
         viewer.type(b"jj")
-        viewer.wait_for(lambda: any(says in answer for answer in viewer.answers), says)
-        viewer.type(b"n")
-        viewer.sees_current_line("del shown")
+        viewer.wait_for(lambda: CANT_DRAW in notices(viewer), CANT_DRAW)
+        viewer.does((b"n", "> del shown"))
+        assert viewer.rank.stops.engine == "pudb"
         viewer.type(b"c")
 
-    finish = drive(viewer, script)
-    assert stop_with(viewer.rank, 5) == "went on"
-    finish()
-    assert viewer.rank.program.warned == set()
+    assert play(viewer, script, partial(stop_with, value=5)) == "went on"
 
 
 def test_pdb_opens_where_pudb_can_not_and_pudb_is_tried_again_at_the_next_stop(
     viewer: Viewer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stopping.stop(")
+        viewer.opens()
         with monkeypatch.context() as patch:
             failing_draw(patch, 1000)
-            viewer.type(b"jj")
-            viewer.sees("(ValueError: can't draw)")
+            viewer.does((b"jj", CANT_DRAW))
             viewer.wait_for(lambda: viewer.rank.debuggers.console.prompt is not None, "a prompt")
             assert viewer.rank.stops.number == 1
         let_go(viewer)
-
-    finish = drive(viewer, script)
-    assert stop_with(viewer.rank, 5) == "went on"
-    finish()
-
-    def again() -> None:
         viewer.waits_for_stop(2)
         # The line is still on the screen, from the stop before.
         viewer.wait_for(lambda: viewer.rank.stops.engine == "pudb", "PuDB")
-        viewer.sees_current_line("rank.stopping.stop(")
-        viewer.type(b"c")
+        viewer.does((b"", "> rank.stopping.stop("), (b"c", ""))
 
-    finish = drive(viewer, again)
-    assert stop_with(viewer.rank, 5) == "went on"
+    def twice(rank: Rank) -> list[str]:
+        return [stop_with(rank, number) for number in range(2)]
+
+    finish = drive(viewer, script)
+    assert twice(viewer.rank) == ["went on"] * 2
     finish()
 
 
@@ -339,9 +300,7 @@ def test_a_handler_of_the_programs_own_still_ends_it_while_pudb_draws(
         return usual(self, size, focus)
 
     def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees_current_line("rank.stopping.stop(")
+        viewer.opens()
         monkeypatch.setattr(urwid.Frame, "render", render)
         viewer.type(b"j")
 
@@ -358,15 +317,12 @@ def test_a_handler_of_the_programs_own_still_ends_it_while_pudb_draws(
 
 def test_a_stop_close_to_the_recursion_limit(viewer: Viewer) -> None:
     def script() -> None:
-        steps_on(viewer)
-        viewer.type(b"c")
+        viewer.opens()
+        viewer.does((b"n", "> del shown"), (b"c", ""))
 
     limit = sys.getrecursionlimit()
-    finish = drive(viewer, script)
-    assert with_calls_left(30, lambda: stop_with(viewer.rank, 5)) == "went on"
-    finish()
+    assert play(viewer, script, lambda rank: with_calls_left(30, lambda: stop_with(rank, 5))) == "went on"
     assert sys.getrecursionlimit() == limit
-    assert viewer.rank.program.warned == set()
 
 
 @given(text=st.text(max_size=200), columns=st.integers(5, 120), wrap=st.booleans(), label=st.text(max_size=30))
