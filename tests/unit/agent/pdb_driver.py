@@ -130,7 +130,7 @@ def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> C
             if look:
                 driver.look()
             script()
-            driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "the end of the stop")
+            driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "no stop")
         except BaseException as error:
             failures.append(error)
             driver.let_go()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import glob
+import linecache
 import os
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,317 +17,100 @@ import pytest
 from dbg_agent.evidence.loops import loops_seen, retried, retries
 from dbg_agent.evidence.polled_files import polled_file
 
+CASES = Path(__file__).with_name("loops.txt")
+FILE = "cases.py"
 FOLDER = "/none/run"
-FEW = 3
-
-Loop = Callable[[Any], None]
 
 
 class Looked(BaseException):
     """Ends a loop that has been looked at: nothing that a loop expects."""
 
 
-POLLING: list[Any] = []
-TRYING: list[Any] = []
+class Job:
+    """What the loops of the case file call; each loop is looked at in a pause, or in a call that it tries."""
 
-
-def polls(file: str | None) -> Callable[[Loop], Loop]:
-    """Have a loop tested for the file that it looks for; "" is one that can't be named, None is no file."""
-
-    def register(loop: Loop) -> Loop:
-        POLLING.append(pytest.param(loop, file, id=loop.__name__))
-        return loop
-
-    return register
-
-
-def asks_again(*calls: str) -> Callable[[Loop], Loop]:
-    """Have a loop tested for the calls that it tries again."""
-
-    def register(loop: Loop) -> Loop:
-        told = f"{loop.__name__} (test_loops.py): {', '.join(calls)}" if calls else ""
-        TRYING.append(pytest.param(loop, told, id=loop.__name__))
-        return loop
-
-    return register
-
-
-class Waiting:
-    """A program whose loops call :meth:`pause` between two looks at a file."""
+    folder = FOLDER
 
     def __init__(self) -> None:
-        self.folder = FOLDER
-        self.found: str | None = None
+        self.file: str | None = None
+        self.tries = ""
+        self._times = 0
 
     def pause(self) -> None:
         """Stand for a sleep: keep what is told of the loop around it, and leave the loop."""
-        frame = sys._getframe(1)
-        frames = [one for one in (frame, frame.f_back, frame.f_back and frame.f_back.f_back) if one is not None]
-        self.found = polled_file(frames, reads=True)
-        raise Looked
+        self._look(sys._getframe(1))
 
     def pause_below(self) -> None:
-        self.pause()
+        """Stand for a function of the program that sleeps."""
+        self._look(sys._getframe())
 
-    @polls(FOLDER)
-    def exists(self) -> None:
-        while not os.path.exists(self.folder):  # noqa: PTH110 - what programs do, here and below
-            self.pause()
+    def _look(self, frame: FrameType) -> None:
+        frames = [one for one in (frame, frame.f_back, frame.f_back and frame.f_back.f_back) if one is not None]
+        self.file = polled_file(frames, reads=True)
+        self.tries = retried([frame])
+        raise Looked
 
-    @polls(f"{FOLDER}/step/done")
-    def joined(self) -> None:
-        while not os.path.isfile(os.path.join(self.folder, "step", "done")):  # noqa: PTH113, PTH118
-            self.pause()
+    def urlopen(self) -> bool:
+        self.tries = retries([sys._getframe(1)])
+        raise Looked
 
-    @polls(f"{FOLDER}/step_7.pt")
-    def formatted(self) -> None:
-        number = 7
-        while True:
-            if os.path.exists(f"{self.folder}/step_{number}.pt"):  # noqa: PTH110
-                break
-            self.pause()
-
-    @polls("")
-    def rounded(self) -> None:
-        number = 7
-        while not os.path.exists(f"{self.folder}/step_{number:04}.pt"):  # noqa: PTH110
-            self.pause()
-
-    @polls("")
-    def made_by_others(self) -> None:
-        while not os.path.exists(sorted([self.folder])[0]):  # noqa: PTH110
-            self.pause()
-
-    @polls(f"{FOLDER}/step/done")
-    def divided(self) -> None:
-        folder = Path(self.folder)
-        while not (folder / "step" / "done").is_file():
-            self.pause()
-
-    @polls(f"{FOLDER}/loaded")
-    def of_path(self) -> None:
-        while not Path(self.folder, "loaded").exists():
-            self.pause()
-
-    @polls(f"{FOLDER}/below")
-    def helpers(self) -> None:
-        while not is_there(self.folder + "/below"):
-            self.pause_below()
-
-    @polls("name")
-    def method(self) -> None:
-        while not self.is_there("name"):
-            self.pause()
+    def asks_later(self) -> bool:
+        # A loop asks for the first time before it begins.
+        self._times += 1
+        if self._times > 1:
+            self.tries = retries([sys._getframe(1)])
+            raise Looked
+        return False
 
     def is_there(self, name: str) -> bool:
         return Path(self.folder, name).exists()
 
-    @polls(f"{FOLDER}/opened")
-    def opens(self) -> None:
-        while True:
-            try:
-                with open(f"{self.folder}/opened", encoding="utf-8"):  # noqa: PTH123
-                    break
-            except FileNotFoundError:
-                self.pause()
-
-    @polls(f"{FOLDER}/read")
-    def reads(self) -> None:
-        path = Path(self.folder) / "read"
-        while True:
-            try:
-                path.read_text(encoding="utf-8")
-            except OSError:
-                pass
-            else:
-                return
-            self.pause()
-
-    @polls(f"{FOLDER}/status")
-    def asks_for_status(self) -> None:
-        while True:
-            try:
-                os.stat(os.path.join(self.folder, "status"))  # noqa: PTH116, PTH118
-                return
-            except OSError:
-                pass
-            self.pause()
-
-    @polls(f"{FOLDER}/*.done")
-    def globs(self) -> None:
-        while not glob.glob(self.folder + "/*.done"):  # noqa: PTH207
-            self.pause()
-
-    @polls(f"{FOLDER}/*.pt")
-    def globs_path(self) -> None:
-        folder = Path(self.folder)
-        while not list(folder.glob("*.pt")):
-            self.pause()
-
-    @polls(None)
-    def writes(self) -> None:
-        while True:
-            try:
-                with open(f"{self.folder}/log", "a"):  # noqa: PTH123
-                    pass
-            except OSError:
-                self.pause()
-
-    @polls(None)
-    def opens_without_try(self) -> None:
-        while True:
-            with open("/dev/null"):  # noqa: PTH123
-                pass
-            self.pause()
-
-    @polls(None)
-    def no_file(self) -> None:
-        if os.path.exists(self.folder):  # noqa: PTH110
-            return
-        while True:
-            self.pause()
-
-    @polls(None)
-    def no_loop(self) -> None:
-        if not os.path.exists(self.folder):  # noqa: PTH110
-            self.pause()
-
-
-def is_there(path: str) -> bool:
-    return os.path.exists(path)  # noqa: PTH110
-
-
-class Trying:
-    """A program whose loops try something again after a pause; each looks at itself in one of the two."""
-
-    def __init__(self) -> None:
-        self.found = ""
-        self.times = 0
-
-    def pause(self) -> None:
-        self.found = retried([sys._getframe(1)])
-        raise Looked
-
-    def urlopen(self) -> bool:
-        self.found = retries([sys._getframe(1)])
-        raise Looked
-
-    def is_there(self) -> bool:
-        # A loop asks for the first time before it begins.
-        self.times += 1
-        return self.times > 1 and self.urlopen_within()
-
-    def urlopen_within(self) -> bool:
-        self.found = retries([sys._getframe(2)])
-        raise Looked
-
-    def sleep(self) -> None:
-        """Stand for the pause of a loop that is looked at while it tries."""
-
-    @asks_again("glob", "int")
-    def post_metrics(self) -> None:
-        while True:
-            try:
-                glob.glob(FOLDER)  # noqa: PTH207
-                int("none")
-                return
-            except ValueError:
-                self.pause()
-
-    @asks_again("connect")
-    def until_it_works(self) -> None:
-        for _ in range(5):
-            try:
-                self.connect()
-                break
-            except OSError:
-                pass
-            self.pause()
-
-    @asks_again("exists")
-    def until_it_is_there(self) -> None:
-        while not os.path.exists(FOLDER):  # noqa: PTH110
-            self.pause()
+    def count(self, name: str) -> str:
+        return f"{len(name) - 3}"
 
     def connect(self) -> None:
         raise OSError
 
-    @asks_again()
     def works(self) -> None:
-        while True:
-            self.connect_later()
-            self.pause()
+        """Return at once."""
 
-    def connect_later(self) -> None:
-        return None
-
-    @asks_again("urlopen")
-    def tries(self) -> None:
-        while True:
-            try:
-                self.urlopen()
-                return
-            except OSError:
-                self.sleep()
-
-    @asks_again("is_there")
-    def asks(self) -> None:
-        while not self.is_there():
-            self.sleep()
-
-    @asks_again("count", "int")
-    def counts(self) -> None:
-        while int(self.count("ready")) < FEW:
-            self.pause()
-
-    @asks_again("is_there")
-    def asks_and_breaks(self) -> None:
-        while True:
-            if self.is_there():
-                break
-            self.sleep()
-        self.found = ""
-
-    @asks_again()
-    def sleeps_in_one_step(self) -> None:
-        for step in range(FEW):
-            if self.count("ready") == "2" and step < FEW:
-                self.pause()
-            self.connect_later()
-
-    def count(self, name: str) -> str:
-        return f"{len(name) - 3}"
-
-    @asks_again()
-    def sleeps_elsewhere(self) -> None:
-        for _ in range(3):
-            try:
-                self.urlopen()
-            except OSError:
-                return
-        self.sleep()
-
-    @asks_again()
-    def trains(self) -> None:
-        for _ in range(3):
-            self.urlopen()
-            self.sleep()
+    sleep = works
 
 
-@pytest.mark.parametrize(("loop", "file"), POLLING)
-def test_the_file_that_a_loop_looks_for_is_named(loop: Loop, file: str | None) -> None:
-    program = Waiting()
+def is_there(path: str) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - what programs do
+
+
+def cases(kind: str) -> Iterator[Any]:
+    """Yield names, sources and answers of the case file."""
+    for section in CASES.read_text().split("\n== ")[1:]:
+        head, _, source = section.partition("\n")
+        name, what, told = head.split(" | ")
+        if what == kind:
+            yield pytest.param(name, source, told, id=name)
+
+
+def looked_at(name: str, source: str) -> Job:
+    """Run a loop in a function of its name until it is looked at."""
+    job = Job()
+    text = f"def {name}():\n{textwrap.indent(source, '    ')}\n"
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    space: dict[str, Any] = {"job": job, "pause": job.pause, "pause_below": job.pause_below}
+    space |= {"glob": glob, "os": os, "Path": Path, "is_there": is_there}
+    exec(compile(text, FILE, "exec"), space)  # noqa: S102 - a program of the case file
     with pytest.raises(Looked):
-        loop(program)
-    assert program.found == file
+        space[name]()
+    return job
 
 
-@pytest.mark.parametrize(("loop", "told"), TRYING)
-def test_a_loop_that_tries_again_is_told_with_its_tries(loop: Loop, told: str) -> None:
-    program = Trying()
-    with pytest.raises(Looked):
-        loop(program)
-    assert program.found == told
+@pytest.mark.parametrize(("name", "source", "told"), list(cases("file")))
+def test_the_file_that_a_loop_looks_for_is_named(name: str, source: str, told: str) -> None:
+    assert looked_at(name, source).file == {"none": None, "a file without a name": ""}.get(told, told)
+
+
+@pytest.mark.parametrize(("name", "source", "told"), list(cases("tries")))
+def test_a_loop_that_tries_again_is_told_with_its_tries(name: str, source: str, told: str) -> None:
+    assert looked_at(name, source).tries == ("" if told == "nothing" else f"{name} ({FILE}): {told}")
 
 
 def here() -> FrameType:

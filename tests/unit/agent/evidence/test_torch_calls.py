@@ -1,15 +1,24 @@
-"""The collectives of torch that threads are in, by their stacks."""
+"""The collectives of torch that threads are in, by their stacks, and the process groups that torch keeps."""
 
 from __future__ import annotations
 
 import gc
 import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups, shape_of
-from tests.unit.agent.evidence.fake_torch import FakeTorch
+from dbg_agent.evidence.torch_calls import (
+    MAX_GROUPS,
+    Call,
+    calls_on_stacks,
+    group_of,
+    groups_in_making,
+    process_groups,
+    shape_of,
+)
+from tests.unit.agent.evidence.fake_torch import FakeTorch, ProcessGroup
 
 
 def during(torch: FakeTorch, call: Callable[[], None]) -> list[Call]:
@@ -20,61 +29,45 @@ def during(torch: FakeTorch, call: Callable[[], None]) -> list[Call]:
     return found
 
 
+def p2p(name: str, tag: int = 0, **more: Any) -> Call:
+    return Call(group=None, name=name, tensor="t", tag=tag, **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "named", "expected"),
+    [
+        ("all_reduce", (), {}, Call(group=None, name="all_reduce", tensor="t")),
+        ("broadcast", (3,), {}, Call(group=None, name="broadcast", tensor="t", root=3)),
+        ("broadcast", (), {"group_src": 1}, Call(group=None, name="broadcast", tensor="t", root=1, is_local=True)),
+        ("broadcast", (), {}, Call(group=None, name="broadcast", tensor="t")),
+        ("reduce", (), {"dst": 2}, Call(group=None, name="reduce", tensor="t", root=2)),
+        ("recv", (2,), {}, p2p("recv", peer=2)),
+        ("recv", (), {}, p2p("recv")),
+        ("recv", (), {"group_src": 1}, p2p("recv", peer=1, is_local=True)),
+        ("recv", (2,), {"tag": 12}, p2p("recv", 12, peer=2)),
+        # A send is one call though it calls isend.
+        ("send", (5,), {}, p2p("send", peer=5)),
+        ("isend", (5,), {}, p2p("send", peer=5)),
+    ],
+)
+def test_roots_and_partners_are_told_as_the_caller_gave_them(
+    torch: FakeTorch, name: str, arguments: tuple[int, ...], named: dict[str, int], expected: Call
+) -> None:
+    assert during(torch, lambda: getattr(torch.module, name)("t", *arguments, **named)) == [expected]
+    # A thread that is elsewhere is in no call.
+    assert calls_on_stacks(torch.module) == during(torch, torch.module.new_group) == []
+
+
 def test_a_collective_has_its_group(torch: FakeTorch) -> None:
-    default, pair = torch.add("default_pg", 0, 1, 2), torch.add("pair", 0, 2)
+    torch.add("default_pg", 0, 1, 2)
+    pair = torch.add("pair", 0, 2)
     groups = process_groups(torch.module)
-
-    (call,) = during(torch, lambda: torch.module.all_reduce("tensor", group=pair))
-    assert (call.name, call.tensor, call.is_p2p) == ("all_reduce", "tensor", False)
-    assert group_of(call, groups) == groups[1]
-    (call,) = during(torch, lambda: torch.module.all_reduce("tensor"))
-    assert group_of(call, groups) == groups[0]
+    (of_pair,) = during(torch, lambda: torch.module.all_reduce("tensor", group=pair))
+    assert group_of(of_pair, groups) == groups[1]
+    (of_all,) = during(torch, lambda: torch.module.all_reduce("tensor"))
+    assert group_of(of_all, groups) == groups[0]
     assert group_of(Call(group=object(), name="all_reduce"), groups) is None
-    assert group_of(call, []) is None
-    assert default is not pair
-
-
-def test_partners_are_told_as_the_caller_gave_them(torch: FakeTorch) -> None:
-    assert during(torch, lambda: torch.module.recv("t", 2)) == [
-        Call(group=None, name="recv", peer=2, tensor="t", tag=0)
-    ]
-    assert during(torch, lambda: torch.module.recv("t")) == [Call(group=None, name="recv", tensor="t", tag=0)]
-    expected = [Call(group=None, name="recv", peer=1, is_local=True, tensor="t", tag=0)]
-    assert during(torch, lambda: torch.module.recv("t", group_src=1)) == expected
-    (call,) = during(torch, lambda: torch.module.recv("t", 2, tag=12))
-    assert call.tag == 12
-
-
-def test_roots_are_told_as_the_caller_gave_them(torch: FakeTorch) -> None:
-    given = [
-        *during(torch, lambda: torch.module.broadcast("t", 3)),
-        *during(torch, lambda: torch.module.broadcast("t", group_src=1)),
-        *during(torch, lambda: torch.module.reduce("t", dst=2)),
-        *during(torch, lambda: torch.module.broadcast("t")),
-        *during(torch, lambda: torch.module.all_reduce("t")),
-    ]
-
-    assert [(call.root, call.is_local) for call in given] == [
-        (3, False),
-        (1, True),
-        (2, False),
-        (None, False),
-        (None, False),
-    ]
-
-
-def test_a_send_is_one_call_though_it_calls_isend(torch: FakeTorch) -> None:
-    assert during(torch, lambda: torch.module.send("t", 5)) == [
-        Call(group=None, name="send", peer=5, tensor="t", tag=0)
-    ]
-    assert during(torch, lambda: torch.module.isend("t", 5)) == [
-        Call(group=None, name="send", peer=5, tensor="t", tag=0)
-    ]
-
-
-def test_a_thread_that_is_elsewhere_is_in_no_call(torch: FakeTorch) -> None:
-    assert calls_on_stacks(torch.module) == []
-    assert during(torch, torch.module.new_group) == []
+    assert group_of(of_all, []) is None
 
 
 @pytest.mark.parametrize(
@@ -114,16 +107,53 @@ def test_a_look_at_a_call_keeps_none_of_its_values_alive(torch: FakeTorch, name:
     assert vars(torch.module)[name]() is None
 
 
+def fails(*_arguments: object) -> None:
+    raise SystemExit
+
+
 def test_an_object_that_is_no_tensor_has_no_shape(torch: FakeTorch) -> None:
-    class Tensor:
-        shape = (2, 3)
-        dtype = "torch.float32"
+    tensor = type("Tensor", (), {"shape": (2, 3), "dtype": "torch.float32"})
+    vars(torch.torch)["Tensor"] = tensor
+    assert shape_of(tensor()) == (((2, 3),), ("float32",))
+    assert shape_of(type("Ours", (tensor,), {"shape": property(fails)})()) == shape_of(None) == ((), ())
 
-    class Ours(Tensor):
-        @property
-        def shape(self) -> None:  # type: ignore[override]
-            raise SystemExit
 
-    vars(torch.torch)["Tensor"] = Tensor
-    assert shape_of(Tensor()) == (((2, 3),), ("float32",))
-    assert shape_of(Ours()) == shape_of(None) == ((), ())
+# -------------------------------------------------------------------------------------------------------------- groups
+
+
+def test_groups_have_the_names_of_people_and_global_ranks(torch: FakeTorch) -> None:
+    torch.add("default_pg", 0, 1, 2, 3, sequence=7, config="cpu:gloo,cuda:nccl")
+    torch.add("undefined", 3, 1)
+    torch.add("mesh_dp", 1)
+    torch.add("does_not_count", 0, sequence=None, config="")
+    groups = process_groups(torch.module)
+    assert [(one.name, one.title, one.ranks, one.sequence, one.backends) for one in groups] == [
+        ("0", "default", (0, 1, 2, 3), 7, ("gloo", "nccl")),
+        ("1", "1", (3, 1), 0, ("gloo",)),
+        ("2", "mesh_dp", (1,), 0, ("gloo",)),
+        ("3", "does_not_count", (0,), None, ()),
+    ]
+
+
+def test_what_the_program_has_put_there_is_left_out_and_not_called(torch: FakeTorch) -> None:
+    ours = type("Ours", (ProcessGroup,), {"group_desc": property(fails, lambda self, value: None)})("", 0)
+    torch.names[ours], torch.ranks[ours] = "5", {0: 0}
+    torch.names[torch.add("broken", 0)] = object()
+    torch.ranks[torch.add("members", 0)] = [0]
+    torch.config[torch.add("kept", 0)] = object()
+    assert [group.title for group in process_groups(torch.module)] == ["kept"]
+
+
+@pytest.mark.parametrize("table", [None, 5, "text", object()])
+def test_tables_of_another_kind_are_empty(torch: FakeTorch, table: object) -> None:
+    torch.add("kept", 0)
+    vars(torch.module)["_pg_group_ranks"] = table
+    assert process_groups(torch.module) == []
+    vars(torch.module).clear()
+    assert process_groups(torch.module) == []
+
+
+def test_the_number_of_groups_is_bounded(torch: FakeTorch) -> None:
+    for _ in range(MAX_GROUPS + 5):
+        torch.add("many", 0)
+    assert len(process_groups(torch.module)) == MAX_GROUPS

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import time
+from types import ModuleType
+from typing import Any
 
 import pytest
 
-from dbg_agent.evidence import torch_collectives
-from dbg_agent.evidence.flight_recorder import LastStatus, Recorder
+from dbg_agent.evidence import flight_recorder, torch_collectives
+from dbg_agent.evidence.flight_recorder import LastStatus, Recorder, read, recorders_of
 from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from tests.conftest import Approved
 from tests.support.approved import as_text
-from tests.support.recorded import dump, raw
+from tests.support.recorded import DUMPS, dump, raw
 from tests.unit.agent.evidence.fake_torch import FakeTorch
 
 
@@ -166,19 +169,17 @@ def test_entries_without_the_name_of_a_group_are_not_told(
     approved(lack())
 
 
-def test_a_job_that_has_called_nothing_lacks_nothing(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
-    torch.add("default_pg", 0, 1, sequence=0)
-    record(monkeypatch, gloo=dump())
+ON_AND_EMPTY = b'{"pg_config":{"":{"ranks":"[0, 1]"}},"pg_status":{},"version":"2.10"}'
+
+
+@pytest.mark.parametrize(("sequence", "content"), [(0, dump()), (5, ON_AND_EMPTY)], ids=["no call", "recorder on"])
+def test_what_has_nothing_to_record_lacks_nothing(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, sequence: int, content: bytes
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=sequence)
+    record(monkeypatch, gloo=content)
     assert lack() == ""
     assert collectives() == []
-
-
-def test_a_recorder_that_is_on_and_has_recorded_nothing_lacks_nothing(
-    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch.add("default_pg", 0, 1, sequence=5)
-    record(monkeypatch, gloo=b'{"pg_config":{"":{"ranks":"[0, 1]"}},"pg_status":{},"version":"2.10"}')
-    assert lack() == ""
     # The group's own count is that of sends and receives.
     assert groups()["default"].enqueued == 0
 
@@ -193,3 +194,93 @@ def test_the_only_group_has_its_numbers_though_its_entries_are_not_read(
     torch.add("pair", 0, 1)
     seen = [one for one in torch_seen(False) if isinstance(one, GroupSeen)]
     assert [(one.enqueued, one.completed) for one in seen] == [(None, None), (None, None)]
+
+
+# ---------------------------------------------------------------------------------------------- flight recorders
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b'{"entries":[{"collective_seq_id":1',
+        b'{"entries":[{"collective_seq_id":1}]}',
+        b'{"entries":5}',
+        pickle.dumps(ValueError),
+        (DUMPS / "gloo_2_14.pickle").read_bytes()[:200],
+    ],
+)
+def test_what_is_no_dump_is_a_failure_that_is_told(content: bytes) -> None:
+    recorded = read(Recorder("nccl", None, lambda: content), LastStatus(), is_still=True)
+
+    assert recorded.failure
+    assert recorded.entries is None
+
+
+def test_a_recorder_that_raises_is_a_failure_that_is_told() -> None:
+    def fails() -> bytes:
+        raise RuntimeError("no")
+
+    assert read(Recorder("gloo", fails, fails), LastStatus(), is_still=True).failure == "RuntimeError"
+
+
+MANY = flight_recorder.FEW_ENTRIES + 1
+
+
+def look(backend: str, before: LastStatus, *, enqueued: int, completed: int, is_still: bool = False) -> bool:
+    """Look at a recorder with these numbers; tell whether its entries were read."""
+    entries = dump(raw(1, f"{backend}:all_reduce"), enqueued=enqueued, completed=completed)
+    status = dump(enqueued=enqueued, completed=completed)
+    recorded = read(Recorder(backend, lambda: status, lambda: entries), before, is_still=is_still)
+    assert recorded.is_used is (enqueued > 0)
+    assert not recorded.failure
+    return recorded.entries is not None
+
+
+@pytest.mark.parametrize(
+    ("backend", "enqueued", "completed", "is_still", "is_read"),
+    [
+        ("gloo", MANY - 1, 0, False, True),
+        ("gloo", MANY, 0, False, False),
+        ("gloo", MANY, 0, True, True),  # a program that waits only
+        ("nccl", MANY, MANY - 1, False, True),  # something is unfinished
+        ("nccl", MANY, MANY, False, False),
+        ("gloo", 0, 0, False, False),  # it is off
+    ],
+)
+def test_few_entries_are_always_read_and_many_of_a_program_that_waits(
+    backend: str, enqueued: int, completed: int, is_still: bool, is_read: bool
+) -> None:
+    assert look(backend, LastStatus(), enqueued=enqueued, completed=completed, is_still=is_still) is is_read
+
+
+def test_many_entries_are_read_if_nothing_has_moved_since_the_last_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    before = LastStatus()
+
+    assert not look("gloo", before, enqueued=MANY, completed=MANY)
+    now += 2 * flight_recorder.UNMOVED_SECONDS
+    assert look("gloo", before, enqueued=MANY, completed=MANY)
+    assert not look("gloo", before, enqueued=MANY + 1, completed=MANY + 1)
+
+
+def module(**functions: Any) -> ModuleType:
+    """Return a module with these functions."""
+    made = ModuleType("native")
+    vars(made).update(functions)
+    return made
+
+
+def test_functions_of_the_program_are_no_recorders() -> None:
+    assert recorders_of(module()) == []
+    assert recorders_of(module(_dump_fr_trace_json=lambda *_: b"{}", _dump_nccl_trace="text")) == []
+
+
+def test_each_release_has_its_own_recorders() -> None:
+    of_2_4 = recorders_of(module(_dump_nccl_trace=len))
+    assert [(recorder.backend, recorder.status) for recorder in of_2_4] == [("nccl", None)]
+    of_2_13 = recorders_of(module(_dump_nccl_trace=len, _dump_nccl_trace_json=len, _dump_fr_trace_json=len))
+    assert [(recorder.backend, recorder.status is None) for recorder in of_2_13] == [("gloo", False), ("nccl", False)]

@@ -1,17 +1,18 @@
-"""Reading the program's variables runs none of its code, and changes none of them."""
+"""Reading the program's variables and calls runs none of its code, and changes none of them."""
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import weakref
 from collections.abc import Callable
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.expressions import call_site
+from dbg_agent.evidence.expressions import CallSite, call_site
 from dbg_agent.evidence.locks import LOCK
 from dbg_agent.evidence.variables import (
     UNKNOWN,
@@ -26,90 +27,37 @@ from dbg_agent.evidence.variables import (
 )
 from dbg_agent.stop.frame_locals import WRITES_THROUGH
 
-
-class Hostile:
-    """An object each of whose special methods fails the test."""
-
-    def __init__(self) -> None:
-        object.__setattr__(self, "lock", threading.Lock())
-
-    def __getattribute__(self, name: str) -> Any:
-        raise AssertionError(name)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(name)
-
-    @property
-    def computed(self) -> object:
-        raise AssertionError
-
-    def __eq__(self, _other: object) -> bool:
-        raise AssertionError
-
-    def __hash__(self) -> int:
-        raise AssertionError
-
-    def __repr__(self) -> str:
-        raise AssertionError
-
-    def __bool__(self) -> bool:
-        raise AssertionError
-
-    def __len__(self) -> int:
-        raise AssertionError
-
-    def __getitem__(self, _key: object) -> object:
-        raise AssertionError
+# -------------------------------------------------------------------------------------------------- parts of an object
 
 
-class HostileDict(dict[Any, Any]):
-    def __getitem__(self, _key: object) -> object:
-        raise AssertionError
-
-    def get(self, *_args: object) -> object:
-        raise AssertionError
-
-    def __contains__(self, _key: object) -> bool:
-        raise AssertionError
+def fails(*_arguments: object) -> Any:
+    raise AssertionError("code of the program ran")
 
 
-class OwnDict:
-    """A class whose instances pretend to have a dictionary."""
-
-    __slots__ = ()
-
-    @property
-    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
-        raise AssertionError
+METHODS = "__getattribute__ __getattr__ __eq__ __hash__ __repr__ __bool__ __len__ __getitem__".split()  # noqa: SIM905
+WithLock = type("WithLock", (), {**dict.fromkeys(METHODS, fails), "computed": property(fails)})
+HostileDict = type("HostileDict", (dict,), dict.fromkeys(("__getitem__", "get", "__contains__"), fails))
+OwnDict = type("OwnDict", (), {"__slots__": (), "__dict__": property(fails)})
+Lazy = type("Lazy", (ModuleType,), {"__getattr__": fails})
 
 
 class HostileMeta(type):
-    def __getattribute__(cls, name: str) -> Any:
-        raise AssertionError(name)
-
-    def __instancecheck__(cls, _instance: object) -> bool:
-        raise AssertionError
+    __getattribute__ = __instancecheck__ = fails
 
 
 class OfMeta(metaclass=HostileMeta):
     shared = threading.Lock()
 
 
-class Lazy(ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        raise AssertionError(name)
+def hostile() -> object:
+    """Return an object each of whose special methods fails the test; it has a lock."""
+    made: object = object.__new__(WithLock)
+    object.__setattr__(made, "lock", threading.Lock())
+    return made
 
 
-def test_an_attribute_is_read_past_all_code_of_its_object() -> None:
-    hostile = Hostile()
-    assert type(attribute(hostile, "lock")) is LOCK
-    for name in ("computed", "missing", "__class__", "__dict__"):
-        assert attribute(hostile, name) is UNKNOWN
-    assert list(attributes(hostile)) == ["lock"]
-
-
-MAKERS: dict[str, Callable[[], object]] = {
-    "hostile": Hostile,
+VALUES: dict[str, Callable[[], object]] = {
+    "hostile": hostile,
     "dictionary": HostileDict,
     "own dictionary": OwnDict,
     "class": lambda: OfMeta,
@@ -120,10 +68,10 @@ MAKERS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-def test_nothing_that_is_asked_about_any_object_runs_its_code(kind: str) -> None:
-    value = MAKERS[kind]()
-    for name in ("acquire", "lock", "__dict__", "missing"):
+@pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
+def test_nothing_that_is_asked_about_any_object_runs_its_code(make: Callable[[], object]) -> None:
+    value = make()
+    for name in ("acquire", "lock", "computed", "__class__", "__dict__", "missing"):
         attribute(value, name)
     attributes(value)
     assert not is_a(value, threading.Thread)
@@ -132,25 +80,29 @@ def test_nothing_that_is_asked_about_any_object_runs_its_code(kind: str) -> None
         assert item(value, key) is UNKNOWN
 
 
-def test_slots_class_attributes_and_modules_are_read() -> None:
+def test_attributes_slots_class_attributes_and_modules_are_read() -> None:
     class Slotted:
         __slots__ = ("empty", "full")
 
-    slotted = Slotted()
+    one, slotted = hostile(), Slotted()
+    assert type(attribute(one, "lock")) is LOCK
+    assert {attribute(one, name) for name in ("computed", "missing", "__class__", "__dict__")} == {UNKNOWN}
+    assert list(attributes(one)) == ["lock"]
     slotted.full = 5  # type: ignore[attr-defined]
     assert attribute(slotted, "full") == 5
     assert attribute(slotted, "empty") is UNKNOWN
     assert type(attribute(OfMeta, "shared")) is LOCK
     assert type(attribute(object.__new__(OfMeta), "shared")) is LOCK
     assert attribute(sys, "path") is sys.path
-    assert attribute(Hostile, "computed") is UNKNOWN
+    assert attribute(WithLock, "computed") is UNKNOWN
 
 
 def test_items_of_plain_collections_are_read() -> None:
-    assert item([1, 2], 1) == 2
-    assert item((1, 2), -2) == 1
-    assert item({"a": 3}, "a") == 3
+    assert (item([1, 2], 1), item((1, 2), -2), item({"a": 3}, "a")) == (2, 1, 3)
     assert item([1], 1) is item({}, "a") is item([1], 0.0) is UNKNOWN
+
+
+# ------------------------------------------------------------------------------------------------ variables of a frame
 
 
 def _frame() -> FrameType:
@@ -171,18 +123,15 @@ def test_a_variable_that_was_read_lives_no_longer_than_it_would() -> None:
     assert gone() is None
 
 
-def test_names_that_exec_has_made_are_left_alone() -> None:
-    exec("made = 5")  # noqa: S102 - as programs do
-    local(_frame(), "missing")
-    if not WRITES_THROUGH:
-        assert locals()["made"] == 5
-
-
-def test_a_snapshot_of_the_program_is_left_alone() -> None:
+def test_what_exec_has_made_and_a_snapshot_of_the_program_are_left_alone() -> None:
     number = 5
+    exec("made = 5")  # noqa: S102 - as programs do
     mine = locals()
     assert local(_frame(), "number") == number
+    assert local(_frame(), "missing") is UNKNOWN
     assert mine["number"] == 5
+    if not WRITES_THROUGH:
+        assert locals()["made"] == 5
 
 
 def test_closed_over_and_global_variables_are_read() -> None:
@@ -199,6 +148,9 @@ def test_closed_over_and_global_variables_are_read() -> None:
 
 
 def test_the_body_of_a_class_with_a_mapping_of_its_own_is_not_read() -> None:
+    class Mapping(dict[str, Any]):
+        get = fails
+
     class Meta(type):
         @classmethod
         def __prepare__(cls, *_args: Any, **_more: Any) -> Any:
@@ -206,10 +158,6 @@ def test_the_body_of_a_class_with_a_mapping_of_its_own_is_not_read() -> None:
 
         def __new__(cls, name: str, bases: Any, space: Any) -> Any:
             return type.__new__(cls, name, bases, dict(space))
-
-    class Mapping(dict[str, Any]):
-        def get(self, *_args: Any) -> Any:
-            raise AssertionError
 
     class Body(metaclass=Meta):
         found = local(_frame(), "__module__")
@@ -224,41 +172,117 @@ if not WRITES_THROUGH:
         assert not is_traced([frame])
 
         def trace(_frame: FrameType, event: str, _argument: object) -> None:
-            seen.append(is_traced([sys._getframe()]) and event == "call")
+            told.append(is_traced([sys._getframe()]) and event == "call")
 
-        seen: list[bool] = []
+        told: list[bool] = []
         former = sys.gettrace()
         sys.settrace(trace)
         Tensor.__name__.upper()
         _frame()
         sys.settrace(former)
-        assert seen == [True]
+        assert told == [True]
 
 
-def test_no_instruction_of_the_library_fails_to_be_read() -> None:
-    """Every function of some modules is looked at as if it stood at each of its instructions."""
-    import dataclasses
-    import subprocess
-    import tarfile
+# --------------------------------------------- the call that a frame is in: C code, which calls back into the test
 
-    from dbg_agent.evidence.instructions import entered, has_with, index_of, instructions_of, operands_start
+PATTERN = re.compile("a")
+HOLDER = SimpleNamespace(pattern=PATTERN)
+TEXT, COUNT = "a", 1
+seen: list[CallSite | None] = []
 
-    blocks = 0
-    for module in (dataclasses, subprocess, tarfile, threading):
-        for value in vars(module).values():
-            members = vars(value).values() if isinstance(value, type) else [value]
-            for code in [member.__code__ for member in members if hasattr(member, "__code__")]:
-                instructions = instructions_of(code)
-                for index, one in enumerate(instructions):
-                    assert instructions[index_of(instructions, one.at) or 0].at == one.at
-                    operands_start(instructions, index, 1)
-                    found = entered(code, instructions, one.at)
-                    blocks += len(found)
-                    assert not found or has_with(code)
-    assert blocks > 100
+
+def note(_: re.Match[str]) -> str:
+    """Note what the caller of the C code is calling."""
+    seen.append(call_site(sys._getframe(1)))
+    return ""
+
+
+def site_of(function: Callable[[], object]) -> CallSite:
+    """Return what ``note`` has noted while this function ran."""
+    seen.clear()
+    function()
+    (site,) = seen
+    assert site is not None
+    return site
+
+
+def by_global() -> None:
+    PATTERN.sub(note, "a", count=1)
+
+
+def by_locals() -> str:
+    mine, text, count = PATTERN, "a", 1
+    return mine.sub(note, text, count)
+
+
+def by_attribute() -> object:
+    return HOLDER.pattern.sub(
+        note,
+        count=COUNT,
+        string=TEXT,
+    )
+
+
+def by_closure() -> None:
+    mine = PATTERN
+
+    def inner() -> bool:
+        return bool(mine.sub(note, "a", 1)) or bool(mine)
+
+    inner()
+
+
+@pytest.mark.parametrize("function", [by_global, by_locals, by_attribute, by_closure])
+def test_object_method_and_arguments_are_read(function: Callable[[], object]) -> None:
+    site = site_of(function)
+    assert (site.called.owner, site.called.name) == (PATTERN, "sub")
+    assert [site.argument(0, "repl"), site.argument(1, "string"), site.argument(2, "count")] == [note, "a", 1]
+    assert site.argument(3, "more") is UNKNOWN
+
+
+class WithProperty:
+    """An object whose attribute is made by code of the program."""
+
+    pattern = property(lambda self: PATTERN)
+
+
+def test_what_would_take_running_code_is_unknown() -> None:
+    def computed() -> None:
+        PATTERN.sub(note, "a" * len("b"), count=COUNT + 1)
+
+    def by_property() -> None:
+        thing = WithProperty()
+        thing.pattern.sub(note, "a")
+
+    def plain_function() -> None:
+        sub = PATTERN.sub
+        sub(note, "a")
+
+    site = site_of(computed)
+    assert (site.called.owner, site.positional, site.named) == (PATTERN, (note, UNKNOWN), {"count": COUNT + 1})
+    # The property is not asked.
+    site = site_of(by_property)
+    assert (site.called.owner, site.called.name) == (UNKNOWN, "sub")
+    site = site_of(plain_function)
+    assert (site.called.text, site.called.owner, site.positional) == ("sub", UNKNOWN, (note, "a"))
+
+
+def test_arguments_that_do_not_stand_in_the_code_are_unknown() -> None:
+    def unpacked() -> None:
+        arguments: Any = [note, "a"]
+        PATTERN.sub(*arguments)
+
+    def chosen() -> None:
+        PATTERN.sub(note if seen is not None else str, "a")
+
+    for function in (unpacked, chosen):
+        site = site_of(function)
+        assert (site.called.name, site.argument(0, "repl"), site.argument(2, "count", 0)) == ("sub", UNKNOWN, UNKNOWN)
 
 
 def test_a_frame_at_no_call_is_in_none() -> None:
     assert call_site(_frame()) is not None
-    generator = (number for number in range(2))
-    assert call_site(generator.gi_frame) is None  # type: ignore[attr-defined] # every generator has one
+    generator: Any = (number for number in range(2))
+    assert call_site(generator.gi_frame) is None
+    next(generator)
+    assert call_site(generator.gi_frame) is None
