@@ -11,7 +11,7 @@ from dbg_agent.rank.console import MAX_TAIL, Console, Terminal
 from dbg_agent.stop.inbox import TypedLine
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_ROWS, MIN_COLUMNS, MIN_ROWS
-from dbg_wire.messages import Audience, PromptInfo, PromptState, Sender
+from dbg_wire.messages import Audience, PromptState, Sender
 from tests.unit.agent.pdb_driver import SECONDS, Driver
 
 
@@ -63,11 +63,19 @@ def test_a_prompt_is_not_shown_when_the_line_before_it_is_due(shown: Shown) -> N
     assert shown.lines() == ("42", "(Pdb) ")
 
 
-def test_a_line_written_in_pieces_has_one_timer(shown: Shown) -> None:
+def test_lines_that_are_written_in_pieces_have_one_timer(shown: Shown) -> None:
     shown.write("\r10%", "\r20%", "\r30%")
     assert shown.timers == 1
     shown.run_out(0)
     assert "".join(shown.lines()) == "10%20%30%"
+    for number in range(1000):
+        shown.write(f"{number}", "\n")
+    shown.write("(Pdb) ")
+    assert shown.timers == 2
+    shown.run_out(1)
+    assert (shown.lines()[-1], shown.timers) == ("999", 3)
+    shown.run_out(2)
+    assert shown.lines()[-1] == "(Pdb) "
 
 
 def test_more_than_a_prompt_can_be_is_shown_at_once(shown: Shown) -> None:
@@ -96,18 +104,6 @@ def test_what_a_finalizer_prints_in_the_midst_of_a_line_follows_it(
     assert shown.lines() == ("loss 3", "dropped", "and next")
 
 
-def test_thousands_of_lines_in_pieces_have_one_timer(shown: Shown) -> None:
-    for number in range(1000):
-        shown.write(f"{number}", "\n")
-    shown.write("(Pdb) ")
-    assert shown.timers == 1
-    shown.run_out(0)
-    assert shown.lines()[-1] == "999"
-    assert shown.timers == 2
-    shown.run_out(1)
-    assert shown.lines()[-1] == "(Pdb) "
-
-
 def test_no_timer_runs_for_what_is_begun_while_a_prompt_stands(shown: Shown) -> None:
     shown.write("half")
     asking = threading.Thread(target=shown.console.ask, args=(PromptState.COMMAND,), daemon=True)
@@ -121,18 +117,8 @@ def test_no_timer_runs_for_what_is_begun_while_a_prompt_stands(shown: Shown) -> 
     assert shown.timers == 2
 
 
-def test_a_prompt_takes_one_reply_and_is_closed_by_it_at_once(shown: Shown) -> None:
+def test_a_prompt_takes_one_reply_that_is_for_it_and_is_closed_by_it_at_once(shown: Shown) -> None:
     """Whoever gets the keyboard before the stopped thread has woken up must not answer the prompt, too."""
-    console = shown.console
-    console._prompt = PromptInfo(number=7, offset=0, text="(Pdb) ", state=PromptState.COMMAND)
-
-    assert not console.reply(6, "early")
-    assert console.reply(7, "first")
-    assert console.prompt is None
-    assert not console.reply(7, "second")
-
-
-def test_a_reply_to_a_prompt_that_has_gone_answers_no_other(shown: Shown) -> None:
     rank = shown.driver.rank
     replies: list[str] = []
     rank.inbox.put(rank.stops.number, TypedLine("rm -r", 0))
@@ -140,7 +126,10 @@ def test_a_reply_to_a_prompt_that_has_gone_answers_no_other(shown: Shown) -> Non
     asking.start()
     shown.driver.wait_for(lambda: shown.driver.heard("replied"), "that the reply is refused")
     prompt = shown.driver.prompt()
+    assert not shown.console.reply(prompt.number - 1, "early")
     assert shown.console.reply(prompt.number, "p x")
+    assert shown.console.prompt is None
+    assert not shown.console.reply(prompt.number, "second")
     asking.join(SECONDS)
     assert replies == ["p x"]
     (refusal,) = shown.driver.heard("replied")
@@ -156,7 +145,7 @@ def outputs(frames: list[bytes]) -> list[Output]:
     return [frame for frame in decoded if isinstance(frame, Output)]
 
 
-def test_output_is_tagged_and_counted_also_while_nobody_looks() -> None:
+def test_output_is_tagged_and_counted_also_while_nobody_looks_and_cut_without_a_gap() -> None:
     frames: list[bytes] = []
     terminal = Terminal(frames.append)
     terminal.begin(3)
@@ -166,20 +155,9 @@ def test_output_is_tagged_and_counted_also_while_nobody_looks() -> None:
     terminal.write(b"seen")
     assert outputs(frames) == [Output(3, 6, b"seen")]
     terminal.begin(4)
-    terminal.write(b"x")
-    assert outputs(frames)[-1] == Output(4, 0, b"x")
-
-
-def test_a_long_write_is_cut_into_frames_without_a_gap() -> None:
-    frames: list[bytes] = []
-    terminal = Terminal(frames.append)
-    terminal.begin(1)
-    terminal.seat(audience(1))
     data = bytes(range(256)) * (MAX_DATA_BYTES // 128)
     terminal.write(data)
-    got = outputs(frames)
-    assert b"".join(frame.data for frame in got) == data
-    assert [frame.offset for frame in got] == [0, MAX_DATA_BYTES]
+    assert outputs(frames)[1:] == [Output(4, at, data[at:][:MAX_DATA_BYTES]) for at in (0, MAX_DATA_BYTES)]
 
 
 def test_sizes_are_kept_within_bounds_and_only_changes_are_told() -> None:

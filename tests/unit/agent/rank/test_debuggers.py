@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import bdb
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -68,22 +65,11 @@ def test_each_command_of_pdb_is_told_with_the_next_prompt(driver: Driver) -> Non
     ]
 
 
-def test_what_is_set_in_the_line_that_goes_on_is_told_with_the_end_of_the_stop(driver: Driver) -> None:
-    def script() -> None:
-        driver.say(f"b {SECOND + 1}, total > 99;;c")
-
-    assert play(driver, script) == 7
+def test_what_is_set_or_cleared_in_the_line_that_goes_on_is_told_with_the_end_of_the_stop(driver: Driver) -> None:
+    assert play(driver, lambda: driver.say(f"b {SECOND + 1}, total > 99;;c")) == 7
     assert driver.rank.rank_report().user_breakpoints == (at(SECOND + 1, "total > 99"),)
     assert driver.rank.rank_report().breakpoints == 1
-
-
-def test_what_is_cleared_in_the_line_that_goes_on_is_gone(driver: Driver) -> None:
-    def script() -> None:
-        driver.say(f"b {SECOND + 1}")
-        assert told(driver) == (at(SECOND + 1),)
-        driver.say("cl 1;;c")
-
-    assert play(driver, script) == 7
+    assert play(driver, lambda: driver.say("cl 1;;c")) == 7
     assert driver.rank.rank_report().user_breakpoints == ()
 
 
@@ -119,42 +105,6 @@ def test_a_command_to_a_rank_without_an_open_debugger_is_told(driver: Driver) ->
     assert driver.rank.rank_report().user_breakpoints == (at(SECOND + 1, "total > 99"),)
 
 
-def decorated(function: Callable[..., int]) -> Callable[..., int]:
-    return function
-
-
-@decorated
-def helper(number: int) -> int:
-    """Add one."""
-    # The line below is the first one that runs.
-    return number + 1
-
-
-def calls_helper(rank: Rank) -> int:
-    rank.stopping.stop(sys._getframe(), "breakpoint")
-    return helper(1)
-
-
-def test_a_breakpoint_for_a_function_is_told_as_the_line_where_pdb_stops_for_it(driver: Driver) -> None:
-    first = helper.__code__.co_firstlineno + 4
-    seen: list[tuple[Breakpoint, ...]] = []
-
-    def script() -> None:
-        driver.say("b helper")
-        seen.append(told(driver))
-        driver.say("c")
-        driver.prompt()
-        assert f"{Path(__file__).name}({first})helper()" in driver.text
-        driver.say("clear")
-        driver.say("y")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert calls_helper(driver.rank) == 2
-    finish()
-    assert seen == [(Breakpoint(file=__file__, line=first),)]
-
-
 @pytest.fixture
 def rank(driver: Driver) -> Rank:
     """Return a rank whose program has set a breakpoint in a debugger of its own."""
@@ -181,14 +131,9 @@ def put(rank: Rank, file: str, line: int, condition: str | None = None) -> None:
 def test_what_can_not_be_sent_is_left_out_and_the_rest_is_told(rank: Rank, file: str, condition: str | None) -> None:
     put(rank, file, 7, condition)
     put(rank, FILE, 8, " ")
-    rank.breakpoints.update()
-
-    assert rank.rank_report().user_breakpoints == (at(8),)
-
-
-def test_the_first_hundred_count_and_one_set_twice_is_one(rank: Rank) -> None:
     for line in (9, 9, *range(10, 10 + MAX_BREAKPOINTS)):
         put(rank, FILE, line)
     rank.breakpoints.update()
 
-    assert rank.breakpoints.known == tuple(at(line) for line in range(9, 9 + MAX_BREAKPOINTS))
+    # One set twice is one, and the first hundred are told.
+    assert rank.rank_report().user_breakpoints == tuple(at(line) for line in range(8, 8 + MAX_BREAKPOINTS))

@@ -16,6 +16,7 @@ from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_agent.values.record import MAX_ANSWER, abridged
 from dbg_wire.messages import Action, Ask, Kind
+from tests.conftest import Approved
 
 
 def ask(text: str) -> Ask:
@@ -68,15 +69,12 @@ def test_whatever_it_raises_is_the_answer(text: str, shown: str) -> None:
     assert said.text.startswith(shown)
 
 
-def test_what_it_prints_is_part_of_the_answer_and_input_is_at_its_end() -> None:
+def test_what_it_prints_is_part_of_the_answer_and_streams_are_the_programs_own_again() -> None:
+    before = sys.stdin, sys.stdout
     assert value_of("print('printed')").text == "printed"
     assert value_of("print('printed') or 3").text == "printed\n3"
     assert value_of("input()").text == "EOFError: EOF when reading a line"
-
-
-def test_streams_are_the_programs_own_again() -> None:
-    before = sys.stdin, sys.stdout
-    value_of("print(1 / 0)")
+    assert value_of("print(1 / 0)").kind is Kind.ERROR
     assert (sys.stdin, sys.stdout) == before
 
 
@@ -88,13 +86,18 @@ def test_streams_are_the_programs_own_again() -> None:
         ("p local;; p local + 1", Kind.VALUE, "5\n6"),
         ("whatis local", Kind.VALUE, "<class 'int'>"),
         ("p nobody", Kind.ERROR, "*** NameError: name 'nobody' is not defined"),
-        ("q", Kind.ERROR, "`q` is for a terminal; attach to the rank"),
-        ("interact", Kind.ERROR, "`interact` is for a terminal; attach to the rank"),
     ],
 )
 def test_a_command_answers_what_it_prints(text: str, kind: Kind, shown: str) -> None:
     said = command(text)
     assert (said.kind, said.text) == (kind, shown)
+
+
+@pytest.mark.parametrize("text", ["q", "interact"])
+def test_a_command_for_a_terminal_is_refused(approved: Approved, text: str) -> None:
+    said = command(text)
+    assert said.kind is Kind.ERROR
+    approved(said.text)
 
 
 @pytest.mark.parametrize(
@@ -118,17 +121,11 @@ def test_texts_are_bounded_and_can_be_sent(text: str) -> None:
     shown.encode()
 
 
-def test_digests_tell_texts_apart_by_what_is_left_out_of_them() -> None:
+def test_digests_tell_texts_apart_by_all_that_they_hold_but_addresses() -> None:
     one, other = "a" * 10_000 + "b" + "a" * 10_000, "a" * 10_000 + "c" + "a" * 10_000
     assert abridged(one) == abridged(other)
     assert digests_of(one) != digests_of(other)
-
-
-def test_addresses_count_for_the_exact_digest_only() -> None:
-    one, other = "<object object at 0x7f01020304>", "<object object at 0x7f0a0b0c0d>"
-    assert digests_of(one)[0] == digests_of(other)[0]
-    assert digests_of(one)[1] != digests_of(other)[1]
-
-
-def test_a_hexadecimal_number_that_a_command_prints_is_compared() -> None:
-    assert digests_of("0x1a2b3c4d")[0] != digests_of("0x99887766")[0]
+    near, far = digests_of("<object object at 0x7f01020304>"), digests_of("<object object at 0x7f0a0b0c0d>")
+    assert near[0] == far[0], "addresses count for the exact digest only"
+    assert near[1] != far[1]
+    assert digests_of("0x1a2b3c4d")[0] != digests_of("0x99887766")[0], "a number that a command prints is compared"

@@ -91,24 +91,20 @@ def test_a_destroyed_group_does_not_lend_its_timeout_to_one_of_its_name(
     assert (again.seconds, store.timeout) == (8, timedelta(seconds=8))
 
 
-def test_a_group_with_options_of_its_own_is_created_as_told_and_raised_behind(
-    c10d: FakeC10d, timeouts: GroupTimeouts
+@pytest.mark.parametrize("by_helper", [True, False], ids=["with options of its own", "split"])
+def test_a_group_whose_timeout_the_helper_does_not_get_is_raised_behind(
+    c10d: FakeC10d, timeouts: GroupTimeouts, by_helper: bool
 ) -> None:
     timeouts.install(LONG)
     nccl = FakeBackend("nccl", timedelta(seconds=5))
-    c10d.create("0", 5, FakeStore(timedelta(seconds=5)), backend_options=nccl)
-    assert (c10d.created_with, nccl.seconds) == ([timedelta(seconds=5)], 60)
+    if by_helper:
+        c10d.create("0", 5, FakeStore(timedelta(seconds=5)), backend_options=nccl)
+        assert c10d.created_with == [timedelta(seconds=5)]
+    else:
+        c10d._register_pg_in_world(FakeGroup(cuda=nccl), "1", "nccl", None)
+    assert nccl.seconds == 60
     timeouts.restore()
     assert nccl.seconds == 5
-
-
-def test_a_group_that_was_not_made_by_the_helper_is_raised_as_well(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:
-    timeouts.install(LONG)
-    split = FakeBackend("nccl", timedelta(seconds=5))
-    c10d._register_pg_in_world(FakeGroup(cuda=split), "1", "nccl", None)
-    assert split.seconds == 60
-    timeouts.restore()
-    assert split.seconds == 5
 
 
 def test_uninstalling_leaves_the_module_as_it_was(c10d: FakeC10d, timeouts: GroupTimeouts) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -9,6 +10,7 @@ import pytest
 
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish
 from dbg_wire.records.ranks import Breakpoint
+from tests.conftest import Approved
 from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.unit.agent.pdb_driver import Driver, drive
 
@@ -40,8 +42,16 @@ def program(tmp_path: Path) -> ModuleType:
     return loaded(tmp_path, PROGRAM)
 
 
-def brief(states: tuple[BreakpointState, ...]) -> list[tuple[int, int, bool, str]]:
-    return [(one.asked, one.line, one.is_set, one.problem) for one in states]
+def run(driver: Driver, program: ModuleType, steps: int, script: Callable[[], None]) -> object:
+    """Run the program, which the script drives from its stop on; return its total."""
+    finish = drive(driver, script)
+    total = program.train(driver.rank, steps)
+    finish()
+    return total
+
+
+def brief(states: tuple[BreakpointState, ...]) -> list[tuple[int, int, bool]]:
+    return [(one.asked, one.line, one.is_set) for one in states]
 
 
 def test_a_wish_in_a_stopped_rank_stops_it_where_pdb_lists_it(driver: Driver, program: ModuleType) -> None:
@@ -65,16 +75,14 @@ def test_a_wish_in_a_stopped_rank_stops_it_where_pdb_lists_it(driver: Driver, pr
         seen.append(ask(driver))
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert program.train(driver.rank, 4) == 18
-    finish()
+    assert run(driver, program, 4, script) == 18
     assert f"program.py:{adds}" in str(seen[0])
     assert "stop only if step == 2" in str(seen[0])
     assert seen[1:] == ["2\n", 1, ()]
 
 
 def test_a_line_without_code_moves_to_the_next_and_the_head_of_a_function_into_it(
-    driver: Driver, program: ModuleType
+    approved: Approved, driver: Driver, program: ModuleType
 ) -> None:
     adds = line_of(program, "# adds")
     missing = BreakpointWish(file="/no/such/file.py", line=3)
@@ -85,19 +93,18 @@ def test_a_line_without_code_moves_to_the_next_and_the_head_of_a_function_into_i
             driver, wish(program, adds + 1), wish(program, "def call"), wish(program, 999), missing, wish(program, 1)
         )
         assert brief(states) == [
-            (adds + 1, adds + 2, True, ""),
-            (line_of(program, "def call"), line_of(program, "twice = "), True, ""),
-            (1, 1, True, ""),
-            (999, 999, False, "it has 19 lines"),
-            (3, 3, False, "the file can't be read where this rank runs"),
+            (adds + 1, adds + 2, True),
+            (line_of(program, "def call"), line_of(program, "twice = "), True),
+            (1, 1, True),
+            (999, 999, False),
+            (3, 3, False),
         ]
+        approved("\n".join(one.problem for one in states if not one.is_set))
         states = ask(driver, clear=[wish(program, adds + 1), wish(program, "twice ="), wish(program, 1)])
         assert states == ()
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert program.train(driver.rank, 2) == 3
-    finish()
+    assert run(driver, program, 2, script) == 3
 
 
 @pytest.mark.parametrize(
@@ -116,9 +123,7 @@ def test_a_breakpoint_stops_at_the_hits_that_it_is_to(
             assert stopped_at(driver) == line_of(program, "# adds")
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert program.train(driver.rank, 4) == 18
-    finish()
+    assert run(driver, program, 4, script) == 18
 
 
 def test_a_log_point_prints_and_does_not_stop(
@@ -131,79 +136,62 @@ def test_a_log_point_prints_and_does_not_stop(
         assert "log step {step}" in driver.output_of("b")
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert program.train(driver.rank, 4) == 18
-    finish()
+    assert run(driver, program, 4, script) == 18
     told = "<NameError: name 'nothing' is not defined>"
     assert capsys.readouterr().out == f"step 1 of {{0.0}} {told}\nstep 3 of {{9.0}} {told}\n"
 
 
-def test_a_wish_stands_beside_a_breakpoint_of_pdb_and_is_cleared_alone(driver: Driver, program: ModuleType) -> None:
+def test_a_wish_stands_beside_a_breakpoint_of_pdb_which_is_in_the_answer(
+    approved: Approved, driver: Driver, program: ModuleType
+) -> None:
     adds = line_of(program, "# adds")
 
     def script() -> None:
         driver.say(f"b {adds}, step == 1")
         driver.prompt()
+        (state,) = ask(driver)
+        assert (state.line, state.condition, state.is_set) == (adds, "step == 1", True)
+        driver.say("disable 1")
+        driver.prompt()
+        (state,) = ask(driver)
+        assert not state.is_set
+        approved(state.problem)
+        driver.say("enable 1")
         (state,) = ask(driver, wish(program, adds, "step == 3"))
         assert state.condition == "step == 3"
-        driver.say("c")
-        assert driver.output_of("p step") == "1\n"
-        driver.say("c")
-        assert driver.output_of("p step") == "3\n"
+        for number in (1, 3):
+            driver.say("c")
+            assert driver.output_of("p step") == f"{number}\n"
         (state,) = ask(driver, clear=[wish(program, adds)])
         assert state.condition == "step == 1"
         assert "stop only if step == 1" in driver.output_of("b")
         assert ask(driver, clear=[wish(program, adds)]) == ()
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert program.train(driver.rank, 5) == 30
-    finish()
-
-
-def test_a_breakpoint_of_pdb_is_in_the_answer(driver: Driver, program: ModuleType) -> None:
-    adds = line_of(program, "# adds")
-
-    def script() -> None:
-        driver.say(f"b {adds}, step == 3")
-        driver.prompt()
-        (state,) = ask(driver)
-        assert (state.line, state.condition, state.is_set) == (adds, "step == 3", True)
-        driver.say("disable 1")
-        driver.prompt()
-        (state,) = ask(driver)
-        assert (state.is_set, state.problem) == (False, "it is disabled in this rank's debugger")
-        driver.say("enable 1")
-        driver.say("c")
-        assert driver.output_of("p step") == "3\n"
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert program.train(driver.rank, 5) == 30
-    finish()
+    assert run(driver, program, 5, script) == 30
 
 
 @pytest.mark.parametrize(
-    ("wished", "why"),
+    "wished",
     [
-        ({"condition": "1 +"}, "the condition `1 +` is no expression"),
-        ({"hits": "often"}, "`often` compares no number of hits"),
-        ({"hits": "% 0"}, "`% 0` compares no number of hits"),
-        ({"log": "a {b"}, "`a {b` holds no expression"),
-        ({"condition": "\u20ac" * 800, "log": "\u20ac" * 800, "hits": "\u20ac" * 800}, "its texts together"),
-        ({"log": "{}"}, "`{}` holds no expression"),
+        {"condition": "1 +"},
+        {"hits": "often"},
+        {"hits": "% 0"},
+        {"log": "a {b"},
+        {"log": "{}"},
+        {"condition": "\u20ac" * 800, "log": "\u20ac" * 800, "hits": "\u20ac" * 800},
     ],
+    ids=["condition", "hits", "hits of 0", "log", "empty log", "too long together"],
 )
 def test_a_wish_that_makes_no_sense_is_answered_with_the_reason(
-    driver: Driver, program: ModuleType, wished: dict[str, str], why: str
+    approved: Approved, driver: Driver, program: ModuleType, wished: dict[str, str]
 ) -> None:
     def script() -> None:
         driver.prompt()
         (state,) = ask(driver, wish(program, "# adds", **wished))
         assert not state.is_set
-        assert state.problem.startswith(why)
+        # Python's own words for it differ from release to release.
+        approved(state.problem.partition(" (")[0])
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert program.train(driver.rank, 2) == 3
-    finish()
+    assert run(driver, program, 2, script) == 3

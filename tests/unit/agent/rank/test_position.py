@@ -1,20 +1,22 @@
-""""""
+"""A stop in a library is looked at in the user's frame by pdb, PuDB and questions; the user may name another one."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
-from typing import Any, cast
+from types import FrameType, SimpleNamespace
+from typing import Any
 
 from dbg_agent.rank.position import FREE_SECONDS, Unmoved, Viewpoint
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.stops import HELD, Crash
-from dbg_wire.messages import Action, Ask, Audience, Message
+from dbg_wire.messages import Action, Ask, Audience
 from dbg_wire.states import StopPhase
+from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt
 from tests.unit.agent.pudb_viewer import Viewer, let_go
@@ -51,11 +53,10 @@ def until_known(unmoved: Unmoved) -> float:
 def test_a_thread_that_waits_has_been_there_since_the_first_look_that_found_it_there() -> None:
     def work() -> None:
         unmoved = Unmoved()
-        begun = time.monotonic()
         first = until_known(unmoved)
         second = unmoved.poll()
         assert second is not None
-        assert first <= second <= time.monotonic() - begun
+        assert 0 <= first <= second
 
     beside(work)
 
@@ -114,35 +115,13 @@ def stops_in_library(rank: Rank, reason: str) -> Callable[[], object]:
     return lambda: rank.stopping.stop(sys._getframe(2), reason)
 
 
-class HeldStop:
-    """A stop in a library's frame."""
-
-    crash: Crash | None = None
-
-    def __init__(self, frame: FrameType) -> None:
-        self.frame: FrameType | None = frame
-
-    def looked_at(self) -> FrameType | None:
-        return None
-
-    def open_engine(self) -> None:
-        return None
-
-    def send(self, message: Message) -> None:
-        raise AssertionError(message)
-
-
-def test_a_held_rank_is_looked_at_in_the_users_frame() -> None:
-    opening: list[FrameType | None] = []
-
-    def stop() -> None:
-        view = Viewpoint(cast("Any", HeldStop(sys._getframe(2))))
-        view.begin(HELD)
-        opening.append(view.opening)
-
-    train(stop)
-    assert opening[0] is not None
-    assert opening[0].f_code.co_name == "train"
+def stopped_in_library(
+    driver: Driver, script: Callable[[], None], reason: str = "interrupt", *, look: bool = True
+) -> None:
+    """Have a thread drive the rank by ``script`` while this one is stopped in a library."""
+    finish = drive(driver, script, look=look)
+    assert train(stops_in_library(driver.rank, reason)) == 42
+    finish()
 
 
 def ask(request: int, action: Action, text: str = "", frame: str = "") -> Ask:
@@ -168,13 +147,13 @@ def place(answer: dict[str, object]) -> str:
     return f"{frame['function']} {frame['file'].rpartition('/')[2]}"
 
 
-def test_pdb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(driver: Driver) -> None:
+def test_pdb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(
+    approved: Approved, driver: Driver
+) -> None:
     def script() -> None:
         driver.prompt()
         first, second, third = driver.text.splitlines()[:3]
-        assert first.startswith("*** in train test_position.py:")
-        assert ", inside wait_for threading.py:" in first
-        assert "`d`" in first
+        approved(re.sub(r":\d+", ":<line>", first))
         assert "test_position.py(" in second
         assert "train()" in second
         assert third == "-> threading.Condition().wait_for(predicate)"
@@ -187,9 +166,7 @@ def test_pdb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(dr
         assert "*** in train" not in driver.text.partition("n\n")[2]
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(stops_in_library(driver.rank, "interrupt")) == 42
-    finish()
+    stopped_in_library(driver, script)
 
 
 def test_a_step_after_a_break_in_is_shown_where_it_ends(driver: Driver) -> None:
@@ -199,9 +176,23 @@ def test_a_step_after_a_break_in_is_shown_where_it_ends(driver: Driver) -> None:
         assert "total" not in driver.output_of("p sorted(locals())")
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(stops_in_library(driver.rank, "interrupt")) == 42
-    finish()
+    stopped_in_library(driver, script)
+
+
+def test_a_held_rank_is_looked_at_in_the_users_frame() -> None:
+    opening: list[FrameType | None] = []
+
+    def stop() -> None:
+        held: Any = SimpleNamespace(
+            frame=sys._getframe(2), crash=None, looked_at=lambda: None, open_engine=lambda: None
+        )
+        view = Viewpoint(held)
+        view.begin(HELD)
+        opening.append(view.opening)
+
+    train(stop)
+    assert opening[0] is not None
+    assert opening[0].f_code.co_name == "train"
 
 
 def test_questions_are_answered_in_the_users_frame_which_the_answer_names(driver: Driver) -> None:
@@ -213,9 +204,7 @@ def test_questions_are_answered_in_the_users_frame_which_the_answer_names(driver
         assert "wait_for" in str(answer_of(driver, Action.COMMAND, "w")["text"])
         driver.let_go()
 
-    finish = drive(driver, script, look=False)
-    assert train(stops_in_library(driver.rank, "interrupt")) == 42
-    finish()
+    stopped_in_library(driver, script, look=False)
 
 
 def test_a_stop_that_the_user_has_made_stays_at_its_frame(driver: Driver) -> None:
@@ -227,9 +216,7 @@ def test_a_stop_that_the_user_has_made_stays_at_its_frame(driver: Driver) -> Non
         assert not driver.text.startswith("***")
         driver.say("c")
 
-    finish = drive(driver, script, look=False)
-    assert train(stops_in_library(driver.rank, "breakpoint")) == 42
-    finish()
+    stopped_in_library(driver, script, "breakpoint", look=False)
 
 
 def test_a_frame_chosen_in_the_open_debugger_is_the_one_of_questions(driver: Driver) -> None:
@@ -241,9 +228,7 @@ def test_a_frame_chosen_in_the_open_debugger_is_the_one_of_questions(driver: Dri
         assert answer["frames"] == [answer["frame"]], "the answer says that somebody has moved in the stack"
         driver.say("c")
 
-    finish = drive(driver, script)
-    assert train(stops_in_library(driver.rank, "interrupt")) == 42
-    finish()
+    stopped_in_library(driver, script)
 
 
 def test_the_user_asks_in_another_frame(driver: Driver) -> None:
@@ -256,53 +241,45 @@ def test_the_user_asks_in_another_frame(driver: Driver) -> None:
         assert (answer["text"], place(answer)) == ("<class 'threading.Condition'>", "wait_for threading.py")
         answer = answer_of(driver, Action.EVAL, "total", "tarin")
         assert answer["kind"] == "error"
-        assert str(answer["text"]).startswith("there is no frame of tarin; the stack has, innermost first, ")
         assert answer["frame"] is None
-        assert answer_of(driver, Action.EVAL, "total")["text"] == "40", "the frame holds for one question"
+        assert answer_of(driver, Action.EVAL, "total")["text"] == "40", "it holds for one question"
         answer = answer_of(driver, Action.COMMAND, "r", "wait_for")
         assert "threading.py:" in str(answer["text"])
         driver.let_go()
 
-    finish = drive(driver, script, look=False)
-    assert train(stops_in_library(driver.rank, "interrupt")) == 42
-    finish()
+    stopped_in_library(driver, script, look=False)
+
+
+def wants_to_see(frame: str) -> Audience:
+    return Audience(viewers=1, generation=1, rows=ROWS, columns=COLUMNS, colors=256, frame=frame)
 
 
 def test_a_terminal_asks_for_the_frame_to_see_first(driver: Driver) -> None:
-    audience = Audience(viewers=1, generation=1, rows=ROWS, columns=COLUMNS, colors=256, frame="wait_for")
-
     def script() -> None:
-        driver.rank.from_broker.on_message(audience)
+        driver.rank.from_broker.on_message(wants_to_see("wait_for"))
         driver.prompt()
         assert "wait_for()" in driver.text
         assert "*** in" not in driver.text
         driver.output_of("u")
-        driver.rank.from_broker.on_message(audience)
+        driver.rank.from_broker.on_message(wants_to_see("wait_for"))
         assert driver.output_of("p total") == "40\n", "the wish counts once"
         assert answer_of(driver, Action.INTERRUPT, frame="wait_for")["text"] == "stopped already"
         assert driver.output_of("whatis self") == "<class 'threading.Condition'>\n"
         assert answer_of(driver, Action.INTERRUPT, frame="nowhere")["kind"] == "error"
         driver.say("c")
 
-    finish = drive(driver, script, look=False)
-    assert train(stops_in_library(driver.rank, "interrupt")) == 42
-    finish()
+    stopped_in_library(driver, script, look=False)
 
 
 def test_a_terminal_that_asks_for_a_missing_frame_is_told_and_sees_the_usual_one(driver: Driver) -> None:
     def script() -> None:
-        driver.rank.from_broker.on_message(
-            Audience(viewers=1, generation=1, rows=ROWS, columns=COLUMNS, colors=256, frame="nowhere")
-        )
+        driver.rank.from_broker.on_message(wants_to_see("nowhere"))
         driver.prompt()
         assert driver.output_of("p total") == "40\n"
-        (notice,) = driver.heard("notice")
-        assert str(notice["text"]).startswith("there is no frame")
+        assert len(driver.heard("notice")) == 1
         driver.say("c")
 
-    finish = drive(driver, script, look=False)
-    assert train(stops_in_library(driver.rank, "interrupt")) == 42
-    finish()
+    stopped_in_library(driver, script, look=False)
 
 
 def crash(rank: Rank) -> None:
@@ -348,7 +325,7 @@ def test_ctrl_c_in_a_session_whose_rank_runs_leads_to_the_users_frame(driver: Dr
     def script() -> None:
         driver.say(f"b {answer_of.__code__.co_firstlineno + 2}")
         driver.say("c")
-        driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "runs")
+        driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "running")
         interrupt(driver)
         try:
             assert driver.output_of("p rounds >= 0") == "True\n"
@@ -409,27 +386,13 @@ def test_pudb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(v
         viewer.sees_current_line("threading.Condition().wait_for(predicate)")
         viewer.sees(">> train")
         viewer.sees("in train test_position.py:")
-        viewer.type(b"d")
+        viewer.rank.from_broker.on_message(ask(7, Action.INTERRUPT, frame="wait_for"))
         viewer.sees(">> wait_for")
+        viewer.sees_current_line("result = predicate()")
         viewer.type(b"u")
         viewer.sees(">> train")
         viewer.type(b"n")
         viewer.sees_current_line("total += 1")
-        viewer.type(b"c")
-
-    finish = drive_viewer(viewer, script)
-    assert train(stops_in_library(viewer.rank, "interrupt")) == 42
-    finish()
-
-
-def test_an_open_pudb_shows_the_frame_that_is_asked_for_at_once(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees(">> train")
-        viewer.rank.from_broker.on_message(ask(7, Action.INTERRUPT, frame="wait_for"))
-        viewer.sees(">> wait_for")
-        viewer.sees_current_line("result = predicate()")
         viewer.type(b"c")
 
     finish = drive_viewer(viewer, script)

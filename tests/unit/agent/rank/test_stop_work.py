@@ -37,13 +37,6 @@ def train(rank: Rank, begun: threading.Event, gate: threading.Event) -> int:
     return total
 
 
-def count_as_slow_after(driver: Driver, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    for module in (stopping, stop_work):
-        monkeypatch.setattr(module, "SLOW_STEP_SECONDS", seconds)
-    in_time = driver.network.later
-    driver.network.later = lambda after, call: in_time(after, call) if after < NEVER else None
-
-
 def answer_to(driver: Driver, request: int) -> dict[str, object]:
     def answers() -> list[dict[str, object]]:
         return [answer for answer in driver.heard("answer") if answer["request"] == request]
@@ -53,43 +46,36 @@ def answer_to(driver: Driver, request: int) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
-def test_a_rank_in_a_step(driver: Driver, monkeypatch: pytest.MonkeyPatch, *, is_slow: bool) -> None:
-    count_as_slow_after(driver, monkeypatch, 0.05 if is_slow else NEVER)
+@pytest.mark.parametrize(
+    ("action", "answered"), [(Action.EVAL, ("value", "3")), (Action.CONTINUE, ("value", "continued"))]
+)
+def test_a_rank_in_a_step(
+    driver: Driver,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    action: Action,
+    answered: tuple[str, str],
+    is_slow: bool,
+) -> None:
+    for module in (stopping, stop_work):
+        monkeypatch.setattr(module, "SLOW_STEP_SECONDS", 0.05 if is_slow else NEVER)
+    in_time = driver.network.later
+    driver.network.later = lambda after, call: in_time(after, call) if after < NEVER else None
     begun, gate = threading.Event(), threading.Event()
 
     def script() -> None:
         driver.say("n")
         driver.say("n")
         assert begun.wait(20)
-        driver.rank.from_broker.on_message(ask(1))
+        driver.rank.from_broker.on_message(ask(1, action))
         if is_slow:
             assert answer_to(driver, 1)["kind"] == "running"
-            driver.rank.from_broker.on_message(ask(2))
-            assert answer_to(driver, 2)["kind"] == "running"
         gate.set()
         if not is_slow:
             answer = answer_to(driver, 1)
-            assert (answer["kind"], answer["text"]) == ("value", "3")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert train(driver.rank, begun, gate) == 3
-    finish()
-
-
-def test_a_rank_that_goes_on_at_the_end_of_a_step_does_so_when_it_was_asked_in_it(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    count_as_slow_after(driver, monkeypatch, NEVER)
-    begun, gate = threading.Event(), threading.Event()
-
-    def script() -> None:
-        driver.say("n")
-        driver.say("n")
-        assert begun.wait(20)
-        driver.rank.from_broker.on_message(ask(1, Action.CONTINUE))
-        gate.set()
-        assert answer_to(driver, 1)["text"] == "continued"
+            assert (answer["kind"], answer["text"]) == answered
+        if is_slow or action is Action.EVAL:
+            driver.say("c")
 
     finish = drive(driver, script)
     assert train(driver.rank, begun, gate) == 3
