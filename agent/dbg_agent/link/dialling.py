@@ -243,8 +243,10 @@ class Dialler:
         is_attended: Callable[[], bool],
         names: Lookups,
         world_size: Callable[[], int] = lambda: 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._find = find
+        self._clock = clock
         self._world_size = world_size
         self._is_attended = is_attended
         self._names = names
@@ -305,7 +307,7 @@ class Dialler:
     async def dial(self) -> BrokerWebSocket:
         """Return an open connection to where the broker is now; raise a DbgError that says why there is none."""
         if self.unanswered_since is None:
-            self.unanswered_since = time.monotonic()
+            self.unanswered_since = self._clock()
         try:
             connection = await self._dial_found()
         except DbgError as error:

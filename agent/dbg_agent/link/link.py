@@ -122,8 +122,9 @@ class _Running(NamedTuple):
 class Link:
     """The connection of this process, from :meth:`start` until the process ends."""
 
-    def __init__(self, owner: LinkOwner) -> None:
+    def __init__(self, owner: LinkOwner, clock: Callable[[], float] = time.monotonic) -> None:
         self._owner = owner
+        self._clock = clock
         self.outgoing = Outgoing(self._wake, self.reconnect)
         self.fork_safety = ForkSafety()
         self.names = Lookups()
@@ -144,7 +145,7 @@ class Link:
         """Start the thread, if there is none; return at once."""
         with self._status:
             if self._registration.waiting_since is None:
-                self._registration.waiting_since = time.monotonic()
+                self._registration.waiting_since = self._clock()
             if self._closing or (self._thread is not None and self._thread.is_alive()):
                 return
             # The thread is noted before it runs. A signal handler that stops right here starts another thread and can
@@ -168,7 +169,7 @@ class Link:
                 give_up_at = (self._registration.waiting_since or 0.0) + timeout
                 while not (self._registration.is_there or self._closing or self._is_final()):
                     promised = min(self._registration.busy_until, give_up_at + BUSY_SECONDS)
-                    left = min(max(give_up_at, promised), self._unanswered_since() + unanswered) - time.monotonic()
+                    left = min(max(give_up_at, promised), self._unanswered_since() + unanswered) - self._clock()
                     if left <= 0:
                         break
                     self._status.wait(min(left, SIGNAL_SECONDS))
@@ -274,7 +275,9 @@ class Link:
             from dbg_agent.link import loop  # noqa: F401 - later the program may have another root directory
             from dbg_agent.link.dialling import Dialler
 
-            self._dialler = Dialler(self._find_broker, self._owner.is_attended, self.names, self._owner.world_size)
+            self._dialler = Dialler(
+                self._find_broker, self._owner.is_attended, self.names, self._owner.world_size, self._clock
+            )
         except Exception as error:
             # For example no descriptor is left, even for imports. The next stop tries again.
             self._gave_up = True
@@ -503,7 +506,7 @@ class Link:
     def _promise(self, seconds: float) -> None:
         """Have the program wait for so long at least for a broker that has others to serve first."""
         with self._status:
-            self._registration.busy_until = time.monotonic() + seconds
+            self._registration.busy_until = self._clock() + seconds
             self._status.notify_all()
 
     def _disconnected(self) -> None:
@@ -512,7 +515,7 @@ class Link:
         with self._status:
             was_connected, self._registration.is_there = self._registration.is_there, False
             if was_connected:
-                self._registration.waiting_since = time.monotonic()
+                self._registration.waiting_since = self._clock()
         if was_connected:
             logger.info("is connected no more")
         self._owner.on_disconnect()

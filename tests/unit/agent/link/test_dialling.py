@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,44 +25,33 @@ from dbg_agent.link.lookup import Lookups, find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
 from dbg_agent.link.timers import Timers
 from dbg_wire.codec import Output, encode_data
-from dbg_wire.errors import BadSecretFile, BrokerUnreachable, Busy, HungUp, NoBroker, WrongHost
+from dbg_wire.errors import BadSecretFile, BrokerUnreachable, Busy, HungUp, WrongHost
 from dbg_wire.finding.endpoint import Reach
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.limits import MAX_LINK_BACKLOG, SILENT_SECONDS
-from tests.conftest import Approved
 
 NOW = 1000.0
 
 
-def test_a_peer_whose_kernel_answers_is_not_silent_although_it_says_nothing() -> None:
+def test_only_a_kernel_that_does_not_answer_is_silence_and_only_a_byte_ends_it() -> None:
     silence = Silence(NOW)
     assert not silence.is_silent(NOW + 60, since_ack=2.0)
-
-
-def test_a_kernel_that_does_not_answer_is_silence_and_only_a_byte_ends_it() -> None:
-    silence = Silence(NOW)
-    assert silence.is_silent(NOW + 5, since_ack=SILENT_SECONDS)
-    assert silence.is_silent(NOW + 6, since_ack=0.0)
-    assert silence.wants_ping(NOW + 6, attended=False)
-    silence.heard(NOW + 7)
-    assert not silence.is_silent(NOW + 7, since_ack=0.0)
+    assert silence.is_silent(NOW + 61, since_ack=SILENT_SECONDS)
+    assert silence.is_silent(NOW + 62, since_ack=0.0)
+    assert silence.wants_ping(NOW + 62, attended=False)
+    silence.heard(NOW + 63)
+    assert not silence.is_silent(NOW + 63, since_ack=0.0)
 
 
 def test_a_ping_without_an_answer_is_silence_though_a_tunnel_acknowledges() -> None:
-    silence = Silence(NOW)
-    assert not silence.wants_ping(NOW + 1, attended=True)
+    silence = Silence(NOW - 1)
+    silence.heard(NOW)
+    assert not silence.wants_ping(NOW - 1 + PING_ATTENDED_SECONDS, attended=True)
     assert silence.wants_ping(NOW + PING_ATTENDED_SECONDS, attended=True)
     asked = NOW + PING_ATTENDED_SECONDS
     assert not silence.wants_ping(asked + 1, attended=True)
     assert not silence.is_silent(asked + SILENT_SECONDS - 0.1, since_ack=0.0)
     assert silence.is_silent(asked + SILENT_SECONDS, since_ack=0.0)
-
-
-def test_what_is_heard_puts_off_the_next_ping() -> None:
-    silence = Silence(NOW)
-    silence.heard(NOW + 1)
-    assert not silence.wants_ping(NOW + PING_ATTENDED_SECONDS, attended=True)
-    assert silence.wants_ping(NOW + 1 + PING_ATTENDED_SECONDS, attended=True)
 
 
 def test_a_rank_at_which_nobody_sits_looks_seldom_and_pings_rarely() -> None:
@@ -94,18 +82,20 @@ def test_the_ranks_of_a_small_job_dial_at_once_and_those_of_a_large_one_one_afte
     assert longest(lambda: dialler(8).pause(None)) <= FIRST_BACKOFF_SECONDS
 
 
+HUNG_UP = HungUp("wss://h:1")
+AWAY = BrokerUnreachable("wss://h:1", "refused")
+
+
 def test_a_broker_that_hangs_up_is_dialled_ever_more_rarely_and_one_that_is_away_is_not() -> None:
     hung_up, away = dialler(), dialler()
     for _ in range(20):
-        hung_up.pause(HungUp("wss://h:1"))
-        away.pause(BrokerUnreachable("wss://h:1", "refused"))
-    assert LAST_BACKOFF_SECONDS < longest(lambda: hung_up.pause(HungUp("wss://h:1"))) <= LAST_HUNG_UP_SECONDS
-    assert longest(lambda: away.pause(BrokerUnreachable("wss://h:1", "refused"))) <= LAST_BACKOFF_SECONDS
-
-
-def test_ranks_of_a_large_job_that_are_turned_back_come_as_fast_as_a_busy_broker_serves_them() -> None:
-    assert 3.5 < longest(lambda: dialler(2_000).pause(HungUp("wss://h:1"))) <= 4.0
-    assert 15.0 < longest(lambda: dialler(20_000).pause(HungUp("wss://h:1"))) <= LAST_HUNG_UP_SECONDS
+        hung_up.pause(HUNG_UP)
+        away.pause(AWAY)
+    assert LAST_BACKOFF_SECONDS < longest(lambda: hung_up.pause(HUNG_UP)) <= LAST_HUNG_UP_SECONDS
+    assert longest(lambda: away.pause(AWAY)) <= LAST_BACKOFF_SECONDS
+    # Ranks of a large job come as fast as a busy broker serves them.
+    assert 3.5 < longest(lambda: dialler(2_000).pause(HUNG_UP)) <= 4.0
+    assert 15.0 < longest(lambda: dialler(20_000).pause(HUNG_UP)) <= LAST_HUNG_UP_SECONDS
 
 
 def test_a_busy_broker_is_dialled_when_it_says_and_not_by_all_at_the_same_time() -> None:
@@ -120,11 +110,11 @@ def test_patience_with_a_broker_that_takes_connections_and_does_not_answer_grows
     waits = []
     for _ in range(4):
         waits.append(patient.patience)
-        patient.pause(BrokerUnreachable("wss://h:1", "no answer within 10 s"))
+        patient.pause(AWAY)
     assert waits == [OPEN_SECONDS, 2 * OPEN_SECONDS, LAST_OPEN_SECONDS, LAST_OPEN_SECONDS]
     assert dialler(10_000).patience == 2 * OPEN_SECONDS
     patient.unanswered_since = 0.0
-    patient.pause(BrokerUnreachable("wss://h:1", "refused"))
+    patient.pause(AWAY)
     assert patient.patience == OPEN_SECONDS
 
 
@@ -145,28 +135,17 @@ def find(home: Path, **variables: str) -> tuple[Reach, list[str]]:
     return find_ranks_broker(None, {"DBG_HOME": str(home), **variables}, opened.append), opened
 
 
-def test_the_broker_of_the_shared_home_is_found(tmp_path: Path) -> None:
-    path = write_home(tmp_path)
-    reach, opened = find(tmp_path)
-    assert reach.endpoint.url == "wss://login1:6900"
-    assert (reach.endpoint.fingerprint, reach.token) == (PIN, TOKEN)
-    assert opened == [str(path)]
-
-
-def test_the_file_with_the_tokens_of_terminals_is_not_opened(tmp_path: Path) -> None:
+def test_the_broker_of_the_shared_home_is_found_without_the_file_that_holds_tokens_of_terminals(tmp_path: Path) -> None:
     path = write_home(tmp_path)
     (tmp_path / "driver.json").write_text("not for ranks")
-    assert find(tmp_path)[1] == [str(path)]
-
-
-def test_no_broker_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(NoBroker):
-        find(tmp_path)
+    reach, opened = find(tmp_path)
+    assert (reach.endpoint.url, reach.endpoint.fingerprint, reach.token) == ("wss://login1:6900", PIN, TOKEN)
+    assert opened == [str(path)]
 
 
 def test_a_file_that_others_can_read_is_refused_unless_everything_is_given_otherwise(tmp_path: Path) -> None:
     write_home(tmp_path).chmod(0o644)
-    with pytest.raises(BadSecretFile, match="chmod 600"):
+    with pytest.raises(BadSecretFile):
         find(tmp_path)
     reach, opened = find(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN=TOKEN)
     assert (reach.token, opened) == (TOKEN, [])
@@ -181,23 +160,9 @@ def test_each_file_is_told_before_it_is_opened(tmp_path: Path) -> None:
     assert told == [str(path), missing]
 
 
-def test_a_pipe_is_refused_at_once_since_a_rank_waits_for_nobody(approved: Approved, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "broker.json", 0o600)
-    with pytest.raises(BadSecretFile) as caught:
-        find(tmp_path)
-    approved(str(caught.value))
-
-
-def test_a_file_that_can_not_be_read_is_named_in_the_words_of_ranks(approved: Approved, tmp_path: Path) -> None:
-    (tmp_path / "broker.json").symlink_to(tmp_path / "broker.json")
-    with pytest.raises(BadSecretFile) as caught:
-        find(tmp_path)
-    approved(str(caught.value))
-
-
 def test_the_loopback_of_another_host_is_no_ranks(tmp_path: Path) -> None:
     write_home(tmp_path, url="wss://127.0.0.1:6900", host="login1")
-    with pytest.raises(WrongHost, match="this rank is on"):
+    with pytest.raises(WrongHost):
         find(tmp_path)
     # A typed address of the loopback may be that of a tunnel.
     assert find(tmp_path, DBG_BROKER="127.0.0.1:6900")[0].endpoint.fingerprint == PIN
@@ -258,11 +223,9 @@ def test_output_that_follows_is_one_frame_and_wakes_once() -> None:
     ]
     outgoing.put_message("more")
     assert len(woken) == 2
-
-
-def test_frames_stay_within_their_bound_and_gaps_stay_gaps() -> None:
-    outgoing = opened()
-    frames = [encode_data(Output(1, offset, b"x" * 40_000)) for offset in (0, 40_000, 90_000)]
+    drain(outgoing)
+    # Frames stay within their bound, and gaps stay gaps.
+    frames = [encode_data(Output(3, offset, b"x" * 40_000)) for offset in (0, 40_000, 90_000)]
     for frame in frames:
         outgoing.put_output(frame)
     assert drain(outgoing) == frames

@@ -17,11 +17,41 @@ from tests.support.time_unit import seconds
 LONG = seconds(60)
 
 
+class Noted:
+    """A lock that calls ``taken`` each time that a fork gets it, and notes of each fork whether it waited and got it.
+
+    Only forks wait with a bound.
+    """
+
+    def __init__(self, taken: Callable[[], object] = lambda: None) -> None:
+        self._lock, self._taken = threading.RLock(), taken
+        self.asked: list[tuple[bool, bool]] = []
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        is_there = self._lock.acquire(blocking, timeout)
+        if timeout >= 0:
+            self.asked.append((timeout > 0, is_there))
+            if is_there:
+                self._taken()
+        return is_there
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
 class Link:
     """A thread that does one thing after another and is at rest between them."""
 
     def __init__(self, fork_safety: ForkSafety | None = None) -> None:
         self.fork_safety = fork_safety or ForkSafety()
+        self.work_lock = Noted()
+        self.fork_safety._busy = self.work_lock  # type: ignore[assignment]
         self.selector = ForkSafeSelector(self.fork_safety)
         self._read, self._write = os.pipe()
         self._ending = False
@@ -67,12 +97,11 @@ def running(link: Link) -> Iterator[Link]:
 
 
 @contextmanager
-def forking(fork_safety: ForkSafety) -> Iterator[float]:
-    """Stand for a fork; yield the seconds that it had to wait."""
-    before = time.monotonic()
+def forking(fork_safety: ForkSafety) -> Iterator[None]:
+    """Stand for a fork."""
     fork_safety.before_fork()
     try:
-        yield time.monotonic() - before
+        yield
     finally:
         fork_safety.after_fork()
 
@@ -115,29 +144,6 @@ def test_the_thread_does_nothing_during_a_fork_and_goes_on_afterwards(link: Link
     assert ran.wait(LONG)
 
 
-class Turn:
-    """A lock that calls ``taken`` each time that the thread that made it gets it."""
-
-    def __init__(self, taken: Callable[[], object]) -> None:
-        self._lock, self._taken, self._owner = threading.RLock(), taken, threading.get_ident()
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        if not self._lock.acquire(blocking, timeout):
-            return False
-        if threading.get_ident() == self._owner:
-            self._taken()
-        return True
-
-    def release(self) -> None:
-        self._lock.release()
-
-    def __enter__(self) -> bool:
-        return self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
-
-
 def test_a_thread_that_is_never_idle_lets_a_fork_in_between() -> None:
     begun, ending = threading.Event(), threading.Event()
     rounds: list[int] = []
@@ -149,7 +155,7 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between() -> None:
         threading.Event().wait(0.02)
 
     fork_safety = ForkSafety()
-    fork_safety._turn = Turn(taken)  # type: ignore[assignment]
+    fork_safety._turn = Noted(taken)  # type: ignore[assignment]
     with running(Link(fork_safety)) as link:
 
         def again() -> None:
@@ -171,17 +177,14 @@ def test_a_thread_that_is_never_idle_lets_a_fork_in_between() -> None:
 
 
 def test_a_fork_waits_for_a_round_in_vain_but_once(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fork_safety, "IMPORT_SECONDS", 0.2)
-    monkeypatch.setattr(fork_safety, "ROUND_SECONDS", 0.2)
-    with busy(link):
-        with forking(link.fork_safety) as first:
-            assert first >= 0.2
-        monkeypatch.setattr(fork_safety, "ROUND_SECONDS", LONG)
-        with forking(link.fork_safety) as second:
-            assert second < LONG
-        monkeypatch.setattr(fork_safety, "ROUND_SECONDS", 0.2)
-    with busy(link), forking(link.fork_safety) as third:
-        assert third >= 0.2
+    monkeypatch.setattr(fork_safety, "IMPORT_SECONDS", 0.05)
+    monkeypatch.setattr(fork_safety, "ROUND_SECONDS", 0.05)
+    for _ in range(2):
+        with busy(link):
+            for _ in range(2):
+                with forking(link.fork_safety):
+                    pass
+    assert link.work_lock.asked == [(True, False), (False, False)] * 2
 
 
 def test_forks_in_a_handler_during_a_fork_and_in_several_threads_leave_the_thread_going(link: Link) -> None:
@@ -201,14 +204,12 @@ def test_forks_in_a_handler_during_a_fork_and_in_several_threads_leave_the_threa
 
 
 def test_the_thread_itself_may_fork(link: Link) -> None:
-    waits = []
-
     def fork() -> None:
-        with forking(link.fork_safety) as waited:
-            waits.append(waited)
+        with forking(link.fork_safety):
+            pass
 
     ran = threading.Event()
     link.do(fork)
     link.do(ran.set)
     assert ran.wait(LONG)
-    assert waits[0] < fork_safety.ROUND_SECONDS
+    assert link.work_lock.asked == [(True, True)]

@@ -6,31 +6,50 @@ import asyncio
 import contextlib
 import errno
 import json
+import math
 import os
 import queue
+import signal
 import socket
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 import trustme
-from websockets.asyncio.server import Server, ServerConnection, serve
+from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from dbg_agent.link import outgoing
+from dbg_agent.link import dialling, outgoing
+from dbg_agent.link import link as link_module
 from dbg_agent.link.dialling import SERVED_PER_SECOND, Dialler
 from dbg_agent.link.link import Link
+from dbg_agent.link.lookup import find_ranks_broker
 from dbg_dial.find import Opening
 from dbg_dial.tcp import OwnSocket
 from dbg_wire.codec import Input, decode, encode, encode_data
-from dbg_wire.errors import DbgError, HungUp, NoBroker, Refused, WrongCertificate, WrongToken, WrongVersion
-from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
+from dbg_wire.errors import (
+    BadEndpoint,
+    BadInput,
+    BadSecretFile,
+    BrokerUnreachable,
+    DbgError,
+    HungUp,
+    NoBroker,
+    Refused,
+    WrongCertificate,
+    WrongToken,
+    WrongVersion,
+)
+from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint, Reach, fingerprint_of
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Goodbye, Message, Probe, Sender, Welcome
+from tests.conftest import Approved
+from tests.support import fake_brokers as fake
+from tests.support.reach import PIN
 from tests.support.time_unit import seconds
 
 SECONDS = 10.0
@@ -48,30 +67,17 @@ def authority() -> trustme.CA:
 class FakeBroker:
     """A broker in a thread: it accepts and welcomes, and the test sends and sees what follows."""
 
-    def __init__(
-        self,
-        authority: trustme.CA,
-        *,
-        port: int = 0,
-        status: int | None = None,
-        body: str = "",
-        busy: int = 0,
-        hangs_up: int = 0,
-    ) -> None:
+    def __init__(self, authority: trustme.CA, *, status: int | None = None, busy: int = 0, hangs_up: int = 0) -> None:
         certificate = authority.issue_cert("127.0.0.1")
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate.configure_cert(self._context)
         pem = certificate.cert_chain_pems[0].bytes().decode()
         self.fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))
-        self._status, self._body = status, body
-        self._busy = busy
-        """How many newcomers are still told when to come."""
-        self._hangs_up = hangs_up
-        """How many newcomers are still turned back."""
+        self._status, self._busy, self._hangs_up = status, busy, hangs_up
+        """The answer to all newcomers, how many are still told when to come, and how many are still turned back."""
         self.requests: queue.Queue[Request] = queue.Queue()
         self.frames: queue.Queue[str | bytes] = queue.Queue()
         self.connections: queue.Queue[ServerConnection] = queue.Queue()
-        self.port = port
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._main(),))
@@ -80,23 +86,18 @@ class FakeBroker:
         assert self._ready.wait(SECONDS)
 
     async def _main(self) -> None:
-        async with self._serve() as server:
-            self.port = next(iter(server.sockets)).getsockname()[1]
-            self._ready.set()
-            await self._stopped.wait()
-
-    @contextlib.asynccontextmanager
-    async def _serve(self) -> AsyncIterator[Server]:
         async with serve(
             self._handle,
             "127.0.0.1",
-            self.port,
+            0,
             ssl=self._context,
             subprotocols=["dbg.v1"],  # type: ignore[list-item]
             process_request=self._process_request,
             close_timeout=0.1,
         ) as server:
-            yield server
+            self.port = next(iter(server.sockets)).getsockname()[1]
+            self._ready.set()
+            await self._stopped.wait()
 
     def _process_request(self, connection: ServerConnection, request: Request) -> Response | None:
         self.requests.put(request)
@@ -109,7 +110,7 @@ class FakeBroker:
             return Response(503, "Busy", Headers({"Content-Length": "0", "Retry-After": "1"}), b"")
         if self._status is None:
             return None
-        return Response(self._status, "No", Headers({"Content-Length": str(len(self._body))}), self._body.encode())
+        return Response(self._status, "No", Headers({"Content-Length": "0"}), b"")
 
     async def _handle(self, connection: ServerConnection) -> None:
         self.connections.put(connection)
@@ -124,9 +125,9 @@ class FakeBroker:
     def cut(self, connection: ServerConnection) -> None:
         self._loop.call_soon_threadsafe(connection.transport.abort)
 
-    def do(self, call: Callable[[], object]) -> None:
-        """Have the broker's thread call something, and do nothing else meanwhile."""
-        self._loop.call_soon_threadsafe(call)
+    def suspend(self, until: threading.Event) -> None:
+        """Have the broker's thread do nothing, while its kernel acknowledges all that comes."""
+        self._loop.call_soon_threadsafe(until.wait)
 
     def stop(self) -> None:
         if self._loop.is_closed():
@@ -145,10 +146,11 @@ class FakeDesk:
         self.inputs: queue.Queue[Input] = queue.Queue()
         self.disconnects: queue.Queue[None] = queue.Queue()
         self.given_up: queue.Queue[DbgError] = queue.Queue()
-        self.registrations = 0
+        self.registrations = self.finds = 0
         self.attended = False
 
-    def find_broker(self, _opening: Opening) -> Reach:
+    def find_broker(self, opening: Opening) -> Reach:
+        self.finds += 1
         if isinstance(self.reach, DbgError):
             raise self.reach
         return self.reach
@@ -207,19 +209,28 @@ def link(desk: FakeDesk) -> Iterator[Link]:
     link.close()
 
 
-def reach(broker: FakeBroker, fingerprint: str | None = None, secure: bool = True) -> Reach:
-    pin = (fingerprint or broker.fingerprint) if secure else None
-    endpoint = Endpoint(host="127.0.0.1", port=broker.port, secure=secure, fingerprint=pin)
-    return Reach(endpoint=endpoint, token=TOKEN, sources={})
+def reach(broker: FakeBroker, *others: FakeBroker) -> Reach:
+    first, *rest = (
+        Endpoint(host="127.0.0.1", port=each.port, secure=True, fingerprint=each.fingerprint)
+        for each in (broker, *others)
+    )
+    return Reach(endpoint=first, token=TOKEN, sources={}, others=tuple(rest))
 
 
-def test_the_next_broker_is_dialled_at_once_if_one_is_gone(
-    monkeypatch: pytest.MonkeyPatch, start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
-) -> None:
-    first, second = start_broker(), start_broker()
-    desk.reach = replace(reach(first), others=(reach(second).endpoint,))
+@pytest.fixture
+def broker(start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link) -> FakeBroker:
+    """Return a broker that the rank is connected to."""
+    broker = start_broker()
+    desk.reach = reach(broker)
     link.start()
+    # The broker has shaken hands before the link knows of it.
     assert link.wait_connected(SECONDS) is None
+    return broker
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[DbgError | None]:
+    """Have the link dial again without a pause; collect what was wrong before each."""
     failures: list[DbgError | None] = []
 
     def pause(_dialler: Dialler, error: DbgError | None) -> float:
@@ -227,16 +238,25 @@ def test_the_next_broker_is_dialled_at_once_if_one_is_gone(
         return 0.0
 
     monkeypatch.setattr(Dialler, "pause", pause)
+    return failures
+
+
+def test_the_next_broker_is_dialled_at_once_if_one_is_gone(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, pauses: list[DbgError | None]
+) -> None:
+    first, second = start_broker(), start_broker()
+    desk.reach = reach(first, second)
+    link.start()
+    assert link.wait_connected(SECONDS) is None
     first.stop()
     assert second.frames.get(timeout=SECONDS) == '{"type":"register"}'
-    assert failures == [None]
+    assert pauses == [None]
 
 
 def test_a_broker_that_refuses_does_not_keep_a_rank_from_the_next_one(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
 ) -> None:
-    refuses, takes = start_broker(status=503, body="the broker is full"), start_broker()
-    desk.reach = replace(reach(refuses), others=(reach(takes).endpoint,))
+    desk.reach = reach(start_broker(status=503), start_broker())
     link.start()
     assert link.wait_connected(SECONDS) is None
 
@@ -245,7 +265,7 @@ def test_a_rank_comes_again_when_a_busy_broker_says_and_the_program_waits_for_th
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
 ) -> None:
     busy, other = start_broker(busy=1), start_broker()
-    desk.reach = replace(reach(busy), others=(reach(other).endpoint,))
+    desk.reach = reach(busy, other)
     link.start()
     assert busy.requests.get(timeout=SECONDS)
     # Less than the broker has asked for.
@@ -261,7 +281,7 @@ def test_the_program_of_a_large_job_waits_for_a_broker_that_has_turned_the_rank_
     monkeypatch.setattr(Dialler, "first_pause", lambda _dialler: 0.0)
     monkeypatch.setattr(Dialler, "pause", lambda _dialler, _error: 1.0)
     busy, away = start_broker(hangs_up=1), start_broker()
-    desk.reach = replace(reach(busy), others=(reach(away).endpoint,))
+    desk.reach = reach(busy, away)
     away.stop()
     link.start()
     assert busy.requests.get(timeout=SECONDS)
@@ -269,30 +289,19 @@ def test_the_program_of_a_large_job_waits_for_a_broker_that_has_turned_the_rank_
 
 
 def test_a_rank_that_is_turned_back_dials_another_broker_but_not_at_once(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, pauses: list[DbgError | None]
 ) -> None:
-    pauses: list[DbgError | None] = []
-
-    def pause(_dialler: Dialler, error: DbgError | None) -> float:
-        pauses.append(error)
-        return 0.0
-
-    monkeypatch.setattr(Dialler, "pause", pause)
     busy, other = start_broker(hangs_up=9), start_broker()
-    desk.reach = replace(reach(busy), others=(reach(other).endpoint,))
+    desk.reach = reach(busy, other)
     link.start()
     assert link.wait_connected(SECONDS) is None
     assert [type(error) for error in pauses] == [HungUp]
     assert busy.requests.qsize() == 1
 
 
-def test_it_registers_with_its_token_and_talks_both_ways(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
+def test_it_registers_with_its_token_and_talks_both_ways_at_once(
+    broker: FakeBroker, desk: FakeDesk, link: Link
 ) -> None:
-    broker = start_broker()
-    desk.reach = reach(broker)
-    link.start()
-    assert link.wait_connected(SECONDS) is None
     assert broker.requests.get(timeout=SECONDS).headers["Authorization"] == f"Bearer {TOKEN}"
     assert broker.frames.get(timeout=SECONDS) == '{"type":"register"}'
     assert desk.messages.get(timeout=SECONDS) == WELCOME
@@ -307,46 +316,24 @@ def test_it_registers_with_its_token_and_talks_both_ways(
     link.outgoing.put_output(b"\x01output")
     assert broker.frames.get(timeout=SECONDS) == '{"type":"report"}'
     assert broker.frames.get(timeout=SECONDS) == b"\x01output"
-
-
-def test_what_a_rank_says_is_sent_at_once_and_not_gathered(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
-) -> None:
-    desk.reach = reach(start_broker())
-    link.start()
-    assert link.wait_connected(SECONDS) is None
     (descriptor,) = link.descriptors()
-    connected = socket.socket(fileno=os.dup(descriptor))
-    with connected:
+    with socket.socket(fileno=os.dup(descriptor)) as connected:
         assert connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_it_comes_back_after_a_cut_and_restates_itself(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
+@pytest.mark.parametrize("how", ["a cut", "a broken frame", "messages that would get lost"])
+def test_it_comes_back_and_restates_itself_after(
+    broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    broker = start_broker()
-    desk.reach = reach(broker)
-    link.start()
-    # The broker has shaken hands before the link knows of it.
-    assert link.wait_connected(SECONDS) is None
-    broker.cut(broker.connections.get(timeout=SECONDS))
-    desk.disconnects.get(timeout=SECONDS)
-    assert broker.connections.get(timeout=SECONDS) is not None
-    assert link.wait_connected(SECONDS) is None
-    assert desk.registrations == 2
-
-
-def test_it_starts_afresh_and_restates_itself_where_messages_would_get_lost(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker = start_broker()
-    desk.reach = reach(broker)
-    link.start()
-    assert link.wait_connected(SECONDS) is None
-    broker.connections.get(timeout=SECONDS)
-    with monkeypatch.context() as patch:
-        patch.setattr(outgoing, "MAX_MESSAGES", 0)
-        link.outgoing.put_message('{"type":"notice","text":"one too many"}')
+    connection = broker.connections.get(timeout=SECONDS)
+    if how == "a cut":
+        broker.cut(connection)
+    elif how == "a broken frame":
+        broker.send(connection, "not json")
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr(outgoing, "MAX_MESSAGES", 0)
+            link.outgoing.put_message('{"type":"notice","text":"one too many"}')
     desk.disconnects.get(timeout=SECONDS)
     assert broker.connections.get(timeout=SECONDS) is not None
     assert link.wait_connected(SECONDS) is None
@@ -354,12 +341,8 @@ def test_it_starts_afresh_and_restates_itself_where_messages_would_get_lost(
 
 
 def test_timers_outlive_the_loop_that_runs_them_and_a_loop_that_dies_has_a_successor(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    broker = start_broker()
-    desk.reach = reach(broker)
-    link.start()
-    assert link.wait_connected(SECONDS) is None
     first = broker.connections.get(timeout=SECONDS)
     called = threading.Event()
     link.call_later(seconds(0.5), called.set)
@@ -375,13 +358,8 @@ def test_timers_outlive_the_loop_that_runs_them_and_a_loop_that_dies_has_a_succe
 
 
 def test_a_link_that_can_make_no_loop_any_more_says_so(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+    broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch, pauses: list[DbgError | None]
 ) -> None:
-    broker = start_broker()
-    desk.reach = reach(broker)
-    link.start()
-    assert link.wait_connected(SECONDS) is None
-
     first = broker.connections.get(timeout=SECONDS)
 
     def no_room() -> None:
@@ -394,72 +372,17 @@ def test_a_link_that_can_make_no_loop_any_more_says_so(
     broker.cut(first)
 
 
-def test_a_broken_frame_ends_the_connection_and_not_the_link(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
-) -> None:
-    broker = start_broker()
-    desk.reach = reach(broker)
-    link.start()
-    broker.send(broker.connections.get(timeout=SECONDS), "not json")
-    assert broker.connections.get(timeout=SECONDS) is not None
-
-
-def test_a_broker_that_has_had_no_time_to_answer_is_told_as_that(desk: FakeDesk, link: Link) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        endpoint = Endpoint(host="127.0.0.1", port=silent.getsockname()[1], secure=True, fingerprint="ab" * 32)
-        desk.reach = Reach(endpoint=endpoint, token=TOKEN, sources={})
-        link.start()
-        assert "(no answer yet)" in str(link.wait_connected(0.0))
-
-
-def test_it_finds_a_broker_that_starts_later(
+def test_it_finds_a_broker_that_starts_later_and_later_calls_pay_nothing_for_the_wait(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
 ) -> None:
     link.start()
-    problem = link.wait_connected(0.0)
-    assert problem is not None
-    broker = start_broker()
-    desk.reach = reach(broker)
+    for _ in range(2):
+        assert isinstance(link.wait_connected(0.2), NoBroker)
+    desk.reach = reach(start_broker())
     assert link.wait_connected(None) is None
 
 
-def test_the_wait_counts_from_the_start_so_that_later_calls_pay_nothing(desk: FakeDesk, link: Link) -> None:
-    link.start()
-    assert isinstance(link.wait_connected(0.2), NoBroker)
-    assert isinstance(link.wait_connected(0.2), NoBroker)
-
-
-def test_a_wrong_certificate_gets_no_request(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
-) -> None:
-    broker = start_broker()
-    desk.reach = reach(broker, fingerprint="sha256:" + "00" * 32)
-    link.start()
-    assert isinstance(link.wait_connected(SECONDS), WrongCertificate)
-    assert broker.requests.empty()
-
-
-@pytest.mark.parametrize(
-    ("status", "expected"), [(401, WrongToken), (403, WrongToken), (426, WrongVersion), (404, Refused)]
-)
-def test_a_refusal_is_told_at_once_with_the_brokers_words(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, status: int, expected: type[DbgError]
-) -> None:
-    desk.reach = reach(start_broker(status=status, body="because of a test\x1b"))
-    link.start()
-    problem = link.wait_connected(SECONDS)
-    assert type(problem) is expected
-    assert "because of a test\\x1b" in str(problem)
-    assert TOKEN not in str(problem)
-
-
-def test_closing_sends_the_goodbye_that_waits(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
-) -> None:
-    broker = start_broker()
-    desk.reach = reach(broker)
-    link.start()
-    assert link.wait_connected(SECONDS) is None
+def test_closing_sends_the_goodbye_that_waits(broker: FakeBroker, link: Link) -> None:
     broker.frames.get(timeout=SECONDS)
     link.outgoing.put_message(encode(Goodbye(exit=3)))
     link.close()
@@ -467,9 +390,303 @@ def test_closing_sends_the_goodbye_that_waits(
     assert decode(said, Sender.AGENT) == Goodbye(exit=3)
 
 
-def test_closing_does_not_wait_for_a_broker_that_never_answered(desk: FakeDesk, tmp_path: Path) -> None:
+def is_running() -> bool:
+    return any(thread.name == "dbg-agent" for thread in threading.enumerate())
+
+
+def test_closing_does_not_wait_for_a_broker_that_never_answered(desk: FakeDesk) -> None:
     link = Link(desk)
     link.start()
     link.wait_connected(0.0)
     link.close()
-    assert not any(thread.name == "dbg-agent" for thread in threading.enumerate())
+    assert not is_running()
+
+
+def test_while_a_broker_is_silent_the_others_are_dialled_before_it(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialling, "PING_ATTENDED_SECONDS", 0.1)
+    monkeypatch.setattr(dialling, "SILENT_SECONDS", 0.3)
+    monkeypatch.setattr(dialling, "seconds_since_ack", lambda _: 0.0)
+    desk.attended = True
+    first, second = start_broker(), start_broker()
+    desk.reach = reach(first, second)
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+    enough = threading.Event()
+    first.suspend(enough)
+    assert second.frames.get(timeout=SECONDS) == '{"type":"register"}'
+    enough.set()
+
+
+def plain(port: int, host: str = "127.0.0.1") -> Reach:
+    endpoint = Endpoint(host=host, port=port, secure=False, fingerprint=None)
+    return Reach(endpoint=endpoint, token=f"{THROW_AWAY_MARK}{TOKEN}", sources={})
+
+
+@pytest.mark.parametrize("what", ["name server", "home"])
+def test_what_hangs_holds_up_neither_the_clock_nor_the_end(
+    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    asked, enough = threading.Event(), threading.Event()
+    really = socket.getaddrinfo
+
+    def hang(opening: object = None) -> Reach:
+        asked.set()
+        enough.wait()
+        raise OSError("too late")
+
+    def look_up(host: str, *arguments: object, **options: object) -> object:
+        if host == "login1" and not options.get("flags"):
+            hang()
+        return really(host, *arguments, **options)  # type: ignore[arg-type]
+
+    if what == "home":
+        desk.find_broker = hang  # type: ignore[method-assign]
+    else:
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        desk.reach = plain(1, "login1")
+    link = Link(desk)
+    link.start()
+    assert asked.wait(SECONDS)
+    rang = threading.Event()
+    link.call_later(0.05, rang.set)
+    assert rang.wait(SECONDS)
+    link.close()
+    assert not is_running()
+    enough.set()
+
+
+def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
+    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enough = threading.Event()
+
+    def hang(opening: object) -> Reach:
+        enough.wait()
+        raise AssertionError("too late")
+
+    def ring(*_: object) -> None:
+        raise LookupError("from the program")
+
+    class Interrupted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if timeout:
+                signal.raise_signal(signal.SIGALRM)
+            return super().wait(timeout)
+
+    desk.find_broker = hang  # type: ignore[method-assign]
+    link = Link(desk)
+    monkeypatch.setattr(link._lookup, "_ended", Interrupted())
+    link.start()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with pytest.raises(LookupError, match="from the program"):
+            link.wait_connected(0.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        link.close()
+        enough.set()
+
+
+@contextlib.contextmanager
+def full_port() -> Iterator[int]:
+    """Yield a port whose kernel answers no connection, like a network that drops everything: its queue is full."""
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        with socket.create_connection(full.getsockname()):
+            yield full.getsockname()[1]
+
+
+def test_where_nobody_takes_a_connection_who_is_in_a_hurry_does_not_wait(desk: FakeDesk, link: Link) -> None:
+    with full_port() as port:
+        desk.reach = plain(port)
+        link.start()
+        assert link.wait_connected(1e6, unanswered=0.2) is not None
+
+
+def test_a_link_is_served_as_long_as_a_process_listens(desk: FakeDesk, link: Link) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        desk.reach = plain(silent.getsockname()[1])
+        assert not link.is_served
+        link.start()
+        connection, _ = silent.accept()
+        assert connection.recv(1)
+        assert link.wait_connected(0.0) is not None
+        assert link.is_served
+    connection.close()
+    assert link.wait_connected(math.inf, unanswered=0.2) is not None
+    assert not link.is_served
+
+
+LONG = 1e6
+"""Seconds that a rank is told to wait for a broker."""
+
+
+class Clock:
+    """A clock that stands still until a rank has tried to find its broker, and was read twice since; then LONG is over.
+
+    A rank that gives up returns from its wait between these two readings.
+    """
+
+    def __init__(self, has_tried: Callable[[], object]) -> None:
+        self._has_tried = has_tried
+        self._readings = 0
+        self._reader = threading.get_ident()
+
+    def __call__(self) -> float:
+        if threading.get_ident() == self._reader and self._has_tried():
+            self._readings += 1
+        return LONG if self.is_over else 0.0
+
+    @property
+    def is_over(self) -> bool:
+        return self._readings > 1
+
+
+Make = Callable[[Path], contextlib.AbstractContextManager[Mapping[str, str]]]
+"""Makes a fault in a home, and gives the variables that lead a rank to it."""
+
+
+def named(**variables: str) -> Make:
+    return lambda _home: contextlib.nullcontext(variables)
+
+
+def port(opened: Callable[[], contextlib.AbstractContextManager[int]]) -> Make:
+    @contextlib.contextmanager
+    def make(_home: Path) -> Iterator[Mapping[str, str]]:
+        with opened() as number:
+            yield {"DBG_BROKER": f"127.0.0.1:{number}#{PIN}", "DBG_TOKEN": fake.TOKEN}
+
+    return make
+
+
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """Yield a port that no process listens on, and that none gets."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+@contextlib.contextmanager
+def mute_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def answers(answer: fake.Answer, **changes: str) -> Make:
+    @contextlib.contextmanager
+    def make(_home: Path) -> Iterator[Mapping[str, str]]:
+        with fake.FakeBroker(answer) as broker:
+            pins = {name: broker.variables[name].partition("#")[0] + pin for name, pin in changes.items()}
+            yield broker.variables | pins
+
+    return make
+
+
+def file(name: str, text: str | None, mode: int = 0o600, variables: Mapping[str, str] = MappingProxyType({})) -> Make:
+    """Write a file, or make a pipe without a writer; ``%`` in a variable stands for its path."""
+
+    @contextlib.contextmanager
+    def make(home: Path) -> Iterator[Mapping[str, str]]:
+        path = home / name
+        if text is None:
+            os.mkfifo(path)
+        else:
+            path.write_text(text)
+        path.chmod(mode)
+        yield {variable: value.replace("%", str(path)) for variable, value in variables.items()}
+
+    return make
+
+
+def refuses(status: str, body: str = "because of a test\x1b[31m\n\nsecond line") -> Make:
+    return answers(fake.answer_status(status, body))
+
+
+BY_FILE = {"DBG_BROKER": f"login1:6900#{PIN}", "DBG_TOKEN_FILE": "%"}
+
+ABSENT: dict[str, tuple[Make, type[DbgError]]] = {
+    "nobody": (named(), NoBroker),
+    "closed port": (port(closed_port), BrokerUnreachable),
+    "mute port": (port(mute_port), BrokerUnreachable),
+    "black hole": (port(full_port), BrokerUnreachable),
+    "hangs up": (answers(fake.hang_up), HungUp),
+    "says nothing": (answers(fake.say_nothing), BrokerUnreachable),
+    "accepts and says nothing": (answers(fake.accept_and_send()), BrokerUnreachable),
+    "garbage": (answers(fake.answer_bytes(bytes(range(256)) * 64)), HungUp),
+    "garbage text": (answers(fake.accept_and_send(fake.frame(fake.TEXT, b"hello"))), BrokerUnreachable),
+    "garbage binary": (answers(fake.accept_and_send(fake.frame(fake.BINARY, b"\xff" * 64))), BrokerUnreachable),
+    "no welcome": (answers(fake.accept_and_send(fake.message(type="future"))), BrokerUnreachable),
+    "broken welcome": (answers(fake.accept_and_send(fake.message(type="welcome", minor="x"))), BrokerUnreachable),
+    "closes": (answers(fake.accept_and_send(fake.frame(fake.CLOSE, b"\x03\xf3"))), BrokerUnreachable),
+}
+"""Faults that a broker's start may still end: a rank waits until its time is over."""
+
+FINAL: dict[str, tuple[Make, type[DbgError]]] = {
+    "wrong token": (refuses("401 Unauthorized"), WrongToken),
+    "terminal's token": (refuses("403 Forbidden"), WrongToken),
+    "other certificate": (answers(fake.hang_up, DBG_BROKER=f"#{PIN}"), WrongCertificate),
+    "other major": (refuses("426 Upgrade Required"), WrongVersion),
+    "only dbg.v2": (refuses("400 Bad Request"), Refused),
+    "no subprotocol": (answers(fake.accept_and_send(subprotocol=None)), WrongVersion),
+    "status 500": (refuses("500 Oops"), Refused),
+    "another page": (refuses("404 Not Found"), Refused),
+    "another service": (answers(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")), Refused),
+    "endless head": (answers(fake.flood_headers), Refused),
+    "bad address": (named(DBG_BROKER="login1:port"), BadEndpoint),
+    "no pin": (named(DBG_BROKER="login1:6900", DBG_TOKEN=fake.TOKEN), BadEndpoint),
+    "no token": (named(DBG_BROKER=f"login1:6900#{PIN}"), BadInput),
+    "token file missing": (named(**{**BY_FILE, "DBG_TOKEN_FILE": "/nowhere/token"}), BadSecretFile),
+    "token file open": (file("token", fake.TOKEN, 0o644, variables=BY_FILE), BadSecretFile),
+    "token file a pipe": (file("token", None, variables=BY_FILE), BadSecretFile),
+    "broker.json a pipe": (file("broker.json", None), BadSecretFile),
+    "broker.json open": (file("broker.json", "{}", 0o644), BadSecretFile),
+    "broker.json empty": (file("broker.json", ""), BadSecretFile),
+    "broker.json newer": (file("broker.json", '{"schema":2}'), BadSecretFile),
+}
+"""Faults that no wait ends: a rank names them at once."""
+
+SILENT = {"mute port", "black hole", "says nothing"}
+"""Faults that show only when seconds have passed."""
+
+
+@pytest.mark.parametrize("case", [*ABSENT, *FINAL])
+def test_a_rank_waits_only_for_what_waiting_may_mend(
+    approved: Approved,
+    tmp_path: Path,
+    desk: FakeDesk,
+    monkeypatch: pytest.MonkeyPatch,
+    case: str,
+) -> None:
+    has_failed = threading.Event()
+
+    def pause(_dialler: Dialler, _error: DbgError | None) -> float:
+        has_failed.set()
+        return LONG
+
+    monkeypatch.setattr(Dialler, "pause", pause)
+    monkeypatch.setattr(link_module, "SIGNAL_SECONDS", 0.05)
+    make, kind = (ABSENT | FINAL)[case]
+    with make(tmp_path) as variables:
+        environ = {"DBG_HOME": str(tmp_path), **variables}
+
+        def find_broker(opening: Opening) -> Reach:
+            desk.finds += 1
+            return find_ranks_broker(None, environ, opening)
+
+        desk.find_broker = find_broker  # type: ignore[method-assign]
+        clock = Clock(lambda: has_failed.is_set() or desk.registrations or (desk.finds and case in SILENT))
+        link = Link(desk, clock)
+        link.start()
+        problem = link.wait_connected(LONG)
+        assert type(problem) is kind
+        assert clock.is_over == (case in ABSENT)
+        assert str(problem).isprintable()
+        assert fake.TOKEN not in str(problem)
+        approved(str(problem))
+        # Later calls in a loop pay nothing.
+        assert type(link.wait_connected(LONG)) is kind
+        link.close()

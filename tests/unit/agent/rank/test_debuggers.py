@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bdb
+from collections.abc import Callable
 
 import pytest
 
@@ -65,11 +66,18 @@ def test_each_command_of_pdb_is_told_with_the_next_prompt(driver: Driver) -> Non
     ]
 
 
+def saying(driver: Driver, text: str) -> Callable[[], None]:
+    def script() -> None:
+        driver.say(text)
+
+    return script
+
+
 def test_what_is_set_or_cleared_in_the_line_that_goes_on_is_told_with_the_end_of_the_stop(driver: Driver) -> None:
-    assert play(driver, lambda: driver.say(f"b {SECOND + 1}, total > 99;;c")) == 7
+    assert play(driver, saying(driver, f"b {SECOND + 1}, total > 99;;c")) == 7
     assert driver.rank.rank_report().user_breakpoints == (at(SECOND + 1, "total > 99"),)
     assert driver.rank.rank_report().breakpoints == 1
-    assert play(driver, lambda: driver.say("cl 1;;c")) == 7
+    assert play(driver, saying(driver, "cl 1;;c")) == 7
     assert driver.rank.rank_report().user_breakpoints == ()
 
 

@@ -199,8 +199,8 @@ VERDICTS: dict[str, tuple[list[Heard], HoldVerdict]] = {
 @pytest.mark.parametrize(("heard", "verdict"), VERDICTS.values(), ids=VERDICTS)
 def test_a_chosen_rank_decides_how_long_another_one_waits(heard: list[Heard], verdict: HoldVerdict) -> None:
     waits = Waits(3)
-    for seconds, *rank in heard:
-        told = waits.hear(chosen(3, *rank), after=seconds)
+    for seconds, arrived, completed, state in heard:
+        told = waits.hear(chosen(3, arrived, completed, state), after=seconds)
     assert told == verdict
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from types import FrameType
 
@@ -37,14 +36,7 @@ def test_work_goes_before_keys_and_in_order() -> None:
     assert inbox.peek_keys(9) == b"n"
 
 
-def test_work_for_an_ended_stop_is_dropped() -> None:
-    inbox = Inbox()
-    inbox.put(1, GoOn(nothing))
-    inbox.put(2, Redraw())
-    assert inbox.next_work(2) == Redraw()
-
-
-def test_what_is_put_for_the_next_stop_while_one_ends_stays() -> None:
+def test_work_for_an_ended_stop_is_dropped_and_what_is_put_for_the_next_one_meanwhile_stays() -> None:
     inbox = Inbox()
     inbox.change_driver(1)
     inbox.put(1, RunJob(nothing))
@@ -52,6 +44,7 @@ def test_what_is_put_for_the_next_stop_while_one_ends_stays() -> None:
     loss = inbox.end(1, lambda: (inbox.put(2, Redraw()), None)[1], "the stop ended")
     assert loss is not None
     assert loss.count == 2
+    inbox.put(1, GoOn(nothing))
     assert inbox.next_work(2) == Redraw()
 
 
@@ -60,14 +53,13 @@ def test_the_same_redraw_waits_once_and_the_queue_is_bounded() -> None:
     assert all(inbox.put(1, Redraw()) for _ in range(2 * MAX_WORK))
     jobs = [RunJob(partial(setattr, object, "x", number)) for number in range(MAX_WORK)]
     assert [inbox.put(1, job) for job in jobs].count(False) == 1
+    assert inbox.put(1, GoOn(nothing)), "what lets a thread go on is taken behind however much other work"
+    assert [inbox.next_work(1) for _ in range(MAX_WORK + 1)][-1] == GoOn(nothing)
 
 
-def test_waiting_ends_with_patience() -> None:
-    assert Inbox().next_work_or_keys(1, beyond=0, patience=0.0) is None
-
-
-def test_work_put_by_another_thread_wakes_the_stopped_one() -> None:
+def test_a_wait_ends_with_patience_or_with_work_that_another_thread_puts() -> None:
     inbox = Inbox()
+    assert inbox.next_work_or_keys(1, beyond=0, patience=0.0) is None
     threading.Timer(0.01, inbox.put, (1, Redraw())).start()
     assert inbox.next_work(1) == Redraw()
 
@@ -101,14 +93,6 @@ def test_what_a_signal_handler_of_the_program_raises_comes_out_as_the_programs()
     with pytest.raises(ProgramRaised) as raised:
         Inbox().next_work(1)
     assert isinstance(raised.value.error, _OfTheProgramError)
-
-
-def test_what_lets_a_thread_go_on_is_taken_behind_however_much_other_work() -> None:
-    inbox = Inbox()
-    while inbox.put(1, RunJob(partial(nothing))):
-        pass
-    assert inbox.put(1, GoOn(nothing))
-    assert [inbox.next_work(1) for _ in range(MAX_WORK + 1)][-1] == GoOn(nothing)
 
 
 def frame(data: bytes, offset: int = 0, *, stop: int = 1, session: int = 1, generation: int = 1) -> Input:
@@ -158,13 +142,6 @@ def test_too_much_typed_ahead_is_dropped_whole(keys: TypedKeys) -> None:
     loss = keys.receive(frame(half, len(half)), stop=1, session=1)
     assert loss is not None
     assert (loss.count, keys.pending, keys.applied) == (2 * len(half), 0, 2 * len(half))
-
-
-@dataclass
-class Sender:
-    """A client that resends from any settled offset, as after any number of reconnects."""
-
-    typed: bytearray = field(default_factory=bytearray)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["type", "resend", "take", "end"]), st.binary(min_size=1, max_size=5))))

@@ -56,20 +56,13 @@ def spin() -> None:
         pass
 
 
-def test_work_is_interrupted_in_the_main_thread(interruptible: Interruptible) -> None:
+def test_work_is_interrupted_in_the_main_thread_and_in_another(interruptible: Interruptible) -> None:
     ticket = interrupted(interruptible)
     assert interruptible.was_interrupted(ticket)
     assert signal.getsignal(INTERRUPT_SIGNAL) is signal.SIG_DFL
-
-
-def test_work_is_interrupted_in_another_thread(interruptible: Interruptible) -> None:
-    def work() -> None:
-        with interruptible.running() as ticket:
-            threading.Timer(0.1, interruptible.interrupt, (ticket,)).start()
-            spin()
-
-    (raised,) = in_thread(work)
-    assert isinstance(raised, KeyboardInterrupt)
+    tickets: list[int] = []
+    assert in_thread(lambda: tickets.append(interrupted(interruptible))) == []
+    assert tickets != [ticket]
 
 
 class Finalized:
@@ -135,21 +128,20 @@ def test_an_interrupt_that_is_not_raised_before_the_end_never_is(interruptible: 
     assert in_thread(work) == []
 
 
-def test_a_signal_that_the_program_blocks_does_not_end_it_afterwards(interruptible: Interruptible) -> None:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [INTERRUPT_SIGNAL])
+@pytest.mark.parametrize("blocks", [True, False])
+def test_work_in_which_the_program_blocks_or_takes_the_signal_is_not_killed_by_it(
+    interruptible: Interruptible, blocks: bool
+) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [INTERRUPT_SIGNAL] if blocks else [])
     try:
         with interruptible.running() as ticket:
+            if not blocks:
+                signal.signal(INTERRUPT_SIGNAL, signal.SIG_DFL)
             interruptible.interrupt(ticket)
+            spin_a_little()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     spin_a_little()
-
-
-def test_work_that_takes_the_signal_away_is_not_killed_by_it(interruptible: Interruptible) -> None:
-    with interruptible.running() as ticket:
-        signal.signal(INTERRUPT_SIGNAL, signal.SIG_DFL)
-        interruptible.interrupt(ticket)
-        spin_a_little()
 
 
 def test_an_interrupt_for_work_that_has_ended_leaves_the_work_round_it_alone(interruptible: Interruptible) -> None:

@@ -16,7 +16,7 @@ import pytest
 from dbg_agent.stop import loaded_sources
 from dbg_agent.stop.loaded_sources import Loaded, source_message
 from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
-from dbg_wire.messages import Action, Ask, Message, Notice
+from dbg_wire.messages import Action, Ask
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import Driver, drive
@@ -73,33 +73,23 @@ def stopped(driver: Driver, model: ModuleType, script: Callable[[], None]) -> No
     finish()
 
 
-@pytest.fixture
-def may_read(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Return the event that lets the rank read the program's files: set, unless a test clears it."""
-    allowed = threading.Event()
-    allowed.set()
-    read_all = Loaded.read_all
-
-    def wait(self: Loaded, paths: list[str]) -> None:
-        assert allowed.wait(seconds(20))
-        read_all(self, paths)
-
-    monkeypatch.setattr(Loaded, "read_all", wait)
-    return allowed
+Reading = tuple[threading.Event, threading.Event]
 
 
 @pytest.fixture
-def was_read(monkeypatch: pytest.MonkeyPatch, may_read: threading.Event) -> threading.Event:
-    """Return the event that is set when the rank has read the files, so that a test may change them."""
-    ended = threading.Event()
+def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
+    """Return two events: one that lets the rank read the program's files, which is set; one that says that it has."""
+    may_read, was_read = threading.Event(), threading.Event()
+    may_read.set()
     read_all = Loaded.read_all
 
-    def note(self: Loaded, paths: list[str]) -> None:
+    def read(self: Loaded, paths: list[str]) -> None:
+        assert may_read.wait(seconds(20))
         read_all(self, paths)
-        ended.set()
+        was_read.set()
 
-    monkeypatch.setattr(Loaded, "read_all", note)
-    return ended
+    monkeypatch.setattr(Loaded, "read_all", read)
+    return may_read, was_read
 
 
 def told(driver: Driver) -> list[tuple[str, int, str]]:
@@ -108,11 +98,11 @@ def told(driver: Driver) -> list[tuple[str, int, str]]:
 
 
 def test_a_breakpoint_is_told_with_the_line_that_runs(
-    driver: Driver, folder: Path, model: ModuleType, was_read: threading.Event
+    driver: Driver, folder: Path, model: ModuleType, reading: Reading
 ) -> None:
     def script() -> None:
         driver.prompt()
-        assert was_read.wait(seconds(20))
+        assert reading[1].wait(seconds(20))
         for name in ("edited_model", "edited_other"):
             edit(folder / f"{name}.py")
         driver.say("b 7")
@@ -134,14 +124,14 @@ def test_a_breakpoint_is_told_with_the_line_that_runs(
 
 
 def test_a_file_that_is_read_behind_an_open_debugger_is_seen_there_as_it_runs(
-    driver: Driver, folder: Path, model: ModuleType, may_read: threading.Event, was_read: threading.Event
+    driver: Driver, folder: Path, model: ModuleType, reading: Reading
 ) -> None:
-    may_read.clear()
+    reading[0].clear()
 
     def script() -> None:
         driver.prompt()
-        may_read.set()
-        assert was_read.wait(seconds(20))
+        reading[0].set()
+        assert reading[1].wait(seconds(20))
         edit(folder / "edited_other.py")
         driver.say("b edited_other:2")
         assert told(driver) == [("edited_other", 2, 'return "helped"')]
@@ -150,10 +140,10 @@ def test_a_file_that_is_read_behind_an_open_debugger_is_seen_there_as_it_runs(
 
 
 def test_a_breakpoint_of_a_command_from_outside_is_told_so_too(
-    driver: Driver, folder: Path, model: ModuleType, was_read: threading.Event
+    driver: Driver, folder: Path, model: ModuleType, reading: Reading
 ) -> None:
     def script() -> None:
-        assert was_read.wait(seconds(20))
+        assert reading[1].wait(seconds(20))
         edit(folder / "edited_other.py")
         for text in (f"b {folder}/edited_other.py:2", f"b {folder}/edited_model.py:7"):
             driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, text=text))
@@ -170,28 +160,19 @@ def test_a_breakpoint_of_a_command_from_outside_is_told_so_too(
 
 
 def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(
-    approved: Approved, driver: Driver, folder: Path, model: ModuleType, monkeypatch: pytest.MonkeyPatch
+    approved: Approved, driver: Driver, folder: Path, model: ModuleType
 ) -> None:
     edit(folder / "edited_model.py")
     linecache.clearcache()
-    said: list[str] = []
-    send = driver.rank.send
-
-    def listen(message: Message) -> None:
-        if isinstance(message, Notice):
-            said.append(message.text)
-        send(message)
-
-    monkeypatch.setattr(driver.rank, "send", listen)
 
     def script() -> None:
         driver.say("b 7")
         assert told(driver) == [("edited_model", 7, "")]
-        assert "edited_model.py has changed since it was loaded" in driver.text
+        (notice,) = driver.heard("notice")
+        approved(str(notice["text"]))
+        approved(driver.text.splitlines()[0], "in pdb")
 
     stopped(driver, model, script)
-    assert len(said) == 1
-    approved(said[0])
 
 
 def test_what_linecache_has_kept_is_shown_where_it_is_what_runs(
@@ -204,7 +185,7 @@ def test_what_linecache_has_kept_is_shown_where_it_is_what_runs(
     def script() -> None:
         driver.say("b 7")
         assert told(driver) == [("edited_model", 7, "seen.append(3)")]
-        assert "has changed" not in driver.text
+        assert driver.heard("notice") == []
 
     stopped(driver, model, script)
 
@@ -305,17 +286,14 @@ def test_the_lines_before_and_behind_are_told_with_their_numbers(tmp_path: Path)
     assert len(source.lines) == SOURCE_LINES + 1
 
 
-def test_breakpoints_outside_of_them_and_in_other_files_are_left_out(tmp_path: Path) -> None:
+def test_other_breakpoints_are_left_out_and_long_lines_cut(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
-    frame = frame_in(path, ["x = 1"] * (2 * SOURCE_LINES))
+    frame = frame_in(path, ["x = 1"] * (2 * SOURCE_LINES) + [f"x = '{'y' * 2 * MAX_TEXT}'"])
     last = frame.f_lineno
     breaks = {str(path): [last, 1, last - 1], str(tmp_path / "data.py"): [last]}
-    assert source_message(frame, breaks).breakpoints == (last - 1, last)
-
-
-def test_a_long_line_is_cut(tmp_path: Path) -> None:
-    frame = frame_in(tmp_path / "train.py", [f"x = '{'y' * 2 * MAX_TEXT}'"])
-    assert max(map(len, source_message(frame, {}).lines)) == MAX_TEXT
+    source = source_message(frame, breaks)
+    assert source.breakpoints == (last - 1, last)
+    assert max(map(len, source.lines)) == MAX_TEXT
 
 
 def test_without_a_file_there_are_no_lines() -> None:

@@ -71,11 +71,6 @@ def test_room_is_made_for_a_while(own: int) -> None:
     assert after <= LEFT
 
 
-def test_where_there_is_room_the_limit_stays(own: int) -> None:
-    with make_room(FRAMES):
-        assert sys.getrecursionlimit() == own
-
-
 def test_rooms_in_a_room(own: int) -> None:
     def call() -> int:
         with make_room(FRAMES):
@@ -85,6 +80,8 @@ def test_rooms_in_a_room(own: int) -> None:
 
     assert with_calls_left(LEFT, call) >= FRAMES
     assert sys.getrecursionlimit() == own
+    with make_room(FRAMES):
+        assert sys.getrecursionlimit() == own, "where there is room, the limit stays"
 
 
 def test_room_is_made_only_where_the_limit_can_be_restored(own: int) -> None:

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -48,23 +48,26 @@ def raises() -> None:
     raise ValueError
 
 
+def functions(places: Iterable[Place]) -> list[str]:
+    return [place.function for place in places]
+
+
 def test_a_stack_ends_at_its_frame_and_has_the_callers_before_it() -> None:
     stack = stack_of(deep(2))
-    assert [place.function for place in stack[-4:]] == [
-        "test_a_stack_ends_at_its_frame_and_has_the_callers_before_it",
-        "deep",
-        "deep",
-        "deep",
-    ]
+    here = "test_a_stack_ends_at_its_frame_and_has_the_callers_before_it"
+    assert functions(stack[-4:]) == [here, "deep", "deep", "deep"]
     assert stack[-1].file == __file__
 
 
-def test_the_middle_of_a_very_deep_stack_is_left_out_and_counted() -> None:
-    stack = stack_of(deep(600))
-    assert len(stack) == MAX_STACK_FRAMES
-    assert stack[-1].function == "deep"
+def test_the_middle_of_a_deep_stack_and_of_one_with_long_paths_is_left_out_and_counted() -> None:
+    deepest = stack_of(deep(600))
+    assert (len(deepest), deepest[-1].function) == (MAX_STACK_FRAMES, "deep")
+    places = tuple(Place(file=f"/{n}" + "\x01" * 4000, line=n, function="f") for n in range(100))
+    stack = bounded_stack(places)
+    assert bytes_of(stack) <= MAX_STACK_BYTES
+    assert stack[-1] == places[-1]
     (note,) = [place for place in stack if not place.file]
-    assert "frames left out" in note.function
+    assert str(100 - (len(stack) - 1)) in note.function
 
 
 @pytest.mark.parametrize("module", ["dbg_agent.rank.rank", "dbg_dial.dial", "dbg_wire.codec"])
@@ -97,13 +100,14 @@ def test_a_traceback_is_told_to_where_it_was_raised() -> None:
         raises()
     except ValueError as error:
         places = traceback_of(error.__traceback__)
-    assert [place.function for place in places] == [
-        "test_a_traceback_is_told_to_where_it_was_raised",
-        "raises",
-    ]
+    assert functions(places) == ["test_a_traceback_is_told_to_where_it_was_raised", "raises"]
 
 
-def test_another_thread_is_found_and_one_that_ended_is_not() -> None:
+@pytest.mark.parametrize("may_lock_up", [True, False])
+def test_another_thread_is_found_with_its_innermost_frame_and_one_that_ended_is_not(
+    may_lock_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", may_lock_up)
     inside, leave = threading.Event(), threading.Event()
 
     def wait_inside() -> None:
@@ -113,65 +117,34 @@ def test_another_thread_is_found_and_one_that_ended_is_not() -> None:
     thread = threading.Thread(target=wait_inside)
     thread.start()
     assert inside.wait(10)
-    assert "wait_inside" in [place.function for place in stack_of(thread_frame(thread.ident))]
+    frames = all_frames()
+    assert frames[threading.get_ident()].f_code is all_frames.__code__
+    assert "wait_inside" in functions(stack_of(frames[thread.ident or 0]))
+    assert "wait_inside" in functions(stack_of(thread_frame(thread.ident)))
     leave.set()
     thread.join()
     assert thread_frame(thread.ident) is None
 
 
-def test_a_stack_with_long_paths_is_cut_in_the_middle_until_it_fits() -> None:
-    long = "\x01" * 4000
-    places = tuple(Place(file=f"/{n}{long}", line=n, function="f") for n in range(100))
-    stack = bounded_stack(places)
-    assert bytes_of(stack) <= MAX_STACK_BYTES
-    assert stack[-1] == places[-1]
-    (note,) = [place for place in stack if not place.file]
-    assert note.function == f"[{100 - (len(stack) - 1)} frames left out]"
-
-
-@pytest.mark.parametrize("may_lock_up", [True, False])
-def test_each_thread_has_its_innermost_frame(may_lock_up: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", may_lock_up)
-    is_up, may_end = threading.Event(), threading.Event()
-
-    def waits() -> None:
-        is_up.set()
-        may_end.wait()
-
-    thread = threading.Thread(target=waits)
-    thread.start()
-    is_up.wait()
-    frames = all_frames()
-    may_end.set()
-    thread.join()
-    assert frames[threading.get_ident()].f_code is all_frames.__code__
-    walk = frames[thread.ident or 0]
-    while walk.f_code is not waits.__code__:
-        assert walk.f_back is not None
-        walk = walk.f_back
-
-
 @pytest.mark.parametrize("collects", [True, False])
-def test_collections_are_on_or_off_as_before(collects: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collections_are_on_or_off_as_before_also_after_a_failed_look(
+    collects: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        raise MemoryError
+
     monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", True)
     if not collects:
         gc.disable()
     try:
         all_frames()
         assert gc.isenabled() is collects
+        monkeypatch.setattr(sys, "_current_frames", fails)
+        with pytest.raises(MemoryError):
+            all_frames()
+        assert gc.isenabled() is collects
     finally:
         gc.enable()
-
-
-def test_collections_are_on_again_after_a_failed_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(module, "LOOK_MAY_LOCK_UP", True)
-    monkeypatch.setattr(sys, "_current_frames", fails)
-    with pytest.raises(MemoryError):
-        all_frames()
-    assert gc.isenabled()
 
 
 def test_all_looks_of_ours_are_made_so() -> None:
@@ -213,39 +186,29 @@ def called_in(path: str, depth: int = 1, name: str = "library") -> list[FrameAt]
     return frames_of(frame)
 
 
-def test_the_innermost_frame_of_the_users_own_code_is_taken() -> None:
-    frames = called_in("/opt/venv/lib/site-packages/torch/distributed.py", 3)
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("/opt/venv/lib/site-packages/torch/distributed.py", "called_in"),
+        ("/home/me/project/model.py", "library"),
+        ("<string>", "called_in"),
+        ("<frozen importlib._bootstrap>", "called_in"),
+    ],
+)
+def test_the_innermost_frame_of_a_file_of_the_user_is_taken(path: str, name: str) -> None:
+    frames = called_in(path, 3)
     assert [at[0].f_code.co_name for at in frames[-3:]] == ["library"] * 3
     found = users_frame(frames)
     assert found is not None
-    assert found[0].f_code.co_name == "called_in"
-    assert found[1] == found[0].f_lineno
+    assert (found[0].f_code.co_name, found[1]) == (name, found[0].f_lineno)
 
 
-def test_a_frame_that_is_the_users_own_is_taken_itself() -> None:
-    found = users_frame(called_in("/home/me/project/model.py"))
-    assert found is not None
-    assert found[0].f_code.co_name == "library"
+def test_without_a_file_of_the_user_what_was_typed_is_taken_or_the_innermost_frame() -> None:
+    def only(*paths: str) -> list[FrameAt]:
+        return [called_in(path)[-1] for path in paths]
 
-
-@pytest.mark.parametrize("path", ["<string>", "<frozen importlib._bootstrap>"])
-def test_code_without_a_file_is_passed_over_where_the_user_has_a_file(path: str) -> None:
-    found = users_frame(called_in(path))
-    assert found is not None
-    assert found[0].f_code.co_name == "called_in"
-
-
-def only(*paths: str) -> list[FrameAt]:
-    """Return one frame of a function in each of these files, outermost first."""
-    return [called_in(path)[-1] for path in paths]
-
-
-def test_of_a_program_without_a_file_what_was_typed_is_taken() -> None:
     frames = only("<string>", f"{STDLIB}/threading.py", "<frozen importlib._bootstrap>")
     assert users_frame(frames) is frames[0]
-
-
-def test_of_libraries_alone_the_innermost_frame_is_taken() -> None:
     frames = only(f"{STDLIB}/threading.py", f"{STDLIB}/socket.py")
     assert users_frame(frames) is frames[1]
     assert users_frame([]) is None
@@ -282,19 +245,10 @@ def test_of_a_function_that_calls_itself_the_innermost_frame_is_found() -> None:
     assert find_frame(frames, "library") is frames[-1]
 
 
-def test_a_missing_function_is_told_with_the_innermost_ones_that_there_are() -> None:
-    frames = called_in("/home/me/model.py", 1, "forward")
+@pytest.mark.parametrize("wanted", ["forwards", "2", "-3", "999999999"])
+def test_a_missing_frame_is_told_with_those_that_there_are(approved: Approved, wanted: str) -> None:
     with pytest.raises(NoSuchFrame) as raised:
-        find_frame(frames, "forwards")
-    text = str(raised.value)
-    assert text.startswith("there is no frame of forwards; the stack has, innermost first, forward, called_in, ")
-    assert text.endswith(" more")
-
-
-@pytest.mark.parametrize("wanted", ["2", "-3", "999999999"])
-def test_a_number_beyond_the_stack_is_told_with_the_count(approved: Approved, wanted: str) -> None:
-    with pytest.raises(NoSuchFrame) as raised:
-        find_frame(called_in("/home/me/model.py", 3)[-2:], wanted)
+        find_frame(called_in("/home/me/model.py", 3, "forward")[-2:], wanted)
     approved(str(raised.value))
 
 
@@ -373,7 +327,7 @@ def test_all_threads_are_told_by_name_with_the_main_one_first() -> None:
     assert stacks[0].name == "MainThread"
     assert stacks[0].frames[-1].function == "test_all_threads_are_told_by_name_with_the_main_one_first"
     (feeder,) = named(stacks, "feeder")
-    assert "feed" in [place.function for place in feeder.frames]
+    assert "feed" in functions(feeder.frames)
     assert not any(stack.halted for stack in stacks)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 
 import pytest
 
@@ -44,28 +43,16 @@ def test_a_stop_goes_through_its_phases_and_is_told() -> None:
     assert report.stop is not None
     assert (report.state, report.stop.number, report.stop.reason) == (RankState.STOPPED, 1, "breakpoint")
     assert report.stop.where.function == "test_a_stop_goes_through_its_phases_and_is_told"
-    session = stops.open_session("pudb", 30, 100)
+    session, arrived = stops.open_session("pudb", 30, 100), stops.stands_since
     assert stops.current == (1, session.number)
     stops.step()
     assert watched.report().state is RankState.STOPPED, "a quick step does not show"
     stops.halt(sys._getframe())
     assert stops.current == (1, session.number), "a step keeps stop and session"
+    assert 0 < arrived < stops.stands_since, "the time counts from the step's end"
     stops.end()
     assert stops.current[0] is None
     assert watched.report().state is RankState.RUNNING
-
-
-def test_a_step_begins_the_time_at_its_new_place_and_not_that_of_the_stop() -> None:
-    stops = Watched().stops
-    stops.arrive(sys._getframe(), "breakpoint")
-    arrived = stops.stands_since
-    assert 0 < arrived <= time.monotonic()
-    stops.open_session("pudb", 30, 100)
-    assert stops.stands_since == arrived
-    stops.step()
-    stops.halt(sys._getframe())
-    assert stops.stands_since > arrived
-    stops.end()
 
 
 def test_a_slow_step_shows_as_running_with_its_stop_kept() -> None:
@@ -122,10 +109,9 @@ def test_a_thread_that_ends_in_the_middle_of_a_step_ends_its_stop() -> None:
         assert watched.condition.wait_for(lambda: stops.phase is StopPhase.NONE, 10)
 
 
-def test_an_illegal_move_names_phase_and_event(approved: Approved) -> None:
-    stops = Stops(lambda: None)
+def test_an_illegal_move_is_refused(approved: Approved) -> None:
     with pytest.raises(IllegalMove) as caught:
-        stops.step()
+        Stops(lambda: None).step()
     approved(str(caught.value))
 
 
