@@ -25,6 +25,7 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.limits import MAX_PATH
 from dbg_wire.messages import MESSAGES, Message, Pulse, RankReport, Report, Sender
 from dbg_wire.records.ranks import RankState
+from tests.unit.agent.guard.test_dumps import header
 from tests.unit.wire.records.test_record import kinds
 
 ROOT = Path(dbg_agent.__file__).parent
@@ -116,6 +117,5 @@ def test_a_mesh_may_have_any_size(size: int, rank: int) -> None:
 @given(names)
 def test_a_dump_may_name_any_file(file: str) -> None:
     written = file.encode("ascii", "backslashreplace").decode()
-    header = "Current thread 0x00007f (most recent call first):\n"
-    for stack in parse_dump(f'{header}  File "{written}", line 99999999999 in f\n'):
+    for stack in parse_dump(f'{header("0x00007f", is_current=True)}  File "{written}", line 99999999999 in f\n'):
         assert is_taken(Pulse(where=None, frames=stack.frames))

@@ -1,4 +1,4 @@
-"""One look at a broker: what comes is read, and nothing is sent to an impostor."""
+"""Files, the kernel's and the user's names, one look at a broker, and the wait for the next one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,16 @@ from dbg_dial.files import directory_in_memory, watch_growth, write_whole
 from dbg_dial.kernel import kernel_name, user_name
 from dbg_dial.waiting import HANDOVER_SECONDS, PAUSE_SECONDS, SHUTDOWN, Handover
 from dbg_wire.errors import (
-    BadEndpoint,
     BrokerUnreachable,
     DbgError,
     PeerError,
-    WrongCertificate,
     WrongToken,
     WrongVersion,
 )
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import Answer, FakeBroker
-from tests.support.impostor import Impostor
-from tests.support.reach import PIN, TOKENS
+from tests.support.reach import TOKENS
 from tests.support.time_unit import seconds
 
 
@@ -50,21 +47,16 @@ def test_a_file_is_replaced_as_a_whole_and_its_mode_is_the_one_given(tmp_path: P
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"\xff", 0o664)
 
 
-def test_nothing_is_left_of_a_write_that_fails(tmp_path: Path) -> None:
+def test_nothing_is_left_of_a_write_that_fails_and_a_name_may_be_long(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-
     with pytest.raises(OSError, match="directory"):
         write_whole(folder, "text")
     with pytest.raises(UnicodeEncodeError):
         write_whole(tmp_path / "file", "\udcff")
-
     assert list(tmp_path.iterdir()) == [folder]
-
-
-def test_a_name_may_be_as_long_as_the_file_system_lets_it(tmp_path: Path) -> None:
-    write_whole(tmp_path / ("n" * 255), "text")
-    assert [len(path.name) for path in tmp_path.iterdir()] == [255]
+    write_whole(folder / ("n" * 255), "text")
+    assert [len(path.name) for path in folder.iterdir()] == [255]
 
 
 def test_a_directory_in_memory_is_the_users_own(tmp_path: Path) -> None:
@@ -96,18 +88,13 @@ def page(ranks: list[dict[str, str]], *, last: bool) -> bytes:
     return fake.message(type="snapshot", ranks=ranks, last=last)
 
 
-def test_all_pages_of_the_list_are_read() -> None:
+def test_all_pages_of_the_list_are_read_in_parts_and_with_many_bytes() -> None:
     ping = fake.frame(0x9, b"dbg")
-
     assert look(fake.accept_and_send(WELCOME, page(RANKS[:2], last=False), ping, page(RANKS[2:], last=True))) == RANKS
-
-
-def test_a_message_in_parts_and_one_of_many_bytes_are_read() -> None:
     text = json.dumps({"type": "snapshot", "ranks": RANKS, "last": True}).encode()
     parts = bytes([0x1, 5]) + text[:5] + bytes([0x80, len(text) - 5]) + text[5:]
     long = json.dumps({"type": "snapshot", "ranks": RANKS, "last": True, "more": "x" * 70_000}).encode()
     long_frame = bytes([0x81, 127]) + struct.pack("!Q", len(long)) + long
-
     assert look(fake.accept_and_send(parts)) == look(fake.accept_and_send(long_frame)) == RANKS
 
 
@@ -135,41 +122,20 @@ def test_a_broker_that_says_nothing_is_not_waited_for(answer: Answer) -> None:
         look(answer, 0.2)
 
 
-def test_an_impostor_is_told_nothing() -> None:
-    with Impostor(0, "tls") as impostor:
-        with pytest.raises(WrongCertificate):
-            glance(reach(impostor.port, PIN), "me", connect_seconds=seconds(10), seconds=seconds(10))
-        impostor.wait_for_all()
-    assert impostor.heard() == [b""]
-
-
-def test_a_lasting_token_does_not_leave_without_tls() -> None:
-    with pytest.raises(BadEndpoint):
-        glance(reach(1, None), "me", connect_seconds=seconds(10), seconds=seconds(10))
-
-
 def test_the_name_is_the_users_at_the_short_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="login1.cluster.example"))
-
     assert user_name() == f"{getpass.getuser()}@login1"
-
-
-def test_the_environment_names_the_user_before_the_systems_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "")
     monkeypatch.setenv("USER", "ada")
+    assert user_name() == "ada@login1"
 
-    assert user_name().startswith("ada@")
 
-
-def test_a_kernels_name_is_boot_and_namespace() -> None:
+def test_a_kernels_name_is_boot_and_namespace_and_one_that_hides_it_is_nobodys(tmp_path: Path) -> None:
     kernel = kernel_name()
     assert kernel is not None
     boot, _, namespace = kernel.partition("/")
     assert len(boot) == 36
     assert namespace == str(Path("/proc/self/ns/pid").readlink()).partition("[")[2].rstrip("]")
-
-
-def test_kernel_that_hides_its_name_is_nobodys(tmp_path: Path) -> None:
     assert kernel_name(str(tmp_path)) is None
 
 
@@ -180,43 +146,34 @@ def is_told(watch: int) -> bool:
     return True
 
 
-def test_a_file_that_grows_is_told(tmp_path: Path) -> None:
+def test_what_grows_in_a_file_or_a_directory_is_told(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("begin")
-    watch = watch_growth(str(path))
+    watch, of_directory = watch_growth(str(path)), watch_growth(str(tmp_path))
     assert watch is not None
+    assert of_directory is not None
     assert not is_told(watch)
     path.write_text("more")
     assert is_told(watch)
-    os.close(watch)
-
-
-def test_files_of_a_directory_are_told(tmp_path: Path) -> None:
-    watch = watch_growth(str(tmp_path))
-    assert watch is not None
     (tmp_path / "new").touch()
-    assert is_told(watch)
+    assert is_told(of_directory)
     (tmp_path / "new").rename(tmp_path / "renamed")
-    assert is_told(watch)
-    os.close(watch)
-
-
-def test_a_file_that_is_not_there_can_not_be_watched(tmp_path: Path) -> None:
+    assert is_told(of_directory)
+    for each in (watch, of_directory):
+        os.close(each)
     assert watch_growth(str(tmp_path / "missing")) is None
 
 
-@pytest.mark.parametrize("code", [SHUTDOWN, 1006, None])
-def test_the_next_broker_is_expected_for_some_seconds(code: int | None) -> None:
+@pytest.mark.parametrize(
+    ("code", "is_expected"),
+    [(SHUTDOWN, True), (1006, True), (None, True), (1000, False), (1002, False), (4000, False), (4003, False)],
+)
+def test_the_next_broker_is_expected_for_some_seconds_after_an_end_that_announces_it(
+    code: int | None, is_expected: bool
+) -> None:
     handover = Handover()
     assert handover.bound(2.0, 0.5) == 2.0
     handover.ended(code, 100.0)
-    assert handover.bound(2.0, 100.0) == PAUSE_SECONDS
+    assert handover.bound(2.0, 100.0) == (PAUSE_SECONDS if is_expected else 2.0)
     assert handover.bound(0.1, 100.0) == 0.1
     assert handover.bound(2.0, 100.0 + HANDOVER_SECONDS) == 2.0
-
-
-@pytest.mark.parametrize("code", [1000, 1002, 4000, 4003])
-def test_other_ends_announce_no_next_broker(code: int) -> None:
-    handover = Handover()
-    handover.ended(code, 100.0)
-    assert handover.bound(2.0, 100.0) == 2.0

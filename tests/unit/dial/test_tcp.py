@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from dbg_wire.finding.endpoint import Endpoint
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import FakeBroker
-from tests.support.impostor import Impostor
+from tests.support.impostor import Impostor, Kind
 from tests.support.reach import PIN, THROW_AWAY, TOKENS
 from tests.support.time_unit import seconds
 
@@ -36,29 +35,6 @@ async def transport_of(connected: socket.socket) -> asyncio.Transport:
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_connection(asyncio.Protocol, sock=connected)
     return transport
-
-
-def pair() -> tuple[socket.socket, socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        near = socket.create_connection(listener.getsockname())
-        return near, listener.accept()[0]
-
-
-async def test_kernel_that_answers_is_not_silent_although_its_process_is() -> None:
-    near, far = pair()
-    transport = await transport_of(near)
-    # The test measures time, so some has to pass.
-    threading.Event().wait(0.15)
-    before = seconds_since_ack(transport)
-    wrote = time.monotonic()
-    transport.write(b"the far process never reads this, and its kernel acknowledges it")
-    after = seconds_since_ack(transport)
-    passed = time.monotonic() - wrote
-    transport.close()
-    far.close()
-    assert 0.1 < before < 10
-    # Without an acknowledgement `after` would contain all of the time before the write.
-    assert after < passed + before / 2
 
 
 async def test_silence_that_can_not_be_told_is_none() -> None:
@@ -120,14 +96,11 @@ def test_a_socket_leaves_a_number_to_the_file_that_the_program_has_opened_under_
 PATIENCE = seconds(10)
 
 
-async def test_the_deadline_ends_the_wait_and_cancels_what_was_waited_for() -> None:
+async def test_a_deadline_cancels_what_was_waited_for_and_without_seconds_there_is_none() -> None:
     never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     with pytest.raises(asyncio.TimeoutError):
         await within(0.01, never)
     assert never.cancelled()
-
-
-async def test_without_seconds_there_is_no_deadline() -> None:
     assert await within(None, asyncio.sleep(0, "answer")) == "answer"
 
 
@@ -171,11 +144,15 @@ def dial(endpoint: Endpoint) -> BlockingDial:
     return BlockingDial(endpoint, seconds(10))
 
 
+def reached(line: BlockingDial) -> None:
+    assert line.look_up() == "127.0.0.1"
+    line.connect()
+
+
 def test_all_steps_lead_to_frames_both_ways() -> None:
     answer = fake.accept_and_send(fake.frame(fake.TEXT, b"one"), fake.frame(fake.TEXT, b"two"))
     with FakeBroker(answer) as broker, dial(at(broker.port, broker.fingerprint)) as line:
-        assert line.look_up() == "127.0.0.1"
-        line.connect()
+        reached(line)
         assert line.secure().startswith("TLS")
         assert line.compare() == broker.fingerprint
         line.present(TOKEN)
@@ -184,26 +161,14 @@ def test_all_steps_lead_to_frames_both_ways() -> None:
         assert line.connected().getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def test_an_impostor_is_told_nothing_although_a_step_is_repeated() -> None:
-    with Impostor(0, "tls") as impostor:
+@pytest.mark.parametrize("kind", ["tls", "http"])
+def test_an_impostor_is_told_nothing_although_a_step_is_repeated_or_left_out(kind: Kind) -> None:
+    with Impostor(0, kind) as impostor:
         with dial(at(impostor.port, PIN)) as line:
-            line.look_up()
-            line.connect()
-            line.secure()
-            with pytest.raises(WrongCertificate, match=f"not {PIN}"):
-                line.compare()
+            reached(line)
+            if kind == "tls":
+                line.secure()
             with pytest.raises(WrongCertificate):
-                line.present(TOKEN)
-        impostor.wait_for_all()
-    assert impostor.heard() == [b""]
-
-
-def test_an_impostor_without_tls_is_told_nothing_although_that_step_is_left_out() -> None:
-    with Impostor(0, "http") as impostor:
-        with dial(at(impostor.port, PIN)) as line:
-            line.look_up()
-            line.connect()
-            with pytest.raises(WrongCertificate, match="no certificate"):
                 line.compare()
             with pytest.raises(WrongCertificate):
                 line.present(TOKEN)
@@ -214,13 +179,11 @@ def test_an_impostor_without_tls_is_told_nothing_although_that_step_is_left_out(
 def test_without_tls_only_what_opens_nothing_later_is_sent() -> None:
     with Impostor(0, "closes") as impostor:
         with dial(at(impostor.port, None)) as line:
-            line.look_up()
-            line.connect()
+            reached(line)
             with pytest.raises(BadEndpoint):
                 line.present(TOKEN)
         with dial(at(impostor.port, None)) as line:
-            line.look_up()
-            line.connect()
+            reached(line)
             with pytest.raises((BrokerUnreachable, NotABroker)):
                 line.present(THROW_AWAY["driver"])
         impostor.wait_for_all()
@@ -234,20 +197,19 @@ def test_another_version_is_told_by_the_step_that_agrees() -> None:
         FakeBroker(fake.answer_status("426 Upgrade Required", "version 7")) as broker,
         dial(at(broker.port, broker.fingerprint)) as line,
     ):
-        line.look_up()
-        line.connect()
+        reached(line)
         line.secure()
         line.compare()
         line.present(TOKEN)
-        with pytest.raises(WrongVersion, match="version 7"):
+        with pytest.raises(WrongVersion):
             line.agree()
 
 
 def test_steps_before_a_connection_say_so() -> None:
     line = dial(at(1, PIN))
-    with pytest.raises(BrokerUnreachable, match="not connected"):
+    with pytest.raises(BrokerUnreachable):
         line.compare()
-    with pytest.raises(BrokerUnreachable, match="ended"):
+    with pytest.raises(BrokerUnreachable):
         line.next_frame()
 
 

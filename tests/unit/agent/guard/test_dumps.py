@@ -12,30 +12,37 @@ from dbg_wire.records.ranks import Place
 
 MAIN = 0x7F5C25E37B80
 
-DUMP = """\
-Thread 0x00007f5c252c76c0 (most recent call first):
+
+def header(thread: int | str, name: str = "", *, is_current: bool = False) -> str:
+    """Return the line with which faulthandler begins the stack of a thread."""
+    number = f"{thread:#018x}" if isinstance(thread, int) else thread
+    return f"{'Current thread' if is_current else 'Thread'} {number}{name} (most recent call first):\n"
+
+
+DUMP = f"""\
+{header(0x7F5C252C76C0)}\
   File "/lib/threading.py", line 982 in run
   File "/lib/threading.py", line 1002 in _bootstrap
 
-Thread 0x00007f5c25e37b80 (most recent call first):
+{header(MAIN)}\
   File "/home/me/train.py", line 41 in step
   File "/own/dbg_agent/program/script.py", line 97 in _run_script
   File "/home/me/train.py", line 60 in <module>
 """
 
-FATAL = """\
+FATAL = f"""\
 Fatal Python error: Segmentation fault
 
-Current thread 0x00007f5c252c76c0 [worker] (most recent call first):
+{header(0x7F5C252C76C0, " [worker]", is_current=True)}\
   Garbage-collecting
   File "/home/me/d\\xe9p\\u0153t.py", line 7 in load
   File ???, line ??? in ???
   ...
 
-Thread 0x00007f5c25e37b80 (most recent call first):
+{header(MAIN)}\
   <no Python frame>
 
-Current thread's C stack trace (most recent call first):
+Current thread's C stack trace:
   Binary file "/lib/libc.so.6", at abort+0x12 [0x7f]
 
 Extension modules: numpy._core (total: 1)
@@ -62,13 +69,14 @@ def record(own: tuple[str, ...] = ("/own/dbg_agent",)) -> DumpRecord:
 
 def dump_of(stacks_: list[Stack]) -> str:
     """Return threads as faulthandler writes them."""
-    sections = []
-    for stack in stacks_:
-        lines = [f"{'Current thread' if stack.current else 'Thread'} {stack.thread:#018x} (most recent call first):"]
-        for place in reversed(stack.frames):
-            lines.append(f'  File "{escaped(place.file)}", line {place.line} in {escaped(place.function)}')
-        sections.append("\n".join(lines) + "\n")
-    return "\n".join(sections)
+    return "\n".join(
+        header(stack.thread, is_current=stack.current)
+        + "".join(
+            f'  File "{escaped(place.file)}", line {place.line} in {escaped(place.function)}\n'
+            for place in reversed(stack.frames)
+        )
+        for stack in stacks_
+    )
 
 
 def escaped(text: str) -> str:
@@ -103,23 +111,18 @@ def test_odd_lines_of_a_dump_are_passed_over() -> None:
     assert main == Stack(MAIN, False, ())
 
 
-@pytest.mark.parametrize(
-    ("prefer_current", "chosen"), [(True, "current"), (False, "main")], ids=["fatal signal", "stuck interpreter"]
-)
-def test_the_stack_to_tell_is_the_main_threads_unless_a_signal_came_elsewhere(
-    prefer_current: bool, chosen: str
-) -> None:
+@pytest.mark.parametrize("prefer_current", [True, False], ids=["fatal signal", "stuck interpreter"])
+def test_the_stack_to_tell_is_the_main_threads_unless_a_signal_came_elsewhere(prefer_current: bool) -> None:
     def stack(thread: int, name: str, current: bool = False) -> Stack:
         return Stack(thread, current, (Place(file="f", line=1, function=name),))
 
-    threads = [stack(7, "current", True), stack(MAIN, "main"), stack(9, "other")]
-    assert choose(threads, MAIN, prefer_current=prefer_current)[0].function == chosen
+    def told(*threads: Stack) -> list[str]:
+        return [place.function for place in choose(threads, MAIN, prefer_current=prefer_current)]
 
-
-def test_without_main_and_current_thread_the_oldest_is_told() -> None:
-    threads = [Stack(7, False, ()), Stack(9, False, (Place(file="f", line=1, function="oldest"),))]
-    assert choose(threads, MAIN, prefer_current=True)[0].function == "oldest"
-    assert choose([], MAIN, prefer_current=True) == ()
+    oldest = stack(9, "oldest")
+    assert told(stack(7, "current", True), stack(MAIN, "main"), oldest) == ["current" if prefer_current else "main"]
+    assert told(Stack(7, False, ()), oldest) == ["oldest"], "without a main and a current thread"
+    assert told() == []
 
 
 @given(st.data())

@@ -51,51 +51,42 @@ async def test_the_status_is_asked_for_in_json() -> None:
     assert [(one.rank, one.state) for one in status.ranks] == [(1, "unresponsive"), (0, "running")]
 
 
-async def test_an_older_one_replies_in_text() -> None:
-    old = {**USUAL, "SET": b"ERROR: Unknown command SET FORMAT json\n", "VERBOSE": TEXT.encode()}
-    assert await asked(old) == "2.27.5 told"
-
-
 @pytest.mark.parametrize(
     "replies",
     [
+        {**USUAL, "SET": b"ERROR: Unknown command SET FORMAT json\n", "VERBOSE": TEXT.encode()},
         {**USUAL, "CLIENT": b"220 smtp ready\n"},
         {**USUAL, "VERBOSE": b"nonsense"},
         {**USUAL, "TIMEOUT": b""},
         {**USUAL, "CLIENT": b"x" * 5000 + b"\n"},
         {**USUAL, "CLIENT": b"x" * 100_000 + b"\n"},
+        {name: said for name, said in USUAL.items() if name != "TIMEOUT"},
+        {**USUAL, "VERBOSE": b"x" * 1001},
     ],
+    ids=["older", "mail", "nonsense", "empty", "long", "endless line", "silent", "endless"],
 )
-async def test_another_program_at_that_port_is_told(approved: Approved, replies: Replies) -> None:
-    approved(await asked(replies))
+async def test_another_program_at_that_port_is_told_and_an_older_one_understood(
+    approved: Approved, monkeypatch: pytest.MonkeyPatch, replies: Replies
+) -> None:
+    monkeypatch.setattr(ras, "MAX_REPLY", 10_000 if replies["VERBOSE"] != b"x" * 1001 else 1000)
+    approved(await asked(replies, 5.0 if "TIMEOUT" in replies else 0.3))
 
 
-async def test_one_that_is_silent_costs_no_more_than_the_time(approved: Approved) -> None:
-    silent = {name: said for name, said in USUAL.items() if name != "TIMEOUT"}
-    approved(await asked(silent, 0.3))
-
-
-async def test_a_reply_without_end_is_not_read_to_its_end(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ras, "MAX_REPLY", 100)
-    approved(await asked(USUAL))
-
-
-async def test_nobody_there_says_what_may_be_the_reason() -> None:
+async def test_nobody_there_says_what_may_be_the_reason(approved: Approved) -> None:
     # A port that is taken, and on which nobody listens.
     taken = socket.socket()
     taken.bind(("127.0.0.1", 0))
-    with (
-        taken,
-        pytest.raises(NoRas, match=r"^no NCCL with RAS is at 127.0.0.1:\d+ \(.*\): it is there from NCCL 2.24 on"),
-    ):
-        await ask_ras({"NCCL_RAS_ADDR": f"127.0.0.1:{taken.getsockname()[1]}"}, 5.0)
+    port = str(taken.getsockname()[1])
+    with taken, pytest.raises(NoRas) as caught:
+        await ask_ras({"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, 5.0)
+    approved(str(caught.value).replace(port, "<port>"))
 
 
 def test_the_address_is_what_nccl_takes_for_it() -> None:
     assert address_of({}) == ("localhost", 28028)
     assert address_of({"NCCL_RAS_ADDR": "[::1]:5"}) == ("::1", 5)
     for text in ("host", ":5", "host:x", "host:0", "host:99999"):
-        with pytest.raises(NoRas, match="not host:port"):
+        with pytest.raises(NoRas):
             address_of({"NCCL_RAS_ADDR": text})
 
 
@@ -138,17 +129,15 @@ def test_a_reply_in_json_tells_who_is_missing(comma: bool) -> None:
         ({"async_error": 3}, "error"),
         ({"init_state": 1}, "error"),
         ({"async_error": 7}, "running"),
+        (None, "left"),
     ],
 )
-def test_the_state_of_a_rank_is_named(status: dict[str, Any], state: str) -> None:
-    (one,) = parse_reply(reply(([rank(0, **status)], []))).ranks
+def test_the_state_of_a_rank_is_named(status: dict[str, Any] | None, state: str) -> None:
+    # One that answers without the communicator has left it.
+    told = ([], [missing(0, unresponsive=False)]) if status is None else ([rank(0, **status)], [])
+    (one,) = parse_reply(reply(told)).ranks
     assert one.state == state
-
-
-def test_a_rank_that_answers_without_the_communicator_has_left_it() -> None:
-    (one,) = parse_reply(reply(([], [missing(0, unresponsive=False)]))).ranks
-    assert one.state == "left"
-    assert one.state in MISSING
+    assert (state in MISSING) == (status is None)
 
 
 def test_a_reply_in_text_tells_the_same_of_what_is_odd() -> None:
@@ -175,6 +164,7 @@ def test_a_reply_in_text_tells_the_same_of_what_is_odd() -> None:
 def test_a_status_comes_back_from_the_rows_of_an_answer(text: str) -> None:
     status = parse_reply(text)
     assert status_in(status_rows(status)) == status
+    assert status_in(("evidence",)) is None
 
 
 def test_of_too_many_ranks_those_that_are_missing_are_kept() -> None:
@@ -198,8 +188,3 @@ def test_what_is_no_reply_is_refused_and_nothing_else_happens(text: str) -> None
 @given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)))
 def test_a_text_that_is_cut_anywhere_is_read_as_far_as_it_goes(begin: int, end: int) -> None:
     parse_reply("NCCL version 2.27.5\n" + TEXT[begin:end])
-
-
-def test_rows_of_others_are_none() -> None:
-    assert status_in(()) is None
-    assert status_in(("evidence",)) is None
