@@ -25,6 +25,7 @@ def test_ctrl_c_breaks_into_a_rank_that_runs_with_a_breakpoint_left(
     terminal.send("c\r")
     wait_until_states(home, {0: "running"})
     terminal.send("\x03")
+    terminal.wait_for(re.compile(r"^-> .*\n\(Pdb\)$", re.MULTILINE))
     at_prompt(terminal)
     assert float(run(terminal, "p loss")) > 0
     detach(terminal)
