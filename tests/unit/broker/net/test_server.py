@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -290,3 +291,15 @@ async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_t
     tokens = broker.tokens
     for token in (tokens.rank, *(tokens.of(role) for role in (Role.DRIVER, Role.WATCHER))):
         assert token not in caplog.text
+
+
+async def test_an_address_that_is_not_allowed_is_closed_before_a_byte(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(broker.server, "_allowed", SimpleNamespace(admits=lambda address, own: False))
+    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
+    with contextlib.suppress(ConnectionError):
+        assert await reader.read() == b""
+    writer.close()
+    assert broker.hub.connections.meters.turned_away == 1
+    assert broker.hub.connections.meters.failures == 0
