@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis.internal import charmap
 
 from tests.support.approved import ApprovalFile, package_folder, without_places
 from tests.support.environment import clean_environment, is_foreign
@@ -96,7 +96,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 def pytest_collection_finish() -> None:
     """Keep thousands of collected tests out of each garbage collection, a tenth of the processor time."""
     # hypothesis makes its tables of characters once, which would count as the time of the first test that needs them.
-    st.text().validate()
+    charmap.charmap()
     gc.collect()
     gc.freeze()
 
