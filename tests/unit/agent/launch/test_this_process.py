@@ -8,7 +8,6 @@ import re
 import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
@@ -85,7 +84,6 @@ PROCESSES = st.fixed_dictionaries(
 @given(environ=ENVIRONMENTS, process=PROCESSES)
 def test_any_environment_gives_a_usable_identity(environ: dict[str, str], process: dict[str, Any]) -> None:
     me = who(environ, **process)
-
     for name in (me.job, me.run, me.host):
         assert NAME.fullmatch(name)
         assert len(name) <= MAX_NAME
@@ -98,19 +96,12 @@ def test_any_environment_gives_a_usable_identity(environ: dict[str, str], proces
 
 def test_key_holds_all_that_tells_ranks_apart() -> None:
     environ = {"DBG_RANK": "3", "DBG_JOB": "mine", "MASTER_ADDR": "h1", "MASTER_PORT": "29500", "DBG_HOST": "gpu01"}
-
     assert who(environ).key == "mine/h1-29500.0/gpu01:3/1000"
-
-
-def test_long_names_that_differ_at_the_end_stay_apart() -> None:
+    # A name does not look like an option, and long ones that differ at the end stay apart.
+    assert who({"DBG_JOB": "--kill", "DBG_HOST": "-y"}).key.startswith("kill/train.py-1000.0/y:")
     one, other = (who({"DBG_JOB": "x" * 300 + end}) for end in "ab")
-
     assert one.job != other.job
     assert len(one.job) == MAX_NAME
-
-
-def test_name_does_not_look_like_an_option() -> None:
-    assert who({"DBG_JOB": "--kill", "DBG_HOST": "-y"}).key.startswith("kill/train.py-1000.0/y:")
 
 
 @pytest.mark.parametrize(
@@ -141,25 +132,17 @@ def test_explicit_variables_override_single_fields(
     explicit: dict[str, str], expected: tuple[int, int | None, int | None]
 ) -> None:
     me = who(TORCH | explicit)
-
     assert (me.rank, me.local_rank, me.world_size) == expected
     assert me.launcher == "torchrun"
 
 
-def test_explicit_rank_beats_the_framework() -> None:
+def test_the_framework_corrects_the_launcher_and_an_explicit_rank_goes_before_it() -> None:
     assert who(TORCH | {"DBG_RANK": "2"}, framework=(6, 8)).rank == 2
-
-
-def test_framework_corrects_the_launcher() -> None:
     me = who(TORCH, framework=(6, 16))
-
     # The framework names no local rank, so that of the launcher, in LOCAL_RANK, counts.
     assert (me.rank, me.local_rank, me.world_size) == (6, 1, 16)
-
-
-def test_local_rank_of_another_rank_is_forgotten() -> None:
     assert who(SRUN, framework=(3, 16)).local_rank == 1
-    assert who(SRUN, framework=(2, 16)).local_rank is None
+    assert who(SRUN, framework=(2, 16)).local_rank is None, "that of another rank"
 
 
 def test_ranks_that_a_script_spawns_agree_once_their_framework_is_up() -> None:
@@ -187,15 +170,11 @@ def test_ranks_that_a_script_spawns_agree_once_their_framework_is_up() -> None:
 )
 def test_script(argv: list[str], module: str | None, script: str, job: str) -> None:
     me = who({}, argv=argv, executable_module=module)
-
     assert (me.script, me.job) == (script, job)
 
 
-def test_relative_script_stays_so_without_a_directory() -> None:
+def test_a_relative_script_stays_so_without_a_directory_and_an_endless_path_is_cut() -> None:
     assert who({}, argv=["train.py"], directory="").script == "train.py"
-
-
-def test_endless_path_is_cut() -> None:
     assert len(who({}, argv=["x" * 9999]).script) == MAX_PATH
 
 
@@ -226,14 +205,9 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "module"), LAUNCHERS)
+@pytest.mark.parametrize(("argv", "module"), [*LAUNCHERS, *PROGRAMS])
 def test_launchers_are_told_from_programs(argv: list[str], module: str | None) -> None:
-    assert is_launcher(argv, module)
-
-
-@pytest.mark.parametrize(("argv", "module"), PROGRAMS)
-def test_programs_are_told_from_launchers(argv: list[str], module: str | None) -> None:
-    assert not is_launcher(argv, module)
+    assert is_launcher(argv, module) == ((argv, module) in LAUNCHERS)
 
 
 def test_mindspore_scheduler_runs_the_ranks_command() -> None:
@@ -306,9 +280,7 @@ def test_framework_rank(modules: dict[str, object], expected: tuple[int, int] | 
 
 def test_framework_rank_imports_nothing() -> None:
     before = set(sys.modules)
-
     framework_rank(sys.modules)
-
     assert set(sys.modules) == before
 
 
@@ -352,33 +324,25 @@ def test_ancestors_that_proc_does_not_tell_are_waited_for_once(monkeypatch: pyte
     never.set()
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
-def test_ancestors_of_this_process() -> None:
+def test_ancestors_of_this_process_and_of_none() -> None:
     chain = ancestors(os.getpid())
-
     assert chain[0] == os.getppid()
     assert len(chain) <= MAX_ANCESTORS
     assert chain == (os.getppid(), *ancestors(os.getppid()))[:MAX_ANCESTORS]
-
-
-def test_ancestors_of_no_process() -> None:
     assert ancestors(2**31 - 1) == ()
 
 
-def test_ranks_run_along_the_last_axis_first() -> None:
-    mesh = as_mesh({"pp": 2, "dp": 2, "tp": 4})
-    assert [(place.axis, place.index) for place in coordinates(mesh, 13)] == [("pp", 1), ("dp", 1), ("tp", 1)]
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
+def test_every_rank_has_its_own_place_along_the_last_axis_first(sizes: list[int]) -> None:
+    mesh = as_mesh({f"axis{number}": size for number, size in enumerate(sizes)})
+    places = list(itertools.product(*map(range, sizes)))
+    assert [tuple(place.index for place in coordinates(mesh, rank)) for rank in range(len(places))] == places
+    assert coordinates(mesh, len(places)) == ()
 
 
 def test_the_variables_text_is_the_same_mesh() -> None:
     assert as_mesh("pp=2, dp=4") == as_mesh({"pp": 2, "dp": 4})
-
-
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=4))
-def test_every_rank_has_its_own_place(sizes: list[int]) -> None:
-    mesh = as_mesh({f"axis{number}": size for number, size in enumerate(sizes)})
-    places = list(itertools.product(*map(range, sizes)))
-    assert [tuple(place.index for place in coordinates(mesh, rank)) for rank in range(len(places))] == places
+    assert [place.axis for place in coordinates(as_mesh("pp=2, dp=4"), 0)] == ["pp", "dp"]
 
 
 @pytest.mark.parametrize(
@@ -387,7 +351,3 @@ def test_every_rank_has_its_own_place(sizes: list[int]) -> None:
 def test_what_is_no_mesh_is_refused(mesh: object) -> None:
     with pytest.raises((ValueError, TypeError)):
         as_mesh(mesh)
-
-
-def test_a_rank_beyond_the_mesh_has_no_place() -> None:
-    assert coordinates(as_mesh({"pp": 2}), 2) == ()

@@ -43,13 +43,16 @@ def set_two(module: ModuleType) -> None:
     vars(module)["value"] = 2
 
 
-def test_a_module_is_changed_before_anybody_takes_a_name_from_it(package: Path) -> None:
-    imports.when_loaded(MODULE, set_two)
+@pytest.mark.parametrize(("changed", "values"), [(MODULE, (2, 2, 2)), (PACKAGE, (2, 1, 1))])
+def test_a_module_or_package_is_changed_before_anybody_takes_a_name_from_it(
+    package: Path, changed: str, values: tuple[int, int, int]
+) -> None:
+    imports.when_loaded(changed, set_two)
     try:
         imported = importlib.import_module(PACKAGE)
     finally:
-        imports.forget(MODULE, set_two)
-    assert (imported.value, imported.again) == (2, 2)
+        imports.forget(changed, set_two)
+    assert (imported.value, imported.inner.value, imported.again) == values
 
 
 def test_a_module_whose_import_has_only_begun_is_not_loaded(package: Path) -> None:
@@ -66,15 +69,6 @@ def test_no_module_of_ours_is_taken_out_of_sys_modules_before_its_import_has_end
     folder = Path(dbg_agent.__file__).parent
     taken = [str(path) for path in folder.rglob("*.py") if re.search(r'sys\.modules.{1,5}"dbg_', path.read_text())]
     assert taken == []
-
-
-def test_a_package_itself_can_be_changed_and_has_its_modules(package: Path) -> None:
-    imports.when_loaded(PACKAGE, set_two)
-    try:
-        imported = importlib.import_module(PACKAGE)
-    finally:
-        imports.forget(PACKAGE, set_two)
-    assert (imported.value, imported.inner.value) == (2, 1)
 
 
 def test_what_is_forgotten_is_not_changed_and_leaves_no_finder(package: Path) -> None:
@@ -100,7 +94,9 @@ def test_a_change_that_fails_leaves_the_import_alone(
     approved(capsys.readouterr().err)
 
 
-def test_a_line_goes_out_at_once_where_there_is_room(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_line_goes_out_at_once_where_there_is_room(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         own = os.fdopen(os.dup(2), "w")
         patch.setattr(sys, "stderr", own)
@@ -108,19 +104,11 @@ def test_a_line_goes_out_at_once_where_there_is_room(capfd: pytest.CaptureFixtur
         say("hello \udcff")
         own.close()
     assert capfd.readouterr().err == "dbg-agent: hello \\udcff\n"
-
-
-def test_a_stream_without_a_file_is_written_to(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    say("hello")
+    for each in (stream, None, object()):
+        monkeypatch.setattr(sys, "stderr", each)
+        say("hello")
     assert stream.getvalue() == "dbg-agent: hello\n"
-
-
-@pytest.mark.parametrize("stream", [None, object()])
-def test_no_stream_is_no_trouble(stream: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", stream)
-    say("hello")
 
 
 BESIDE = {"process/threads.py", "guard/command.py"}

@@ -62,28 +62,23 @@ def remote_pdb(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def test_loaded_modules_are_redirected_and_restored(stopped_at: list[str], remote_pdb: ModuleType) -> None:
     before = remote_pdb.set_trace, remote_pdb.RemotePdb.__init__, remote_pdb.RemotePdb.set_trace
+    made_before = remote_pdb.RemotePdb.__new__(remote_pdb.RemotePdb)
     stock_calls.redirect()
     stock_calls.redirect()
     remote_pdb.set_trace()
     remote_pdb.set_trace("10.0.0.1", 4444, quiet=True)
     debugger = remote_pdb.RemotePdb("10.0.0.1", 4444)
     debugger.set_trace()
+    made_before.set_trace()
     here = "test_loaded_modules_are_redirected_and_restored"
-    assert stopped_at == [here] * 3
+    assert stopped_at == [here] * 4
     debugger.set_trace(sys._getframe(1))
     assert stopped_at[-1] != here
     stock_calls.restore()
     stock_calls.restore()
     assert (remote_pdb.set_trace, remote_pdb.RemotePdb.__init__, remote_pdb.RemotePdb.set_trace) == before
     debugger.set_trace()
-    assert len(stopped_at) == 5
-
-
-def test_an_object_made_before_goes_to_the_agent_as_well(stopped_at: list[str], remote_pdb: ModuleType) -> None:
-    debugger = remote_pdb.RemotePdb.__new__(remote_pdb.RemotePdb)
-    stock_calls.redirect()
-    debugger.set_trace()
-    assert stopped_at == ["test_an_object_made_before_goes_to_the_agent_as_well"]
+    assert len(stopped_at) == 6
 
 
 def test_modules_imported_later_are_redirected_and_look_untouched(

@@ -1,3 +1,5 @@
+"""How late a rank is, and why: arrivals at collectives, counters of the kernel, and where its main thread is seen."""
+
 from __future__ import annotations
 
 import json
@@ -69,25 +71,26 @@ def told(
     return arrivals_of(most, seconds, completions)
 
 
+def row_of(monkeypatch: pytest.MonkeyPatch, *found: Recorder, most: int = 512) -> tuple[GroupSeen, GroupArrivals]:
+    """Return what is told of the group of these recorders, and of its collectives."""
+    group, row = told(monkeypatch, *found, most=most)
+    assert isinstance(group, GroupSeen)
+    assert isinstance(row, GroupArrivals)
+    return group, row
+
+
 def test_the_last_collectives_of_a_group_are_told_with_their_times(
     torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group, row = told(monkeypatch, recorder(dump(entry(1, 100), entry(2, 350), enqueued=2, completed=2)))
-    assert isinstance(group, GroupSeen)
+    # Sends are left out, and a batch counts once.
+    entries = [entry(1, 100), entry(1, 130), raw(1, "gloo:send 0->1", is_p2p=True), entry(2, 350)]
+    group, row = row_of(monkeypatch, recorder(dump(*entries, enqueued=2, completed=2)))
     assert (group.members, group.size, group.backend) == ("0-3", 4, "gloo")
-    assert isinstance(row, GroupArrivals)
     assert (row.group, row.begin, row.sequences, row.came) == (group.name, 100, (1, 2), (0, 250))
     assert (row.calls, row.which) == (("all_reduce [4] float32",), (0, 0))
     # The status has told that both had ended.
     assert min(row.ended) > 0
     assert row.took == ()
-
-
-def test_sends_are_left_out_and_a_batch_counts_once(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [entry(1, 100), entry(1, 130), raw(1, "gloo:send 0->1", is_p2p=True), entry(2, 200)]
-    _, row = told(monkeypatch, recorder(dump(*entries, enqueued=2)))
-    assert isinstance(row, GroupArrivals)
-    assert (row.sequences, row.came) == ((1, 2), (0, 100))
 
 
 def test_what_nccl_tells_of_ends_and_durations_is_passed_on(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,52 +100,39 @@ def test_what_nccl_tells_of_ends_and_durations_is_passed_on(torch: FakeTorch, mo
         "time_discovered_started_ns": 0,
     }
     nccl = entry(1, 100, **more) | {"profiling_name": "nccl:all_reduce"}
-    _, row = told(monkeypatch, recorder(dump(nccl, enqueued=1)))
-    assert isinstance(row, GroupArrivals)
+    _, row = row_of(monkeypatch, recorder(dump(nccl, enqueued=1)))
     assert (row.ended, row.took) == ((800,), (1500,))
-
-
-def test_a_pickle_of_an_old_torch_is_read_as_well(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = Recorder("nccl", None, lambda: pickled(entry(1, 100), entry(2, 200)))
-    _, row = told(monkeypatch, old)
-    assert isinstance(row, GroupArrivals)
+    # A pickle of an old torch is read as well.
+    _, row = row_of(monkeypatch, Recorder("nccl", None, lambda: pickled(entry(1, 100), entry(2, 200))))
     assert row.came == (0, 100)
 
 
-def test_a_recorder_that_would_stop_the_program_for_too_long_is_not_read(
-    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("most", [512, 64])
+def test_a_rank_with_many_arrivals_tells_the_newest(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    def never() -> bytes:
-        raise AssertionError("it was read")
-
-    full = recorder(b"", enqueued=100_000)
-    (row,) = told(monkeypatch, Recorder("gloo", full.status, never), seconds=1.0)
-    assert isinstance(row, SourceSeen)
-    approved(row.lack)
-
-
-def test_a_rank_with_many_arrivals_tells_the_newest(torch: FakeTorch, monkeypatch: pytest.MonkeyPatch) -> None:
     content = dump(*(entry(number, 10 * number) for number in range(1, 601)), enqueued=600)
-    _, row = told(monkeypatch, recorder(content, enqueued=600))
-    assert isinstance(row, GroupArrivals)
-    assert (len(row.came), row.sequences[-1]) == (MAX_ARRIVALS, 600)
-    _, row = told(monkeypatch, recorder(content, enqueued=600), most=64)
-    assert isinstance(row, GroupArrivals)
-    assert len(row.came) == 64
+    _, row = row_of(monkeypatch, recorder(content, enqueued=600), most=most)
+    assert (len(row.came), row.sequences[-1]) == (min(most, MAX_ARRIVALS), 600)
 
 
-def test_a_recorder_that_holds_something_else_is_told(
-    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+def never() -> bytes:
+    raise AssertionError("it was read")
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        [Recorder("gloo", recorder(b"", enqueued=100_000).status, never)],
+        [recorder(b'{"entries":[{"collective_seq_id":1}]}')],
+        [],
+    ],
+    ids=["it would stop the program for too long", "it holds something else", "without a recorder"],
+)
+def test_what_keeps_a_rank_from_telling_is_told(
+    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, found: list[Recorder]
 ) -> None:
-    (row,) = told(monkeypatch, recorder(b'{"entries":[{"collective_seq_id":1}]}'))
-    assert isinstance(row, SourceSeen)
-    approved(row.lack)
-
-
-def test_without_a_recorder_the_stacks_tell(
-    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (row,) = told(monkeypatch)
+    (row,) = told(monkeypatch, *found, seconds=1.0)
     assert isinstance(row, SourceSeen)
     approved(row.lack)
 
@@ -241,16 +231,14 @@ def test_a_kernel_that_does_not_count_says_nothing(tmp_path: Path) -> None:
     assert kernel.speed(before, after) == CoreSpeed()
 
 
-def test_delays_that_are_not_counted_are_not_told_as_none(files: Files) -> None:
-    files.write("proc/sys/kernel/task_delayacct", "0\n")
-    assert files.kernel().read().disk is None
-
-
-def test_a_counter_that_goes_back_is_another_one(files: Files) -> None:
+def test_delays_that_are_not_counted_and_counters_that_go_back_are_not_told(files: Files) -> None:
     files.counters(queued=5)
     before = files.kernel().read()
     files.counters(queued=1)
-    assert processors(before, files.kernel().read(), None).queued is None
+    files.write("proc/sys/kernel/task_delayacct", "0\n")
+    after = files.kernel().read()
+    assert after.disk is None
+    assert processors(before, after, None).queued is None
 
 
 @pytest.mark.parametrize(
@@ -259,18 +247,13 @@ def test_a_counter_that_goes_back_is_another_one(files: Files) -> None:
         ("cpu.max", "50000 100000\n", 0.5),
         ("cpu.max", "max 100000\n", None),
         ("cpu.cfs_quota_us", "-1\n", None),
+        ("cpu.cfs_quota_us", "25000\n", 0.25),
     ],
 )
 def test_the_quota_of_the_group_is_in_cores(files: Files, path: str, text: str, cores: float | None) -> None:
     files.write(f"groups/jobs/7/{path}", text)
     files.write("groups/jobs/7/cpu.cfs_period_us", "100000\n")
     assert files.kernel().quota() == cores
-
-
-def test_the_quota_of_version_1_is_in_two_files(files: Files) -> None:
-    files.write("groups/jobs/7/cpu.cfs_quota_us", "25000\n")
-    files.write("groups/jobs/7/cpu.cfs_period_us", "100000\n")
-    assert files.kernel().quota() == 0.25
 
 
 def test_the_group_around_the_own_one_may_be_throttled(files: Files) -> None:
@@ -306,18 +289,13 @@ def test_swap_is_told_in_bytes(files: Files) -> None:
     assert files.kernel().swapped() == 3 << 20
 
 
-def test_processes_on_the_same_cores_are_found(tmp_path: Path) -> None:
+def test_processes_on_the_same_cores_are_found_as_long_as_there_is_time(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
     for pid, where in ((11, core), (12, core), (13, 10**6)):
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "stat").write_text(stat_line(pid, name="stress (x)", used=5 * TICKS, core=where))
     (tmp_path / "14").mkdir()
     assert busy_processes(1.0, str(tmp_path)) == {12: ("stress (x)", 5.0), 11: ("stress (x)", 5.0)}
-
-
-def test_a_host_with_too_many_processes_is_not_read_to_the_end(tmp_path: Path) -> None:
-    (tmp_path / "11").mkdir()
-    (tmp_path / "11/stat").write_text(stat_line(11, core=min(os.sched_getaffinity(0))))
     assert busy_processes(-1.0, str(tmp_path)) == {}
 
 
@@ -353,22 +331,6 @@ class Clock:
             due[2]()
 
 
-class Answers:
-    """What a sampler has answered."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[int, Kind, str, tuple[object, ...]]] = []
-
-    def __call__(self, ask: Ask, kind: Kind, text: str, rows: tuple[object, ...] = ()) -> None:
-        self.said.append((ask.request, kind, text, rows))
-
-    def sampled(self, index: int = 0) -> Sampled:
-        """Return what one of the answers tells."""
-        told = sampled_in(self.said[index][3])
-        assert told is not None
-        return told
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the timers, and a place that costs nothing."""
@@ -376,90 +338,90 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def ask(seconds: float, number: int = 1) -> tuple[Ask, SampleQuestion]:
-    """Return a question to be sampled."""
-    question = SampleQuestion(seconds=seconds)
-    asked = Ask(request=number, action=Action.SAMPLE, seconds=seconds + 10, inquiry=question)
-    return asked, question
+class Sampling:
+    """A sampler, and what it has answered."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.said: list[tuple[int, Kind, str, tuple[object, ...]]] = []
+        self._sampler = Sampler(clock.call_later)
+
+    def ask(self, seconds: float, number: int = 1) -> None:
+        question = SampleQuestion(seconds=seconds)
+        asked = Ask(request=number, action=Action.SAMPLE, seconds=seconds + 10, inquiry=question)
+        self._sampler.begin(asked, question, self._hear)
+
+    def _hear(self, ask: Ask, kind: Kind, text: str, rows: tuple[object, ...] = ()) -> None:
+        self.said.append((ask.request, kind, text, rows))
+
+    def told(self, index: int = 0) -> Sampled:
+        """Return what one of the answers tells."""
+        told = sampled_in(self.said[index][3])
+        assert told is not None
+        return told
 
 
-def test_a_rank_is_looked_at_for_as_long_as_was_asked(clock: Clock) -> None:
-    answers, sampler = Answers(), Sampler(clock.call_later)
-    sampler.begin(*ask(10.0), answers)
+@pytest.fixture
+def sampled(clock: Clock) -> Sampling:
+    return Sampling(clock)
+
+
+def test_a_rank_is_looked_at_for_as_long_as_was_asked(clock: Clock, sampled: Sampling) -> None:
+    sampled.ask(10.0)
     clock.run(109.9)
-    assert answers.said == []
+    assert sampled.said == []
     clock.run(200.0)
-    told = answers.sampled()
+    told = sampled.told()
     assert told.sample.seconds == pytest.approx(10.0)
     assert (told.sample.begin, told.sample.clock) == (100_000_000, 110_000_000)
     assert 80 <= told.sample.looks <= 120
     assert sum(len(place.times) for place in told.places) == told.sample.looks
+    assert clock.now < 111.0, "looks end with the last question"
 
 
-def test_looks_end_with_the_last_question(clock: Clock) -> None:
-    answers, sampler = Answers(), Sampler(clock.call_later)
-    sampler.begin(*ask(1.0), answers)
-    clock.run(200.0)
-    assert clock.now < 102.0
-
-
-def test_questions_share_their_looks(clock: Clock) -> None:
-    answers, sampler = Answers(), Sampler(clock.call_later)
-    sampler.begin(*ask(4.0, 1), answers)
+def test_questions_share_their_looks(clock: Clock, sampled: Sampling) -> None:
+    sampled.ask(4.0, 1)
     clock.run(102.0)
-    sampler.begin(*ask(4.0, 2), answers)
+    sampled.ask(4.0, 2)
     clock.run(200.0)
-    first, second = answers.sampled(0), answers.sampled(1)
-    assert [number for number, *_ in answers.said] == [1, 2]
+    first, second = sampled.told(0), sampled.told(1)
+    assert [number for number, *_ in sampled.said] == [1, 2]
     assert abs(first.sample.looks - second.sample.looks) < 8
     assert second.sample.begin - first.sample.begin == pytest.approx(2e6, abs=1e5)
 
 
-def test_a_long_sampling_has_a_bounded_number_of_looks(clock: Clock) -> None:
-    answers, sampler = Answers(), Sampler(clock.call_later)
-    sampler.begin(*ask(300.0), answers)
+def test_a_long_sampling_has_a_bounded_number_of_looks(clock: Clock, sampled: Sampling) -> None:
+    sampled.ask(300.0)
     clock.run(1000.0)
-    assert answers.sampled().sample.looks <= MAX_LOOKS
+    assert sampled.told().sample.looks <= MAX_LOOKS
 
 
-def test_looks_that_take_long_come_seldom(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looks_that_take_long_come_seldom(clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch) -> None:
     spent = iter(range(10**6))
     # Each look takes ten milliseconds.
     monkeypatch.setattr(time, "thread_time", lambda: next(spent) * 0.01)
-    answers, sampler = Answers(), Sampler(clock.call_later)
-    sampler.begin(*ask(50.0), answers)
+    sampled.ask(50.0)
     clock.run(1000.0)
-    assert 0.01 * answers.sampled().sample.looks <= 1.5 * LOOK_SHARE * 50
+    assert 0.01 * sampled.told().sample.looks <= 1.5 * LOOK_SHARE * 50
 
 
-def test_a_time_in_which_nothing_ran_is_told(clock: Clock) -> None:
-    answers, sampler = Answers(), Sampler(clock.call_later)
-    sampler.begin(*ask(10.0), answers)
+@pytest.mark.parametrize(("cpu", "still"), [(0.0, 2.0), (2.0, 0.0)], ids=["nothing ran", "code computed"])
+def test_a_time_in_which_nothing_ran_is_told(clock: Clock, sampled: Sampling, cpu: float, still: float) -> None:
+    sampled.ask(10.0)
     clock.run(102.0)
-    clock.run(105.0, late=2.0)
+    clock.run(105.0, late=2.0, cpu=cpu)
     clock.run(200.0)
-    assert answers.sampled().sample.still == pytest.approx(2.0)
+    assert sampled.told().sample.still == pytest.approx(still)
 
 
-def test_a_look_that_waits_for_code_that_computes_is_no_standstill(clock: Clock) -> None:
-    answers, sampler = Answers(), Sampler(clock.call_later)
-    sampler.begin(*ask(10.0), answers)
-    clock.run(102.0)
-    clock.run(105.0, late=2.0, cpu=2.0)
-    clock.run(200.0)
-    assert answers.sampled().sample.still == 0.0
-
-
-def test_too_many_questions_are_refused(approved: Approved, clock: Clock) -> None:
-    answers, sampler = Answers(), Sampler(clock.call_later)
+def test_too_many_questions_are_refused(approved: Approved, sampled: Sampling) -> None:
     for number in range(MOST_OPEN + 1):
-        sampler.begin(*ask(5.0, number), answers)
-    ((number, kind, text, _),) = answers.said
+        sampled.ask(5.0, number)
+    ((number, kind, text, _),) = sampled.said
     approved(as_text((number, kind, text)))
 
 
 def test_recorders_are_read_again_only_after_a_hundred_times_what_that_took(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readings = []
 
@@ -469,24 +431,26 @@ def test_recorders_are_read_again_only_after_a_hundred_times_what_that_took(
         return []
 
     monkeypatch.setattr(sampling, "arrivals_of", slowly)
-    answers, sampler = Answers(), Sampler(clock.call_later)
     for number in range(8):
-        sampler.begin(*ask(1.0 + number, number), answers)
+        sampled.ask(1.0 + number, number)
     clock.run(200.0)
-    assert len(answers.said) == 8
+    assert len(sampled.said) == 8
     assert len(readings) == 2
     assert readings[1] - readings[0] >= 5.0
 
 
-def test_what_goes_wrong_is_an_answer(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_wrong_is_an_answer(
+    approved: Approved, clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object) -> list[object]:
         raise ZeroDivisionError
 
     monkeypatch.setattr(sampling, "arrivals_of", broken)
-    answers, sampler = Answers(), Sampler(clock.call_later)
-    sampler.begin(*ask(1.0), answers)
+    sampled.ask(1.0)
     clock.run(200.0)
-    assert answers.said == [(1, Kind.ERROR, "it can't be sampled (ZeroDivisionError)", ())]
+    ((number, kind, text, rows),) = sampled.said
+    assert (number, kind, rows) == (1, Kind.ERROR, ())
+    approved(text)
 
 
 def test_places_that_were_seen_seldom_are_one(clock: Clock) -> None:
