@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import http.client
+import logging
 import os
 import resource
 import socket
@@ -322,3 +324,32 @@ def test_name_of_a_process_does_not_hide_its_state(tmp_path: Path, state: str, d
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "stat").write_text(f"7 (evil) Z ) R) {state} 1 7 7\n")
     assert is_dead(7, tmp_path) is dead
+
+
+async def test_thousand_strangers_leave_the_broker_as_it_was(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    noise = [
+        b"",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"SSH-2.0-scan\r\n",
+        b"GET / HTTP/1.1\r\n",
+        b"GET /client HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+        b"\x00" * 100,
+        b"GET " + b"/" * 20000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nSec-WebSocket-Key: \xff\xfe\r\nNo colon\r\n\r\n",
+    ]
+
+    async def stranger(number: int) -> None:
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
+            writer.write(noise[number % len(noise)])
+            await writer.drain()
+            writer.transport.abort()
+
+    for first in range(0, 1000, 100):
+        await asyncio.gather(*(stranger(first + number) for number in range(100)))
+    await broker.terminal()
+    await broker.left(lambda hub: hub.connected == 1)
+    assert broker.hub.connections.meters.failures > 0
+    assert not any(record.exc_info or record.levelno > logging.INFO for record in caplog.records)
+    assert not any("\n" in record.getMessage() for record in caplog.records)

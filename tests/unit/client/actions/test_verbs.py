@@ -16,6 +16,7 @@ from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceR
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_infos import changed
+from tests.support.sentence import HOSTILE, RAW
 from tests.unit.client.actions.desk import Desk, gone, meanwhile, questions
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -373,3 +374,15 @@ def test_a_broker_may_answer_in_pages_forget_a_rank_or_die(
 
     assert done.status == (0 if case == "pages" else 6)
     approved(done.text)
+
+
+@pytest.mark.parametrize("kind", [Kind.VALUE, Kind.ERROR])
+@pytest.mark.parametrize("words", [("eval", "5", "x"), ("command", "5", "p x"), ("continue", "5"), ("where", "5")])
+def test_answers_with_control_characters_are_printed_escaped(
+    broker: FakeBroker, desk: Desk, words: tuple[str, ...], kind: Kind
+) -> None:
+    answering(broker, _5=value(HOSTILE, kind))
+    done = desk.run(*words)
+    said = f"{done.out}{done.err}".encode()
+    assert b"pwned" in said
+    assert not RAW.search(said), said
