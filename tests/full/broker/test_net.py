@@ -13,6 +13,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 import tracemalloc
 import weakref
 from collections.abc import Callable, Iterator
@@ -57,6 +58,7 @@ from tests.unit.broker.classic.test_screen import (
     written,
 )
 from tests.unit.broker.classic.test_sessions import HOST, SCREEN, ClassicBroker, port, watching
+from tests.unit.broker.net.test_connection import CHUNK, KEY
 from tests.unit.broker.net.test_loop import flood
 from tests.unit.broker.net.test_places import fill
 from tests.unit.broker.peers import RUNNING, Broker, Peer, narrow, registration
@@ -353,3 +355,24 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(broker: Broker, cap
     assert broker.hub.connections.meters.failures > 0
     assert not any(record.exc_info or record.levelno > logging.INFO for record in caplog.records)
     assert not any("\n" in record.getMessage() for record in caplog.records)
+
+
+async def test_flood_of_input_is_slowed_down_and_kept_whole(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_INPUT_PER_SECOND", 512 * limits.KIB)
+    rank = await broker.rank()
+    driver = await broker.seated(KEY)
+    pieces = 96
+    sent = [Input(session=1, stop=1, generation=1, offset=n * len(CHUNK), data=CHUNK) for n in range(pieces)]
+    began = time.monotonic()
+
+    async def type_all() -> None:
+        for piece in sent:
+            await driver.send(piece)
+
+    flooding = asyncio.create_task(type_all())
+    arrived = [await rank.expect_data() for _ in sent]
+    await flooding
+    assert arrived == sent
+    # The input of one second is free, and the bytes of one read pass both before and after a pause.
+    paced = pieces * len(CHUNK) - limits.MAX_INPUT_PER_SECOND - 2 * 256 * limits.KIB
+    assert time.monotonic() - began >= paced / limits.MAX_INPUT_PER_SECOND

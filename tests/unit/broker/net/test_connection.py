@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -248,27 +247,6 @@ async def test_waiting_strangers_are_bounded_and_the_oldest_goes(
     assert await broker.terminal()
     for _, writer in (first, *others):
         writer.transport.abort()
-
-
-async def test_flood_of_input_is_slowed_down_and_kept_whole(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_INPUT_PER_SECOND", 512 * limits.KIB)
-    rank = await broker.rank()
-    driver = await broker.seated(KEY)
-    pieces = 96
-    sent = [Input(session=1, stop=1, generation=1, offset=n * len(CHUNK), data=CHUNK) for n in range(pieces)]
-    began = time.monotonic()
-
-    async def flood() -> None:
-        for piece in sent:
-            await driver.send(piece)
-
-    flooding = asyncio.create_task(flood())
-    arrived = [await rank.expect_data() for _ in sent]
-    await flooding
-    assert arrived == sent
-    # The input of one second is free, and the bytes of one read pass both before and after a pause.
-    paced = pieces * len(CHUNK) - limits.MAX_INPUT_PER_SECOND - 2 * 256 * limits.KIB
-    assert time.monotonic() - began >= paced / limits.MAX_INPUT_PER_SECOND
 
 
 async def test_rank_that_does_not_read_has_input_discarded_by_name(
