@@ -19,8 +19,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.internal import charmap
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.support.approved import ApprovalFile, package_folder, without_places
 from tests.support.environment import clean_environment, is_foreign
@@ -93,10 +93,15 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return None
 
 
+@settings(max_examples=50, database=None)
+@given(st.text(), st.integers(), st.binary())
+def draw_texts(_text: str, _number: int, _data: bytes) -> None:
+    """Have hypothesis make its tables now: they would count as the time of the first test that needs them."""
+
+
 def pytest_collection_finish() -> None:
     """Keep thousands of collected tests out of each garbage collection, a tenth of the processor time."""
-    # hypothesis makes its tables of characters once, which would count as the time of the first test that needs them.
-    charmap.charmap()
+    draw_texts()
     gc.collect()
     gc.freeze()
 
