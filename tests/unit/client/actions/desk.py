@@ -20,6 +20,9 @@ from dbg_wire.records.samples import RankSample, SampleQuestion
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 from tests.unit.client.hang.slow.simulated import Job
 
+NOW = 1760000090.0
+"""90 s after the ranks of ``FakeBroker`` stopped: the time of commands that print ages."""
+
 
 @dataclass(frozen=True)
 class Done:
@@ -64,9 +67,8 @@ def meanwhile(act: Callable[[], object]) -> Iterator[None]:
 
 
 def gone(number: int = 8, **changes: object) -> RankInfo:
-    """Return a rank that has failed days ago, so that its age is the same for hours."""
-    since = time.time() - 3.5 * 86400
-    return make_rank(number, **{"state": RankState.EXITED, "exit": 1, "since": since, **changes})
+    """Return a rank that failed three days before ``NOW``."""
+    return make_rank(number, **{"state": RankState.EXITED, "exit": 1, "since": NOW - 3 * 86400, **changes})
 
 
 def questions(broker: FakeBroker) -> list[Question]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_infos import changed
 from tests.support.sentence import HOSTILE, RAW
-from tests.unit.client.actions.desk import Desk, gone, meanwhile, questions
+from tests.unit.client.actions.desk import NOW, Desk, gone, meanwhile, questions
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
@@ -37,6 +38,11 @@ def stack(file: str, line: int) -> RankAnswer:
 def answering(broker: FakeBroker, **texts: RankAnswer) -> None:
     """Have rank 5 give the answer that is passed as ``_5``."""
     broker.said = {make_rank(int(name[1:])).key: answer for name, answer in texts.items()}
+
+
+@pytest.fixture(autouse=True)
+def _at_the_time_of_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: NOW)
 
 
 @pytest.fixture
