@@ -17,7 +17,7 @@ from dbg_wire.errors import AmbiguousTarget, DbgError, NeedsExtra
 if TYPE_CHECKING:
     from dbg_client.words.settings import Attach, Dap, VerbSettings, Web
 
-ASKS = "Token of the broker: "
+ASK_PROMPT = "Token of the broker: "
 """The prompt of ``--ask-token``."""
 
 INTERRUPTED = 130
@@ -136,7 +136,7 @@ def carry_out(settings: VerbSettings) -> int:
         from dbg_client.core.reach import use_token
         from dbg_dial.ask import ask_secret
 
-        use_token(ask_secret(ASKS))
+        use_token(ask_secret(ASK_PROMPT))
     import logging
 
     # Nothing may write into a terminal that shows a debugger; what matters is told in errors.

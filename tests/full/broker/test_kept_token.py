@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.verbs.credentials import DRIVERS_PROMPT
-from dbg_client.cli.main import ASKS
+from dbg_client.cli.main import ASK_PROMPT
 from dbg_dial.memory import ask_memory, socket_name
 from dbg_wire.finding.rendezvous import parse_rendezvous
 from tests.support.processes import run_command
@@ -180,7 +180,7 @@ def broker_that_asks(home: Path, typed: str) -> Terminal:
 def list_by_typing(home: Path, token: str, *, variable: bool = False) -> tuple[int, str]:
     command = attach_command("list", *([] if variable else ["--ask-token"]))
     with Terminal(command, 24, 160, environment(home, {"DBG_ASK_TOKEN": "1"} if variable else {})) as terminal:
-        terminal.wait_for(ASKS.strip())
+        terminal.wait_for(ASK_PROMPT.strip())
         terminal.send(f"{token}\r")
         status = terminal.exit_status()
         return status, "\n".join(terminal.screen)
