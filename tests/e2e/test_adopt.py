@@ -14,7 +14,7 @@ from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 from tests.support.pudb_terminal import sit_in_pudb
 from tests.support.ranks import attach, attach_list, wait_until
-from tests.support.requirements import needs_gdb
+from tests.support.requirements import needs_gdb, needs_root
 from tests.support.time_unit import seconds
 
 pytestmark = needs_gdb
@@ -42,8 +42,6 @@ AS_NOBODY = (
     *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
 )
 """Runs a program as another user, who can read an interpreter in root's own folder, as that of a test may be."""
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root adopts processes of other users")
 
 
 def unprepared() -> dict[str, str]:

@@ -16,6 +16,7 @@ PLACES = (
     (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+"), "<port>"),
     (re.compile(r"(?<=pid )\d+|(?<=process )\d+|(?<=/proc/)\d+"), "<pid>"),
     (re.compile(r"(?<=/dev/pts/)\d+"), "<number>"),
+    (re.compile(r"(?<=belongs to user )\d+"), "<user>"),
     (re.compile(r"\b0x[0-9a-f]{6,}"), "<address>"),
     (re.compile(rf"\b{re.escape(socket.gethostname())}\b"), "<host>"),
 )

@@ -79,3 +79,4 @@ needs_shells = pytest.mark.skipif(
     any(find_command(name) is None for name in ("bash", "zsh", "fish")),
     reason=f"bash, zsh or fish not installed; {DEBIAN_REMEDY}",
 )
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away and adopts processes of others")

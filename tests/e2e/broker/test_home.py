@@ -13,11 +13,15 @@ import pytest
 from dbg_broker.home.certificate import (
     load_own,
 )
+from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock
+from dbg_broker.recording.writer import open_directory
+from dbg_wire.errors import BadInput, BadSecretFile
 from tests.conftest import Approved
+from tests.support.requirements import needs_root
 from tests.support.serving import run
 from tests.unit.broker.home.test_in_use import Watched, held_in, watched
-from tests.unit.broker.home.test_private_files import OTHER, directory, needs_root
+from tests.unit.broker.home.test_private_files import OTHER, directory
 
 
 def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> None:
@@ -89,3 +93,38 @@ def test_a_lock_ends_with_its_process(made_home: Path) -> None:
         broker.kill()
     with lock(made_home) or pytest.fail("the lock outlived its process"):
         pass
+
+
+@needs_root
+def test_a_home_below_somebody_elses_directory_is_refused_and_nothing_is_made(
+    approved: Approved, tmp_path: Path
+) -> None:
+    theirs = directory(tmp_path / "theirs", 0o755, OTHER)
+    with pytest.raises(BadSecretFile) as caught:
+        open_home(str(theirs / "mine" / "home"))
+    approved(str(caught.value))
+    assert list(theirs.iterdir()) == []
+
+
+@needs_root
+def test_a_home_that_is_there_is_refused_too(tmp_path: Path) -> None:
+    theirs = directory(tmp_path / "theirs", 0o1777, OTHER)
+    directory(theirs / "home", 0o700)
+    with pytest.raises(BadSecretFile, match=f"lies below {theirs}, "):
+        open_home(str(theirs / "home"))
+
+
+@needs_root
+@pytest.mark.parametrize("name", ["casts", "link"])
+def test_a_directory_for_recordings_below_another_users_is_refused(
+    approved: Approved, tmp_path: Path, name: str
+) -> None:
+    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+    theirs.mkdir()
+    mine.mkdir()
+    (mine / "link").symlink_to(theirs / "casts")
+    os.chown(theirs, OTHER, -1)
+    with pytest.raises(BadInput) as caught:
+        open_directory(str((theirs if name == "casts" else mine) / name))
+    approved(str(caught.value))
+    assert list(theirs.iterdir()) == []

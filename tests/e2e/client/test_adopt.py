@@ -26,7 +26,7 @@ from dbg_client.adopt.process import ProcessInfo, read_process
 from dbg_client.adopt.python import TargetPython, find_python
 from dbg_client.core.switchboard import switchboard_to
 from tests.conftest import Approved
-from tests.support.requirements import needs_gdb
+from tests.support.requirements import needs_gdb, needs_root
 
 
 @pytest.fixture
@@ -171,8 +171,6 @@ def test_a_stripped_python_is_known_by_its_file(tmp_path: Path) -> None:
 
 
 NOBODY = 65534
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root adopts processes of other users")
 
 
 @needs_root

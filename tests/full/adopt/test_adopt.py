@@ -13,12 +13,12 @@ import pytest
 from dbg_client.adopt.checks import examine
 from dbg_client.adopt.inject import Injection, Pipe
 from dbg_client.adopt.payload import Outcome, as_expression
-from tests.e2e.test_adopt import AS_NOBODY, NOBODY, SLEEPS, needs_root, start, terminal_without_home, unprepared
+from tests.e2e.test_adopt import AS_NOBODY, NOBODY, SLEEPS, start, terminal_without_home, unprepared
 from tests.support.broker import running_broker
 from tests.support.launchers import torchrun
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_list
-from tests.support.requirements import needs_gdb, needs_torch
+from tests.support.requirements import needs_gdb, needs_root, needs_torch
 from tests.support.time_unit import seconds
 
 pytestmark = needs_gdb
