@@ -35,3 +35,12 @@ def directory(tmp_path: Path, home: Path, processes: Processes, open_terminal: O
     made = Directory(folder, home, processes, open_terminal)
     made.write()
     return made
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> Path:
+    """Return the file that the broker's command writes to, which stands beside it."""
+    script = tmp_path / "notify"
+    script.write_text('#!/bin/sh\ncat >>"$0.events"\n')
+    script.chmod(0o700)
+    return tmp_path / "notify.events"

@@ -21,6 +21,20 @@ def pause():
 """
 """The begin of scripts whose ranks wait in ``pause()`` for a SIGUSR1 of the test, which may come before the call."""
 
+WITH_PAUSE = f"""\
+{PAUSE}
+def main():
+    a = 1
+    set_trace()
+    pause()
+    b = a + 1
+    c = b + 1
+    print("result", c, flush=True)
+
+main()
+"""
+"""A program that pauses after its stop, and then writes ``result 3``."""
+
 WORD = "Größe 日本語 ┌─┐"
 """Characters outside of ASCII, two columns wide, and of line drawing."""
 

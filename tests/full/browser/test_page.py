@@ -12,28 +12,12 @@ from tests.conftest import OpenTerminal
 from tests.docs.page_picture import waiting_crowd
 from tests.support.broker import running_broker
 from tests.support.chromium import Chromium
-from tests.support.pages import LINE, address_of, start_web, stopped_ranks
+from tests.support.pages import LINE, TRAIN, address_of, start_web, stopped_ranks
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb
 from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
 
 ROOT = Path(__file__).parents[3]
-
-TRAIN = """\
-import dbg_agent, os
-rank = int(os.environ["RANK"])
-loss = 0.25 if rank else float("nan")
-evil = "<img src=x onerror='document.title=1'>\\x1b[31m\\x07"
-code = compile("def step(f):\\n    return f()\\n", "/tmp/<b>bold.py", "exec")
-exec(code)
-def main():
-    dbg_agent.set_trace()
-    first = 1
-    second = 2
-    third = 3
-step(main)
-dbg_agent.set_trace()
-"""
 
 
 def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, processes: Processes, home: Path) -> None:

@@ -140,15 +140,6 @@ print("went on", flush=True)
 
 
 @pytest.fixture
-def events(tmp_path: Path) -> Path:
-    """Return the file that the broker's command writes to, which stands beside it."""
-    script = tmp_path / "notify"
-    script.write_text('#!/bin/sh\ncat >>"$0.events"\n')
-    script.chmod(0o700)
-    return tmp_path / "notify.events"
-
-
-@pytest.fixture
 def broker(processes: Processes, home: Path, events: Path) -> RunningBroker:
     command = str(events.with_suffix(""))
     return running_broker(processes, home, "--max-lease", MAX_LEASE, "--on-event", command)

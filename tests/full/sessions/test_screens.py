@@ -29,7 +29,7 @@ from tests.support.ranks import attach, attach_command, attach_list, start_ranks
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
-    PAUSE,
+    WITH_PAUSE,
     WORD,
     WORKING,
     let_end,
@@ -202,21 +202,6 @@ async def let_go(home: Path) -> None:
 
 
 DETACH, TAKE, NEXT, PREVIOUS, PICK = "\x1dd", "\x1dw", "\x1dn", "\x1dp", "\x1dr"
-
-
-WITH_PAUSE = f"""\
-{PAUSE}
-def main():
-    a = 1
-    set_trace()
-    pause()
-    b = a + 1
-    c = b + 1
-    print("result", c, flush=True)
-
-main()
-"""
-"""A program that pauses after its stop, and then writes ``result 3``."""
 
 
 def test_a_step_that_takes_long_is_told_as_running_and_where(

@@ -27,7 +27,7 @@ from tests.support.ranks import attach, attach_command, attach_list, start_ranks
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
-    PAUSE,
+    WITH_PAUSE,
     let_end,
     nobody_there,
     start_stopped,
@@ -43,21 +43,6 @@ pytestmark = pytest.mark.usefixtures("broker")
 
 
 DETACH, TAKE, NEXT, PREVIOUS, PICK = "\x1dd", "\x1dw", "\x1dn", "\x1dp", "\x1dr"
-
-
-WITH_PAUSE = f"""\
-{PAUSE}
-def main():
-    a = 1
-    set_trace()
-    pause()
-    b = a + 1
-    c = b + 1
-    print("result", c, flush=True)
-
-main()
-"""
-"""A program that pauses after its stop, and then writes ``result 3``."""
 
 
 def test_with_a_breakpoint_left_the_terminal_stays_and_shows_the_next_stop(
