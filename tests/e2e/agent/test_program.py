@@ -42,25 +42,18 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_script_sees_what_it_would_see_by_itself(script: Path, tmp_path: Path) -> None:
-    alone = run("train.py", "--lr", "-m", directory=tmp_path)
-    ours = run("-m", "dbg_agent", "train.py", "--lr", "-m", directory=tmp_path)
+@pytest.mark.parametrize("program", [["train.py"], ["-m", "recipe"]])
+def test_a_program_sees_what_it_would_see_by_itself(script: Path, tmp_path: Path, program: list[str]) -> None:
+    if program[0] == "-m":
+        text = script.read_text().replace(", __spec__ is None", "").replace("__main__.Model is Model", "True")
+        script.with_name("recipe.py").write_text(text)
+    alone = run(*program, "--lr", "-m", directory=tmp_path)
+    ours = run("-m", "dbg_agent", *program, "--lr", "-m", directory=tmp_path)
     assert ours.returncode == 0, ours.stderr
     assert json.loads(ours.stdout) == json.loads(alone.stdout)
 
 
-def test_a_module_sees_what_it_would_see_by_itself(script: Path, tmp_path: Path) -> None:
-    text = script.read_text().replace(", __spec__ is None", "").replace("__main__.Model is Model", "True")
-    script.with_name("recipe.py").write_text(text)
-    alone = run("-m", "recipe", "--lr", directory=tmp_path)
-    ours = run("-m", "dbg_agent", "-m", "recipe", "--lr", directory=tmp_path)
-    assert ours.returncode == 0, ours.stderr
-    assert json.loads(ours.stdout) == json.loads(alone.stdout)
-
-
-@pytest.mark.parametrize(
-    ("last_line", "status"), [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("sys.exit()", 0), ("1 / 0", 1), ("pass", 0)]
-)
+@pytest.mark.parametrize(("last_line", "status"), [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("sys.exit()", 0)])
 def test_the_exit_status_is_the_programs(tmp_path: Path, last_line: str, status: int) -> None:
     (tmp_path / "train.py").write_text(f"import sys\n{last_line}\n")
     assert run("-m", "dbg_agent", "train.py", directory=tmp_path).returncode == status
@@ -70,27 +63,10 @@ def test_a_traceback_shows_the_program_and_not_us(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("def step():\n    1 / 0\nstep()\n")
     alone = run("train.py", directory=tmp_path)
     ours = run("-m", "dbg_agent", "train.py", directory=tmp_path)
-    assert "ZeroDivisionError" in ours.stderr
+    assert (ours.returncode, "ZeroDivisionError" in ours.stderr) == (1, True)
     # Where the program lives for 0.1 s, the rank says that it has found no broker.
     told = [line for line in ours.stderr.splitlines() if not line.startswith("dbg-agent: ")]
     assert told == alone.stderr.splitlines()
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [],
-        ["-m"],
-        ["nowhere.py"],
-        ["--nonsense", "x.py"],
-        ["--broker"],
-    ],
-)
-def test_a_bad_command_line_is_one_sentence(approved: Approved, tmp_path: Path, arguments: list[str]) -> None:
-    ended = run("-m", "dbg_agent", *arguments, directory=tmp_path)
-    assert ended.returncode == 2
-    assert len(ended.stderr.splitlines()) == 1
-    approved(ended.stderr)
 
 
 def test_importing_the_public_names_loads_nothing_heavy(tmp_path: Path) -> None:
@@ -134,15 +110,6 @@ def test_a_stop_within_the_set_up_of_another_is_passed_by(approved: Approved, tm
     approved(outer, "2")
 
 
-def test_help_is_what_was_asked_for_and_no_error(tmp_path: Path) -> None:
-    done = run("-m", "dbg_agent", "--help", directory=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("usage: python -m dbg_agent ")
-
-
-SECONDS = 30
-
-
 def test_redirecting_imports_no_debugger_and_pudb_follows(tmp_path: Path) -> None:
     script = (
         "import sys\n"
@@ -158,7 +125,7 @@ def test_redirecting_imports_no_debugger_and_pudb_follows(tmp_path: Path) -> Non
     )
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=SECONDS, check=False
+        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=seconds(30), check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -205,26 +172,21 @@ tell(); inner()
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "is_at_end"),
     [
-        ("sys.excepthook = tell; 1 / 0", [False, False, True]),
-        ("sys.excepthook = lambda *_: inner(); 1 / 0", [False, False, True]),
-        ("sys.excepthook = Hook(); 1 / 0", [False, False, True]),
-        ("sys.excepthook = Hook().method; 1 / 0", [False, False, True]),
-        ("sys.excepthook = functools.partial(tell, 1); 1 / 0", [False, False, True]),
-        ("atexit.register(tell)", [False, False, True]),
-        ("atexit.register(inner); sys.exit(3)", [False, False, True]),
-        ("threading._register_atexit(inner)", [False, False, True]),
-        ("keeps = type('Keeps', (), {'__del__': tell})(); sys.modules['keeps'] = keeps", [False, False, True]),
-        ("try: 1 / 0\nexcept ZeroDivisionError: tell()", [False, False, False]),
-        ("os.fork() or inner(); os.wait() if 0 else None", [False, False, False]),
-        (
-            "multiprocessing.util.Finalize(None, tell, exitpriority=1) if multiprocessing.util else 0",
-            [False, False, True],
-        ),
+        ("sys.excepthook = tell; 1 / 0", True),
+        ("sys.excepthook = lambda *_: inner(); 1 / 0", True),
+        ("sys.excepthook = Hook(); 1 / 0", True),
+        ("sys.excepthook = functools.partial(Hook().method, 1); 1 / 0", True),
+        ("atexit.register(inner); sys.exit(3)", True),
+        ("threading._register_atexit(inner)", True),
+        ("keeps = type('Keeps', (), {'__del__': tell})(); sys.modules['keeps'] = keeps", True),
+        ("multiprocessing.util.Finalize(None, tell, exitpriority=1)", True),
+        ("try: 1 / 0\nexcept ZeroDivisionError: tell()", False),
+        ("os.fork() or inner()", False),
     ],
 )
-def test_a_frame_of_the_end_is_known(program: str, told: list[bool]) -> None:
+def test_a_frame_of_the_end_is_known(program: str, is_at_end: bool) -> None:
     result = subprocess.run(
         [sys.executable, "-c", f"{HEAD}import multiprocessing.util\n{program}\n"],
         capture_output=True,
@@ -232,7 +194,7 @@ def test_a_frame_of_the_end_is_known(program: str, told: list[bool]) -> None:
         timeout=seconds(30),
         check=False,
     )
-    assert result.stdout.split() == [str(one) for one in told], result.stderr
+    assert result.stdout.split() == ["False", "False", str(is_at_end)], result.stderr
 
 
 LOOKS_AND_COLLECTS = """\
