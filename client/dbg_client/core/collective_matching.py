@@ -56,12 +56,12 @@ class PendingCollective:
         """Return the ranks that wait in it."""
         return tuple(sorted(self.calls))
 
-    @property
+    @cached_property
     def has_peer(self) -> bool:
         """Return whether it is a send or receive."""
         return self.is_receive or self.peer is not None or any(map(has_peer, self.calls.values()))
 
-    @property
+    @cached_property
     def is_recorded(self) -> bool:
         """Return whether a library has recorded who called it; otherwise the ranks' stacks tell."""
         counts = any(member.seen.completed is not None for member in self.group.members.values())
@@ -78,12 +78,12 @@ class PendingCollective:
                 found[call.root].append(number)
         return dict(found)
 
-    @property
+    @cached_property
     def age(self) -> float | None:
         """Return for how many seconds the first of them has waited; None if that is unknown."""
         return max((call.age for call in self.calls.values() if call.age is not None), default=None)
 
-    @property
+    @cached_property
     def seconds_left(self) -> float | None:
         """Return the seconds until the library gives up in the first of them; None if that is unknown."""
         left = [
