@@ -34,8 +34,7 @@ from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, HungUp, Refused
 from dbg_wire.finding.endpoint import by_weight, parse_endpoint
 from dbg_wire.limits import HANDSHAKE_SECONDS
 from dbg_wire.messages import Answer, Ask, Kind, Sender
-from tests.support.crowd import say
-from tests.support.waiting_crowd import stack
+from tests.support.crowd import say, stack
 from tests.unit.broker.peers import RUNNING, registration, trusting_context
 
 PER_HOST = 8

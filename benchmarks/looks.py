@@ -51,7 +51,7 @@ def command_seconds(home: Path, *words: str) -> float:
 
 def crowd(bench: Bench, url: str, token: str, count: int) -> None:
     """Connect ranks that answer."""
-    ranks = bench.module("tests.support.waiting_crowd", url, token, count, MISSING)
+    ranks = bench.module("tests.support.crowd", "waiting", url, token, count, MISSING)
     ranks.wait_for_output("registered", PATIENCE)
 
 

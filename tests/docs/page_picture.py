@@ -23,7 +23,7 @@ def waiting_crowd(processes: Processes, home: Path, count: int, missing: int) ->
     """Start a broker and light ranks that wait in a collective for one of them."""
     broker = running_broker(processes, home)
     words = [broker.url, broker.rendezvous["tokens"]["rank"], str(count), str(missing)]
-    crowd = processes.start("crowd", [sys.executable, "-m", "tests.support.waiting_crowd", *words], cwd=ROOT)
+    crowd = processes.start("crowd", [sys.executable, "-m", "tests.support.crowd", "waiting", *words], cwd=ROOT)
     crowd.wait_for_output("registered")
     return broker
 

@@ -1,8 +1,10 @@
-"""A crowd of light ranks in one process, and meanwhile the delays of keys for another job in a second process.
+"""Light ranks in one process: ``python -m tests.support.crowd KIND URL TOKEN COUNT [NUMBER]``.
 
-``python -m tests.support.crowd hold URL TOKEN COUNT STEP`` has every STEP-th of COUNT ranks stop while the others are
-held for them, and prints counts and seconds as JSON. ``… keys URL RANK_TOKEN DRIVER_TOKEN`` types at a rank of another
-job until its stdin ends, and prints how long the keys took.
+``hold`` has every NUMBER-th rank stop while the others are held for them, and prints counts and seconds as JSON. Ranks
+of the other kinds stay until the process is killed, which prints a line once all are registered. With ``waiting`` they
+wait in a collective for the rank NUMBER, and answer what a look asks. With ``stopping`` they stop for NUMBER seconds,
+run for a tenth of that, and so on, out of step, and answer what an IDE asks. With ``returning`` they come back whenever
+the broker is gone, as agents do, and a line says each time that all are back.
 """
 
 from __future__ import annotations
@@ -10,27 +12,62 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import select
+import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.sync.client import connect as connect_sync
+from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
 
 from dbg_agent.rank.holding import HoldCounts
-from dbg_wire.codec import Input, decode, encode, encode_data
-from dbg_wire.messages import Arrival, Chosen, Greet, RankReport, Report, Seat, Sender, Waiting, Welcome
-from dbg_wire.records.ranks import RankState
-from dbg_wire.version import subprotocol
-from tests.unit.broker.peers import RUNNING, STOP, STOPPED, attach, registration
+from dbg_wire.codec import decode, encode
+from dbg_wire.messages import Answer, Arrival, Ask, Chosen, Kind, Look, RankReport, Report, Sender, Waiting, Welcome
+from dbg_wire.records.evidence import (
+    CodeSeen,
+    CollectiveSeen,
+    CollectiveState,
+    EvidenceRecord,
+    GroupSeen,
+    ProcessSeen,
+    SourceSeen,
+    ThreadWait,
+    WaitKind,
+)
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.version import PROTOCOL_MINOR, subprotocol
+from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration, trusting_context
 
 SITE = "/home/me/train.py:41"
-AT_ONCE = 128
-"""Ranks that dial at the same time; the crowd is complete before the first rank stops."""
+AT_ONCE = 64
+"""Ranks that dial at the same time."""
+
+PER_HOST = 8
+
+LONGEST_PAUSE = 2.0
+"""Seconds between two attempts at most, as an agent has it."""
+
+SEQUENCE = 3172
+WAITED = 252.0
+
+TRAIN = Place(file="/home/me/train.py", line=71, function="<module>")
+STEP = Place(file="/home/me/train.py", line=49, function="train_step")
+REDUCE = Place(
+    file="/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py",
+    line=3252,
+    function="all_reduce",
+)
+SHARD = Place(file="/home/me/data.py", line=17, function="wait_for_shard")
+FRAMES = tuple(Place(file=f"/home/me/part{depth}.py", line=depth + 1, function=f"call_{depth}") for depth in range(25))
+
+
+def say(line: str) -> None:
+    """Write a line to stdout at once, for the test that reads it."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def options(token: str) -> dict[str, Any]:
@@ -44,146 +81,230 @@ def options(token: str) -> dict[str, Any]:
     }
 
 
-class LightRank:
+class Crowd:
+    """The ranks at one broker, and how many of them are registered."""
+
+    def __init__(self, url: str, token: str, count: int) -> None:
+        self._url, self._token, self.count = url, token, count
+        self._context = trusting_context() if url.startswith("wss:") else None
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self.there = 0
+
+    async def come(self, number: int) -> ClientConnection:
+        """Connect and register a rank that runs."""
+        async with self._places:
+            connection = await connect(f"{self._url}/agent", ssl=self._context, **options(self._token))
+            who = {"key": f"4711.0/crowd/{number}", "host": f"gpu{number // PER_HOST:03}", "pid": 10_000 + number}
+            said = registration(number, minor=PROTOCOL_MINOR, world_size=self.count, report=RUNNING, **who)
+            await connection.send(encode(said))
+            while not isinstance(decode(await connection.recv(), Sender.BROKER), Welcome):
+                pass
+        self.there += 1
+        return connection
+
+    async def come_all(self) -> list[ClientConnection]:
+        """Register all ranks, and say so."""
+        connections = await asyncio.gather(*map(self.come, range(self.count)))
+        say("all are registered")
+        return connections
+
+
+# ----------------------------------------------------------------------------------------------------------------- hold
+
+
+class HeldRank:
     """A rank that is chosen, or held for the chosen ranks."""
 
-    def __init__(self, number: int, chosen: tuple[int, ...], told: Counter[str]) -> None:
-        self.number = number
+    def __init__(self, connection: ClientConnection, number: int, chosen: tuple[int, ...], told: Counter[str]) -> None:
         self.is_chosen = number in chosen
-        self.chosen = chosen
-        self.told = told
-        self.welcomed = asyncio.Event()
         self.went_on = asyncio.Event()
+        self.connection = connection
+        self._chosen, self._told = chosen, told
         self._holds = HoldCounts(time.monotonic)
-        self._connection: ClientConnection | None = None
-
-    async def come(self, url: str, token: str) -> None:
-        """Register as a rank that runs."""
-        self._connection = connection = await connect(f"{url}/agent", **options(token))
-        said = registration(self.number, world_size=1024, report=RUNNING, key=f"4711.0/crowd/{self.number}")
-        await connection.send(encode(said))
-        self._reading = asyncio.create_task(self._read(connection))
-        await self.welcomed.wait()
+        self._reading = asyncio.create_task(self._read())
 
     async def stop(self) -> None:
         """Stop at the site, or be held there."""
         if self.is_chosen:
-            await self._report(STOPPED.replace(session=None, arrivals=(Arrival(site=SITE, arrived=1, completed=0),)))
+            await self.report(STOPPED.replace(session=None, arrivals=(Arrival(site=SITE, arrived=1, completed=0),)))
             return
-        waiting = self._holds.visit(SITE, self.chosen)
+        waiting = self._holds.visit(SITE, self._chosen)
         held = RankReport(state=RankState.HELD, stop=STOP.replace(reason="hold"))
-        await self._report(held)
+        await self.report(held)
         self._holds.wait(waiting, 3600.0)
-        await self._report(held.replace(waits=Waiting(site=SITE, count=1, ranks=self.chosen)))
+        await self.report(held.replace(waits=Waiting(site=SITE, count=1, ranks=self._chosen)))
 
-    async def go_on(self) -> None:
-        """End the stop of a chosen rank."""
-        await self._report(RUNNING.replace(arrivals=(Arrival(site=SITE, arrived=1, completed=1),)))
+    async def report(self, report: RankReport) -> None:
+        await self.connection.send(encode(Report(report=report)))
 
-    async def leave(self) -> None:
-        """Abort the connection."""
-        if self._connection is not None:
-            self._reading.cancel()
-            self._connection.transport.abort()
-
-    async def _report(self, report: RankReport) -> None:
-        if self._connection is not None:
-            await self._connection.send(encode(Report(report=report)))
-
-    async def _read(self, connection: ClientConnection) -> None:
-        async for frame in connection:
+    async def _read(self) -> None:
+        async for frame in self.connection:
             message = decode(frame, Sender.BROKER)
-            if isinstance(message, Welcome):
-                self.welcomed.set()
-            elif isinstance(message, Chosen):
-                self.told["messages"] += 1
-                self.told["changes"] += len(message.ranks)
+            if isinstance(message, Chosen):
+                self._told["messages"] += 1
+                self._told["changes"] += len(message.ranks)
                 self._holds.hear(message.site, message.ranks)
                 if not self.went_on.is_set() and self._holds.judge().goes_on:
                     self.went_on.set()
-                    await self._report(RUNNING)
+                    await self.report(RUNNING)
 
 
-async def hold(url: str, token: str, count: int, step: int) -> dict[str, float]:
-    """Have a crowd held and let go; return counts and seconds."""
+async def hold(crowd: Crowd, step: int) -> None:
+    """Have a crowd held and let go; print counts and seconds."""
     told: Counter[str] = Counter()
-    chosen = tuple(range(0, count, step))
-    ranks = [LightRank(number, chosen, told) for number in range(count)]
-    places = asyncio.Semaphore(AT_ONCE)
-
-    async def come(rank: LightRank) -> None:
-        async with places:
-            await rank.come(url, token)
-
-    async def timed(call: Callable[[], Any]) -> float:
-        began = time.monotonic()
-        await call()
-        return time.monotonic() - began
-
-    registered = await timed(lambda: asyncio.gather(*map(come, ranks)))
-    await timed(lambda: asyncio.gather(*(rank.stop() for rank in ranks)))
-    chosen_ranks = [rank for rank in ranks if rank.is_chosen]
-    held_ranks = [rank for rank in ranks if not rank.is_chosen]
-
-    async def let_go() -> None:
-        for rank in chosen_ranks:
-            await rank.go_on()
-        await asyncio.gather(*(rank.went_on.wait() for rank in held_ranks))
-
-    released = await timed(let_go)
+    chosen = tuple(range(0, crowd.count, step))
+    connections = await asyncio.gather(*map(crowd.come, range(crowd.count)))
+    ranks = [HeldRank(connection, number, chosen, told) for number, connection in enumerate(connections)]
+    await asyncio.gather(*(rank.stop() for rank in ranks))
+    began = time.monotonic()
     for rank in ranks:
-        await rank.leave()
-    return {"registered": registered, "released": released, **told}
-
-
-def keys(url: str, rank_token: str, driver_token: str) -> dict[str, float]:
-    """Type at a rank of another job until stdin ends; return the keys' number and their waits in seconds."""
-    waits = []
-    with (
-        connect_sync(f"{url}/agent", **options(rank_token)) as rank,
-        connect_sync(f"{url}/client", **options(driver_token)) as terminal,
-    ):
-        said = registration(0, job="another", key="another/0")
-        rank.send(encode(said))
-        rank.recv()
-        terminal.send(encode(Greet(minor=0, release="0.1.0", name="me@login1")))
-        terminal.send(encode(attach(said.identity.key)))
-        seat = None
-        while not isinstance(seat, Seat):
-            frame = terminal.recv()
-            seat = decode(frame, Sender.BROKER) if isinstance(frame, str) else seat
-        offset = 0
-        say("typing")
-        while not select.select([sys.stdin], [], [], 0.002)[0]:
-            began = time.monotonic()
-            terminal.send(
-                encode_data(Input(session=1, stop=1, generation=seat.generation or 0, offset=offset, data=b"n"))
-            )
-            offset += 1
-            while isinstance(rank.recv(), str):
-                pass
-            waits.append(time.monotonic() - began)
-    waits.sort()
-    return {"keys": len(waits), "median": waits[len(waits) // 2], "longest": waits[-1]}
-
-
-def say(line: str) -> None:
-    """Write a line to stdout at once, for the test that reads it."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def main(kind: str, *arguments: str) -> None:
-    """Measure a hold or the keys, and print the result."""
-    if kind == "hold":
-        url, token, count, step = arguments
-        result = asyncio.run(hold(url, token, int(count), int(step)))
-    else:
-        result = keys(*arguments)
-    say(json.dumps(result))
+        if rank.is_chosen:
+            await rank.report(RUNNING.replace(arrivals=(Arrival(site=SITE, arrived=1, completed=1),)))
+    await asyncio.gather(*(rank.went_on.wait() for rank in ranks if not rank.is_chosen))
+    say(json.dumps({"released": time.monotonic() - began, **told}))
     # An orderly exit would close a thousand connections one by one.
     os._exit(0)
 
 
+# -------------------------------------------------------------------------------------------------------------- waiting
+
+
+def groups(rank: int, world: int, completed: int, *, is_missing: bool) -> list[EvidenceRecord]:
+    """Return a rank's groups: the whole world, and the ranks of its host."""
+    first = rank - rank % PER_HOST
+    last = min(first + PER_HOST, world) - 1
+    everybody = GroupSeen(
+        library="torch",
+        name="0",
+        title="dp",
+        members=f"0-{world - 1}",
+        size=world,
+        backend="gloo",
+        enqueued=completed if is_missing else completed + 1,
+        started=completed,
+        completed=completed,
+    )
+    of_host = {"name": f"host{first}", "title": "tp", "members": f"{first}-{last}", "size": last - first + 1}
+    return [everybody, everybody.replace(**of_host, enqueued=12, started=12, completed=12)]
+
+
+def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord, ...]:
+    """Return the rows that a rank answers with."""
+    last = SEQUENCE - 1
+    completed = CollectiveSeen(
+        group="0", name="all_reduce", state=CollectiveState.COMPLETED, sequence=last, age=WAITED + 1
+    )
+    waiting = completed.replace(
+        state=CollectiveState.ENQUEUED,
+        sequence=SEQUENCE,
+        shapes="[1000]",
+        types="float32",
+        size=4000,
+        age=WAITED,
+        timeout=1800.0,
+    )
+    kind = WaitKind.SOCKET if is_missing else WaitKind.COLLECTIVE
+    text = "reads the socket 10.0.0.7:2049" if is_missing else "waits in all_reduce"
+    main = ThreadWait(thread="MainThread", kind=kind, text=text, is_main=True, frames=stack(is_missing=is_missing))
+    feeds = [
+        ThreadWait(thread=f"feed-{at}", kind=WaitKind.DATA, text="waits for a queue", frames=(TRAIN,))
+        for at in range(3)
+    ]
+    return (
+        SourceSeen(library="torch", version="2.13.0"),
+        *groups(rank, world, last, is_missing=is_missing),
+        *([] if is_missing else [waiting]),
+        completed,
+        main,
+        *(feed.replace(thread=f"feed-{at}") for at in range(3)),
+        ProcessSeen(state="S", system_call="recvfrom", cpu=100.0, main_cpu=90.0, input=1e9, output=1e6, memory=1 << 30),
+        CodeSeen(files="f1", packages="p1", environment="e1"),
+    )
+
+
+def stack(*, is_missing: bool) -> tuple[Place, ...]:
+    """Return the stack of a rank's main thread."""
+    return (TRAIN, STEP, SHARD if is_missing else REDUCE)
+
+
+async def answer(connection: ClientConnection, told: Answer) -> None:
+    """Answer questions until the connection ends; one that asks for stacks alone gets no rows."""
+    async for frame in connection:
+        message = decode(frame, Sender.BROKER)
+        if isinstance(message, Ask):
+            rows = told.rows if message.look is not Look.STACK else ()
+            await connection.send(encode(told.replace(request=message.request, rows=rows)))
+
+
+async def wait(crowd: Crowd, missing: int) -> None:
+    """Wait in a collective, but for one rank."""
+
+    async def wait_as(number: int, connection: ClientConnection) -> None:
+        is_missing = number == missing
+        rows, frames = evidence(number, crowd.count, is_missing=is_missing), stack(is_missing=is_missing)
+        told = Answer(request=0, kind=Kind.VALUE, text="running", rows=rows, frames=frames, age=WAITED)
+        await answer(connection, told)
+
+    await asyncio.gather(*(wait_as(*one) for one in enumerate(await crowd.come_all())))
+
+
+# ------------------------------------------------------------------------------------------------- stopping, returning
+
+
+async def stop_and_go(crowd: Crowd, seconds: float) -> None:
+    """Stop and go on, out of step with the others."""
+
+    async def move(rank: int, connection: ClientConnection) -> None:
+        await asyncio.sleep(seconds * rank / crowd.count)
+        number = 0
+        while True:
+            number += 1
+            stop = STOP.replace(number=number, where=FRAMES[-1].replace(line=number))
+            await connection.send(encode(Report(report=STOPPED.replace(stop=stop, session=None))))
+            await asyncio.sleep(seconds)
+            await connection.send(encode(Report(report=RUNNING)))
+            await asyncio.sleep(seconds / 10)
+
+    connections = await crowd.come_all()
+    told = Answer(request=0, kind=Kind.VALUE, text="stopped", frames=FRAMES)
+    await asyncio.gather(*(answer(one, told) for one in connections), *map(move, range(crowd.count), connections))
+
+
+async def come_back(crowd: Crowd) -> None:
+    """Come back whenever the broker is gone."""
+
+    async def live(number: int) -> None:
+        pause = 0.1
+        while True:
+            try:
+                connection = await crowd.come(number)
+            except (OSError, WebSocketException, TimeoutError):
+                pause = min(LONGEST_PAUSE, pause * 2)
+            else:
+                if crowd.there == crowd.count:
+                    say("all are registered")
+                with suppress(WebSocketException):
+                    async for _ in connection:
+                        pass
+                crowd.there -= 1
+                pause = 0.1
+            await asyncio.sleep(random.uniform(0, pause))  # noqa: S311
+
+    await asyncio.gather(*map(live, range(crowd.count)))
+
+
+async def main(kind: str, url: str, token: str, count: str, number: str = "") -> None:
+    """Be a crowd of a kind."""
+    crowd = Crowd(url, token, int(count))
+    if kind == "hold":
+        await hold(crowd, int(number))
+    elif kind == "waiting":
+        await wait(crowd, int(number))
+    elif kind == "stopping":
+        await stop_and_go(crowd, float(number))
+    else:
+        await come_back(crowd)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    asyncio.run(main(*sys.argv[1:]))

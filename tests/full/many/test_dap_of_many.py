@@ -22,7 +22,7 @@ STACKS = 64
 def test_a_window_shows_ranks_that_stop_all_the_time(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
     words = [broker.url, broker.rendezvous["tokens"]["rank"], str(RANKS), str(STOP_SECONDS)]
-    crowd = processes.start("crowd", [sys.executable, "-m", "tests.support.stopping_crowd", *words], cwd=ROOT)
+    crowd = processes.start("crowd", [sys.executable, "-m", "tests.support.crowd", "stopping", *words], cwd=ROOT)
     crowd.wait_for_output("registered", seconds(60))
     with ide(home) as window:
         window.attach()

@@ -17,7 +17,7 @@ RANKS, MISSING = 1000, 11
 
 def test_the_missing_one_of_a_thousand_ranks_is_named(processes: Processes, home: Path) -> None:
     broker = running_broker(processes, home)
-    crowd = [sys.executable, "-m", "tests.support.waiting_crowd", broker.url, broker.rendezvous["tokens"]["rank"]]
+    crowd = [sys.executable, "-m", "tests.support.crowd", "waiting", broker.url, broker.rendezvous["tokens"]["rank"]]
     ranks = processes.start("crowd", [*crowd, str(RANKS), str(MISSING)], cwd=ROOT)
     ranks.wait_for_output("registered", seconds(60))
 

@@ -257,7 +257,7 @@ def crowded(processes: Processes, home: Path) -> tuple[RunningBroker, Child]:
     """Return a broker with a crowd of ranks."""
     # A process of its own from the start: other brokers of the tests are forked, with all that they import.
     broker = running_broker(processes, home, wrap=lambda command: ["env", *command])
-    command = [sys.executable, "-m", "tests.support.returning_crowd", broker.url, broker.tokens["rank"], str(CROWD)]
+    command = [sys.executable, "-m", "tests.support.crowd", "returning", broker.url, broker.tokens["rank"], str(CROWD)]
     crowd = processes.start("crowd", command)
     crowd.wait_for_output("all are registered")
     return broker, crowd
