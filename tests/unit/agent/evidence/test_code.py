@@ -17,14 +17,9 @@ from dbg_agent.evidence.code import (
     CHANGED,
     EDITED,
     CodeFiles,
-    code_parts,
-    code_seen,
-    packages,
-    short_name,
     variables_told,
 )
 from dbg_agent.process import log
-from dbg_wire.records.evidence import CodeKind
 
 NAME = "a_module_of_the_user"
 
@@ -108,17 +103,6 @@ def reader(started: float) -> CodeFiles:
 LATER = 2.0**40
 
 
-def test_a_file_is_told_by_its_content_and_read_once(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = reader(LATER)
-    first = told(before)
-    assert len(first) == 16
-    with monkeypatch.context() as patched:
-        patched.setattr(code, "read_file", lambda _path, _most: (b"another content", None))
-        assert told(before) == first
-    module.write_text("def work():\n    return 2\n")
-    assert told(reader(LATER)) != first
-
-
 def test_a_file_that_was_edited_since_says_so(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     early = reader(0.0)
     assert EDITED not in told(early)
@@ -153,29 +137,3 @@ def test_a_file_system_that_hangs_holds_up_nobody(module: Path, monkeypatch: pyt
     going.set()
     monkeypatch.setattr(code, "WAIT_SECONDS", 60.0)
     assert files.read() != ({}, {})
-
-
-def test_names_are_equal_on_hosts_with_other_folders() -> None:
-    assert short_name("__main__", "/scratch/1/train.py") == "train.py"
-    assert short_name("model.layers", "/a/b/model/layers.py") == "model/layers.py"
-    assert short_name("model", "/a/b/model/__init__.py") == "model/__init__.py"
-
-
-def test_the_first_package_of_a_path_counts(tmp_path: Path) -> None:
-    for name in ("a/Some_Package-1.2.dist-info", "b/some.package-2.0.dist-info", "b/x-3.egg-info"):
-        (tmp_path / name).mkdir(parents=True)
-    path = [str(tmp_path / "missing"), str(tmp_path / "a"), str(tmp_path / "b"), "", "\0"]
-    assert {"some-package": "1.2", "x": "3"}.items() <= packages(path).items()
-
-
-def test_parts_stand_behind_the_digests(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NCCL_DEBUG", "INFO")
-    before = code_seen()
-    parts = {(part.kind, part.name): part.value for part in code_parts()}
-    assert parts[CodeKind.VARIABLE, "NCCL_DEBUG"] == "INFO"
-    assert parts[CodeKind.PACKAGE, "pytest"] == pytest.__version__
-    assert (CodeKind.FILE, f"{NAME}.py") in parts
-    monkeypatch.setenv("NCCL_DEBUG", "WARN")
-    after = code_seen()
-    assert (after.files, after.packages) == (before.files, before.packages)
-    assert after.environment != before.environment

@@ -118,45 +118,6 @@ def here() -> FrameType:
     return sys._getframe(1)
 
 
-def line_of(text: str) -> int:
-    """Return the line of this file that ends with a text."""
-    with open(__file__) as source:  # noqa: PTH123
-        return next(number for number, line in enumerate(source, 1) if line.rstrip().endswith(text))
-
-
-def lines(frame: FrameType) -> list[tuple[int, int]]:
-    """Return first and last line of the loops around a frame, the innermost first."""
-    return [(one.first, one.last) for one in loops_seen([frame], 1)]
-
-
-def epochs() -> list[list[tuple[int, int]]]:
-    found = [lines(here())]
-    for _epoch in range(1):  # epochs begin
-        for _batch in range(1):  # batches begin
-            try:
-                found.append(lines(here()))
-            except ValueError:
-                continue  # batches end
-        found.append(lines(here()))  # epochs end
-    step = 0
-    while step < 1:  # steps begin
-        found.append(lines(here()))
-        step += 1  # steps end
-    return [*found, lines(here())]
-
-
-def test_the_loops_around_a_frame_are_told_by_their_lines() -> None:
-    outer = (line_of("# epochs begin"), line_of("# epochs end"))
-    steps = (line_of("# steps begin"), line_of("# steps end"))
-    before, in_batch, in_epoch, in_step, after = epochs()
-
-    assert (before, after) == ([], [])
-    assert [first for first, _ in in_batch] == [line_of("# batches begin"), outer[0]]
-    assert in_batch[0][1] < line_of("# epochs end")
-    assert in_epoch == [outer]
-    assert in_step == [steps]
-
-
 def test_a_frame_is_told_by_its_place_among_those_that_are_told() -> None:
     for _ in range(1):
         frame = here()

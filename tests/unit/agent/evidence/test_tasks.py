@@ -135,58 +135,27 @@ def test_a_thread_waits_for_its_main_task_unless_another_one_may_end_what_that_w
     assert found == [names]
 
 
-class Nested:
-    """A pool of threads whose work waits for further work of the same pool, until it is let go."""
+@pytest.mark.parametrize(("threads", "names"), [(1, ["nested_0"]), (2, [])], ids=["all of them", "one may begin it"])
+def test_a_pool_all_of_whose_threads_wait_for_its_own_queue_is_found(threads: int, names: list[str]) -> None:
+    pool, end = ThreadPoolExecutor(threads, thread_name_prefix="nested"), threading.Event()
+    inner: list[Future[int]] = []
 
-    def __init__(self, threads: int, nested: int) -> None:
-        self.pool = ThreadPoolExecutor(threads, thread_name_prefix="nested")
-        self.go_on, self.begun = threading.Event(), threading.Barrier(nested + 1)
-        self.inner: list[Future[int]] = []
-        self.outer = [self.pool.submit(self.work) for _ in range(nested)]
-        self.begun.wait()
+    def work() -> int:
+        inner.append(pool.submit(int, "7"))
+        return inner[0].result()
 
-    def work(self) -> int:
-        self.begun.wait()
-        self.inner.append(self.pool.submit(int, "7"))
-        self.go_on.wait()
-        return self.inner[-1].result()
-
-    def wait_until_in_result(self, count: int) -> None:
-        """Wait until that many threads wait for a result."""
-        self.go_on.set()
-        while sum(any(f.f_code.co_name == "result" for f in one.frames) for one in seen_threads(None)) < count:
-            pass
-
-    def end(self) -> None:
-        for one in self.inner:
-            one.set_result(7)
-        self.pool.shutdown(wait=True, cancel_futures=True)
-
-
-@pytest.mark.parametrize(("threads", "nested", "busy"), [(1, 1, 1), (2, 2, 2), (2, 1, 0)])
-def test_a_pool_all_of_whose_threads_wait_for_its_own_queue_is_found(threads: int, nested: int, busy: int) -> None:
-    program = Nested(threads, nested)
-    blocker = threading.Event()
-    others = [program.pool.submit(blocker.wait) for _ in range(threads - nested)]
-    try:
-        if busy:
-            program.wait_until_in_result(nested)
-        else:
-            # One of its threads works on something else, and may begin what waits.
-            while not others[0].running():
-                pass
-            program.go_on.set()
-            while not program.inner:
-                pass
-        found = busy_pool(program.inner[0], seen_threads(None))
-        assert sorted(one.name for one in found) == [f"nested_{number}" for number in range(busy)]
-        assert busy_pool(Future(), seen_threads(None)) == []
-    finally:
-        blocker.set()
-        program.go_on.set()
-        if busy:
-            program.end()
-        program.pool.shutdown(wait=True)
+    for _ in range(threads - 1):
+        pool.submit(end.wait)
+    pool.submit(work)
+    while not any(frame.f_code.co_name == "result" for one in seen_threads(None) for frame in one.frames):
+        pass
+    found = busy_pool(inner[0], seen_threads(None))
+    of_no_pool = busy_pool(Future(), seen_threads(None))
+    pool.shutdown(wait=False, cancel_futures=True)
+    end.set()
+    pool.shutdown(wait=True)
+    assert [one.name for one in found] == names
+    assert of_no_pool == []
 
 
 def test_the_thread_that_does_the_work_is_found() -> None:

@@ -11,7 +11,7 @@ import sys
 import threading
 import urllib.error
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -143,40 +143,6 @@ def seen_in(call: SystemCall) -> tuple[WaitKind, str]:
     told = waits_in(call)
     assert told is not None
     return told[0], told[1]
-
-
-@contextmanager
-def pipe_of_its_own() -> Iterator[SystemCall]:
-    reading, writing = os.pipe()
-    try:
-        yield SystemCall("read", (reading, 0, 1, 0, 0, 0))
-    finally:
-        os.close(reading)
-        with suppress(OSError):
-            os.close(writing)
-
-
-def test_the_other_end_of_a_pipe_is_looked_for_among_all_descriptors(
-    approved: Approved, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = os.pipe()
-    with pipe_of_its_own() as call:
-        for descriptor in first:
-            # The list of descriptors itself takes this number, and is closed before its link is read.
-            os.close(descriptor)
-        told = [seen_in(call)]
-    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(300)]
-    try:
-        with pipe_of_its_own() as call:
-            told.append(seen_in(call))
-            # Where not all were looked at, nothing is said about the other end.
-            monkeypatch.setattr(descriptors, "MAX_OWN_DESCRIPTORS", 300)
-            told.append(seen_in(call))
-    finally:
-        for descriptor in kept:
-            os.close(descriptor)
-    assert {kind for kind, _ in told} == {WaitKind.UNKNOWN}
-    approved(text for _, text in told)
 
 
 def test_a_pipe_whose_other_end_nobody_has_is_told(approved: Approved, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence.torch_calls import (
-    MAX_GROUPS,
     Call,
     calls_on_stacks,
     group_of,
     groups_in_making,
     process_groups,
-    shape_of,
 )
 from tests.unit.agent.evidence.fake_torch import FakeTorch, ProcessGroup
 
@@ -111,13 +109,6 @@ def fails(*_arguments: object) -> None:
     raise SystemExit
 
 
-def test_an_object_that_is_no_tensor_has_no_shape(torch: FakeTorch) -> None:
-    tensor = type("Tensor", (), {"shape": (2, 3), "dtype": "torch.float32"})
-    vars(torch.torch)["Tensor"] = tensor
-    assert shape_of(tensor()) == (((2, 3),), ("float32",))
-    assert shape_of(type("Ours", (tensor,), {"shape": property(fails)})()) == shape_of(None) == ((), ())
-
-
 # -------------------------------------------------------------------------------------------------------------- groups
 
 
@@ -142,18 +133,3 @@ def test_what_the_program_has_put_there_is_left_out_and_not_called(torch: FakeTo
     torch.ranks[torch.add("members", 0)] = [0]
     torch.config[torch.add("kept", 0)] = object()
     assert [group.title for group in process_groups(torch.module)] == ["kept"]
-
-
-@pytest.mark.parametrize("table", [None, 5, "text", object()])
-def test_tables_of_another_kind_are_empty(torch: FakeTorch, table: object) -> None:
-    torch.add("kept", 0)
-    vars(torch.module)["_pg_group_ranks"] = table
-    assert process_groups(torch.module) == []
-    vars(torch.module).clear()
-    assert process_groups(torch.module) == []
-
-
-def test_the_number_of_groups_is_bounded(torch: FakeTorch) -> None:
-    for _ in range(MAX_GROUPS + 5):
-        torch.add("many", 0)
-    assert len(process_groups(torch.module)) == MAX_GROUPS

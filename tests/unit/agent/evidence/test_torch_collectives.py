@@ -160,15 +160,6 @@ def test_what_turns_the_recorder_on_is_said(
     approved(lack(), "3")
 
 
-def test_entries_without_the_name_of_a_group_are_not_told(
-    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch.add("default_pg", 0, 1, sequence=3)
-    record(monkeypatch, gloo=dump(raw(3, "gloo:all_gather", group=""), enqueued=3, completed=2))
-    assert collectives() == []
-    approved(lack())
-
-
 ON_AND_EMPTY = b'{"pg_config":{"":{"ranks":"[0, 1]"}},"pg_status":{},"version":"2.10"}'
 
 
@@ -182,18 +173,6 @@ def test_what_has_nothing_to_record_lacks_nothing(
     assert collectives() == []
     # The group's own count is that of sends and receives.
     assert groups()["default"].enqueued == 0
-
-
-def test_the_only_group_has_its_numbers_though_its_entries_are_not_read(
-    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch.add("default_pg", 0, 1, sequence=5000)
-    record(monkeypatch, gloo=dump(raw(5000, "gloo:all_reduce"), enqueued=5000, completed=4999))
-    seen = [one for one in torch_seen(False) if isinstance(one, GroupSeen)]
-    assert [(one.enqueued, one.completed) for one in seen] == [(5000, 4999)]
-    torch.add("pair", 0, 1)
-    seen = [one for one in torch_seen(False) if isinstance(one, GroupSeen)]
-    assert [(one.enqueued, one.completed) for one in seen] == [(None, None), (None, None)]
 
 
 # ---------------------------------------------------------------------------------------------- flight recorders
@@ -217,13 +196,6 @@ def test_what_is_no_dump_is_a_failure_that_is_told(content: bytes) -> None:
 
     assert recorded.failure
     assert recorded.entries is None
-
-
-def test_a_recorder_that_raises_is_a_failure_that_is_told() -> None:
-    def fails() -> bytes:
-        raise RuntimeError("no")
-
-    assert read(Recorder("gloo", fails, fails), LastStatus(), is_still=True).failure == "RuntimeError"
 
 
 MANY = flight_recorder.FEW_ENTRIES + 1
@@ -272,11 +244,6 @@ def module(**functions: Any) -> ModuleType:
     made = ModuleType("native")
     vars(made).update(functions)
     return made
-
-
-def test_functions_of_the_program_are_no_recorders() -> None:
-    assert recorders_of(module()) == []
-    assert recorders_of(module(_dump_fr_trace_json=lambda *_: b"{}", _dump_nccl_trace="text")) == []
 
 
 def test_each_release_has_its_own_recorders() -> None:

@@ -10,13 +10,11 @@ import concurrent.futures
 import fcntl
 import hashlib
 import json
-import logging
 import multiprocessing
 import os
 import queue
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -61,44 +59,16 @@ def waits(kind: str, circle: str = "", **threads: tuple[object, ...]) -> Callabl
     return register
 
 
-class OwnLock:
-    """A lock of a program, around one of Python's."""
-
-    def __init__(self) -> None:
-        self.inner = threading.Lock()
-
-    def acquire(self) -> None:
-        self.inner.acquire()
-
-    def __enter__(self) -> None:
-        self.acquire()
-
-    def __exit__(self, *_error: object) -> None:
-        self.inner.release()
-
-
-class Slotted:
-    """An object without a dictionary."""
-
-    __slots__ = ("lock",)
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-
-
 class Program:
     """What the threads wait for."""
 
     of_class = threading.Lock()
 
     def __init__(self) -> None:
-        self.a, self.b, self.held, self.outer, self.inner, self.innermost = (threading.Lock() for _ in range(6))
+        self.a, self.b, self.held = (threading.Lock() for _ in range(3))
         self.r, self.s = threading.RLock(), threading.RLock()
-        self.three = [threading.Lock() for _ in range(3)]
-        self.timed = {"x": threading.Lock(), "y": threading.Lock()}
-        self.slotted, self.own, self.inside = Slotted(), OwnLock(), threading.Lock()
         self.condition = threading.Condition(threading.Lock())
-        self.notified, self.event, self.semaphore = threading.Condition(), threading.Event(), threading.Semaphore(0)
+        self.notified, self.semaphore = threading.Condition(), threading.Semaphore(0)
         self.barrier = threading.Barrier(3)
         self.items: queue.Queue[int] = queue.Queue()
         self.full: queue.Queue[int] = queue.Queue(1)
@@ -106,7 +76,6 @@ class Program:
         self.pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="in_pool")
         self.processes = concurrent.futures.ProcessPoolExecutor(1, BIN)
         self.pool_of_events = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="of_events")
-        self.handler = logging.StreamHandler()
         self.process_lock, self.messages = BIN.Lock(), BIN.Queue()
         self.worker = BIN.Process(target=signal.pause, daemon=True)
         self.meet = {name: threading.Barrier(count) for name, count in MEETINGS.items()}
@@ -151,14 +120,6 @@ class Program:
             self.meet["rlocks"].wait()
             self.r.acquire(True)
 
-    @waits("lock", "three", three_0=(0,), three_1=(1,), three_2=(2,))
-    def one_of_three(self, number: int) -> None:
-        following = (number + 1) % 3
-        with self.three[number]:
-            self.meet["three"].wait()
-            with self.three[following]:
-                pass
-
     @waits("lock", "itself")
     def itself(self) -> None:
         lock = threading.Lock()
@@ -184,82 +145,10 @@ class Program:
         self.meet["joins"].wait()
         self.threads[other].join()
 
-    @waits("lock", "slotted")
-    def holds_and_joins(self) -> None:
-        with self.slotted.lock:
-            self.meet["lock and join"].wait()
-            self.threads["wants_slotted"].join()
-
-    @waits("lock", "slotted")
-    def wants_slotted(self) -> None:
-        self.meet["lock and join"].wait()
-        with self.slotted.lock:
-            pass
-
-    @waits("lock")
-    def timed_x(self) -> None:
-        with self.timed["x"]:
-            self.meet["timed"].wait()
-            self.timed["y"].acquire(timeout=1000)
-
-    @waits("lock")
-    def timed_y(self) -> None:
-        with self.timed["y"]:
-            self.meet["timed"].wait()
-            self.timed["x"].acquire(True, 1000)
-
-    @waits("lock")
-    def holds_outer(self) -> None:
-        with self.outer:
-            try:
-                with self.inner, self.innermost:
-                    self.meet["outer"].wait()
-                    self.event.wait()
-            finally:
-                self.event.clear()
-
-    @waits("lock")
-    def wants_outer(self) -> None:
-        self.meet["outer"].wait()
-        with self.outer:
-            pass
-
     @waits("lock")
     def wants_held(self) -> None:
         with self.held:
             pass
-
-    @waits("lock")
-    def wants_a_result(self) -> None:
-        def choose() -> threading.Lock:
-            return self.held
-
-        with choose():
-            pass
-
-    @waits("lock")
-    def holds_own(self) -> None:
-        with self.own:
-            self.event.wait()
-
-    @waits("lock")
-    def wants_own(self) -> None:
-        self.meet["own"].wait()
-        with self.own:
-            pass
-
-    @waits("lock")
-    def released(self) -> None:
-        self.inside.acquire()
-        self.inside.release()
-        self.take(self.inside)
-        self.event.wait()
-
-    @waits("lock")
-    def wants_released(self) -> None:
-        while not self.inside.locked():
-            time.sleep(0)
-        self.inside.acquire()
 
     # --------------------------------------------------------------------------------------------- the library
 
@@ -267,22 +156,6 @@ class Program:
     def waits_for_notice(self) -> None:
         with self.notified:
             self.notified.wait()
-
-    @waits("lock", until_true=())
-    def waits_until_true(self) -> None:
-        with self.notified:
-            self.notified.wait_for(lambda: False)
-
-    @waits("lock", handler=())
-    def logs(self) -> None:
-        self.meet["logging"].wait()
-        self.handler.handle(logging.makeLogRecord({}))
-
-    @waits("lock")
-    def hogs(self) -> None:
-        with self.handler.lock:  # type: ignore[union-attr] # its base class may have none
-            self.meet["logging"].wait()
-            self.event.wait()
 
     @waits("socket")
     def served(self) -> None:
@@ -295,12 +168,6 @@ class Program:
     def puts(self) -> None:
         self.full.put(1)
         self.full.put(2)
-
-    @waits("data")
-    def joins_queue(self) -> None:
-        while not self.full.unfinished_tasks:
-            time.sleep(0)
-        self.full.join()
 
     @waits("lock")
     def locks_twice(self) -> None:
@@ -356,20 +223,6 @@ class Program:
             time.sleep(3607)
 
     @waits("file")
-    def polls_path(self) -> None:
-        ready = Path(self.folder, "loaded")
-        while True:
-            if ready.exists():
-                break
-            time.sleep(3608)
-
-    @waits("sleep")
-    def polls_nothing(self) -> None:
-        if os.path.exists(self.folder):  # noqa: PTH110
-            while not self.sockets[:0]:
-                time.sleep(3609)
-
-    @waits("file")
     def locks_file(self) -> None:
         path = f"{self.folder}/index"
         holder = "import fcntl, sys; fcntl.flock(f := open(sys.argv[1], 'w'), 2); print(flush=True); sys.stdin.read()"
@@ -385,21 +238,6 @@ class Program:
         _, end = os.pipe()
         os.write(end, bytes(10**6))
 
-    @waits("child")
-    def fills_pipe_of_child(self) -> None:
-        child = subprocess.Popen(["sleep", "3610"], stdin=subprocess.PIPE)
-        self.children.append(child)
-        assert child.stdin is not None
-        child.stdin.write(bytes(10**6))
-
-    @waits("sleep")
-    def waits_for_database(self) -> None:
-        path = f"{self.folder}/runs.sqlite"
-        holder, other = (sqlite3.connect(path, timeout=3600, check_same_thread=False) for _ in range(2))
-        self.databases = holder, other
-        holder.execute("begin exclusive")
-        other.execute("begin exclusive")
-
 
 ONE_CALL: dict[str, tuple[str, Callable[[Program], object]]] = {
     "semaphore": ("lock", lambda program: program.semaphore.acquire()),
@@ -414,8 +252,6 @@ ONE_CALL: dict[str, tuple[str, Callable[[Program], object]]] = {
     "loop": ("loop", lambda program: asyncio.run(asyncio.sleep(3600))),
     "reads_pipe": ("unknown", lambda program: os.read(os.pipe()[0], 1)),
     "communicates": ("child", lambda program: program.child("sleep", "3602", stdout=subprocess.PIPE).communicate()),
-    "communicates_without_pipes": ("child", lambda program: program.child("sleep", "3606").communicate()),
-    "waits_for_child": ("child", lambda program: program.child("sleep", "3603").wait()),
     "waits_for_pid": ("child", lambda program: os.waitpid(program.child("sleep", "3604").pid, 0)),
     "sleeps": ("sleep", lambda program: time.sleep(3605)),
     "waits_for_signal": ("unknown", lambda program: signal.sigwait({signal.SIGUSR1})),
@@ -425,8 +261,7 @@ ONE_CALL: dict[str, tuple[str, Callable[[Program], object]]] = {
 
 CASES.update({name: Case(call, (), kind, "") for name, (kind, call) in ONE_CALL.items()})
 
-MEETINGS = {"locks": 2, "rlocks": 2, "three": 3, "condition": 2, "joins": 2, "lock and join": 2, "timed": 2}
-MEETINGS |= {"outer": 2, "own": 2, "import": 2, "logging": 2}
+MEETINGS = dict.fromkeys(("locks", "rlocks", "condition", "joins", "import"), 2)
 
 
 def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
@@ -461,9 +296,6 @@ def main() -> None:
     }
     for thread in program.threads.values():
         thread.start()
-    while not program.own.inner.locked():
-        time.sleep(0)
-    program.meet["own"].wait()
 
     def look() -> None:
         until, seen = time.monotonic() + SECONDS, dict[str, tuple[str, str]]()

@@ -146,21 +146,6 @@ def test_a_line_of_the_rank_may_come_in_the_middle_of_a_dump(at: int) -> None:
     assert (whole.key, whole.owner, whole.beats, whole.frames) == ("b/1", "", 1, DUMP_FRAMES)
 
 
-@given(st.binary())
-def test_a_record_takes_anything(data: bytes) -> None:
-    taken = record()
-    taken.feed(data)
-    assert taken.fed == len(data)
-    assert taken.key
-
-
-def test_of_a_fatal_signal_the_thread_that_got_it_is_told() -> None:
-    rank = record()
-    rank.feed(DUMP.encode() + FATAL.encode())
-    assert (rank.is_fatal, rank.signal) == (True, 11)
-    assert [place.function for place in rank.frames] == ["???", "load"]
-
-
 def test_a_dump_that_was_asked_for_takes_the_place_of_the_last_one() -> None:
     rank = record()
     rank.feed(DUMP.encode())

@@ -16,7 +16,7 @@ import pytest
 
 from dbg_agent.guard import reporting
 from dbg_agent.guard.beside import NoStack, find_program, frames_of
-from dbg_agent.guard.cause import TimeLimit, cause_of_end, expand, likely_core, shown_bytes, time_limit
+from dbg_agent.guard.cause import TimeLimit, cause_of_end, expand, likely_core, time_limit
 from dbg_agent.guard.dumps import BEAT, MARK
 from dbg_agent.guard.reporting import Witness
 from dbg_agent.guard.watched import PAGE_BYTES, Ancestor, Memory, facts_of
@@ -47,11 +47,6 @@ def test_of_frames_with_long_names_the_inner_ones_are_told_and_the_others_counte
     assert sum(map(size_of, frames)) < MAX_STACK_BYTES + 200
     assert frames[-1].function.startswith("f0<")
     assert str(300 - (len(frames) - 1)) in frames[0].function
-
-
-def test_a_frame_of_c_code_is_told_with_its_library() -> None:
-    (place,) = frames_of(json.dumps([thread(7, "wait", module="/lib/libc.so.6")]), 7, ())
-    assert (place.file, place.function) == ("/lib/libc.so.6", "wait")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[1]", '[{"pid": 1}]', "Error: x\x1b[2J"])
@@ -146,16 +141,6 @@ def test_the_command_line_of_timeout_is_read(words: str, limit: TimeLimit | None
     assert time_limit(words.split()) == limit
 
 
-def test_bytes_are_told_as_people_say_them() -> None:
-    assert [shown_bytes(size) for size in (500, 2048, 3 << 20, 8 * GIB, 3000 * GIB)] == [
-        "0.5 KiB",
-        "2.0 KiB",
-        "3.0 MiB",
-        "8.0 GiB",
-        "3000.0 GiB",
-    ]
-
-
 FACTS = {"%": "%", "p": "4711", "e": "python", "h": "gpu013", "s": "11"}
 
 
@@ -247,13 +232,6 @@ def test_a_note_of_a_process_that_is_being_ended_does_not_hide_the_kill(tmp_path
 def test_without_a_count_nothing_is_claimed(tmp_path: Path, groups: str) -> None:
     memory = process(tmp_path, groups)
     assert (memory.has_run_out(), memory.limit()) == (False, None)
-
-
-def test_the_kernel_tells_of_this_process() -> None:
-    memory = Memory(os.getpid())
-    assert memory.held > 1 << 20
-    assert not memory.has_run_out()
-    assert not Memory(2**22).held
 
 
 class Killed:

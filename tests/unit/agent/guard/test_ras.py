@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import json
-import socket
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.guard import ras
-from dbg_agent.guard.ras import NoRas, address_of, ask_ras, parse_reply
+from dbg_agent.guard.ras import NoRas, ask_ras, parse_reply
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Answer, Kind
 from dbg_wire.records.beside import (
-    MISSING,
     OperationCount,
     RasCommunicator,
     RasProcess,
     RasRank,
-    status_in,
-    status_rows,
 )
-from dbg_wire.records.record import fitted
 from tests.conftest import Approved
 from tests.support.ras_replies import TEXT, Replies, missing, playing, rank, reply
 
@@ -72,24 +65,6 @@ async def test_another_program_at_that_port_is_told_and_an_older_one_understood(
     approved(await asked(replies, 5.0 if "TIMEOUT" in replies else 0.3))
 
 
-async def test_nobody_there_says_what_may_be_the_reason(approved: Approved) -> None:
-    # A port that is taken, and on which nobody listens.
-    taken = socket.socket()
-    taken.bind(("127.0.0.1", 0))
-    port = str(taken.getsockname()[1])
-    with taken, pytest.raises(NoRas) as caught:
-        await ask_ras({"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, 5.0)
-    approved(str(caught.value).replace(port, "<port>"))
-
-
-def test_the_address_is_what_nccl_takes_for_it() -> None:
-    assert address_of({}) == ("localhost", 28028)
-    assert address_of({"NCCL_RAS_ADDR": "[::1]:5"}) == ("::1", 5)
-    for text in ("host", ":5", "host:x", "host:0", "host:99999"):
-        with pytest.raises(NoRas):
-            address_of({"NCCL_RAS_ADDR": text})
-
-
 NAME = "a1349768e9517ed7"
 
 
@@ -120,26 +95,6 @@ def test_a_reply_in_json_tells_who_is_missing(comma: bool) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("status", "state"),
-    [
-        ({"abort_flag": True, "destroy_flag": True}, "aborted"),
-        ({"destroy_flag": True}, "finalizing"),
-        ({"init_state": 7}, "initializing"),
-        ({"async_error": 3}, "error"),
-        ({"init_state": 1}, "error"),
-        ({"async_error": 7}, "running"),
-        (None, "left"),
-    ],
-)
-def test_the_state_of_a_rank_is_named(status: dict[str, Any] | None, state: str) -> None:
-    # One that answers without the communicator has left it.
-    told = ([], [missing(0, unresponsive=False)]) if status is None else ([rank(0, **status)], [])
-    (one,) = parse_reply(reply(told)).ranks
-    assert one.state == state
-    assert (state in MISSING) == (status is None)
-
-
 def test_a_reply_in_text_tells_the_same_of_what_is_odd() -> None:
     status = parse_reply(TEXT)
     assert (status.seen.version, status.seen.timeouts) == ("2.27.5", 2)
@@ -160,31 +115,9 @@ def test_a_reply_in_text_tells_the_same_of_what_is_odd() -> None:
     )
 
 
-@pytest.mark.parametrize("text", [TEXT, reply(([rank(0)], [missing(1)])), reply()])
-def test_a_status_comes_back_from_the_rows_of_an_answer(text: str) -> None:
-    status = parse_reply(text)
-    assert status_in(status_rows(status)) == status
-    assert status_in(("evidence",)) is None
-
-
-def test_of_too_many_ranks_those_that_are_missing_are_kept() -> None:
-    status = parse_reply(reply(([rank(number) for number in range(6000)], [missing(number) for number in range(100)])))
-    rows = status_rows(status)
-    assert fitted(Answer, request=1, kind=Kind.VALUE, text="", rows=rows).rows == rows
-    kept = status_in(rows)
-    assert kept is not None
-    assert sum(one.state in MISSING for one in kept.ranks) == 100
-    assert kept.seen.left_out == 6100 - len(kept.ranks) > 0
-
-
 @given(
     st.text(max_size=200) | st.sampled_from(['{"communicators": 1}', '{"communicators": [{"hash": 1}]}', "[" * 9000])
 )
 def test_what_is_no_reply_is_refused_and_nothing_else_happens(text: str) -> None:
     with pytest.raises(PeerError):
         parse_reply(text)
-
-
-@given(st.integers(0, len(TEXT)), st.integers(0, len(TEXT)))
-def test_a_text_that_is_cut_anywhere_is_read_as_far_as_it_goes(begin: int, end: int) -> None:
-    parse_reply("NCCL version 2.27.5\n" + TEXT[begin:end])
