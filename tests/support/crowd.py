@@ -206,10 +206,7 @@ def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord
     kind = WaitKind.SOCKET if is_missing else WaitKind.COLLECTIVE
     text = "reads the socket 10.0.0.7:2049" if is_missing else "waits in all_reduce"
     main = ThreadWait(thread="MainThread", kind=kind, text=text, is_main=True, frames=stack(is_missing=is_missing))
-    feeds = [
-        ThreadWait(thread=f"feed-{at}", kind=WaitKind.DATA, text="waits for a queue", frames=(TRAIN,))
-        for at in range(3)
-    ]
+    feed = ThreadWait(thread="feed", kind=WaitKind.DATA, text="waits for a queue", frames=(TRAIN,))
     return (
         SourceSeen(library="torch", version="2.13.0"),
         *groups(rank, world, last, is_missing=is_missing),
