@@ -42,7 +42,6 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.messages import RefusalCode, Register
-from dbg_wire.records.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
 
@@ -255,9 +254,8 @@ def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
     if former is not None:
         former.connection.abort()
         departures.connection_closed(hub, former.connection)
-    if known.state is not RankState.EXITED:
-        hub.ranks.registry.forget(known)
-        departures.forget(hub, known.key, f"another process is {known.address} by now; attach again to reach that one")
+    hub.ranks.registry.forget(known)
+    departures.forget(hub, known.key, f"another process is {known.address} by now; attach again to reach that one")
     return False
 
 

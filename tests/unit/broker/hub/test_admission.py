@@ -24,7 +24,7 @@ from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.errors import DbgError
-from dbg_wire.messages import Finding, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
+from dbg_wire.messages import Finding, Goodbye, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
 from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.records.ranks import RankState
 from tests.support.memory_bus import MemoryNats
@@ -191,11 +191,16 @@ async def test_an_agent_of_an_older_release_has_no_secret_and_comes_back(broker:
     await again.expect(Welcome)
 
 
-async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_go_to_the_second(broker: Broker) -> None:
+@pytest.mark.parametrize("state", [RankState.LOST, RankState.EXITED])
+async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_go_to_the_second(
+    broker: Broker, state: RankState
+) -> None:
     first = await broker.rank(secret=SECRET)
     driver = await broker.seated(KEY)
+    if state is RankState.EXITED:
+        await first.say(Goodbye(exit=0))
     await first.cut()
-    await broker.left(lambda hub: hub.ranks.registry.counts[RankState.LOST] == 1)
+    await broker.left(lambda hub: hub.ranks.registry.counts[state] == 1)
     second = await broker.rank(secret=OTHER)
     assert (await driver.expect(Refusal)).code == RefusalCode.GONE
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"rm"))
