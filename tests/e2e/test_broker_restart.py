@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker
-from tests.support.impostor import Impostor, Kind, is_at_most_a_hello
+from tests.support.fake_brokers import Impostor, Kind, is_at_most_a_hello
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import start_ranks, wait_until_stopped

@@ -22,7 +22,7 @@ from tests.full.sessions.test_impostor import ONE_STOP
 from tests.smoke.test_broker import let_finish, said, start_one
 from tests.smoke.test_endings import attach_with_own_settings, ended
 from tests.support.broker import RunningBroker, running_broker
-from tests.support.impostor import Impostor, Kind
+from tests.support.fake_brokers import Impostor, Kind
 from tests.support.processes import Child, Processes, run_command
 from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, rows_of_rank, sit_in_pudb, wait_for_line

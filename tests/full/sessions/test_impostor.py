@@ -14,7 +14,7 @@ from tests.e2e.test_broker_restart import KINDS, assert_nothing_told
 from tests.smoke.test_broker import let_finish, said, start_one
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.certificates import Authority
-from tests.support.impostor import Impostor, Kind
+from tests.support.fake_brokers import Impostor, Kind
 from tests.support.processes import Processes, run_command
 from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line

@@ -21,7 +21,7 @@ from dbg_agent.link.lookup import Lookups
 from dbg_dial.dial import AddressInfos, Timing, Wording
 from dbg_wire.errors import BadEndpoint
 from dbg_wire.finding.endpoint import Endpoint, Reach
-from tests.support.impostor import Impostor, Kind
+from tests.support.fake_brokers import Impostor, Kind
 from tests.support.reach import PIN, THROW_AWAY, TOKENS
 from tests.support.time_unit import seconds
 
@@ -121,10 +121,8 @@ def reach(port: int, *, secure: bool, fingerprint: str | None = None, token: str
 @pytest.mark.parametrize("what", MUST_NOT_BE_DIALLED)
 @pytest.mark.parametrize("way", WAYS)
 async def test_no_way_leads_to_a_broker_that_is_not_known(way: str, what: str, kind: Kind) -> None:
-    with Impostor(0, kind) as impostor:
-        with pytest.raises(BadEndpoint):
-            await WAYS[way](MUST_NOT_BE_DIALLED[what](impostor.port))
-        await asyncio.to_thread(impostor.wait_for_all)
+    with Impostor(0, kind) as impostor, pytest.raises(BadEndpoint):
+        await WAYS[way](MUST_NOT_BE_DIALLED[what](impostor.port))
     assert b"".join(impostor.heard()) == b""
 
 
@@ -132,5 +130,4 @@ async def test_answers_says_no_for_tls_without_a_pin() -> None:
     with Impostor(0, "tls") as impostor:
         endpoint = reach(impostor.port, secure=True).endpoint
         assert not await asyncio.to_thread(dbg_broker.verbs.broker_client.answers, endpoint, TOKEN, seconds(10))
-        await asyncio.to_thread(impostor.wait_for_all)
     assert impostor.heard() == []

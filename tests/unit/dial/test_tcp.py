@@ -25,8 +25,7 @@ from dbg_wire.errors import BadEndpoint, BadInput, BrokerUnreachable, SilentFile
 from dbg_wire.finding.endpoint import Endpoint
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
-from tests.support.fake_brokers import FakeBroker
-from tests.support.impostor import Impostor, Kind
+from tests.support.fake_brokers import FakeBroker, Impostor, Kind
 from tests.support.reach import PIN, THROW_AWAY, TOKENS
 from tests.support.time_unit import seconds
 
@@ -163,16 +162,14 @@ def test_all_steps_lead_to_frames_both_ways() -> None:
 
 @pytest.mark.parametrize("kind", ["tls", "http"])
 def test_an_impostor_is_told_nothing_although_a_step_is_repeated_or_left_out(kind: Kind) -> None:
-    with Impostor(0, kind) as impostor:
-        with dial(at(impostor.port, PIN)) as line:
-            reached(line)
-            if kind == "tls":
-                line.secure()
-            with pytest.raises(WrongCertificate):
-                line.compare()
-            with pytest.raises(WrongCertificate):
-                line.present(TOKEN)
-        impostor.wait_for_all()
+    with Impostor(0, kind) as impostor, dial(at(impostor.port, PIN)) as line:
+        reached(line)
+        if kind == "tls":
+            line.secure()
+        with pytest.raises(WrongCertificate):
+            line.compare()
+        with pytest.raises(WrongCertificate):
+            line.present(TOKEN)
     assert impostor.heard() == [b""]
 
 
@@ -186,7 +183,6 @@ def test_without_tls_only_what_opens_nothing_later_is_sent() -> None:
             reached(line)
             with pytest.raises((BrokerUnreachable, NotABroker)):
                 line.present(THROW_AWAY["driver"])
-        impostor.wait_for_all()
     lasting, throw_away = sorted(impostor.heard())
     assert lasting == b""
     assert f"Authorization: Bearer {THROW_AWAY['driver']}\r\n".encode() in throw_away
