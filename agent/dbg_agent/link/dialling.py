@@ -235,11 +235,14 @@ class Silence:
 
 
 class Dialler:
-    """The attempts of a rank to connect; each one looks for the broker anew."""
+    """The attempts of a rank to connect; each one looks for the broker anew.
+
+    ``find`` returns where the broker is; with True it waits for a home that hangs, else it raises SilentFile soon.
+    """
 
     def __init__(
         self,
-        find: Callable[[], Awaitable[Reach]],
+        find: Callable[[bool], Awaitable[Reach]],
         is_attended: Callable[[], bool],
         names: Lookups,
         world_size: Callable[[], int] = lambda: 1,
@@ -323,7 +326,8 @@ class Dialler:
 
     async def _dial_found(self) -> BrokerWebSocket:
         try:
-            reach = await self._find()
+            # A home that hangs must not keep a stopped rank from the broker that it knows.
+            reach = await self._find(self._last is None)
         except DbgError:
             if self._last is None:
                 raise

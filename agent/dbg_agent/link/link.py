@@ -416,11 +416,13 @@ class Link:
         replaced = watching.done() and not watching.cancelled() and watching.exception() is None
         return welcomed, watching.result() if replaced else None
 
-    async def _find_broker(self) -> Reach:
-        """Return where the broker is now, and wait for its files without a bound; raise DbgError."""
+    async def _find_broker(self, waits: bool) -> Reach:
+        """Return where the broker is now; with ``waits`` wait for its files without a bound. Raise DbgError."""
         try:
             return await find(self._lookup, SLOW_SECONDS)
         except SilentFile as error:
+            if not waits:
+                raise
             self._failed(error)
         return await find(self._lookup, None)
 

@@ -62,7 +62,7 @@ def test_a_rank_at_which_nobody_sits_looks_seldom_and_pings_rarely() -> None:
     assert silence.next_look(NOW, SILENT_SECONDS + 1, attended=False) == SHORTEST_LOOK_SECONDS
 
 
-async def nowhere() -> Reach:
+async def nowhere(_waits: bool) -> Reach:
     raise NotImplementedError
 
 

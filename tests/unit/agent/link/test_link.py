@@ -148,9 +148,12 @@ class FakeDesk:
         self.given_up: queue.Queue[DbgError] = queue.Queue()
         self.registrations = self.finds = 0
         self.attended = False
+        self.home_answers = threading.Event()
+        self.home_answers.set()
 
     def find_broker(self, opening: Opening) -> Reach:
         self.finds += 1
+        self.home_answers.wait()
         if isinstance(self.reach, DbgError):
             raise self.reach
         return self.reach
@@ -455,6 +458,17 @@ def test_what_hangs_holds_up_neither_the_clock_nor_the_end(
     link.close()
     assert not is_running()
     enough.set()
+
+
+def test_a_rank_returns_to_its_broker_while_the_home_hangs(
+    broker: FakeBroker, desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "SLOW_SECONDS", 0.05)
+    assert broker.frames.get(timeout=SECONDS) == '{"type":"register"}'
+    desk.home_answers.clear()
+    broker.cut(broker.connections.get(timeout=SECONDS))
+    assert broker.frames.get(timeout=SECONDS) == '{"type":"register"}'
+    desk.home_answers.set()
 
 
 def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
