@@ -34,7 +34,6 @@ print("up", flush=True)
 train_step()
 """
 
-
 NOBODY = 65534
 
 AS_NOBODY = (

@@ -15,7 +15,6 @@ from tests.support.requirements import needs_mpirun
 
 HERE = os.uname().nodename.partition(".")[0]
 
-
 PROGRAM = """\
 #!{python}
 import multiprocessing, os, subprocess, sys

@@ -15,7 +15,6 @@ from tests.support.ranks import attach, attach_list, wait_until_stopped
 
 HERE = os.uname().nodename.partition(".")[0]
 
-
 WORKERS = """\
 import multiprocessing, os, subprocess, sys
 

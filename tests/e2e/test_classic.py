@@ -37,7 +37,6 @@ def train(rank):
 sys.__stdout__.write(train(int(sys.argv[1])))
 """
 
-
 Open = Callable[..., Terminal]
 
 
@@ -121,7 +120,6 @@ def test_losing_the_terminal_harms_nothing(
 
 
 URWID = tuple(int(part) for part in importlib.metadata.version("urwid").split(".")[:2])
-
 TAKES_NO_KEY = sys.version_info >= (3, 12) and URWID >= (4, 1)
 """Whether the stock debugger of this Python is one of those that take no key."""
 

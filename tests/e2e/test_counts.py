@@ -26,7 +26,6 @@ from tests.unit.broker import peers
 from tests.unit.broker.peers import RUNNING, Peer, attach, registration
 
 KEYS = 50
-
 CALLS_OF_A_KEY = 4
 """The broker reads and sends a key, and reads and sends its echo."""
 
@@ -43,7 +42,6 @@ FRAMES_OF_A_QUESTION = 1
 
 RANKS = 48
 """As many as have room in one frame of answers."""
-
 
 MODULES_OF_A_RANK = 94
 """Modules of ours in a rank after install(): each takes time and memory of every rank."""

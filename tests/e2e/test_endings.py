@@ -21,7 +21,6 @@ from tests.support.ranks import attach, attach_list
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("broker")
-
 STOP = 7
 """Line of the ``set_trace()`` call."""
 

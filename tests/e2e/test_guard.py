@@ -59,7 +59,6 @@ threading.Event().wait()
 """
 )
 STUCK_LINE = next(n for n, line in enumerate(STUCK_SCRIPT.splitlines(), 1) if "PyDLL" in line)
-
 CRASH = PRELUDE + "def crash():\n    ctypes.string_at(0)\n\nwait()\ncrash()\n"
 CRASH_LINE = CRASH.splitlines().index("    ctypes.string_at(0)") + 1
 

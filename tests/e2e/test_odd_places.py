@@ -170,7 +170,6 @@ def leave():
     ),
 }
 
-
 IN_CI = (
     "no streams",
     "in asyncio",

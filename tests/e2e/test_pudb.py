@@ -22,7 +22,6 @@ from tests.support.stopped_rank import (
 
 pytestmark = pytest.mark.usefixtures("broker")
 
-
 TWO_THREADS = f"""\
 {PAUSE}
 both = threading.Barrier(2)

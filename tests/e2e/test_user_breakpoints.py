@@ -20,11 +20,8 @@ from tests.support.stopped_rank import COUNTING, COUNTING_STOP, start_stopped, w
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("broker")
-
 EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
-
 NEXT, PREVIOUS = b"\x1dn", b"\x1dp"
-
 FIRST, SECOND, THIRD = COUNTING_STOP + 1, COUNTING_STOP + 2, COUNTING_STOP + 3
 """The first counting lines after the stop."""
 

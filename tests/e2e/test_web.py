@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -115,18 +114,3 @@ def test_without_aiohttp_a_sentence_says_how_to_install_it(home: Path, module: s
     assert NeedsExtra("", "aiohttp", "web").remedy in ended.stderr
     assert len(ended.stderr.splitlines()) == 1
     assert not (home / "broker.json").exists()
-
-
-def test_no_other_command_loads_aiohttp(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    program = (
-        "import sys, dbg_client, dbg_client.api.blocking\n"
-        "from dbg_client.cli.main import main\n"
-        "assert main(['list', '--json']) == 0\n"
-        "import dbg_client.faces.mcp.server, dbg_client.faces.dap.serve, dbg_client.terminal.session\n"
-        "print('aiohttp' in sys.modules, file=sys.stderr)\n"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, env={**os.environ}
-    )
-    assert (ended.returncode, ended.stderr) == (0, "False\n")

@@ -16,22 +16,11 @@ from dbg_agent.launch.claim import NO_PLACE, JobPart, parent_of
 from dbg_agent.launch.this_process import started_module
 
 LINE = Path(__file__).parents[3] / "agent/dbg_broker_autostart.pth"
-
-
 PYTHON = "/venv/bin/python"
-
-
 TRAIN = ["train.py", "--lr", "1"]
-
-
 TORCHRUN = ["/venv/bin/torchrun", "train.py"]
-
-
 SLURM = "slurm/4711.0/3"
-
-
 RUN_PID, PARENT, PID = 100, 200, 300
-
 
 SPEAKS = """\
 import json, sys
@@ -305,13 +294,3 @@ def test_with_the_variable_unset_nothing_is_loaded(tmp_path: Path) -> None:
     environ = {name: value for name, value in os.environ.items() if name != "DBG_AUTOSTART"}
     result = subprocess.run([sys.executable, "-S", "-c", code], env=environ, capture_output=True, text=True, check=True)
     assert not result.stdout.split()
-
-
-@pytest.mark.parametrize(
-    "module",
-    ["autostart", "launch.this_process", "link.link", "program.entry", "guard.rank_side", "breakpoints.points"],
-)
-def test_pathlib_is_not_loaded_into_a_rank(module: str) -> None:
-    code = f"import sys; sys.path += {sys.path!r}; import dbg_agent.{module}; print('pathlib' in sys.modules)"
-    result = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "False\n"

@@ -254,7 +254,6 @@ print(json.dumps([__name__, __file__, sys.argv, sys.path[:2], __main__.Model is 
 warnings.warn("here")
 """
 
-
 SAFE = [["-P", "script.py"]] if sys.version_info >= (3, 11) else []
 
 

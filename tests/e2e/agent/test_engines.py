@@ -70,7 +70,6 @@ for name, module in list(sys.modules.items()):
         print(name)
 """
 
-
 WHAT_PUDB_NEEDS = {"pudb", "urwid", "urwid_readline", "wcwidth", "pygments", "jedi", "parso", "typing_extensions"}
 
 

@@ -18,7 +18,6 @@ from tests.unit.agent import pdb_scripts
 from tests.unit.agent.pdb_scripts import MODULE, Event, conversations, differences, driven, programs, transcript
 
 ROOT = Path(__file__).parents[3]
-
 ENOUGH = {(3, 10): 35, (3, 11): 40, (3, 12): 40, (3, 13): 50}
 """Scripts that must be driven at least; Python 3.10 has fewer than 40 that a rank can run."""
 

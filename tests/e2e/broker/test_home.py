@@ -37,7 +37,6 @@ def test_a_start_with_a_certificate_does_not_load_the_maker(tmp_path: Path) -> N
 
 __all__ = ["watched"]
 
-
 HOLD = """
 import sys
 from pathlib import Path
@@ -45,7 +44,6 @@ from dbg_broker.home.in_use import hold
 hold(Path(sys.argv[1]))
 sys.stdin.read()
 """
-
 
 WAIT = "import sys; sys.stdin.read()"
 

@@ -40,7 +40,6 @@ print("used", used.ru_utime + used.ru_stime, flush=True)
 sys.exit(keeper.shell_status(os.waitstatus_to_exitcode(status)))
 """
 
-
 Kept = Callable[..., Child]
 
 

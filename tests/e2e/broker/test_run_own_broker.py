@@ -21,7 +21,6 @@ from tests.support.serving import Serve, environment
 from tests.support.time_unit import seconds
 
 IDLE = {"DBG_IDLE": "0.3"}
-
 Find = Callable[..., Found]
 
 

@@ -36,17 +36,6 @@ from tests.support.time_unit import seconds
 from tests.unit.broker.peers import trusting_context
 
 
-def test_help_loads_neither_asyncio_nor_websockets(home: Path) -> None:
-    code = (
-        "import sys\nfrom dbg_broker.cli.main import main\n"
-        "try:\n    main(['--help'])\nexcept SystemExit: pass\n"
-        "sys.exit(' '.join({'asyncio', 'websockets', 'ssl'} & set(sys.modules)) or None)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], env=environment(home), capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout
-
-
 def test_a_locale_that_lacks_a_character_gets_one_that_looks_alike(home: Path) -> None:
     done = run(home, "run", "--help", changes={"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, "")

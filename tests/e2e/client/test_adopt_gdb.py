@@ -19,7 +19,6 @@ from tests.conftest import Approved
 from tests.support.requirements import needs_gdb
 
 pytestmark = needs_gdb
-
 only_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="its machine code is that of x86-64")
 
 SPIN = (

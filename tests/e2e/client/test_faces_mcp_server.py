@@ -20,7 +20,6 @@ ODD: dict[str, list[object]] = {
 }
 """Values of each type that no tool expects."""
 
-
 USUAL: dict[str, object] = {"expression": "loss", "command": "n", "ranks": "5", "rank": "5", "seconds": 0.2}
 
 

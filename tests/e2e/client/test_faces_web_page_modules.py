@@ -11,9 +11,7 @@ import pytest
 from tests.support.time_unit import seconds
 
 ROOT = Path(__file__).parents[3]
-
 TESTS = ROOT / "tests/unit/client/faces/web/page"
-
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="no node here")
 
 

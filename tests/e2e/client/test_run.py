@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,41 +98,6 @@ def test_a_name_is_no_format_that_runs_commands(text: str) -> None:
         assert plain_name(hostile).isprintable()
 
 
-def test_a_window_in_this_session_or_a_session_of_the_terminals_size(fake_tmux: FakeTmux) -> None:
-    notes = fake_tmux("case $1 in new-*) echo '$1 @2 %3';; esac")
-
-    open_window("0-3;", panes(1), None)
-    open_window("0-3", panes(1), (120, 40))
-
-    inside, outside = (line for line in notes.read_text().splitlines() if line.startswith("new-"))
-    assert inside.startswith("new-window -d ")
-    assert inside.endswith(r" -n 0-3\; python 0")
-    assert outside.startswith("new-session -x 120 -y 40 -d ")
-
-
-def test_panes_are_split_behind_each_other_and_tiled_at_once(fake_tmux: FakeTmux) -> None:
-    notes = fake_tmux("case $1 in new-window) echo '$1 @2 %3';; split-window) echo \"%$((${7#%} + 1))\";; esac")
-
-    assert open_window("0-3", panes(4), None) == "$1"
-
-    called = [line.split() for line in notes.read_text().splitlines()]
-    assert [words[-1] for words in called if words[0] in ("new-window", "split-window")] == ["0", "1", "2", "3"]
-    assert [words[6] for words in called if words[0] == "split-window"] == ["%3", "%4", "%5"]
-    assert [words[0] for words in called].count("select-layout") == 3
-    assert [words[2:] for words in called if words[0] == "select-pane"] == [
-        [f"%{3 + number}", "-T", f"h:{number}"] for number in range(4)
-    ]
-
-
-def test_a_tmux_that_knows_no_titles_and_borders_makes_the_window_all_the_same(fake_tmux: FakeTmux) -> None:
-    fake_tmux(
-        "case $1 in new-session) echo '$1 @2 %3';; split-window) echo %4;; select-layout) ;;"
-        " *) echo unknown >&2; exit 1;; esac"
-    )
-
-    assert open_window("0-1", panes(2), (120, 40)) == "$1"
-
-
 @pytest.mark.parametrize(
     ("failing", "said", "error"),
     [
@@ -159,16 +123,6 @@ def test_a_window_that_can_not_be_made_whole_is_killed(
     assert notes.read_text().splitlines()[-1] == "kill-window -t @2"
 
 
-def test_a_server_that_never_answers_is_not_waited_for(fake_tmux: FakeTmux, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*_: object, timeout: float, **__: object) -> None:
-        raise subprocess.TimeoutExpired("tmux", timeout)
-
-    monkeypatch.setattr(subprocess, "run", never)
-
-    with pytest.raises(TmuxRefused, match="no answer within 20 s"):
-        open_window("0", panes(1), None)
-
-
 def test_a_pane_beside_leaves_the_other_panes_of_the_window_alone(fake_tmux: FakeTmux) -> None:
     notes = fake_tmux('case "$1" in split-window) echo %7;; list-panes) printf "%%3\\n%%7\\n";; esac')
     (pane,) = panes(1)
@@ -185,9 +139,3 @@ def test_a_pane_beside_leaves_the_other_panes_of_the_window_alone(fake_tmux: Fak
         "list-panes -a -F #{pane_id}",
         "kill-pane -t %7",
     ]
-
-
-def test_a_window_without_room_for_one_more_says_so(fake_tmux: FakeTmux) -> None:
-    fake_tmux("echo 'no space for new pane' >&2; exit 1")
-    with pytest.raises(NoRoom, match="no space"):
-        split_beside("%3", panes(1)[0], sideways=False)

@@ -9,7 +9,6 @@ from tests.unit.client.terminal.test_screen import Terminal, terminal
 
 __all__ = ["terminal"]
 
-
 LEADER = """
 import os, subprocess, sys
 os.close(os.open(os.ttyname(0), os.O_RDWR))
@@ -25,7 +24,6 @@ if os.WIFSTOPPED(status):
 child.returncode = 0
 """
 
-
 BACKGROUND = """
 import os, sys, termios
 from dbg_client.terminal.screen import RawTerminal
@@ -37,7 +35,6 @@ with RawTerminal(0, 0) as owner:
     owner.restore()
     print("untouched" if termios.tcgetattr(0) == settings else "changed", flush=True)
 """
-
 
 NAMELESS = """
 import asyncio, os, sys

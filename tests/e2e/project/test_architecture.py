@@ -24,7 +24,6 @@ from tests.support.packages import (
 )
 
 PAGE = ARCHITECTURE.read_text()
-
 LOCKS = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
 """Names in ``threading`` that make a lock."""
 

@@ -14,7 +14,6 @@ from tests.support.packages import ROOT, modules
 
 TOKEN = re.compile(r"[\w./$@'-]+")
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
-
 IN_A_ROW = 4
 """Words in a row that make a quotation."""
 
@@ -23,7 +22,6 @@ AWAITED_IN_A_ROW = 3
 
 MOST_QUOTING = 60
 MOST_WAITING = 60
-
 Phrase = tuple[str, ...]
 
 

@@ -15,7 +15,6 @@ from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 LOCAL_FLAGS = 3
-
 RAW_AND_GONE = "import tty; tty.setraw(0); print('raw', flush=True); input()"
 
 SIZE_ON_CHANGE = """

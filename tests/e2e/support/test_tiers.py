@@ -13,7 +13,6 @@ import pytest
 from tests.support.processes import Processes
 
 ROOT = Path(__file__).parents[3]
-
 STARTS = "import subprocess\ndef test_it(): subprocess.run(['true'])\n"
 DIALS = "import socket\ndef test_it():\n    with socket.socket() as one:\n        one.connect_ex(('192.0.2.1', 9))\n"
 ASKS_FOR_PROCESSES = "def test_it(processes): pass\n"

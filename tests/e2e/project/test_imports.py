@@ -1,0 +1,59 @@
+"""A program loads what it uses and nothing else: imports are time and memory of each rank and of each command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.client.test_library import CORE, PACKAGE
+
+LOOP = {"asyncio", "websockets", "prompt_toolkit"}
+CORE_MODULES = ", ".join(".".join(("dbg_client", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in CORE)
+OF_A_RANK = "autostart launch.this_process link.link program.entry guard.rank_side breakpoints.points evidence.gather"
+
+CASES = {
+    "the package of the client": ("import dbg_client", {"dbg_wire", "dbg_client.core"}),
+    "the core of the client": (
+        f"import {CORE_MODULES}",
+        {"prompt_toolkit", "termios", "tty", "pty", "curses", "tomllib", "aiohttp"},
+    ),
+    "other faces than the page": (
+        "import dbg_client.faces.mcp.server, dbg_client.faces.dap.serve, dbg_client.terminal.session",
+        {"aiohttp"},
+    ),
+    "settings without a file": (
+        "from dbg_client.core.config_file import read_config; read_config({'HOME': '/nowhere'})",
+        {"tomllib"},
+    ),
+    "what a rank imports": (
+        "import " + ", ".join(f"dbg_agent.{name}" for name in OF_A_RANK.split()),
+        {"pathlib", "torch", "mpi4py", "numpy"},
+    ),
+    "a look at collectives": (
+        "from dbg_agent.evidence.gather import collectives_seen; assert collectives_seen() == []",
+        {"torch", "mpi4py", "numpy", "pathlib"},
+    ),
+    **{
+        f"{package} {' '.join(words)}": (
+            f"from {package}.cli.main import main\ntry: main({words!r})\nexcept SystemExit: pass",
+            LOOP | ({"ssl"} if "--complete" not in words else set()),
+        )
+        for package, words in (
+            ("dbg_client", ["--help"]),
+            ("dbg_client", ["--version"]),
+            ("dbg_client", ["--watch", "--take", "5"]),
+            ("dbg_client", ["--complete", "where", ""]),
+            ("dbg_broker", ["--help"]),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_loaded_that_is_not_used(case: str) -> None:
+    program, unused = CASES[case]
+    code = f"import sys; sys.path[:] = {sys.path!r}\n{program}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert unused.isdisjoint(done.stdout.splitlines()[-1].split()), case
