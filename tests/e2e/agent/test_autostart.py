@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,8 @@ from dbg_agent.launch.this_process import started_module
 LINE = Path(__file__).parents[3] / "agent/dbg_broker_autostart.pth"
 PYTHON = "/venv/bin/python"
 TRAIN = ["train.py", "--lr", "1"]
-TORCHRUN = ["/venv/bin/torchrun", "train.py"]
 SLURM = "slurm/4711.0/3"
-RUN_PID, PARENT, PID = 100, 200, 300
+PARENT, PID = 200, 300
 
 SPEAKS = """\
 import json, sys
@@ -39,69 +39,66 @@ def program(*argv: str) -> Program:
     return Program(list(argv), [PYTHON, *argv])
 
 
-def part(value: str, place: str, *argv: str, parent: int = PARENT, environ: Mapping[str, str] | None = None) -> JobPart:
-    return part_of(value, place, program(*argv), pid=PID, parent=parent, environ=environ or {})
+def part(value: str, place: str, *argv: str, environ: Mapping[str, str] | None = None) -> JobPart:
+    return part_of(value, place, program(*argv), pid=PID, parent=PARENT, environ=environ or {})
 
 
-@pytest.mark.parametrize("place", [NO_PLACE, SLURM])
-@pytest.mark.parametrize("value", ["100", "1", "yes"])
-@pytest.mark.parametrize("argv", [TRAIN, ["/venv/bin/fairseq2", "lm"], ["-m", "recipe.train"]])
-def test_the_outermost_program_is_a_rank_wherever_a_launcher_has_put_it(
-    value: str, place: str, argv: list[str]
+# A program, what DBG_AUTOSTART says, the place that a launcher gives, and what the program is to the job.
+PARTS: list[tuple[list[str], Sequence[str], Sequence[str], JobPart]] = [
+    # The outermost program is a rank wherever a launcher has put it.
+    (TRAIN, ["100", "1", "yes"], [NO_PLACE, SLURM], JobPart.RANK),
+    (["/venv/bin/fairseq2", "lm"], ["100"], [NO_PLACE, SLURM], JobPart.RANK),
+    (["-m", "recipe.train"], ["100"], [NO_PLACE, SLURM], JobPart.RANK),
+    # A launcher is none wherever it is.
+    *(
+        (argv, ["100", f"launcher:{PARENT}:{SLURM}", "rank:7:none"], [NO_PLACE, SLURM], JobPart.LAUNCHER)
+        for argv in (
+            ["/venv/bin/torchrun", "train.py"],
+            ["-m", "torch.distributed.run", "train.py"],
+            ["-m", "accelerate.commands.launch", "train.py"],
+            ["/venv/bin/deepspeed", "train.py"],
+        )
+    ),
+    # A tool is none, even as the outermost.
+    *(
+        (argv, [str(PARENT)], [NO_PLACE], JobPart.HELPER)
+        for argv in (
+            ["/venv/bin/pip3.11", "list"],
+            ["-m", "pip", "list"],
+            ["-m", "ensurepip"],
+            ["/venv/bin/pre-commit", "run"],
+            ["/venv/bin/dbg-attach", "0"],
+            ["/venv/bin/dbg-broker", "run"],
+        )
+    ),
+    # A line of code is a rank only if it is what was asked for.
+    *((argv, [str(PARENT)], [NO_PLACE], JobPart.RANK) for argv in (["-c", "pass"], ["-"], [""])),
+    *((argv, ["100"], [NO_PLACE, SLURM], JobPart.HELPER) for argv in (["-c", "pass"], ["-"], [""])),
+    # What a rank starts is no rank unless a launcher gives it a place.
+    (TRAIN, [f"rank:{PARENT}:{NO_PLACE}"], [NO_PLACE], JobPart.HELPER),
+    (TRAIN, [f"rank:{PARENT}:{SLURM}"], [SLURM, NO_PLACE], JobPart.HELPER),
+    (TRAIN, [f"rank:{PARENT}:{NO_PLACE}", f"rank:{PARENT}:{SLURM}"], ["openmpi/x/0"], JobPart.RANK),
+    (["-c", "pass"], [f"rank:{PARENT}:{NO_PLACE}"], [NO_PLACE, "openmpi/x/0"], JobPart.HELPER),
+    # A program that replaces the rank in its process is the rank.
+    (TRAIN, [f"rank:{PID}:{SLURM}"], [SLURM], JobPart.RANK),
+    # A launcher's own place goes to a script that it starts, and to no helper.
+    (TRAIN, [f"launcher:{PARENT}:{SLURM}"], [SLURM], JobPart.RANK),
+    (TRAIN, [f"launcher:{PARENT + 1}:{SLURM}"], [SLURM], JobPart.HELPER),
+    (["-c", "pass"], [f"launcher:{PARENT}:{SLURM}"], [SLURM], JobPart.HELPER),
+    (TRAIN, [f"launcher:{PARENT + 1}:{SLURM}"], ["torchrun/x/0"], JobPart.RANK),
+]
+
+
+@pytest.mark.parametrize(("argv", "values", "places", "expected"), PARTS)
+def test_each_program_has_its_part_in_the_job(
+    argv: list[str], values: Sequence[str], places: Sequence[str], expected: JobPart
 ) -> None:
-    assert part(value, place, *argv) is JobPart.RANK
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        TORCHRUN,
-        ["-m", "torch.distributed.run", "train.py"],
-        ["-m", "accelerate.commands.launch", "train.py"],
-        ["/venv/bin/deepspeed", "train.py"],
-    ],
-)
-def test_a_launcher_is_none_wherever_it_is(argv: list[str]) -> None:
-    for value in ("100", f"launcher:{PARENT}:{SLURM}", "rank:7:none"):
-        for place in (NO_PLACE, SLURM):
-            assert part(value, place, *argv) is JobPart.LAUNCHER
+    for value, place in itertools.product(values, places):
+        assert part(value, place, *argv) is expected, (value, place)
 
 
 def test_the_scheduler_of_mindspore_is_none() -> None:
     assert part("100", NO_PLACE, *TRAIN, environ={"MS_ROLE": "MS_SCHED"}) is JobPart.LAUNCHER
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ["/venv/bin/pip", "install", "x"],
-        ["/venv/bin/pip3.11", "list"],
-        ["-m", "pip", "list"],
-        ["-m", "ensurepip"],
-        ["/venv/bin/pre-commit", "run"],
-        ["/venv/bin/dbg-attach", "0"],
-        ["/venv/bin/dbg-broker", "run"],
-    ],
-)
-def test_a_tool_is_none_even_as_the_outermost(argv: list[str]) -> None:
-    assert part(str(PARENT), NO_PLACE, *argv) is JobPart.HELPER
-
-
-@pytest.mark.parametrize("argv", [["-c", "pass"], ["-"], [""]])
-def test_a_line_of_code_is_a_rank_only_if_it_is_what_was_asked_for(argv: list[str]) -> None:
-    assert part(str(PARENT), NO_PLACE, *argv) is JobPart.RANK
-    assert part("100", NO_PLACE, *argv) is JobPart.HELPER
-    assert part("100", SLURM, *argv) is JobPart.HELPER
-
-
-def test_what_a_rank_starts_is_no_rank_unless_a_launcher_gives_it_a_place() -> None:
-    for place in (NO_PLACE, SLURM):
-        claimed = f"rank:{PARENT}:{place}"
-        assert part(claimed, place, *TRAIN) is JobPart.HELPER
-        assert part(claimed, place, "-c", "pass") is JobPart.HELPER
-        assert part(claimed, "openmpi/x/0", *TRAIN) is JobPart.RANK
-        assert part(claimed, "openmpi/x/0", "-c", "pass") is JobPart.HELPER
-    assert part(f"rank:{PARENT}:{SLURM}", NO_PLACE, *TRAIN) is JobPart.HELPER
 
 
 FIRST = {"LOCAL_RANK": "0", "NODE_RANK": "0", "WORLD_SIZE": "2"}
@@ -130,18 +127,6 @@ def test_a_child_knows_its_rank_where_no_launcher_names_it() -> None:
         "",
     ):
         assert parent_of(value, PID) is None
-
-
-def test_a_program_that_replaces_the_rank_in_its_process_is_the_rank() -> None:
-    assert part(f"rank:{PID}:{SLURM}", SLURM, *TRAIN) is JobPart.RANK
-
-
-def test_a_launchers_own_place_goes_to_a_script_that_it_starts_and_to_no_helper() -> None:
-    claimed = f"launcher:{PARENT}:{SLURM}"
-    assert part(claimed, SLURM, *TRAIN) is JobPart.RANK
-    assert part(claimed, SLURM, *TRAIN, parent=PARENT + 1) is JobPart.HELPER
-    assert part(claimed, SLURM, "-c", "from multiprocessing.resource_tracker import main") is JobPart.HELPER
-    assert part(claimed, "torchrun/x/0", *TRAIN, parent=PARENT + 1) is JobPart.RANK
 
 
 @pytest.mark.parametrize("options", [["-m", "recipe.train"], ["-um", "recipe.train"], ["-umrecipe.train"]])
@@ -180,26 +165,20 @@ def script(tmp_path: Path) -> Path:
 def test_a_script_a_module_a_folder_and_a_line_become_ranks(script: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/__main__.py").write_text(SPEAKS)
-    for command in (["train.py"], ["-m", "train"], ["folder"], ["-c", SPEAKS], [str(script)], ["-m", "folder"]):
+    for command in (["train.py"], ["-m", "train"], ["folder"], ["-c", SPEAKS], ["-m", "dbg_agent", "train.py"]):
         assert is_rank(run(tmp_path, *command)), command
     assert is_rank(run(tmp_path, "train.py", value="word of a job script"))
 
 
-def test_without_the_variable_and_in_an_isolated_helper_nothing_happens(script: Path, tmp_path: Path) -> None:
+def test_without_the_variable_and_in_an_isolated_interpreter_nothing_happens(script: Path, tmp_path: Path) -> None:
     assert not is_rank(run(tmp_path, "train.py", value=""))
     assert not is_rank(run(tmp_path, "-S", "train.py"))
-
-
-@pytest.mark.parametrize("option", ["-I", "-E"])
-def test_an_interpreter_that_is_to_ignore_its_environment_ignores_ours(
-    script: Path, tmp_path: Path, option: str
-) -> None:
     stop = "train.py:1, __import__('os').write(1, b'somebody else was here')"
-    assert not is_rank(run(tmp_path, option, "train.py", DBG_STOP_AT=stop))
-    assert is_rank(run(tmp_path, "train.py"))
+    for option in ("-I", "-E"):
+        assert not is_rank(run(tmp_path, option, "train.py", DBG_STOP_AT=stop))
 
 
-@pytest.mark.parametrize("option", ["-I", "-P"] if sys.version_info >= (3, 11) else ["-I"])
+@pytest.mark.parametrize("option", ["-I", "-P"])
 def test_no_folder_comes_in_front_of_the_path_where_none_is_to(tmp_path: Path, option: str) -> None:
     (tmp_path / "train.py").write_text("import sys\nprint(sys.path)\n")
     plain = run(tmp_path, option, "train.py", value="").stdout
@@ -259,10 +238,6 @@ def test_the_rank_knows_its_script_before_it_has_begun(tmp_path: Path) -> None:
     )
     assert run(tmp_path, "-um", "recipe").stdout == "-m recipe\n"
     assert run(tmp_path, "recipe.py").stdout == f"{tmp_path / 'recipe.py'}\n"
-
-
-def test_dbg_agent_in_front_of_a_script_stays_one_rank(script: Path, tmp_path: Path) -> None:
-    assert is_rank(run(tmp_path, "-m", "dbg_agent", "train.py"))
 
 
 def test_what_goes_wrong_is_one_line_and_the_program_runs(tmp_path: Path) -> None:

@@ -222,11 +222,6 @@ def test_a_process_that_sleeps_says_so(sleeper: int) -> None:
     assert suspended_by(sleeper) == "SIGSTOP"
 
 
-def test_a_process_that_has_gone_tells_nothing() -> None:
-    seen = process_of(2**22, Memory(2**22))
-    assert (seen.state, seen.cpu, seen.memory, seen.note) == ("", None, None, "")
-
-
 def test_only_a_look_at_evidence_gets_rows() -> None:
     frames = tuple(Place(file="x.py", line=line, function="f") for line in range(1, 60))
     assert evidence_rows(Look.COLLECTIVES, os.getpid(), Memory(os.getpid()), "stuck", frames) == ()

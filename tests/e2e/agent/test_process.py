@@ -31,38 +31,21 @@ def ask_child(*arguments: str, directory: Path, **environ: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_this_process_finds_its_script_after_a_change_of_directory(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(PRINT_IDENTITY)
-
-    assert ask_child("train.py", directory=tmp_path) == [str(tmp_path / "train.py"), "/", "none", "0", "True", "False"]
-
-
-def test_this_process_reads_its_environment(tmp_path: Path) -> None:
-    told = ask_child("-c", PRINT_IDENTITY, directory=tmp_path, RANK="1", WORLD_SIZE="2")
-
-    assert told == ["-c", "/", "env", "1", "True", "False"]
-
-
-def test_this_process_in_a_removed_directory(tmp_path: Path) -> None:
+def test_this_process_finds_what_it_runs(tmp_path: Path) -> None:
+    here = PRINT_IDENTITY.replace("os.chdir('/'); ", "")
     gone = tmp_path / "gone"
-    gone.mkdir()
-    program = tmp_path / "train.py"
-    program.write_text(f"import os; os.rmdir({str(gone)!r})\n" + PRINT_IDENTITY.replace("os.chdir('/'); ", ""))
-
-    assert ask_child(str(program), directory=gone) == [str(program), "none", "0", "True", "False"]
-
-
-def test_this_process_names_the_module_it_runs(tmp_path: Path) -> None:
+    for folder in ("gone", "app"):
+        (tmp_path / folder).mkdir()
     (tmp_path / "fit.py").write_text(PRINT_IDENTITY)
+    (tmp_path / "app" / "__main__.py").write_text(here)
+    (tmp_path / "removes.py").write_text(f"import os; os.rmdir({str(gone)!r})\n{here}")
 
+    assert ask_child("fit.py", directory=tmp_path) == [str(tmp_path / "fit.py"), "/", "none", "0", "True", "False"]
+    assert ask_child("-c", PRINT_IDENTITY, directory=tmp_path, RANK="1", WORLD_SIZE="2")[2:4] == ["env", "1"]
     assert ask_child("-m", "fit", directory=tmp_path)[:2] == ["-m", "fit"]
-
-
-def test_this_process_names_the_folder_it_runs(tmp_path: Path) -> None:
-    (tmp_path / "app").mkdir()
-    (tmp_path / "app" / "__main__.py").write_text(PRINT_IDENTITY.replace("os.chdir('/'); ", ""))
-
     assert ask_child("app", directory=tmp_path)[:2] == [str(tmp_path / "app"), str(tmp_path)]
+    script = str(tmp_path / "removes.py")
+    assert ask_child(script, directory=gone) == [script, "none", "0", "True", "False"]
 
 
 FORK_WHILE_DIALLING = """\

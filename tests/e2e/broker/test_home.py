@@ -15,8 +15,7 @@ from dbg_broker.home.certificate import (
 )
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock
-from dbg_broker.recording.writer import open_directory
-from dbg_wire.errors import BadInput, BadSecretFile
+from dbg_wire.errors import BadSecretFile
 from tests.conftest import Approved
 from tests.support.requirements import needs_root
 from tests.support.serving import run
@@ -110,19 +109,3 @@ def test_a_home_that_is_there_is_refused_too(tmp_path: Path) -> None:
     directory(theirs / "home", 0o700)
     with pytest.raises(BadSecretFile, match=f"lies below {theirs}, "):
         open_home(str(theirs / "home"))
-
-
-@needs_root
-@pytest.mark.parametrize("name", ["casts", "link"])
-def test_a_directory_for_recordings_below_another_users_is_refused(
-    approved: Approved, tmp_path: Path, name: str
-) -> None:
-    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
-    theirs.mkdir()
-    mine.mkdir()
-    (mine / "link").symlink_to(theirs / "casts")
-    os.chown(theirs, OTHER, -1)
-    with pytest.raises(BadInput) as caught:
-        open_directory(str((theirs if name == "casts" else mine) / name))
-    approved(str(caught.value))
-    assert list(theirs.iterdir()) == []

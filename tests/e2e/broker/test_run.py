@@ -59,27 +59,23 @@ def kept(processes: Processes, output: Path) -> Kept:
 
 
 @pytest.mark.parametrize(
-    ("typed", "command", "wanted"),
+    ("typed", "command", "is_terminal", "wanted"),
     [
-        (True, ["srun", "python"], True),
-        (False, ["python"], False),
-        (None, ["python", "train.py"], True),
-        (None, ["torchrun", "--nproc_per_node", "2", "train.py"], True),
-        (None, ["torchrun", "--nnodes", "2", "train.py"], False),
-        (None, ["mpirun", "python", "train.py"], False),
+        (True, ["srun", "python"], True, True),
+        (False, ["python"], True, False),
+        (None, ["python", "train.py"], True, True),
+        (None, ["torchrun", "--nproc_per_node", "2", "train.py"], True, True),
+        (None, ["torchrun", "--nnodes", "2", "train.py"], True, False),
+        (None, ["mpirun", "python", "train.py"], True, False),
+        (None, ["python"], False, False),
+        (True, ["python"], False, True),
     ],
 )
 def test_it_is_there_where_a_job_would_have_one_without_us(
-    typed: bool | None, command: list[str], wanted: bool, monkeypatch: pytest.MonkeyPatch
+    typed: bool | None, command: list[str], is_terminal: bool, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: True)
+    monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: is_terminal)
     assert is_wanted(typed, command) is wanted
-
-
-def test_it_is_not_there_where_the_output_goes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: False)
-    assert not is_wanted(None, ["python"])
-    assert is_wanted(True, ["python"])
 
 
 def test_what_is_written_is_in_the_file_byte_for_byte(kept: Kept, output: Path) -> None:
@@ -106,47 +102,12 @@ def test_it_is_as_large_as_ours_and_grows_with_it(monkeypatch: pytest.MonkeyPatc
         terminal.close()
 
 
-def test_a_terminal_that_is_gone_is_not_resized() -> None:
-    terminal = JobTerminal()
-    terminal.close()
-    terminal.resize()
-
-
-def test_what_the_job_leaves_behind_can_still_write(kept: Kept, output: Path, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    run = kept("sh", "-c", f"(read line < {gate}; echo $line) & echo $!; exit 5")
-    assert run.wait() == 5
-
-    left_behind = os.pidfd_open(int(output.read_text()))
-    gate.write_text("late\n")
-    assert select.select([left_behind], [], [], seconds(20))[0]
-    os.close(left_behind)
-    assert _comes(output, "late\n")
-
-
 def test_a_job_that_closes_its_output_goes_on(kept: Kept, output: Path) -> None:
     run = kept("sh", "-c", f"exec >/dev/null 2>&1; sleep 1; echo elsewhere > {output}.other; exit 4")
     assert run.wait() == 4
     # The keeper sleeps, too: a terminal that nobody has open is always ready to be read.
     assert float(run.wait_for_output(r"used ([0-9.]+)")[1]) < 0.1
     assert Path(f"{output}.other").read_text() == "elsewhere\n"
-
-
-def _comes(output: Path, end: str) -> bool:
-    """Wait until the file ends so: the one who copies it is nobody's child."""
-    from dbg_dial.files import watch_growth
-
-    watch = watch_growth(str(output))
-    assert watch is not None
-    try:
-        while not output.read_text().endswith(end):
-            if not select.select([watch], [], [], seconds(20))[0]:
-                return False
-            os.read(watch, 4096)
-        return True
-    finally:
-        os.close(watch)
 
 
 RUN_RUN_KEEPER = """
@@ -202,11 +163,6 @@ def numbers(run: Child) -> tuple[int, int, int]:
     """Return the process numbers of keeper, job and run."""
     found = run.wait_for_output(r"started (\d+) (\d+) (\d+)")
     return int(found[1]), int(found[2]), int(found[3])
-
-
-def told(output: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(output.read_text())
-    return document
 
 
 def has_writer(output: Path) -> bool:
@@ -265,48 +221,31 @@ def test_its_output_is_appended(kept_run_keeper: Kept, output: Path) -> None:
     assert output.read_text() == "before\nout\nerr\nout again\n"
 
 
-def test_the_job_is_in_a_session_of_its_own_and_started_by_its_keeper(kept_run_keeper: Kept, output: Path) -> None:
+def test_the_job_is_in_a_session_of_its_own_as_any_program_and_the_keeper_holds_no_terminal(
+    kept_run_keeper: Kept, output: Path
+) -> None:
     run = kept_run_keeper(*TELLING)
     keeper, job, starter = numbers(run)
     assert run.wait() == 0
 
-    document = told(output)
+    document: dict[str, Any] = json.loads(output.read_text())
     assert (document["pid"], document["session"], document["group"]) == (job, job, job)
     assert (document["parent"], document["parents_session"]) == (keeper, keeper)
     assert len({keeper, job, starter}) == 3
     assert [document["files"][number] for number in "012"] == ["/dev/null", str(output), str(output)]
-
-
-def test_ranks_know_who_started_them_and_the_rest_of_the_environment_is_as_given(
-    kept_run_keeper: Kept, output: Path
-) -> None:
-    run = kept_run_keeper(*TELLING)
-    keeper, _, _ = numbers(run)
-    run.wait()
-
-    assert (told(output)["autostart"], told(output)["others"]) == (str(keeper), "stay")
-
-
-def test_signals_are_to_the_job_what_they_are_to_any_program(kept_run_keeper: Kept, output: Path) -> None:
-    kept_run_keeper(*TELLING).wait()
-    assert "default_int_handler" in told(output)["sigint"]
-    # Python ignores SIGPIPE in its own process; a program that it starts must not inherit that.
-    assert kept_run_keeper("sh", "-c", f"yes | head -n 1 >> {output}.head; grep SigIgn /proc/self/status").wait() == 0
-    ignored = int(output.read_text().split()[-1], 16)
-    assert not ignored & 1 << (signal.SIGPIPE - 1)
-
-
-def test_the_keeper_holds_what_its_maker_held_but_no_terminal(kept_run_keeper: Kept, output: Path) -> None:
-    kept_run_keeper(*TELLING).wait()
-    keepers = told(output)["keepers"]
-
+    assert set(document["files"].values()) == {"/dev/null", str(output)}
+    # Ranks know who has started them, and the rest of the environment is as given.
+    assert (document["autostart"], document["others"]) == (str(keeper), "stay")
+    assert "default_int_handler" in document["sigint"]
+    keepers = document["keepers"]
     assert {keepers[number] for number in "012"} == {"/dev/null"}
     assert {"/memfd:held (deleted)", str(output)} <= {*keepers.values()}
 
 
-def test_the_job_is_given_no_other_file(kept_run_keeper: Kept, output: Path) -> None:
-    kept_run_keeper(*TELLING).wait()
-    assert set(told(output)["files"].values()) == {"/dev/null", str(output)}
+def test_sigpipe_is_to_the_job_what_it_is_to_any_program(kept_run_keeper: Kept, output: Path) -> None:
+    # Python ignores SIGPIPE in its own process; a program that it starts must not inherit that.
+    assert kept_run_keeper("sh", "-c", "grep SigIgn /proc/self/status").wait() == 0
+    assert not int(output.read_text().split()[-1], 16) & 1 << (signal.SIGPIPE - 1)
 
 
 def test_job_and_output_outlive_the_process_that_has_started_them(

@@ -17,7 +17,6 @@ from dbg_broker.run.keeper import JobTerminal
 from dbg_broker.run.own_broker import Found
 from dbg_broker.run.remembered import Remembered, folder_of
 from dbg_broker.run.settings import RunOptions, RunSettings
-from dbg_wire.errors import BadInput
 from tests.conftest import Approved
 
 TERMINAL = """
@@ -190,12 +189,6 @@ def test_a_job_that_does_not_go_is_ended_by_force_on_all_hosts(lived: Lived, mon
 def wait_for(path: Path) -> None:
     while not path.exists():
         os.sched_yield()
-
-
-def test_a_file_of_commands_that_is_not_there_is_refused_before_anything_starts(lived: Lived) -> None:
-    with pytest.raises(BadInput, match=r"-x .*/missing\.pdb can't be read"):
-        lived.run("true", commands="missing.pdb")
-    assert lived.environments == []
 
 
 def test_signals_are_as_they_were(lived: Lived) -> None:

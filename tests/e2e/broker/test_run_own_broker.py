@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -135,28 +133,6 @@ def test_what_a_user_should_know_of_the_broker_is_told(
     notes = list(notes_of(found, options, (command, "train.py"), asks_where=False))
     assert len(notes) == len(says)
     assert all(text in note for text, note in zip(says, notes, strict=True))
-
-
-def test_one_that_was_killed_is_replaced(find: Find, home: Path) -> None:
-    first = find()
-    assert first.process is not None
-    first.process.send_signal(signal.SIGKILL)
-    first.process.wait()
-    second = find()
-
-    assert second.process is not None
-    assert second.process.pid != first.process.pid
-    rendezvous = read_rendezvous(home)
-    assert rendezvous is not None
-    assert rendezvous.pid == second.process.pid
-
-
-def test_one_that_can_not_be_started_says_why(find: Find) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        with pytest.raises(CantServe) as caught:
-            find(f"127.0.0.1:{port}")
-    assert str(port) in str(caught.value)
 
 
 def test_a_home_that_is_locked_for_long_is_named(

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.run import terminal as module
-from dbg_broker.run import tmux_session
 from dbg_broker.run.terminal import TerminalProcess
 from dbg_broker.run.tmux_session import NoSession, run_in_session
 from dbg_wire.errors import BadInput
@@ -155,40 +154,6 @@ def test_the_run_has_the_environment_and_its_status_comes_back(
     assert "new-session -d -P -F #{session_id} -n dbg-broker -x 100 -y 30" in calls
     assert calls.endswith("attach-session -t $7\n")
     assert said == []
-
-
-def test_who_leaves_the_session_is_told_how_to_come_back(
-    approved: Approved, environ: dict[str, str], tmp_path: Path
-) -> None:
-    script = tmp_path / "tmux"
-    script.write_text(script.read_text().replace("attach-session) read", "attach-session) exit;; never) read"))
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    said: list[str] = []
-    assert run_in_session(["sh", "-c", f"read line <{gate}"], environ, str(tmp_path), said.append) == 0
-    approved("\n".join(said))
-    gate.write_text("\n")
-    (tmp_path / "done").read_text()
-
-
-def test_a_session_that_was_ended_by_force_ends_the_run(environ: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "tmux").write_text("#!/bin/sh\ncase $1 in new-session) echo '$7';; has-session) exit 1;; esac\n")
-    own = tmp_path / "own"
-    own.mkdir()
-    assert run_in_session(COMMAND, environ, str(tmp_path), print) == 1
-
-
-@pytest.mark.parametrize(
-    ("body", "why"), [("echo 'no server\x1b' >&2; exit 1", r"no server\\x1b"), ("sleep 5", "TimeoutExpired")]
-)
-def test_a_tmux_that_fails_is_told(
-    approved: Approved, environ: dict[str, str], tmp_path: Path, body: str, why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tmux_session, "ANSWER_SECONDS", 0.5)
-    (tmp_path / "tmux").write_text(f"#!/bin/sh\n{body}\n")
-    with pytest.raises(NoSession) as caught:
-        run_in_session(COMMAND, environ, str(tmp_path), print)
-    approved(str(caught.value))
 
 
 def test_without_tmux_or_a_terminal_it_is_refused(

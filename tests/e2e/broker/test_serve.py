@@ -22,7 +22,6 @@ import pytest
 
 from dbg_broker.audit.entries import encode_entry
 from dbg_broker.audit.writer import append
-from dbg_broker.cli.main import main
 from dbg_broker.events import command
 from dbg_broker.events.command import OnEvent
 from dbg_broker.events.event import Event, EventKind
@@ -30,16 +29,9 @@ from dbg_broker.home.private_files import open_home
 from dbg_broker.net.tcp import listen
 from dbg_broker.verbs.listening import lines_to_paste
 from dbg_wire.records.audit import Entry, What, decode_entry
-from tests.support.environment import clean_environment
 from tests.support.serving import Serve, environment, run, tokens
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import trusting_context
-
-
-def test_a_locale_that_lacks_a_character_gets_one_that_looks_alike(home: Path) -> None:
-    done = run(home, "run", "--help", changes={"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"})
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "-- COMMAND ..." in done.stdout
 
 
 def test_serve_says_what_to_paste_and_no_token(home: Path, serve: Serve) -> None:
@@ -215,42 +207,6 @@ def test_a_log_that_can_not_be_written_is_told_once_and_keeps_no_broker_from_ser
     _, _, errors = serving.end()
     (told,) = [line for line in errors.splitlines() if os.strerror(21) in line]
     assert "WARNING" in told
-
-
-def use_config(folder: Path, monkeypatch: pytest.MonkeyPatch, **more: str) -> None:
-    """Have the environment be one in which a config.toml is looked for in a folder."""
-    environ = {**clean_environment(os.environ, folder), "XDG_CONFIG_HOME": str(folder), **more}
-    for name in os.environ:
-        monkeypatch.delenv(name)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-
-
-@pytest.mark.parametrize("home", [None, "/elsewhere"])
-def test_the_settings_are_those_of_the_terminals(
-    home: str | None, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_config(tmp_path, monkeypatch, DBG_HOME="/nowhere")
-    file = tmp_path / "dbg-broker/config.toml"
-    file.parent.mkdir()
-    file.write_text('engine = "pdb"\n')
-
-    assert main(["config", "--json", *([] if home is None else ["--home", home])]) == 0
-
-    settings = {one["key"]: one["value"] for one in json.loads(capfd.readouterr().out)["settings"]}
-    assert (settings["engine"], settings["home"]) == ("pdb", home or "/nowhere")
-
-
-def test_a_bad_file_shows_in_the_status(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    use_config(tmp_path, monkeypatch)
-    file = tmp_path / "dbg-broker/config.toml"
-    file.parent.mkdir()
-    file.write_text("engine = \n")
-
-    assert main(["config"]) == 2
-    assert "is no TOML" in capfd.readouterr().out
 
 
 HOSTILE = "$(touch broken); `id` \\ '\" \x1b[2J\nsecond line"

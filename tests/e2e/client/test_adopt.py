@@ -23,17 +23,19 @@ from dbg_client.adopt.inject import Pipe
 from dbg_client.adopt.one import adopt_one, folders_of_ours, has_package
 from dbg_client.adopt.payload import Outcome, code_to_adopt
 from dbg_client.adopt.process import ProcessInfo, read_process
-from dbg_client.adopt.python import TargetPython, find_python
+from dbg_client.adopt.python import Elf, TargetPython, find_python
 from dbg_client.core.switchboard import switchboard_to
 from tests.conftest import Approved
 from tests.support.requirements import needs_gdb, needs_root
 
+Patch = tuple[object, str, object]
+
 
 @pytest.fixture
 def sleeper() -> Iterator[int]:
-    """A Python process that sleeps."""
-    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(1000)"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    """A Python process that sleeps in a function."""
+    program = "import time\ndef wait_for_shard():\n    print(flush=True)\n    time.sleep(1000)\nwait_for_shard()\n"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         yield process.pid
@@ -56,30 +58,31 @@ def other() -> Iterator[int]:
 
 
 def refusal(pid: int) -> str:
-    """Return why a process can't be adopted, without its number."""
+    """Return why a process can't be adopted, without its number and the name of process 1."""
     with pytest.raises(CantAdopt) as caught:
         examine(pid)
-    return str(caught.value).replace(str(pid), "PID")
+    init = Path("/proc/1/comm").read_text().strip()
+    return str(caught.value).replace(str(pid), "PID").replace(f"({init})", "(init)")
 
 
-def change_seen(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
+def seeing(**fields: object) -> Patch:
     """Have a look at any process show other values."""
 
     def changed(pid: int) -> ProcessInfo | None:
         seen = read_process(pid)
         return replace(seen, **fields) if seen is not None else None  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checks, "read_process", changed)
+    return checks, "read_process", changed
 
 
-def change_python(monkeypatch: pytest.MonkeyPatch, **fields: object) -> None:
+def with_python(**fields: object) -> Patch:
     """Have a look at any process's Python show other values."""
 
     def changed(pid: int, mapped: object) -> TargetPython | None:
         found = find_python(pid, mapped)  # type: ignore[arg-type]
         return replace(found, **fields) if found is not None else None  # type: ignore[arg-type]
 
-    monkeypatch.setattr(checks, "find_python", changed)
+    return checks, "find_python", changed
 
 
 def test_a_python_that_sleeps_is_ready(sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,63 +101,34 @@ def test_it_must_be_another_process_that_runs_python(approved: Approved, other: 
         examine(2**22 + 1)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"state": "Z"},
-        {"state": "T"},
-        {"tracer": 1},
-        {"numbers": (1, 2)},
-        {"argv": ("python", "-m", "dbg_broker", "serve")},
-    ],
-)
-def test_its_state_must_allow_it(
-    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch, fields: dict[str, object]
+NO_TRACING: tuple[Patch, ...] = ((checks, "may_trace", lambda _: False), (checks, "traces_others", lambda: False))
+HAS_GDB: Patch = (checks, "find_gdb", lambda: "/usr/bin/gdb")
+
+HINDRANCES: dict[str, tuple[Patch, ...]] = {
+    "a zombie": (seeing(state="Z"),),
+    "suspended": (seeing(state="T"),),
+    "traced": (seeing(tracer=1),),
+    "in a container": (seeing(numbers=(1, 2)),),
+    "a broker": (seeing(argv=("python", "-m", "dbg_broker", "serve")),),
+    "threads that sleep for good": ((checks, "sleeps_for_good", lambda _: True),),
+    "of another user": ((os, "geteuid", lambda: 12345),),
+    **{f"scope {scope}": (*NO_TRACING, (checks, "yama_scope", lambda scope=scope: scope)) for scope in range(4)},
+    "an old Python": (HAS_GDB, with_python(version=(3, 9))),
+    "an unknown Python": (HAS_GDB, with_python(version=None)),
+    "musl": (HAS_GDB, with_python(is_musl=True)),
+    "without the GIL": (HAS_GDB, with_python(free_threaded=True)),
+    "functions that are missing": (HAS_GDB, with_python(missing=("PyGILState_Ensure",))),
+    "no debugger": ((checks, "find_gdb", lambda: None),),
+}
+"""What hinders an adoption, by what a look at the process or at this host would have to show."""
+
+
+@pytest.mark.parametrize("hindrance", HINDRANCES)
+def test_what_hinders_an_adoption_is_told(
+    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch, hindrance: str
 ) -> None:
-    change_seen(monkeypatch, **fields)
-    approved(refusal(sleeper))
-
-
-def test_its_user_and_its_threads_must_allow_it(
-    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(checks, "sleeps_for_good", lambda pid: True)
-        approved(refusal(sleeper), "threads")
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    approved(refusal(sleeper))
-
-
-@pytest.mark.parametrize("scope", range(4))
-def test_the_kernel_must_allow_it(
-    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch, scope: int
-) -> None:
-    monkeypatch.setattr(checks, "may_trace", lambda pid: False)
-    monkeypatch.setattr(checks, "traces_others", lambda: False)
-    monkeypatch.setattr(checks, "yama_scope", lambda: scope)
-    approved(refusal(sleeper))
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"version": (3, 9)},
-        {"version": None},
-        {"is_musl": True},
-        {"free_threaded": True},
-        {"missing": ("PyGILState_Ensure",)},
-    ],
-)
-def test_its_python_must_allow_it(
-    approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch, fields: dict[str, object]
-) -> None:
-    monkeypatch.setattr(checks, "find_gdb", lambda: "/usr/bin/gdb")
-    change_python(monkeypatch, **fields)
-    approved(refusal(sleeper))
-
-
-def test_there_must_be_a_debugger(approved: Approved, sleeper: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "find_gdb", lambda: None)
+    for target, name, value in HINDRANCES[hindrance]:
+        monkeypatch.setattr(target, name, value)
     approved(refusal(sleeper))
 
 
@@ -165,8 +139,6 @@ def test_a_stripped_python_is_known_by_its_file(tmp_path: Path) -> None:
     library = tmp_path / "cat"
     shutil.copy(shutil.which("cat") or "/bin/cat", library)
     subprocess.run([strip, str(library)], check=True)
-    from dbg_client.adopt.python import Elf
-
     assert not Elf(library.read_bytes()).addresses(["PyGILState_Ensure"])
 
 
@@ -264,19 +236,8 @@ def test_another_thread_does_not_import_threading_for_the_first_time(tmp_path: P
     assert not answer.main
 
 
-@pytest.fixture
-def sleeper_adopt_stack() -> Iterator[int]:
-    """A Python process that sleeps in a function."""
-    program = "import time\ndef wait_for_shard():\n    print(flush=True)\n    time.sleep(1000)\nwait_for_shard()\n"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        yield process.pid
-        process.kill()
-
-
-def test_the_functions_of_a_process_are_shown(sleeper_adopt_stack: int) -> None:
-    shown = stack_of(sleeper_adopt_stack)
+def test_the_functions_of_a_process_are_shown(sleeper: int) -> None:
+    shown = stack_of(sleeper)
     assert shown is not None
     assert "wait_for_shard" in shown
 
@@ -297,7 +258,7 @@ def test_text_of_the_process_obeys_no_terminal(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_adopt_shows_it_below_the_sentence(
-    monkeypatch: pytest.MonkeyPatch, sleeper_adopt_stack: int, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, sleeper: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     error = CantAdopt("it", "is odd", "look", can_be_read=True)
 
@@ -309,7 +270,7 @@ def test_adopt_shows_it_below_the_sentence(
     settings = type("Settings", (), {"broker": None})()
     # No broker is asked.
     adopting = adopt._Adopting(settings, switchboard_to(None, 1.0, {}))
-    asyncio.run(adopting._adopt(sleeper_adopt_stack))
+    asyncio.run(adopting._adopt(sleeper))
     shown = capfd.readouterr()
     assert str(error) in shown.err
     assert "wait_for_shard" in shown.out

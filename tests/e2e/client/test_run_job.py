@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.messages import Action, Attach, Change, Question, RankReport, Report
+from dbg_wire.messages import Action, Change, Question
 from dbg_wire.messages.run_terminal import Task, Told, decode_told, encode_line
 from dbg_wire.records.ranks import RankState
 from tests.support.terminal import Terminal
@@ -84,31 +84,6 @@ def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
         window.wait_for(lambda _: window.told[-1] == Told(rank=5, took_part=True))
 
 
-def test_enter_comes_back_to_what_was_left(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
-    with Window(broker, environ, tmp_path) as window:
-        window.at("gpu013:5")
-        window.send("\x1dd")
-        window.wait_for("Enter ")
-        window.send("\r")
-        window.at("gpu013:5")
-        assert broker.wait_for(Attach, count=2).key == FIVE.key
-
-
-def test_what_was_left_is_not_gone_to_again_when_the_clock_of_the_broker_is_set(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
-    with (
-        FakeBroker(make_rank(5, stop=7), make_rank(6, stop=1)) as broker,
-        Window(broker, environ, tmp_path) as window,
-    ):
-        window.at("gpu013:5")
-        window.send("\x1dd")
-        window.wait_for("Enter ")
-        broker.tell(Change(rank=make_rank(5, stop=7, since=1760000001.0)))
-        broker.tell(Change(rank=make_rank(6, stop=2)))
-        window.at("gpu013:6")
-
-
 def test_the_way_back_is_told_again_below_what_the_job_prints(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
@@ -159,19 +134,6 @@ def test_a_terminal_without_a_cursor_shows_the_output_alone(
         assert broker.received == []
 
 
-def test_enter_comes_back_to_the_rank_that_was_left_and_not_to_the_first(
-    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
-) -> None:
-    with Window(broker, environ, tmp_path) as window:
-        window.at("gpu013:5")
-        window.send("\x1dn")
-        window.at("gpu013:6")
-        window.send("\x1dd")
-        window.wait_for("Detached from gpu013:6")
-        window.send("\r")
-        window.at("gpu013:6")
-
-
 def test_a_stop_that_stays_after_ctrl_c_is_told(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
     with Window(broker, environ, tmp_path) as window:
         window.at("gpu013:5")
@@ -180,27 +142,6 @@ def test_a_stop_that_stays_after_ctrl_c_is_told(broker: FakeBroker, environ: dic
         (terminal,) = terminals(window)
         os.kill(terminal, signal.SIGINT)
         window.wait_for(re.compile("Ctrl-C.*gpu013:5 and 1 more"))
-
-
-def test_the_rank_of_the_last_run_is_gone_to(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
-    with Window(broker, environ, tmp_path, prefer=6) as window:
-        window.at("gpu013:6")
-        assert broker.wait_for(Attach).key == SIX.key
-
-
-def test_only_the_ranks_asked_for_are_followed(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
-    with Window(broker, environ, tmp_path, ranks="6-7") as window:
-        window.at("gpu013:6")
-
-
-def test_after_the_stop_it_waits_for_the_next_one(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
-    with Window(broker, environ, tmp_path, ranks="5") as window:
-        window.at("gpu013:5")
-        broker.tell(Change(rank=make_rank(5, state=RankState.RUNNING, where=None, reason=None)))
-        broker.tell(Report(report=RankReport(state=RankState.RUNNING, generation=1)))
-        window.wait_for("gpu013:5 went on")
-        broker.tell(Change(rank=make_rank(5, since=1760000001.0)))
-        broker.wait_for(Attach, count=2)
 
 
 @pytest.mark.parametrize("answer", ["n", "\x1b"])
