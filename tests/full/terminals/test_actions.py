@@ -11,15 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.dumps.report_file import MAX_REPORT
 from dbg_wire.messages import Action, Attach, Change, Kind, Progress, Question, RankAnswer
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import RankState
 from tests.e2e.client.desk import Desk, command
-from tests.e2e.client.test_dumps_report_file import thousand
-from tests.e2e.client.test_terminal_raw import Window
-from tests.support.processes import run_command
 from tests.support.terminal import Terminal
-from tests.unit.client.actions.desk import Looked, gone
+from tests.unit.client.actions.desk import gone
 from tests.unit.client.actions.test_verbs import RUNNING, answering, value
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -61,39 +57,6 @@ def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:
         with Terminal(["sh", "-c", script], env=Desk(broker, environ).environ) as terminal:
             terminal.wait_for("PUDB SCREEN")
             assert broker.wait_for(Attach).key == make_rank(5).key
-
-
-@pytest.mark.parametrize(("state", "status"), [(RankState.STOPPED, None), (RankState.EXITED, 8)])
-def test_breaking_into_one_rank_attaches_once_it_has_stopped(
-    state: RankState, status: int | None, environ: dict[str, str]
-) -> None:
-    with FakeBroker(make_rank(5), RUNNING) as broker:
-        broker.answers[Action.INTERRUPT] = value("in C", Kind.RUNNING)
-        with Window(broker, environ, "interrupt", "6") as window:
-            window.wait_for(re.compile(r"gpu013:6 .* \(\d+ s\)"))
-            other = make_rank(6, state=state)
-            broker.ranks[other.key] = other
-            broker.tell(Change(rank=other))
-            if status is not None:
-                assert window.exit_status() == status
-                return
-            window.wait_for("PUDB SCREEN")
-            assert broker.wait_for(Attach).key == other.key
-
-
-def test_a_rank_that_is_stopped_already_is_attached_to_at_once(environ: dict[str, str]) -> None:
-    with FakeBroker(make_rank(5)) as broker, Window(broker, environ, "interrupt", "5") as window:
-        window.wait_for("PUDB SCREEN")
-        assert not any(isinstance(item, Question) for item in broker.received)
-
-
-@pytest.mark.parametrize(
-    ("rank", "status"),
-    [(gone(), 8), (make_rank(8, state=RankState.LOST), 1), (make_rank(8, state=RankState.HELD, reason=None), 1)],
-)
-def test_what_can_not_be_broken_into_says_why(rank: RankInfo, status: int, environ: dict[str, str]) -> None:
-    with FakeBroker(rank) as broker, Window(broker, environ, "interrupt", "8") as window:
-        assert window.exit_status() == status
 
 
 @pytest.mark.parametrize("words", [["eval", "5", "x"], ["where", "--json"]])
@@ -153,17 +116,6 @@ def test_a_line_says_who_has_not_answered_and_goes_away(environ: dict[str, str])
             assert [row.split()[0] for row in rows] == ["loss:", "@1"]
 
 
-def test_a_line_is_cut_at_the_edge_of_the_terminal(environ: dict[str, str]) -> None:
-    with FakeBroker(*RANKS) as broker:
-        broker.silent.add(Question)
-        with typed(broker, environ, "eval", "all", "x", cols=20) as terminal:
-            broker.wait_for(Question)
-            terminal.wait_for(re.compile(r"^2 ranks .{11}$", re.MULTILINE))
-            terminal.signal(2)
-            assert terminal.exit_status() == 130
-            assert not "".join(terminal.screen).replace("^C", "").strip()
-
-
 def test_what_is_no_terminal_gets_no_line(environ: dict[str, str]) -> None:
     with FakeBroker(*RANKS) as broker:
         broker.silent.add(Question)
@@ -184,15 +136,6 @@ def test_what_is_no_terminal_gets_no_line(environ: dict[str, str]) -> None:
             assert asking.stderr.read() == ""
             assert dumb.exit_status() == 0
             assert not re.search(rb"\(\d s\)", dumb.output)
-
-
-def test_a_wait_for_a_stop_says_what_the_rank_does(environ: dict[str, str]) -> None:
-    running = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
-    with FakeBroker(running) as broker, typed(broker, environ, "eval", "5", "x", "--wait") as terminal:
-        terminal.wait_for(re.compile(r" 5: running \(\d s\)"))
-        broker.tell(Change(rank=make_rank(5)))
-        assert terminal.exit_status() == 0
-        assert "5: running" not in "\n".join(terminal.screen)
 
 
 MANY = 50
@@ -257,21 +200,3 @@ def test_ctrl_c_is_the_pagers(broker: FakeBroker, environ: dict[str, str], tmp_p
         window.wait_for("mine")
 
         assert window.exit_status() == 0
-
-
-@pytest.mark.parametrize("differ", [False, True])
-def test_the_report_of_a_thousand_ranks_is_small_and_gives_its_verdict_again(
-    environ: dict[str, str], tmp_path: Path, differ: bool
-) -> None:
-    path = tmp_path / "hang.txt"
-    with Looked(thousand(differ=differ)) as looked:
-        done = Desk(looked, environ).run("report", "-o", str(path), "--timeout", "60")
-    assert done.returncode == 0, done.stderr
-    text = path.read_text()
-    assert len(text.encode()) < MAX_REPORT
-
-    # No broker is there any more.
-    again = run_command(command("why", str(path)), environ, 60)
-    assert again.returncode == 1
-    assert "rank 77 " in again.stdout.split("\n")[0]
-    assert all(f"  {line}".rstrip() in text for line in again.stdout.split("\n"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
@@ -14,15 +13,9 @@ from dbg_wire.messages import (
     Change,
     Detach,
     Kind,
-    Mode,
-    Progress,
-    Pulse,
     Question,
     RankAnswer,
     RankReport,
-    Refusal,
-    RefusalCode,
-    Repaint,
     Reply,
     Report,
     Resize,
@@ -31,7 +24,7 @@ from dbg_wire.records.ranks import RankState
 from tests.e2e.client import test_terminal_raw as test_raw
 from tests.full.terminals import test_terminal_line_display as test_line_display
 from tests.support.terminal import Terminal
-from tests.unit.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
+from tests.unit.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank
 
 RANK = make_rank(5)
 
@@ -135,18 +128,6 @@ def test_a_page_takes_the_next_command_and_the_prefix(broker: FakeBroker, window
     assert broker.typed() == b""
 
 
-def test_without_a_status_line_the_row_is_the_debuggers_and_comes_back(
-    broker: FakeBroker, environ: dict[str, str]
-) -> None:
-    broker.screen = b"PUDB SCREEN\x1b[24;1HLAST ROW"
-    with test_raw.Window(broker, environ, "5", "--no-status") as window:
-        window.wait_for("LAST ROW")
-        window.send(OPEN)
-        window.wait_for(lambda it: it.row(-1).startswith(":where") and it.row(0) == "PUDB SCREEN")
-        window.send("\x1b")
-        window.wait_for(lambda it: it.row(-1) == "LAST ROW")
-
-
 @pytest.mark.parametrize("key", ["\x1b", "\x03", "\x7f", "\r"])
 def test_leaving_the_command_line_asks_nothing(key: str, broker: FakeBroker, window: test_raw.Window) -> None:
     window.send(OPEN)
@@ -175,22 +156,6 @@ def test_what_was_typed_before_comes_back_with_the_arrow(broker: FakeBroker, win
     window.wait_for(lambda it: it.row(-1) == ":dra")
 
 
-def test_held_ranks_are_let_go(broker: FakeBroker, window: test_raw.Window) -> None:
-    window.send(f"{OPEN}release\r")
-    shows(window, "gpu013:7 released")
-
-    assert asked(broker, Action.RELEASE).keys == (HELD.key,)
-
-
-def test_without_held_ranks_there_is_nobody_to_release(broker: FakeBroker, window: test_raw.Window) -> None:
-    broker.tell(Change(rank=make_rank(7, state=RankState.RUNNING, where=None)))
-    window.send(f"{OPEN}list\r")
-    shows(window, "running")
-    window.send(f"q{OPEN}release\r")
-
-    shows(window, "none of 3 ranks")
-
-
 def test_breaking_into_several_ranks_asks_first(broker: FakeBroker, window: test_raw.Window) -> None:
     broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.VALUE, text="stopped")
     for number in (6, 7):
@@ -204,27 +169,6 @@ def test_breaking_into_several_ranks_asks_first(broker: FakeBroker, window: test
     window.send(f"q{OPEN}i all -y\r")
 
     assert len(asked(broker, Action.INTERRUPT).keys) == 3
-
-
-def test_the_one_rank_that_was_broken_into_is_gone_to_and_its_keyboard_taken(
-    broker: FakeBroker, window: test_raw.Window
-) -> None:
-    broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.RUNNING, text="in C code")
-    broker.tell(Change(rank=make_rank(6, state=RankState.RUNNING, where=None, reason=None)))
-    window.send(f"{OPEN}interrupt 6\r")
-    asked(broker, Action.INTERRUPT)
-    broker.tell(Change(rank=make_rank(6)))
-    attached = broker.wait_for(Attach, count=2)
-    assert (attached.key, attached.mode) == (make_rank(6).key, Mode.TAKE)
-
-
-def test_a_break_in_that_is_given_up_in_the_row_is_withdrawn(broker: FakeBroker, window: test_raw.Window) -> None:
-    broker.answers[Action.INTERRUPT] = RankAnswer(key="", kind=Kind.RUNNING, text="in C code")
-    broker.tell(Change(rank=make_rank(6, state=RankState.RUNNING, where=None, reason=None)))
-    window.send(f"{OPEN}interrupt 6\r")
-    asked(broker, Action.INTERRUPT)
-    window.send("\x1b")
-    broker.wait_for(Question, lambda question: question.withdrawn)
 
 
 def test_pasted_lines_are_one_command(broker: FakeBroker, window: test_raw.Window) -> None:
@@ -249,46 +193,6 @@ def test_what_is_wrong_is_said_on_the_page(broker: FakeBroker, window: test_raw.
     shows(window, "e, eval [TARGET] EXPR")
 
 
-def test_a_refused_question_says_so_and_the_session_goes_on(broker: FakeBroker, window: test_raw.Window) -> None:
-    broker.silent.add(Question)
-    window.send(f"{OPEN}e 5 loss\r")
-    question = asked(broker, Action.EVAL)
-    broker.tell(Refusal(code=RefusalCode.ROLE, text="only watch", request=question.request))
-
-    shows(window, "refused")
-    window.send("q")
-    back(window)
-
-
-def test_giving_up_leaves_the_answer_that_comes_late_to_nobody(broker: FakeBroker, window: test_raw.Window) -> None:
-    broker.silent.add(Question)
-    window.send(f"{OPEN}e 5 loss\r")
-    first = asked(broker, Action.EVAL)
-    window.wait_for(re.compile(":e 5 loss .*Esc"))
-    window.send("\x03")
-    back(window)
-    window.send(f"{OPEN}e 5 lr\r")
-    second = asked(broker, Action.EVAL, 2)
-
-    broker.reply(first, {RANK.key: RankAnswer(key="", kind=Kind.VALUE, text="late", digest="l")})
-    broker.reply(second, {RANK.key: RankAnswer(key="", kind=Kind.VALUE, text="timely", digest="t")})
-
-    assert "late" not in shows(window, "timely")
-
-
-def test_the_row_says_who_has_not_answered(broker: FakeBroker, window: test_raw.Window) -> None:
-    broker.silent.add(Question)
-    window.send(f"{OPEN}e 5-6 loss\r")
-    question = asked(broker, Action.EVAL)
-    broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[:1]))
-    window.wait_for(re.compile(r":e 5-6 loss .*1 of 2 .* 5 \(\d+ s\)"))
-    window.send("\x03")
-    back(window)
-    broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[:1]))
-    window.send("x")
-    broker.wait_for(Input)
-
-
 def test_a_broker_that_goes_away_meanwhile_gives_a_sentence_and_comes_back(
     broker: FakeBroker, window: test_raw.Window
 ) -> None:
@@ -303,21 +207,6 @@ def test_a_broker_that_goes_away_meanwhile_gives_a_sentence_and_comes_back(
     back(window)
     window.send("x")
     broker.wait_for(Input)
-
-
-def test_what_the_rank_does_meanwhile_is_there_afterwards(broker: FakeBroker, window: test_raw.Window) -> None:
-    window.send(f"{OPEN}where\r")
-    shows(window, "where: 3 of 3")
-    broker.screen = b"ANOTHER SCREEN"
-    broker.draw(b"\x1b[2J\x1b[HANOTHER SCREEN")
-    broker.tell(Report(report=make_report(2)))
-    repaints = sum(isinstance(item, Repaint) for item in broker.received)
-    window.send("q")
-
-    window.wait_for(lambda it: it.row(0) == "ANOTHER SCREEN" and "stopped" in it.row(-1))
-    broker.wait_for(Repaint, count=repaints + 1)
-    window.send("x")
-    assert broker.wait_for(Input).stop == 2
 
 
 def test_a_window_of_another_size_is_told_and_the_page_follows(broker: FakeBroker, window: test_raw.Window) -> None:
@@ -354,35 +243,6 @@ def test_a_window_that_is_closed_meanwhile_is_a_detach(
 
     assert window.exit_status() == 0
     broker.wait_for(Detach)
-
-
-def test_killing_asks_first(broker: FakeBroker, window: test_raw.Window) -> None:
-    window.send(f"{OPEN}kill 6\r")
-    window.wait_for("End gpu013:6? [y/N]")
-    window.send("n")
-    shows(window, "Nothing was done.")
-    assert not [item for item in broker.received if isinstance(item, Question)]
-    window.send(f"q{OPEN}kill 6\r")
-    window.wait_for("End gpu013:6? [y/N]")
-    window.send("y")
-
-    assert asked(broker, Action.KILL).keys == (make_rank(6).key,)
-
-
-def test_a_rank_alone_is_gone_to(broker: FakeBroker, window: test_raw.Window) -> None:
-    window.send(f"{OPEN}6\r")
-
-    assert broker.wait_for(Attach, count=2).key == make_rank(6).key
-    window.wait_for(lambda it: it.row(-1).startswith(" gpu013:6  stopped"))
-
-
-def test_a_long_step_beside_held_ranks_says_what_to_do(broker: FakeBroker, window: test_raw.Window) -> None:
-    broker.tell(Change(rank=make_rank(6, state=RankState.RUNNING, where=None)))
-    broker.tell(Report(report=make_report(state=RankState.RUNNING, stepping=True)))
-    broker.tell(Pulse(where=HERE))
-
-    said = "1 held rank"
-    window.wait_for(lambda it: said in it.row(-1) and "Ctrl-] : release" in it.row(-1))
 
 
 def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, environ: dict[str, str]) -> None:

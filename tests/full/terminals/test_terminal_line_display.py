@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import stat
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.attachment.notices import HAS_KEYBOARD, ONLY_WATCH
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Attach,
@@ -21,18 +19,11 @@ from dbg_wire.messages import (
     Interrupt,
     Mode,
     PromptState,
-    RankReport,
-    Replay,
-    Replied,
     Reply,
     Report,
-    Resize,
     Source,
-    Take,
 )
-from dbg_wire.records.ranks import RankState
 from tests.support.terminal import Terminal
-from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import HERE, FakeBroker, make_pdb_report, make_prompt, make_rank, make_report
 
 RANK = make_rank(5, engine="pdb")
@@ -132,15 +123,6 @@ def test_leaving_gives_the_terminal_back(broker: FakeBroker, environ: dict[str, 
         assert replied(broker) == []
 
 
-def test_the_word_detach_leaves(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("detach\r")
-
-        assert window.exit_status() == 0
-        assert replied(broker) == []
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves(broker: FakeBroker, environ: dict[str, str], number: int) -> None:
     with Window(broker, environ) as window:
@@ -190,29 +172,6 @@ def test_ctrl_c_drops_the_line_or_interrupts(broker: FakeBroker, environ: dict[s
         assert replied(broker) == [(1, "long()")]
 
 
-def test_ctrl_c_breaks_into_the_program(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        broker.tell(Report(report=RankReport(state=RankState.RUNNING, breakpoints=1, generation=1)))
-        window.wait_for("gpu013:5 is running, 1 breakpoint left.")
-        window.wait_for(lambda it: "Ctrl-C " in window.toolbar)
-        window.send("\x03")
-        broker.wait_for(Interrupt)
-
-
-def test_ctrl_d_asks_and_an_answer_follows(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("\x04")
-        assert broker.wait_for(Reply).text == "EOF"
-        broker.report(make_prompt(2, len(BEFORE), text="stay? ", state=PromptState.CONFIRM))
-        window.at_prompt("stay?")
-        window.send("s\r")
-        broker.wait_for(Reply, lambda it: it.text == "s")
-
-        assert replied(broker) == [(1, "EOF"), (2, "s")]
-
-
 def test_tab_shows_what_the_rank_finds(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.at_prompt()
@@ -230,16 +189,6 @@ def test_tab_shows_what_the_rank_finds(broker: FakeBroker, environ: dict[str, st
         assert "lot" not in "\n".join(window.screen)
 
 
-def test_a_rank_that_does_not_complete_keeps_nobody_waiting(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("p lo\t")
-        broker.wait_for(Complete)
-        window.send("ss\r")
-
-        assert broker.wait_for(Reply).text == "p loss"
-
-
 def test_several_pasted_lines_are_one_reply(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.at_prompt()
@@ -249,14 +198,6 @@ def test_several_pasted_lines_are_one_reply(broker: FakeBroker, environ: dict[st
         window.send("\r")
 
         assert broker.wait_for(Reply).text == "for i in x:\n    p(i)"
-
-
-def test_meta_enter_begins_another_line(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("if x:\x1b\r    y\r")
-
-        assert broker.wait_for(Reply).text == "if x:\n    y"
 
 
 def test_lines_typed_ahead_answer_the_next_prompt(broker: FakeBroker, environ: dict[str, str]) -> None:
@@ -270,32 +211,6 @@ def test_lines_typed_ahead_answer_the_next_prompt(broker: FakeBroker, environ: d
         broker.take(following, "n", "> train.py(43)step()\n")
 
         window.wait_for("> train.py(42)step()\n(Pdb) n\n> train.py(43)step()\n(Pdb)")
-
-
-def test_a_watcher_sees_prompts_what_the_driver_types_and_output(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, "5", "--watch") as window:
-        window.at_prompt()
-        broker.take(PROMPT, "p loss", "0.25\n")
-        window.wait_for("(Pdb) p loss\n0.25\n(Pdb)")
-        window.send("x\r")
-        window.wait_for(lambda it: ONLY_WATCH in window.toolbar)
-        assert window.prompt_line == "(Pdb)"
-        window.send("\x1dw")
-        broker.wait_for(Take)
-        window.wait_for(lambda it: HAS_KEYBOARD in window.toolbar)
-        window.send("n\r")
-
-        assert broker.wait_for(Reply).text == "n"
-
-
-def test_a_line_typed_right_after_a_take_is_replied(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, "5", "--watch") as window:
-        window.at_prompt()
-        window.send("\x1dwn\r")
-
-        assert broker.wait_for(Reply).text == "n"
-        broker.take(PROMPT, "n", "> train.py(42)step()\n")
-        window.wait_for("(Pdb) n\n> train.py(42)step()\n(Pdb)")
 
 
 def test_what_a_rank_prints_acts_on_no_terminal(broker: FakeBroker, environ: dict[str, str]) -> None:
@@ -326,103 +241,6 @@ def test_the_source_follows_every_stop_where_there_is_room(broker: FakeBroker, e
         assert replied(broker) == []
 
 
-def test_the_source_stays_away_from_a_small_terminal_until_asked_for(
-    broker: FakeBroker, environ: dict[str, str]
-) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        broker.tell(SOURCE)
-        broker.write("later\n")
-        window.wait_for("later")
-        assert "def f()" not in window.text
-        window.send("sticky\r")
-        window.wait_for("def f()")
-
-
-def test_a_reply_that_was_under_way_is_sent_again(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("p loss\r")
-        broker.wait_for(Reply)
-        broker.reports[RANK.key] = make_pdb_report(PROMPT, generation=1)
-        broker.cut()
-
-        assert broker.wait_for(Reply, count=2) == Reply(prompt=1, generation=1, text="p loss")
-        broker.take(PROMPT, "p loss", "0.25\n")
-        window.wait_for("0.25\n(Pdb)")
-        assert window.text.count("p loss") == 1
-
-
-def test_a_reply_that_was_applied_meanwhile_is_not_sent_again(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("p loss\r")
-        broker.wait_for(Reply)
-        broker.stop()
-        with FakeBroker(RANK, port=broker.port) as again:
-            again.log = BEFORE + b"(Pdb) p loss\n0.25\n"
-            prompt = make_prompt(2, len(again.log))
-            again.reports[RANK.key] = make_pdb_report(prompt, generation=1)
-            again.tell(Report(report=again.reports[RANK.key]))
-            window.wait_for("0.25\n(Pdb)")
-
-            assert window.text.count("p loss") == 1
-            assert replied(again) == []
-            assert again.wait_for(Replay).offset == len(BEFORE)
-
-
-def test_a_reply_is_given_up_when_somebody_else_has_the_keyboard(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("p loss\r")
-        broker.wait_for(Reply)
-        broker.tell(broker.seat(RANK.key, generation=None, driver="bob@x"))
-        # The seat alone does not tell whether the rank has the reply; its report for the next driver does.
-        broker.tell(Report(report=make_pdb_report(PROMPT, generation=2)))
-        window.wait_for("discarded: 'p loss' (")
-
-        assert replied(broker) == [(1, "p loss")]
-
-
-def test_a_refused_reply_is_shown(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("p loss\r")
-        broker.wait_for(Reply)
-        broker.tell(Replied(prompt=1, taken=False, reason="the stop ended"))
-        window.wait_for("discarded: 'p loss' (")
-
-
-def test_what_was_missed_is_asked_for(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        broker.write("one\ntwo\nthree\n", skip=4)
-
-        window.wait_for("one\ntwo\nthree\n(Pdb)")
-        assert broker.wait_for(Replay, lambda it: it.offset == len(BEFORE))
-        assert window.text.count("three") == 1
-
-
-def test_what_was_cut_is_said(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        broker.log_start = len(BEFORE) + 12_345
-        broker.write("x" * 12_345 + "kept\nlive\n", skip=12_350)
-
-        window.wait_for(re.compile(r"12,345 .*\nkept\nlive\n\(Pdb\)"))
-
-
-def test_ten_megabytes_of_output_arrive_whole(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        for _ in range(160):
-            broker.write(("x" * 1023 + "\n") * 64)
-        broker.write("the end\n")
-        window.skim(b"the end", seconds(60))
-
-        assert window.output.count(b"x" * 1023) == 160 * 64
-
-
 def test_the_display_follows_the_engine(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "5", "--engine", "pdb") as window:
         window.at_prompt()
@@ -441,51 +259,6 @@ def test_the_display_follows_the_engine(broker: FakeBroker, environ: dict[str, s
         assert broker.wait_for(Reply).prompt == 4
         window.send("\x1dd")
         assert window.exit_status() == 0
-
-
-def test_the_terminals_default_engine_gives_way_to_the_ranks_own(broker: FakeBroker, environ: dict[str, str]) -> None:
-    broker.ranks[RANK.key] = make_rank(5)
-    broker.reports[RANK.key] = make_report(1, session=None)
-    environ["DBG_ENGINE"] = "pdb"
-    with Window(broker, environ) as window:
-        asked = broker.wait_for(Attach)
-        assert (asked.engine, asked.fallback_engine) == (None, "pdb")
-        broker.report(PROMPT)
-        window.at_prompt()
-    with Window(broker, environ, "6") as window:
-        broker.ranks[make_rank(6).key] = make_rank(6, engine="pudb")
-        window.wait_for("PUDB SCREEN")
-
-
-def test_changing_the_engine_under_somebody_needs_take(environ: dict[str, str]) -> None:
-    with (
-        FakeBroker(RANK, reports={RANK.key: make_pdb_report(make_prompt())}, driver="bob@x") as broker,
-        Window(broker, environ, "5", "--engine", "pudb", cols=120) as window,
-    ):
-        window.wait_for(re.compile("bob@x .*--take"))
-
-
-def test_pdbrc_and_a_file_of_commands_go_first(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
-    (Path(environ["HOME"]) / ".pdbrc").write_text("# mine\nalias nl n;;l\n\n")
-    commands = tmp_path / "commands"
-    commands.write_text("b 12\n")
-    with Window(broker, environ, "5", "-x", str(commands)) as window:
-        broker.wait_for(Reply)
-        following = broker.take(PROMPT, "alias nl n;;l")
-        broker.wait_for(Reply, count=2)
-        broker.take(following, "b 12", "Breakpoint 1\n")
-        window.wait_for("(Pdb) alias nl n;;l\n(Pdb) b 12\nBreakpoint 1\n(Pdb)")
-
-        assert replied(broker) == [(1, "alias nl n;;l"), (2, "b 12")]
-
-
-def test_pdbrc_can_be_left_out(broker: FakeBroker, environ: dict[str, str]) -> None:
-    (Path(environ["HOME"]) / ".pdbrc").write_text("b 12\n")
-    with Window(broker, environ, "5", "--no-rc") as window:
-        window.at_prompt()
-        window.send("n\r")
-
-        assert broker.wait_for(Reply).text == "n"
 
 
 def test_history_lasts_and_is_private(broker: FakeBroker, environ: dict[str, str]) -> None:
@@ -511,14 +284,6 @@ def test_history_lasts_and_is_private(broker: FakeBroker, environ: dict[str, str
     assert "secret" not in history.read_text()
 
 
-def test_a_smaller_window_is_told_to_the_rank(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.resize(30, 60)
-
-        assert broker.wait_for(Resize, lambda it: it.columns == 60).rows == 30
-
-
 def test_the_picker_comes_and_goes(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.at_prompt()
@@ -533,47 +298,6 @@ def test_the_picker_comes_and_goes(broker: FakeBroker, environ: dict[str, str]) 
         window.send("j\r")
         window.wait_for("PUDB SCREEN")
         assert broker.wait_for(Attach, count=2).mode is Mode.DRIVE
-
-
-def test_help_and_an_unknown_key(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, rows=40) as window:
-        window.at_prompt()
-        window.send("\x1dx")
-        window.wait_for(re.compile("sticky .* on$", re.MULTILINE))
-        window.send("sticky\r\x1dx")
-        window.wait_for(re.compile("sticky .* off$", re.MULTILINE))
-        window.at_prompt()
-
-
-def test_only_a_job_of_a_run_can_be_run_again(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, cols=120) as window:
-        window.at_prompt()
-        window.send("p lo\x1dR")
-        window.wait_for(lambda it: "`dbg-broker run`" in it.text)  # type: ignore[attr-defined]
-        window.at_prompt("(Pdb) p lo")
-
-
-def test_the_escape_key_is_the_users(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ, "5", "--escape", "^\\") as window:
-        window.at_prompt()
-        window.send("\x1c")
-        window.wait_for(lambda it: "d detach" in window.toolbar)
-        window.send("d")
-
-        assert window.exit_status() == 0
-
-
-def test_the_end_of_the_stop_ends_the_session_with_7(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        before = window.settings()
-        window.at_prompt()
-        window.send("c\r")
-        broker.wait_for(Reply)
-        broker.tell(Report(report=RankReport(state=RankState.RUNNING, generation=1)))
-
-        assert window.exit_status() == 7
-        assert window.settings() == before
-        assert "(Pdb) c\ngpu013:5 went on" in window.text
 
 
 def test_vi_keys(broker: FakeBroker, environ: dict[str, str]) -> None:
