@@ -15,7 +15,6 @@ from tests.support.ranks import (
     ask,
     attach,
     attach_command,
-    attach_list,
     start_ranks,
     texts,
     wait_until,
@@ -155,28 +154,6 @@ def test_a_break_in_ends_no_program_that_has_changed_its_signals(
     (home / "homes" / "rank0" / "end").touch()
     assert rank.wait(seconds(20)) == 0
     assert "ended well" in rank.text()
-
-
-def test_a_forked_child_can_be_broken_into_on_its_own(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    script = (
-        "import os, time, dbg_agent\n"
-        "dbg_agent.install()\n"
-        "child = os.fork()\n"
-        "if child == 0:\n"
-        "    dbg_agent.install()\n"
-        "while not os.path.exists('end'): time.sleep(0.05)\n"
-        "if child: os.waitpid(child, 0)\n"
-        "print('ended well', flush=True)\n"
-    )
-    (rank,) = start_ranks(processes, home, script, 1)
-    wait_until(home, lambda listed: [one["state"] for one in listed] == ["running"] * 2, "a rank and its child")
-    child = next(one["address"] for one in attach_list(home) if one["child"])
-    assert [group["text"] for group in ask(home, "interrupt", child)["groups"]] == ["stopped"]
-    (home / "homes" / "rank0" / "end").touch()
-    assert attach(home, "continue", child).returncode == 0
-    assert rank.wait(seconds(20)) == 0
-    assert rank.text().count("ended well") == 2
 
 
 THREADS = """\

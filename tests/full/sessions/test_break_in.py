@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,6 @@ from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
 from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states
-from tests.support.runs import Directory
 from tests.support.time_unit import seconds
 
 
@@ -35,26 +31,6 @@ def test_who_breaks_in_drives_although_another_terminal_follows(
     following.wait_for(DRAWN)
     breaking_in.wait_for(lambda terminal: "stopped" in terminal.row(-1) and "watching" not in terminal.row(-1))
     end(home, rank)
-
-
-def test_who_breaks_in_by_the_picker_drives_and_run_looks_on(directory: Directory, open_terminal: OpenTerminal) -> None:
-    directory.write("import time\nwhile True:\n    time.sleep(0.01)\n")
-    run = directory.start("--", sys.executable, "train.py")
-    # Three stops: which of the terminals is there first differs from stop to stop.
-    for columns in (120, 140, 120):
-        picking = open_terminal(attach_command(), 24, columns, directory.variables)
-        picking.wait_for(re.compile(r":0  running "))
-        picking.send("\r")
-        picking.wait_for("[y/N]")
-        picking.send("y")
-        picking.wait_for(lambda terminal: " stopped " in terminal.row(-1) and DRAWN in "\n".join(terminal.screen))
-        run.wait_for(lambda terminal: "watching" in terminal.row(-1) and DRAWN in "\n".join(terminal.screen))
-        assert "watching" not in picking.row(-1)
-        picking.send("c")
-        assert picking.exit_status() == 7
-        run.wait_for(lambda terminal: " stopped " not in terminal.row(-1))
-    directory.attach("kill", "all", "-y")
-    assert run.exit_status() == 128 + signal.SIGKILL
 
 
 IN_HOOK = """\

@@ -29,14 +29,6 @@ from tests.support.ranks import (
 from tests.support.time_unit import seconds
 
 
-def test_where_ci_is_set_it_ends_as_it_would_have(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    (home / "crashed").touch()
-    script = JOB.replace(", lease=600", "")
-    ranks = start_ranks(processes, home, script, 2, env={"CI": "1"})
-    assert [rank.wait() for rank in ranks] == [0, 1]
-
-
 def test_a_lease_ends_the_keeping(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     ranks = start_ranks(processes, home, JOB.replace("lease=600", "lease=1"), 3)
@@ -101,12 +93,6 @@ while not os.path.exists("end"):
     for number in range(2):
         (home / "homes" / f"rank{number}" / "end").touch()
     assert [rank.wait() for rank in ranks] == [0, 0]
-
-
-def test_a_lease_ends_a_stop_that_nobody_attached_to(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    (rank,) = start_ranks(processes, home, "from dbg_agent import set_trace\nset_trace(lease=0.5)\n", 1)
-    assert rank.wait() == 0
 
 
 def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(

@@ -11,15 +11,14 @@ from pathlib import Path
 from dbg_client.attachment.notices import discarded
 from tests.conftest import OpenTerminal
 from tests.e2e.test_broker_restart import KINDS, assert_nothing_told
-from tests.smoke.test_broker import let_finish, said, start_one
+from tests.smoke.test_broker import let_finish, start_one
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.certificates import Authority
 from tests.support.fake_brokers import Impostor, Kind
 from tests.support.processes import Processes, run_command
-from tests.support.proxy import Proxy
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
-from tests.support.straight import LINES, STOP, STRAIGHT, TOLD_EVERY
+from tests.support.straight import LINES, STOP, STRAIGHT
 from tests.support.time_unit import seconds
 
 ONE_STOP = """\
@@ -131,73 +130,3 @@ def test_whoever_comes_new_tells_an_impostor_nothing_and_says_so_in_one_line(
     assert {result.returncode for result in results} <= {4, 5}
     assert impostor.heard(), "nobody called the impostor"
     assert_nothing_told(impostor, kind, broker)
-
-
-def verb(home: Path, *arguments: str) -> str:
-    """Run a verb of dbg-broker and return what it prints."""
-    done = run_command(
-        [sys.executable, "-m", "dbg_broker", *arguments], {**os.environ, "DBG_HOME": str(home)}, seconds(60)
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_a_stop_and_its_terminal_go_on_with_the_next_certificate_by_home_and_by_two_pins(
-    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
-) -> None:
-    broker = running_broker(processes, home)
-    (by_home,) = start_ranks(processes, home, STRAIGHT, 1)
-    wait_until_stopped(home, 1)
-    terminal = sit_in_pudb(open_terminal, ":0")
-    terminal.send("n")
-    wait_for_line(terminal, STOP + 1)
-    verb(home, "certificate", "--rotate")
-    first, second = broker.rendezvous["fingerprints"]
-
-    # Two ranks that don't share the home: one was given both fingerprints before the switch, and the other was not.
-    address = f"127.0.0.1:{broker.port}"
-    away = {"DBG_HOME": str(tmp_path / "none"), "DBG_TOKEN_FILE": str(home / "tokens" / "rank")}
-    both, one = (
-        start_ranks(processes, home, STRAIGHT, 1, env={**away, "DBG_BROKER": f"{address}#{pins}"}, name=name)[0]
-        for name, pins in (("both", f"{first},{second}"), ("one", first))
-    )
-    wait_until_stopped(home, 3)
-    verb(home, "certificate", "--switch")
-    terminal.send("n")
-    wait_for_line(terminal, STOP + 2)
-    assert [rank["state"] for rank in attach_list(home)] == ["stopped"] * 3
-
-    broker.kill()
-    terminal.wait_for("broker gone")
-    terminal.send("n")
-    broker.restart()
-    assert broker.rendezvous["fingerprint"] == second
-    wait_for_line(terminal, STOP + 3)
-    # A rank that was given the old fingerprint alone stays away: for it that peer is no broker of its own.
-    assert {rank["pid"] for rank in wait_until_stopped(home, 2)} == {by_home.pid, both.pid}
-    let_finish(terminal, by_home)
-    assert attach(home, "continue", "all", "-y").returncode == 0
-    assert both.wait() == 0
-    one.kill()
-
-
-def test_keys_whose_acknowledgement_was_lost_are_not_applied_again(
-    broker: RunningBroker, proxy: Proxy, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_one(processes, home, proxy=proxy)
-    terminal = sit_in_pudb(open_terminal, ":0")
-    proxy.swallow("up")
-    # One step for each counting line, one for each telling line, and one to get going.
-    typed = 3 * (TOLD_EVERY + 1) + 1
-    terminal.send("n" * typed)
-    rank.wait_for_output(rf"^at {3 * TOLD_EVERY}$")
-    assert "n: 1" not in "\n".join(terminal.screen), "nothing that the rank says should have come through"
-    broker.kill()
-    proxy.mend()
-    broker.restart()
-    wait_for_line(terminal, STOP + typed)
-    terminal.send("nn")
-    wait_for_line(terminal, STOP + typed + 2)
-    assert line_after_all_keys(terminal, home) == STOP + typed + 2
-    assert "discarded" not in said(terminal)
-    let_finish(terminal, rank)

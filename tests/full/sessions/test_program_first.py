@@ -74,26 +74,6 @@ print("done")
     assert rank.wait() == 0
 
 
-def test_after_the_goodbye_it_goes_on(processes: Processes, home: Path) -> None:
-    script = """\
-import atexit
-@atexit.register
-def leave():
-    dbg_agent.set_trace()
-    dbg_agent.set_trace()
-    print("done")
-import dbg_agent
-dbg_agent.set_trace()
-"""
-    running_broker(processes, home)
-    rank = start_one(processes, home, script)
-    wait_until_stopped(home, 1)
-    let_go(home, "0")
-    assert rank.wait() == 0
-    assert rank.text() == "done\n"
-    assert len(rank.text("stderr").splitlines()) <= 2, rank.text("stderr")
-
-
 TRACED = """\
 import sys, threading
 from dbg_agent import set_trace

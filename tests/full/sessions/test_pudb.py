@@ -9,22 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.smoke.test_pudb import ASKS, shows_dialog
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
     line_after_all_keys,
     sit_in_pudb,
-    wait_for_line,
 )
 from tests.support.ranks import attach, attach_command, attach_list
 from tests.support.stopped_rank import (
-    PAUSE,
     WORKING,
-    WORKING_STOP,
     let_end,
     start_stopped,
     wait_for_whole,
-    wait_until_gone,
 )
 
 pytestmark = pytest.mark.usefixtures("broker")
@@ -72,33 +67,6 @@ def test_the_shell_stays_on_pudbs_own_screen_whatever_is_configured(
     assert config.read_text() == f"[pudb]\nshell = {shell}\n"
 
 
-IN_A_THREAD = f"""\
-{PAUSE}
-def work(number):
-    a = number
-    set_trace()
-    b = a + 1
-    print("thread", b, flush=True)
-
-thread = threading.Thread(target=work, args=(41,))
-thread.start()
-thread.join()
-"""
-
-
-def test_stepping_off_the_end_of_a_thread_ends_the_stop(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_stopped(processes, home, IN_A_THREAD)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send("nn")
-    terminal.wait_for("b: 42")
-    terminal.send("n" * 60)
-    assert terminal.exit_status() in (7, 8)
-    assert rank.wait() == 0
-    assert "dbg-agent: " not in rank.text("stderr").replace("dbg-agent: ", "", 1)
-
-
 DRAWING = f"""\
 import os
 from pudb.debugger import DebuggerUI
@@ -114,17 +82,6 @@ draw.waits = True
 DebuggerUI.update_stack = draw
 {WORKING}"""
 """WORKING, whose PuDB draws for the first time only when the test has opened the pipe GATE."""
-
-
-def test_tab_leaves_no_file_in_the_home(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    rank = start_stopped(processes, home, WORKING)
-    before = sorted((home / "homes").rglob("*"))
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send("!import json\rjson.JSONDec\t")
-    terminal.wait_for("json.JSONDecode")
-    assert sorted((home / "homes").rglob("*")) == before
-    terminal.send("\x15\x18")
-    let_end(terminal, rank)
 
 
 def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_afterwards(
@@ -145,30 +102,3 @@ def test_a_rank_whose_pudb_draws_for_long_is_listed_as_stopped_and_answers_after
     terminal.wait_for("Variables:")
     terminal.send("c")
     assert rank.wait() == 0
-
-
-def test_keys_that_need_what_is_the_ranks_own_say_so(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_stopped(processes, home, WORKING)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send("o")
-    terminal.wait_for(shows_dialog("Message"))
-    terminal.send("\r")
-    wait_until_gone(terminal, "Message")
-    terminal.send("n")
-    wait_for_line(terminal, WORKING_STOP + 1)
-    let_end(terminal, rank)
-
-
-def test_continue_removes_all_breakpoints(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    rank = start_stopped(processes, home, WORKING)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send("jjb")
-    terminal.wait_for("rank_script.py:15")
-    terminal.send("q")
-    terminal.wait_for(shows_dialog(ASKS))
-    terminal.send("c")
-    assert terminal.exit_status() == 7
-    assert rank.wait() == 0
-    assert rank.text() == "result 44\n"

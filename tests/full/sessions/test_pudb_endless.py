@@ -31,18 +31,6 @@ def runs_forever(terminal: Terminal) -> None:
     terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
 
 
-def test_ctrl_c_ends_it_and_the_stop_stays(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    rank = start_stopped(processes, home, WORKING)
-    terminal = sit_in_pudb(open_terminal, "0")
-    runs_forever(terminal)
-    terminal.send("\x03")
-    terminal.wait_for(re.compile("KeyboardInterrupt"))
-    terminal.wait_for(lambda terminal: " stopped " in terminal.row(-1))
-    terminal.send("\x15\x18n")
-    wait_for_line(terminal, WORKING_STOP + 1)
-    let_end(terminal, rank)
-
-
 def test_others_are_told_at_once_and_can_end_it(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     rank = start_stopped(processes, home, WORKING)
     terminal = sit_in_pudb(open_terminal, "0")

@@ -4,38 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import dbg_client
-from dbg_client.views.pick_list import title_text
 from tests.conftest import OpenTerminal
 from tests.e2e.test_mcp import agent, call
-from tests.full.sessions.test_terminal import BACK, EVERYWHERE, answer_to
 from tests.smoke.test_pudb import ASKS, shows_dialog
-from tests.smoke.test_terminal import detach
 from tests.support.ide import ide
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
-    DRAWN,
     rows_of_rank,
     sit_in_pudb,
     wait_for_line,
 )
-from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states, wait_until_stopped
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
-    WITH_PAUSE,
     WORD,
     WORKING,
     let_end,
     start_stopped,
-    wait_for_status,
-    wait_for_whole,
 )
 from tests.support.terminal import Terminal
 
@@ -98,33 +90,6 @@ def test_a_watcher_of_another_size_sees_no_garbage(
     driver.resize(20, 80)
     driver.wait_for(lambda terminal: terminal.row(-2).startswith(">>>"))
     wait_for_what_fits()
-
-
-def test_a_prompt_of_pdb_comes_back_with_the_line_that_was_half_typed(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    ranks = start_ranks(processes, home, EVERYWHERE, 2, env={"SCRIPT_ENGINE": "pdb"})
-    wait_until_states(home, {0: "stopped", 1: "stopped"})
-    terminal = open_terminal(attach_command("0"), rows=20, cols=100)
-    terminal.wait_for("(Pdb)")
-    terminal.send("p rank + ")
-    terminal.wait_for("(Pdb) p rank + ".rstrip())
-    before = terminal.screen
-
-    answer_to(terminal, "e 0-1 rank", "2 of 2 ranks answered, 2 different values")
-
-    terminal.send("e all rank\r")
-    terminal.wait_for(lambda it: BACK in it.row(-1) and "nothing" in it.row(-1))
-    terminal.send("\x1b")
-    terminal.wait_for(lambda it: it.screen == before)
-    terminal.send("1000\r")
-    terminal.wait_for("\n1000\n")
-    answer_to(terminal, "c all p one if 'one' in globals() else 'none'", "2 of 2 ranks answered")
-    terminal.send("q")
-    terminal.wait_for("(Pdb)")
-    detach(terminal)
-    assert attach(home, "continue", "all").returncode == 0
-    assert [rank.wait() for rank in ranks] == [0, 0]
 
 
 TRAIN = """\
@@ -199,43 +164,3 @@ async def ask_and_step(home: Path, terminals: Sequence[Terminal]) -> None:
 async def let_go(home: Path) -> None:
     async with agent(home, name="claude-code") as session:
         await call(session, "continue", ranks="0-1")
-
-
-DETACH, TAKE, NEXT, PREVIOUS, PICK = "\x1dd", "\x1dw", "\x1dn", "\x1dp", "\x1dr"
-
-
-def test_a_step_that_takes_long_is_told_as_running_and_where(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_stopped(processes, home, WITH_PAUSE)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send("nn")
-    terminal.wait_for(lambda terminal: re.search(r" running for \d+ s +signal\.py:\d+ in sigwait", terminal.row(-1)))
-    terminal.send("\x1d?")
-    terminal.wait_for(lambda terminal: terminal.row(-1).startswith(" q "))
-    terminal.send("q")
-    terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
-    rank.signal(signal.SIGUSR1)
-    wait_for_line(terminal, 11)
-    wait_for_whole(terminal, home)
-    let_end(terminal, rank, result=3)
-
-
-def test_r_picks_another_rank(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    start_ranks(processes, home, COUNTING, 2)
-    wait_until_stopped(home, 2)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send(PICK)
-    terminal.wait_for(title_text(count=2, total=2, selected=0).split("   ")[0])
-    terminal.send("\x1b")
-    terminal.wait_for(DRAWN)
-    wait_for_whole(terminal, home)
-    wait_for_status(terminal, ":0  stopped")
-    terminal.send(PICK + "j\rn")
-    wait_for_status(terminal, "attached to", ":1")
-    terminal.wait_for(re.compile(r"^>\s+n \+= 1", re.MULTILINE))
-    wait_for_whole(terminal, home, "1")
-    assert {rank["rank"]: rank["where"]["line"] for rank in attach_list(home)} == {
-        0: COUNTING_STOP,
-        1: COUNTING_STOP + 1,
-    }

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,16 +21,13 @@ from tests.support.pudb_terminal import (
     sit_in_pudb,
     wait_for_line,
 )
-from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_states
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
-    WITH_PAUSE,
-    let_end,
     nobody_there,
     start_stopped,
     wait_for_list,
-    wait_for_status,
     wait_for_whole,
     wait_until_gone,
 )
@@ -40,32 +35,6 @@ from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.usefixtures("broker")
-
-
-DETACH, TAKE, NEXT, PREVIOUS, PICK = "\x1dd", "\x1dw", "\x1dn", "\x1dp", "\x1dr"
-
-
-def test_with_a_breakpoint_left_the_terminal_stays_and_shows_the_next_stop(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start_stopped(processes, home, WITH_PAUSE)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.send("jjb")
-    terminal.wait_for("rank_script.py:11")
-    terminal.send("c")
-    terminal.wait_for("0 is running, 1 breakpoint left.")
-    terminal.wait_for(lambda terminal: " running " in terminal.row(-1))
-    assert "Variables:" not in "\n".join(terminal.screen)
-    terminal.resize(30, 90)
-    rank.signal(signal.SIGUSR1)
-    terminal.wait_for("(1 hit)")
-    wait_for_line(terminal, 11)
-    wait_for_whole(terminal, home)
-    terminal.send("n")
-    terminal.wait_for("b: 2")
-    terminal.send("kb")
-    wait_until_gone(terminal, "(1 hit)")
-    let_end(terminal, rank, result=3)
 
 
 OPEN = b"\x1d:"
@@ -167,48 +136,6 @@ def test_who_steps_while_others_are_held_is_told_and_lets_them_go(
     detach(terminal)
     assert attach(home, "continue", "0").returncode == 0
     assert ranks[0].wait() == 0
-
-
-def test_detaching_gives_the_terminal_back_and_says_how_to_come_back(
-    processes: Processes, home: Path, open_terminal: OpenTerminal, tmp_path: Path
-) -> None:
-    start_stopped(processes, home, COUNTING)
-    terminal = open_terminal(with_own_settings(tmp_path, attach_command("0")))
-    terminal.wait_for(DRAWN)
-    detach(terminal)
-    assert_given_back(terminal, tmp_path)
-    shown = [row for row in terminal.screen if row]
-    assert re.match(r"Attached to .*:0 \(PuDB\)\. Ctrl-\] d detaches", shown[0])
-    assert re.search("`dbg-attach .*:0`", shown[1])
-
-
-def shows_another(address: str, terminal: Terminal) -> bool:
-    """Tell whether the status line shows another rank than the one at ``address``."""
-    return terminal.row(-1).split()[:1] not in ([address], [])
-
-
-def test_n_and_p_go_around_the_stopped_ranks(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
-    start_ranks(processes, home, COUNTING, 3)
-    wait_until_stopped(home, 3)
-    terminal = sit_in_pudb(open_terminal, "1")
-    visited = []
-    for key in (NEXT, NEXT, NEXT, PREVIOUS, PREVIOUS):
-        before = terminal.row(-1).split()[0]
-        terminal.send(key)
-        terminal.wait_for(partial(shows_another, before))
-        wait_for_status(terminal, "attached to")
-        visited.append(terminal.row(-1).split()[0].partition(":")[2])
-    assert visited == ["2", "0", "1", "0", "2"]
-    wait_for_whole(terminal, home, "2")
-    listed = {rank["rank"]: rank["driver"] for rank in attach_list(home)}
-    assert listed == {0: None, 1: None, 2: ME}
-    terminal.send("n")
-    terminal.wait_for(re.compile(r"^>\s+n \+= 1", re.MULTILINE))
-    assert {rank["rank"]: rank["where"]["line"] for rank in attach_list(home)} == {
-        0: COUNTING_STOP,
-        1: COUNTING_STOP,
-        2: COUNTING_STOP + 1,
-    }
 
 
 pytestmark = pytest.mark.usefixtures("broker")
