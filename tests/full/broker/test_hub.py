@@ -12,11 +12,6 @@ from websockets.protocol import State
 
 from dbg_broker.events.event import Event, EventKind
 from dbg_broker.events.occasions import Occasions
-from dbg_broker.hub.cluster.messages import (
-    LegSilent,
-)
-from dbg_broker.hub.sweeper import SEAT_SECONDS
-from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Report, Seat, Sender
 from dbg_wire.records.ranks import LIVE_STATES, RankState
@@ -161,20 +156,3 @@ async def test_brokers_agree_after_disorder(several: Several, seed: int) -> None
             await types_at(rank, several.brokers[number % 3], number)
     await several.until(lambda: not any(len(one.legs) + len(one.hosted) for one in several.clusters))
     await several.until(lambda: not any(broker.hub.terminals.links for broker in several.brokers))
-
-
-async def test_a_silent_terminal_of_another_broker_gives_its_seat_back(several: Several) -> None:
-    await several.brokers[0].rank(0)
-    await several.listed(0)
-    await several.brokers[1].seated(key(0))
-    hub, cluster = several.brokers[0].hub, several.clusters[0]
-    (terminal,) = cluster.hosted._legs["two"].values()
-    clock, late = hub.timers.clock, 0.0
-    hub.timers.clock = lambda: clock() + late
-    cluster.hosted._silent("two", LegSilent(leg=terminal.leg, seconds=limits.SILENT_SECONDS))
-    await several.until(lambda: hub.terminals.seats.counts_at(key(0)).driver_silent)
-    cluster.hosted._silent("two", LegSilent(leg=terminal.leg, seconds=0.0))
-    await several.until(lambda: not hub.terminals.seats.counts_at(key(0)).driver_silent)
-    cluster.hosted._silent("two", LegSilent(leg=terminal.leg, seconds=SEAT_SECONDS))
-    await several.until(lambda: not hub.terminals.seats.is_attended(key(0)))
-    assert not cluster.hosted

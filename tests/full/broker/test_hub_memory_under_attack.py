@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import signal
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from websockets.client import ClientProtocol
 from websockets.frames import Frame, Opcode
-from websockets.protocol import State
-from websockets.uri import parse_uri
 
 from dbg_wire import limits
-from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Action, Answer, Answers, Ask, Goodbye, Greet, Kind, Message, Question, Sender
+from dbg_wire.codec import encode
+from dbg_wire.messages import Goodbye, Message
 from dbg_wire.records.ranks import Breakpoint, Place
 from tests.support.serving import SECONDS, Serving, run
 from tests.support.tokens import written_tokens
@@ -37,8 +32,6 @@ from dbg_broker.ranks import questions
 from dbg_wire import limits
 questions.MAX_BYTES = websocket.MAX_UNFINISHED_BYTES = limits.MAX_ENDED_BYTES = {BOUND}
 """
-
-LARGE = ("x" * 16_000,) * 45
 
 
 @pytest.fixture
@@ -114,69 +107,3 @@ def test_ended_ranks_of_a_mebibyte_and_more(serving: Serving) -> None:
             while rank.recv(65536):
                 pass
     assert resident(serving) - before < BOUND + ROOM
-
-
-class Ranks(threading.Thread):
-    """Ranks that give the largest possible answer to each question."""
-
-    def __init__(self, serving: Serving, stack: ExitStack, count: int) -> None:
-        super().__init__()
-        self.keys = tuple(registration(number).identity.key for number in range(count))
-        self._links: dict[socket.socket, ClientProtocol] = {}
-        for number in range(count):
-            link = stack.enter_context(connect(serving, "/agent", "rank"))
-            link.sendall(framed(registration(number)))
-            self._links[link] = ClientProtocol(parse_uri("ws://h"), state=State.OPEN)
-        self._end, told = socket.socketpair()
-        self._told = stack.enter_context(told)
-        self.start()
-        stack.callback(self._finish)
-
-    def _finish(self) -> None:
-        self._end.close()
-        self.join()
-
-    def run(self) -> None:
-        """Answer until the test ends."""
-        while True:
-            readable, _, _ = select.select([self._told, *self._links], [], [])
-            if self._told in readable:
-                return
-            for link in readable:
-                self._links[link].receive_data(link.recv(65536))
-                for event in self._links[link].events_received():
-                    assert isinstance(event, Frame)
-                    message = decode(bytes(event.data), Sender.BROKER)
-                    if isinstance(message, Ask):
-                        link.sendall(framed(Answer(request=message.request, kind=Kind.VALUE, text="", rows=LARGE)))
-
-
-def test_answers_that_nobody_reads(serving: Serving, stack: ExitStack) -> None:
-    ranks = Ranks(serving, stack, 8)
-    before = resident(serving)
-    for _ in range(2):
-        terminal = stack.enter_context(connect(serving, "/client", "watcher"))
-        terminal.sendall(framed(Greet(minor=0, release="0", name="me")))
-        for number in range(8):
-            with contextlib.suppress(ConnectionError):
-                terminal.sendall(framed(Question(request=number, keys=ranks.keys, action=Action.WHERE, seconds=60.0)))
-    # A rank answers in order, so once this last terminal has its answers, all earlier questions are answered.
-    assert answers_of(stack.enter_context(connect(serving, "/client", "watcher")), ranks.keys) == len(ranks.keys)
-    assert resident(serving) - before < BOUND + ROOM
-
-
-def answers_of(terminal: socket.socket, keys: tuple[str, ...]) -> int:
-    """Ask ranks from a terminal that reads, and return how many gave a whole answer."""
-    terminal.sendall(framed(Greet(minor=0, release="0", name="me")))
-    terminal.sendall(framed(Question(request=1, keys=keys, action=Action.WHERE, seconds=60.0)))
-    link = ClientProtocol(parse_uri("ws://h"), state=State.OPEN)
-    found = 0
-    while True:
-        link.receive_data(terminal.recv(65536))
-        for event in link.events_received():
-            assert isinstance(event, Frame)
-            message = decode(bytes(event.data), Sender.BROKER)
-            if isinstance(message, Answers):
-                found += sum(answer.rows == LARGE for answer in message.answers)
-                if message.last:
-                    return found

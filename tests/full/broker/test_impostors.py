@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import signal
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,31 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.serving import Serve, run
-from tests.support.tokens import written_tokens
+from tests.support.serving import Serve
 
 INSECURE = ("--listen", "127.0.0.1:0", "--insecure")
-
-
-def test_what_a_killed_one_left_is_removed_by_the_next(home: Path, serve: Serve) -> None:
-    serve(*INSECURE).end(signal.SIGKILL)
-    left = written_tokens(home)
-    assert (home / "insecure-tokens" / "rank").exists()
-    assert run(home, "token").stdout.strip() not in left.values()
-    serve()
-    assert not (home / "insecure-tokens").exists()
-
-
-@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0", "login1:6900"])
-def test_it_serves_on_loopback_only(home: Path, listen: str) -> None:
-    assert run(home, "serve", "--listen", listen, "--insecure").returncode == 2
-
-
-def test_it_serves_elsewhere_where_that_is_said(serve: Serve) -> None:
-    serving = serve("--listen", "0.0.0.0:0", "--insecure-anywhere")
-    assert serving.url.startswith("ws://")
-    with socket.create_connection(("127.0.0.1", serving.port)):
-        pass
 
 
 class Healthy(http.server.BaseHTTPRequestHandler):
@@ -69,11 +46,3 @@ def test_an_impostor_does_not_keep_serve_from_starting(home: Path, serve: Serve,
     first.end(signal.SIGKILL)
     with impostor(first.port):
         serve("--listen", "127.0.0.1:0")
-
-
-def test_a_second_one_is_refused_where_the_lock_does_not_tell(home: Path, serve: Serve) -> None:
-    first = serve(*INSECURE)
-    (home / "serve.lock").unlink()
-    assert run(home, "serve", "--listen", "127.0.0.1:0").returncode == 1
-    assert run(home, "check").returncode == 0
-    assert first.end()[0] == 0

@@ -17,7 +17,6 @@ import pytest
 from dbg_broker.verbs.credentials import DRIVERS_PROMPT
 from dbg_client.cli.main import ASK_PROMPT
 from dbg_dial.memory import ask_memory, socket_name
-from dbg_wire.finding.rendezvous import parse_rendezvous
 from tests.support.processes import run_command
 from tests.support.ranks import attach_command
 from tests.support.serving import Serve, environment, run
@@ -87,48 +86,6 @@ def test_only_terminals_of_the_brokers_host_find_a_token_and_nothing_in_the_home
     assert not list(Path(this_host["XDG_RUNTIME_DIR"]).rglob("*.sock"))
 
 
-def test_a_token_from_memory_opens_connections_for_its_time_and_no_broker_after_this_one(
-    home: Path, serve: Serve, this_host: dict[str, str], other_host: dict[str, str]
-) -> None:
-    serving = serve(*MEMORY)
-    short = run(home, "token", "--role", "driver", "--for", "1", changes=this_host).stdout.strip()
-    long = run(home, "token", "--role", "driver", changes=this_host).stdout.strip()
-    refused = other_host | {"DBG_TOKEN": short}
-    while attach(home, "list", changes=refused)[0] == 0:
-        pass
-    assert attach(home, "list", changes=refused)[0] == 5
-    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 0
-    assert run(home, "token", "--rotate", changes=this_host).returncode == 0
-    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
-    assert attach(home, "list", changes=this_host)[0] == 0
-    serving.end()
-    serve(*MEMORY)
-    assert attach(home, "list", changes={**other_host, "DBG_TOKEN": long})[0] == 5
-    assert attach(home, "list", changes=this_host)[0] == 0
-
-
-def test_what_files_of_the_home_say_does_not_lead_a_terminal_of_the_brokers_host_astray(
-    home: Path, serve: Serve, this_host: dict[str, str]
-) -> None:
-    serving = serve(*MEMORY)
-    text = (home / "broker.json").read_text()
-    (home / "broker.json").write_text(text.replace(str(serving.port), "1").replace("memory", "file"))
-    status, said = attach(home, "list", changes=this_host)
-    assert status == 0
-    assert serving.url in said
-
-
-def test_a_directory_that_others_can_enter_is_used_by_neither_side(
-    home: Path, serve: Serve, this_host: dict[str, str]
-) -> None:
-    serve(*MEMORY)
-    (directory,) = Path(this_host["XDG_RUNTIME_DIR"]).iterdir()
-    directory.chmod(0o755)
-    assert attach(home, "list", changes=this_host)[0] == 2
-    directory.chmod(0o700)
-    assert attach(home, "list", changes=this_host)[0] == 0
-
-
 def test_a_socket_of_another_user_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = tempfile.mkdtemp(prefix="dbg-run-")
     try:
@@ -145,27 +102,6 @@ def test_a_socket_of_another_user_is_not_asked(tmp_path: Path, monkeypatch: pyte
                 assert accepted.recv(100) == b""
     finally:
         shutil.rmtree(runtime)
-
-
-@pytest.mark.usefixtures("this_host")
-def test_nonsense_at_the_socket_gets_no_answer_and_harms_nobody(home: Path, serve: Serve) -> None:
-    serving = serve(*MEMORY)
-    (path,) = Path(os.environ["XDG_RUNTIME_DIR"]).rglob("*.sock")
-    assert path.stat().st_mode & 0o077 == 0 or path.parent.stat().st_mode & 0o077 == 0
-    for request in (b"", b"\n", b"rubbish\n", b"9" * 1000, b"1e9\n", b"\xff\n"):
-        with socket.socket(socket.AF_UNIX) as asking:
-            asking.settimeout(seconds(30))
-            asking.connect(str(path))
-            asking.sendall(request)
-            asking.shutdown(socket.SHUT_WR)
-            assert asking.recv(100) == b"", request
-    said = ask_memory(str(home), os.environ, 1e12)
-    assert said is not None
-    token = parse_rendezvous(said, "x").token("driver")
-    assert token is not None
-    assert re.fullmatch(r"dial\.driver\.\d{10}\..*", token[0])
-    status, _, errors = serving.end()
-    assert (status, errors) == (0, "")
 
 
 def broker_that_asks(home: Path, typed: str) -> Terminal:
@@ -204,10 +140,3 @@ def attach_without_terminal(home: Path) -> int:
     program = "import os, sys; os.setsid(); os.execv(sys.argv[1], sys.argv[1:])"
     command = [sys.executable, "-c", program, *attach_command("list", "--ask-token")]
     return run_command(command, environment(home), seconds(60)).returncode
-
-
-def test_a_token_that_is_made_is_shown_once_on_the_terminal(home: Path) -> None:
-    with broker_that_asks(home, "") as terminal:
-        (made,) = re.findall(r"shown this once: +(\S{43})", "\n".join(terminal.screen))
-        assert list_by_typing(home, made)[0] == 0
-        assert made not in texts_of(home)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from dbg_broker.home.certificate import DAY_SECONDS
-from dbg_broker.home.rendezvous import read_rendezvous, write_rendezvous
 from dbg_dial.waiting import within
 from dbg_wire.version import subprotocol
 from tests.support.certificates import Authority
@@ -106,41 +103,6 @@ def test_rotation_closes_terminals_and_gives_new_tokens_to_all(home: Path, serve
     assert run(home, "check").returncode == 0
 
 
-def test_rotation_is_refused_while_another_broker_has_the_tokens(home: Path, serve: Serve, tmp_path: Path) -> None:
-    """The home's own broker has ended; tests/full/cluster has one that serves."""
-    own = serve()
-    ours = read_rendezvous(home)
-    own.end()
-    other = serve("--listen", "127.0.0.1:0", at=tmp_path / "other")
-    theirs = read_rendezvous(tmp_path / "other")
-    assert ours is not None
-    assert theirs is not None
-    write_rendezvous(home, replace(ours, brokers=(theirs.endpoint,)))
-    before = tokens(home)
-    refused = run(home, "token", "--rotate")
-    assert (refused.returncode, tokens(home)) == (2, before)
-    assert other.url in refused.stderr
-    # The file may name others that have ended.
-    other.end()
-    assert run(home, "token", "--rotate").returncode == 0
-    assert not set(before) & set(tokens(home))
-
-
-def test_a_strangers_request_has_nothing_read_anew(home: Path, serve: Serve) -> None:
-    serving = serve()
-    for token, status in (("nobody" * 5, b"401"), (tokens(home)[0], b"403"), (tokens(home)[2], b"403")):
-        assert reload(serving.port, token).startswith(b"HTTP/1.1 " + status)
-
-
-def reload(port: int, token: str) -> bytes:
-    with trusting_context().wrap_socket(socket.create_connection(("127.0.0.1", port), SECONDS)) as secured:
-        secured.sendall(f"GET /reload HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
-        answer = b""
-        while data := secured.recv(4096):
-            answer += data
-        return answer
-
-
 # -------------------------------------------------------------------------------------------------------- certificates
 
 
@@ -164,26 +126,6 @@ def page(serving: Serving, path: str, token: str | None = None) -> str:
     with urllib.request.urlopen(request, context=trusting_context(), timeout=seconds(30)) as answer:  # noqa: S310
         text: str = answer.read().decode()
         return text
-
-
-def test_two_steps_exchange_the_certificate_and_both_fingerprints_are_known_in_between(
-    home: Path, serve: Serve
-) -> None:
-    serve()
-    first = document(home)["fingerprint"]
-    prepared = run(home, "certificate", "--rotate")
-    told = document(home)
-    second = told["fingerprints"][1]
-    # An older reader takes the first, which is shown until the switch.
-    assert told["fingerprint"] == first == told["fingerprints"][0] == shown_by(home)
-    url = told["url"].removeprefix("wss://")
-    assert f"export DBG_BROKER='{url}#{first},{second}'\n" in prepared.stdout
-
-    assert run(home, "certificate", "--switch").returncode == 0
-    assert document(home)["fingerprint"] == second == shown_by(home)
-    assert "fingerprints" not in document(home)
-    assert run(home, "check", f"{url}#{first}").returncode == 5
-    assert run(home, "check", f"{url}#{first},{second}").returncode == 0
 
 
 def test_a_certificate_of_an_authority_is_served_and_its_end_is_told_everywhere(
@@ -220,23 +162,3 @@ def test_a_certificate_of_an_authority_is_served_and_its_end_is_told_everywhere(
 
 
 # ------------------------------------------------------------------------------------------------------ without TLS
-
-
-def test_without_tls_tokens_are_the_brokers_own_and_end_with_it(home: Path, serve: Serve) -> None:
-    serve().end()
-    lasting = tokens(home)
-    serving = serve("--listen", "127.0.0.1:0", "--insecure")
-    first = written_tokens(home)
-    assert serving.url.startswith("ws://")
-    assert document(home)["fingerprint"] is None
-    assert not set(lasting) & set(first.values())
-    assert run(home, "token", "--role", "driver").stdout.strip() == first["driver"]
-    assert run(home, "check").returncode == 0
-    # A lasting token is not sent in the clear, and none is made there.
-    assert run(home, "check", serving.url, changes={"DBG_TOKEN": lasting[1]}).returncode == 2
-    for words in (["--name", "x"], ["--rotate"]):
-        refused = run(home, "token", *words)
-        assert (refused.returncode, refused.stdout) == (2, "")
-    serving.end()
-    assert not (home / "insecure-tokens").exists()
-    assert run(home, "token").stdout.strip() == lasting[0]

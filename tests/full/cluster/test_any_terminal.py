@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.support.cluster import Brokers, environment, seat
+from tests.support.cluster import Brokers, seat
 from tests.support.pudb_terminal import line_after_all_keys, line_shown, wait_for_line
 from tests.support.ranks import (
     ask,
     attach,
-    attach_command,
     wait_until_states,
 )
 from tests.support.straight import LINES, STOP, STRAIGHT
@@ -30,13 +29,6 @@ def work():
     while not os.path.exists("end"):
         time.sleep(0.05)
 work()
-"""
-
-LOUD = """\
-from dbg_agent import set_trace
-def say(n):
-    print("line", n)
-set_trace(engine="pdb")
 """
 
 
@@ -61,18 +53,6 @@ def test_a_running_rank_of_another_broker_is_broken_into(brokers: Brokers, open_
     assert rank.wait() == 0
 
 
-def test_pdb_of_a_rank_at_another_broker(brokers: Brokers, open_terminal: OpenTerminal) -> None:
-    rank = brokers.start_rank(0, LOUD)
-    wait_until_states(brokers[1].home, {0: "stopped"})
-    terminal = open_terminal(attach_command("0"), 24, 100, env=environment(brokers[1]))
-    terminal.wait_for("(Pdb)")
-    terminal.send("say(41 + 1)\r")
-    terminal.wait_for("line 42")
-    terminal.send("c\r")
-    assert rank.wait() == 0
-    assert terminal.exit_status() == 7
-
-
 @pytest.mark.parametrize("killed", ["the rank's", "the terminal's"])
 def test_a_broker_is_killed_under_a_seated_terminal(killed: str, brokers: Brokers, open_terminal: OpenTerminal) -> None:
     rank = brokers.start_rank(0, STRAIGHT)
@@ -89,22 +69,6 @@ def test_a_broker_is_killed_under_a_seated_terminal(killed: str, brokers: Broker
     assert terminal.exit_status() == 7
     assert rank.wait() == 0
     assert rank.text().splitlines()[-1] == f"total {LINES}"
-
-
-def test_the_log_of_pdb_outlives_the_ranks_broker(brokers: Brokers, open_terminal: OpenTerminal) -> None:
-    brokers.start_rank(0, LOUD)
-    wait_until_states(brokers[1].home, {0: "stopped"})
-    terminal = open_terminal(attach_command("0"), 40, 100, env=environment(brokers[1]))
-    terminal.wait_for("(Pdb)")
-    terminal.send("say(41 + 1)\r")
-    terminal.wait_for("line 42")
-    brokers[0].kill()
-    terminal.send("say(2 * 42)\r")
-    terminal.wait_for("line 84")
-    shown = "\n".join(terminal.screen)
-    assert shown.count("line 42") == 1
-    terminal.send("c\r")
-    assert terminal.exit_status() == 7
 
 
 def test_a_suspended_broker_slows_nobody_else(brokers: Brokers, open_terminal: OpenTerminal) -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-
-import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.cluster import STOPPED, Brokers, let_all_go, stopped_everywhere
@@ -23,15 +19,9 @@ from tests.support.ranks import (
     start_ranks,
     states,
     texts,
-    wait_until,
     wait_until_states,
 )
 from tests.support.straight import LINES, STOP, STRAIGHT
-
-COUNT = 6
-
-FAKED = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
-"""The library that gives a process another time of day, if it is installed."""
 
 
 def test_nats_is_gone_for_a_while_and_comes_back_empty(brokers: Brokers, nats: NatsServers) -> None:
@@ -95,30 +85,6 @@ def test_two_brokers_have_one_rank_and_nobody_types_twice(brokers: Brokers, open
     assert terminal.exit_status() == 7
     assert rank.wait() == 0
     assert rank.text().splitlines()[-1] == f"total {LINES}"
-
-
-def by_another_clock(offset: str, command: Sequence[str]) -> list[str]:
-    """Return a command whose time of day is wrong by so much."""
-    return ["env", f"LD_PRELOAD={FAKED}", f"FAKETIME={offset}", "DONT_FAKE_MONOTONIC=1", *command]
-
-
-@pytest.mark.skipif(not FAKED.exists(), reason="needs libfaketime")
-def test_clocks_that_differ_by_ten_seconds_are_nothing(
-    processes: Processes, nats: NatsServers, tmp_path: Path, tokens: Path
-) -> None:
-    nats.start()
-    brokers = Brokers(processes, nats, tmp_path, tokens)
-    for offset in ("-10s", "+0s", "+10s"):
-        brokers.add(wrap=partial(by_another_clock, offset))
-    ranks = start_ranks(processes, brokers.homes[0], STOPPED, COUNT)
-    stopped_everywhere(brokers, COUNT)
-    for broker in brokers:
-        since = [rank["since"] for rank in wait_until(broker.home, lambda listed: len(listed) == COUNT, "all ranks")]
-        assert max(since) - min(since) < 60.0
-        assert " has gone" not in broker.process.text("stderr")
-    brokers[2].kill()
-    stopped_everywhere(brokers, COUNT)
-    let_all_go(brokers[0], ranks)
 
 
 def test_a_broker_that_alone_is_cut_off_from_nats_goes_on_and_joins_the_others_again(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -41,38 +40,6 @@ def test_an_address_that_is_none(home: Path) -> None:
     assert "nats://HOST" in line
 
 
-def test_where_nobody_answers(home: Path) -> None:
-    (port,) = free_ports(1)
-    assert f"nats://127.0.0.1:{port}" in refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=4)
-
-
-def test_credentials(home: Path, tmp_path: Path) -> None:
-    file = tmp_path / "credentials"
-    with server(tmp_path, 'authorization { user: me, password: "word" }') as nats:
-        line = refusal(home, "--cluster", nats.url, status=5)
-        assert nats.url in line
-        file.write_text("me:wrong")
-        file.chmod(0o600)
-        line = refusal(home, "--cluster", nats.url, "--cluster-credentials", str(file), status=5)
-        assert nats.url in line
-        assert "wrong" not in line
-        file.chmod(0o644)
-        line = refusal(home, "--cluster", nats.url, status=2, DBG_CLUSTER_CREDENTIALS=str(file))
-        assert "credentials" in line
-        assert "word" not in line
-
-
-def test_credentials_that_may_not_do_what_brokers_do(home: Path, tmp_path: Path) -> None:
-    file = tmp_path / "credentials"
-    file.write_text("me:word")
-    file.chmod(0o600)
-    users = 'authorization { users = [{ user: me, password: "word", permissions: { publish: ["x"] } }] }'
-    with server(tmp_path, users) as nats:
-        line = refusal(home, "--cluster", nats.url, "--cluster-credentials", str(file), status=1)
-    assert nats.url in line
-    assert "$JS.API.>" in line
-
-
 def test_nats_without_jetstream(home: Path, processes: Processes) -> None:
     (port,) = free_ports(1)
     nats = processes.start("nats", ["nats-server", "-a", "127.0.0.1", "-p", str(port)])
@@ -81,21 +48,6 @@ def test_nats_without_jetstream(home: Path, processes: Processes) -> None:
     assert f"nats://127.0.0.1:{port}" in line
     assert "nats-server" in line
     assert "-js" in line
-
-
-async def test_an_older_nats(home: Path) -> None:
-    async def pose(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b'INFO {"server_id":"x","version":"2.1.9","max_payload":1048576,"proto":1}\r\n')
-        while line := await reader.readline():
-            if line.startswith(b"PING"):
-                writer.write(b"PONG\r\n")
-        writer.close()
-
-    posing = await asyncio.start_server(pose, "127.0.0.1", 0)
-    url = f"nats://127.0.0.1:{posing.sockets[0].getsockname()[1]}"
-    line = await asyncio.to_thread(refusal, home, "--cluster", url, status=1)
-    assert all(fact in line for fact in (url, "2.1", "2.9"))
-    posing.close()
 
 
 def test_another_sites_cluster(nats: NatsServers, processes: Processes, tmp_path: Path) -> None:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import nats
-import pytest
 from nats.aio.msg import Msg
 
 from dbg_agent.rank.membership import SECRET_BYTES
-from dbg_broker.net.bus.connection import CantJoin, Servers, open_connection
 from tests.full.broker.test_tokens import REVOKED, terminal
-from tests.support.cluster import Brokers, admits, issue, make_home, wait_until_told
-from tests.support.nats_servers import NatsServers, started_servers
+from tests.support.cluster import Brokers, admits, issue, wait_until_told
+from tests.support.nats_servers import NatsServers
 from tests.support.processes import Processes
 from tests.support.ranks import attach_command
 from tests.support.serving import run, tokens
@@ -129,26 +125,3 @@ def test_nats_never_carries_a_token_or_the_secret_of_a_rank(
     assert hashlib.sha256(SECRET.encode()).hexdigest().encode() in heard
     assert SECRET.encode() not in heard
     assert bytes.fromhex(SECRET) not in heard
-
-
-def test_nats_lets_nobody_in_without_the_brokers_credentials(processes: Processes, tmp_path: Path) -> None:
-    closed = 'authorization { user: "dbg-broker", password: "of-the-test-and-long" }'
-    with contextlib.contextmanager(started_servers)(tmp_path, 1, more=closed) as servers:
-        home = make_home(tmp_path / "home", tmp_path / "tokens")
-        words = ("serve", "--listen", "127.0.0.1:0", "--cluster", servers.url)
-        refused = run(home, *words)
-        assert (refused.returncode, refused.stdout) == (5, "")
-        assert servers.url in refused.stderr
-        login = tmp_path / "login"
-        login.write_text("dbg-broker:another\n")
-        login.chmod(0o600)
-        refused = run(home, *words, "--cluster-credentials", str(login))
-        assert refused.returncode == 5
-        assert "another" not in refused.stderr
-        login.chmod(0o644)
-        refused = run(home, *words, "--cluster-credentials", str(login))
-        assert refused.returncode == 2
-        assert "login" in refused.stderr
-
-        with pytest.raises(CantJoin):
-            asyncio.run(open_connection(Servers((servers.url,)), "a-stranger"))

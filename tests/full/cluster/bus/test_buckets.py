@@ -73,12 +73,3 @@ async def test_changes_are_told_to_who_watches(nats: NatsServers) -> None:
         one.bus.announce(BucketName.BROKERS, "one", None)
         assert [await told.get() for _ in range(3)] == [("one", b"here"), ("issued", b"list"), ("one", None)]
         assert await two.bus.buckets.entries(BucketName.BROKERS) == {}
-
-
-async def test_all_entries_of_a_bucket(nats: NatsServers) -> None:
-    async with ends(nats, "one") as (one,):
-        revisions = {key: await one.bus.buckets.write(BucketName.BROKERS, key, key.encode()) for key in ("x", "y")}
-        found = await one.bus.buckets.entries(BucketName.BROKERS)
-        assert {key: found[key] for key in revisions} == {
-            key: Entry(key.encode(), revision) for key, revision in revisions.items()
-        }

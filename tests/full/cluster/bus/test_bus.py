@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dbg_broker.net.bus import bus as bus_module
-from dbg_broker.net.bus.buckets import BucketName
 from dbg_broker.net.bus.frames import MAX_MESSAGE_BYTES
 from tests.support.nats_ends import ends, once
-from tests.support.nats_servers import MAX_PAYLOAD, NatsServers
+from tests.support.nats_servers import NatsServers
 
 
 async def test_messages_of_any_size_come_in_order_and_from_whom_they_say(nats: NatsServers) -> None:
@@ -106,11 +105,3 @@ async def test_what_a_handler_fails_at_is_logged_and_the_next_message_comes(
         assert await two.message() == ("one", b"second")
         assert any(record.exc_info for record in caplog.records)
         assert "a fault of the broker" in caplog.text
-
-
-async def test_a_message_that_the_server_does_not_take_is_missed_and_the_next_one_comes(nats: NatsServers) -> None:
-    async with ends(nats, "one", "two") as (one, two):
-        one.bus.announce(BucketName.TOKENS, "issued", bytes(2 * MAX_PAYLOAD))
-        one.bus.send("two", b"next")
-        assert await two.message() == ("one", b"next")
-        assert one.events.empty()
