@@ -9,7 +9,7 @@ import pytest
 
 from tests.full.attacks.attacker import Begun
 from tests.full.attacks.conftest import MEASURED_SECONDS, Attacked, under_attack
-from tests.full.attacks.figures import classes, figures, longest_class
+from tests.full.attacks.figures import figures
 from tests.full.attacks.table import BEGIN, END, rows, with_rows
 from tests.full.attacks.target import Target
 
@@ -53,18 +53,6 @@ def test_a_broker_whose_turns_are_long_is_noticed(tmp_path: Path) -> None:
         felt = attacked.echo.measure(MEASURED_SECONDS)
     with pytest.raises(AssertionError, match="in the broker at most 100 ms"):
         felt.check()
-
-
-def test_the_longest_class_is_the_highest_that_has_grown() -> None:
-    before = {0.01: 5, 0.05: 7, 0.1: 7, float("inf"): 9}
-    assert longest_class(before, before) == 0
-    assert longest_class(before, {0.01: 6, 0.05: 8, 0.1: 8, float("inf"): 10}) == 10
-    assert longest_class(before, {0.01: 6, 0.05: 8, 0.1: 9, float("inf"): 11}) == 100
-
-
-def test_the_classes_of_a_page_are_read() -> None:
-    page = 'dbg_broker_x_bucket{le="0.05"} 3\ndbg_broker_x_bucket{le="+Inf"} 4\ndbg_broker_y_bucket{le="0.05"} 5\n'
-    assert classes(page, "x") == {0.05: 3, float("inf"): 4}
 
 
 def test_a_row_of_the_table_is_replaced_by_a_new_run_and_others_stay(tmp_path: Path) -> None:

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import OpenTerminal
 from tests.docs.page_picture import waiting_crowd
 from tests.support.broker import running_broker
 from tests.support.chromium import Chromium
 from tests.support.pages import LINE, TRAIN, address_of, start_web, stopped_ranks
 from tests.support.processes import Processes
-from tests.support.pudb_terminal import sit_in_pudb
 from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
 
 ROOT = Path(__file__).parents[3]
@@ -214,38 +212,6 @@ def test_a_value_over_steps_is_a_plot_and_goes_on_after_the_connection_ended(
         tab.until("!document.querySelector('#asking button')")
 
 
-def test_a_recording_is_played_in_the_page(
-    chromium: Chromium, processes: Processes, home: Path, tmp_path: Path
-) -> None:
-    running_broker(processes, home, "--record", str(tmp_path / "casts"))
-    start_ranks(processes, home, TRAIN, 1, env={"DBG_ENGINE": "pdb"})
-    wait_until_states(home, {0: "stopped"})
-    with chromium.tab(address_of(processes, home, "--drive")) as tab:
-        tab.until_text("#counts", "1 stopped")
-        tab.focus("#grid")
-        tab.press("Enter")
-        tab.until_text(".pdb-prompt", "(Pdb)")
-        tab.type("p evil")
-        tab.press("Enter")
-        tab.until_terminal("<img src=x")
-        tab.press("Control+]", "d")
-        tab.until("!document.querySelector('.pane')")
-        tab.click("#tab-recordings")
-        tab.until("document.querySelector('#recordings .name')")
-        # The broker's writing thread may be behind.
-        (path,) = (tmp_path / "casts").glob("*/*.cast")
-        tab.until(f"(await (await fetch('/recording/{path.parent.name}~{path.name}')).text()).includes('<img src=x')")
-        tab.click("#recordings .name")
-        tab.until("document.querySelector('#recordings input[type=range]')")
-        tab.evaluate("""() => {
-            const slider = document.querySelector("#recordings input[type=range]");
-            slider.value = slider.max;
-            slider.dispatchEvent(new Event("input"));
-        }""")
-        tab.until("document.querySelector('#recordings .xterm-rows').textContent.includes('<img src=x')")
-        assert tab.count("#recordings img") == 0
-
-
 def test_a_narrow_screen_has_the_list(chromium: Chromium, processes: Processes, home: Path) -> None:
     stopped_ranks(processes, home, 2)
     with chromium.tab(address_of(processes, home), size=(360, 740)) as tab:
@@ -257,22 +223,6 @@ def test_a_narrow_screen_has_the_list(chromium: Chromium, processes: Processes, 
         tab.until_text("#inspector", "stopped")
         tab.click("#inspector button")
         tab.until_terminal("PuDB")
-
-
-def test_a_page_that_only_looks_changes_nothing(chromium: Chromium, processes: Processes, home: Path) -> None:
-    stopped_ranks(processes, home, 1)
-    with chromium.tab(address_of(processes, home)) as tab:
-        tab.until_text("#role", "look only")
-        tab.until_text("#counts", "1 stopped")
-        assert "interrupt" not in tab.text("#verbs")
-        tab.ask("command n")
-        tab.until_text("#asking .failure", "")
-        tab.focus("#grid")
-        tab.press("Enter")
-        tab.until_text(".pane .standing", "stopped")
-        assert tab.evaluate("() => document.querySelector('.pane .keyboard').hidden")
-        (rank,) = wait_until_states(home, {0: "stopped"})
-        assert rank["where"]["line"] == LINE
 
 
 AXE = ROOT / "scripts/javascript/node_modules/axe-core/axe.min.js"
@@ -340,19 +290,3 @@ def test_a_page_that_watches_shows_the_whole_screen_of_who_drives(
             fewer = int(small.evaluate(f"() => {rows}"))
             large.until(f"{rows} === {fewer}")
             large.until_terminal("Breakpoints:")
-
-
-def test_a_page_that_comes_second_looks_on_and_can_take_the_keyboard(
-    chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    stopped_ranks(processes, home, 1)
-    terminal = sit_in_pudb(open_terminal, "0")
-    with chromium.tab(address_of(processes, home, "--drive")) as tab:
-        tab.until_text("#counts", "1 stopped")
-        tab.focus("#grid")
-        tab.press("Enter")
-        tab.until_text(".pane .driver", "drives")
-        tab.until_text(".pane .keyboard", "Take")
-        tab.click(".pane .keyboard")
-        tab.until_text(".pane .driver", "you drive")
-        terminal.wait_for("watching,")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,24 +40,6 @@ def test_a_connection_by_name_from_host_to_host(two_hosts: tuple[Host, Host], pr
     # The loopback of the second host is its own, and no server listens on it.
     assert "refused" in connect(second, "127.0.0.1", port, seconds(10))
     assert connect(second, "h1", port, seconds(10)) == f"h1 greets {second.ip}"
-
-
-def test_an_unplugged_host_is_silent(two_hosts: tuple[Host, Host], processes: Processes) -> None:
-    first, second = two_hosts
-    server = first.popen(processes, "server", sys.executable, "-c", SERVE_ONE)
-    port = server.wait_for_output(r"port (\d+)").group(1)
-    first.unplug()
-    assert "imed out" in connect(second, first.ip, port, 0.2)
-    first.plug()
-    assert connect(second, first.ip, port, seconds(20)) == f"h1 greets {second.ip}"
-
-
-def test_the_machine_keeps_its_name_and_the_hosts_share_its_files(two_hosts: tuple[Host, Host], tmp_path: Path) -> None:
-    before = os.uname().nodename
-    for host in two_hosts:
-        assert host.run("sh", "-c", f"hostname > {tmp_path}/name-of-{host.name}").returncode == 0
-        assert (tmp_path / f"name-of-{host.name}").read_text().strip() == host.name
-    assert os.uname().nodename == before
 
 
 def test_hosts_are_removed_also_those_of_killed_test_runs(tmp_path: Path) -> None:

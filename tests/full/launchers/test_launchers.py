@@ -208,32 +208,6 @@ def test_two_sruns_in_one_allocation_stay_apart(
     ends_well(job, "0:0", "0:1", "1:0", "1:1")
 
 
-@needs_torch
-@pytest.mark.timeout(seconds(2 * TORCH_SECONDS))
-def test_two_torchruns_at_once_stay_apart(
-    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
-) -> None:
-    running_broker(processes, home)
-    script = write_script(tmp_path, "{LAUNCH}:{RANK}")
-    launches = [
-        processes.start(f"torchrun-{launch}", torchrun(2, str(script)), env=dict(os.environ) | {"LAUNCH": launch})
-        for launch in ("a", "b")
-    ]
-    stopped = wait_until_stopped(home, 4, seconds(TORCH_SECONDS))
-    jobs = {rank["job"] for rank in stopped}
-    assert len(jobs) == 2
-    assert {(rank["job"], rank["address"], rank["world_size"]) for rank in stopped} == {
-        (job, f"{HERE}:{rank}", 2) for job in jobs for rank in (0, 1)
-    }
-    candidates = candidates_for(open_terminal, "0")
-    assert sorted(candidates) == sorted(f"{job}/0" for job in jobs)
-    assert sorted(names_of_each(open_terminal, candidates, f"{HERE}:0")) == ["a:0", "b:0"]
-    assert {f"{job}/{HERE}:0" for job in jobs} < set(plain_targets(home))
-    let_all_go_on(home, "*/all")
-    for launch, job in zip(("a", "b"), launches, strict=True):
-        ends_well(job, f"{launch}:0", f"{launch}:1", timeout=seconds(TORCH_SECONDS))
-
-
 TWO_TORCHRUNS = """\
 #!/bin/sh
 LAUNCH=a "$@" & first=$!

@@ -139,12 +139,6 @@ def test_mpirun(job: Job, mpirun_environment: dict[str, str], recipe: str) -> No
     job.stops_at(job.start(recipe, mpirun_environment, DBG_STOP_AT=STOPS), ["h1:0", "h2:1"])
 
 
-@needs_mpirun
-def test_mpirun_without_its_recipe(job: Job, mpirun_environment: dict[str, str]) -> None:
-    started = job.start("mpirun -H gpu01,gpu02 -np 2 python train.py", mpirun_environment, DBG_STOP_AT=STOPS)
-    job.stops_at(started, ["h1:0"], others=1)
-
-
 @pytest.fixture
 def ssh_environment(two_hosts: TwoHosts, processes: Processes, tmp_path: Path) -> dict[str, str]:
     """An environment whose PATH begins with an ssh that gets into both hosts."""
@@ -163,21 +157,6 @@ def test_ssh(job: Job, ssh_environment: dict[str, str], recipe: str) -> None:
 @recipes("pdsh")
 def test_pdsh(job: Job, ssh_environment: dict[str, str], recipe: str) -> None:
     job.stops_at(job.start(recipe, ssh_environment, DBG_STOP_AT=STOPS), ["h1:0", "h2:1"])
-
-
-WITHOUT = """\
-ssh gpu02 RANK=1 WORLD_SIZE=2 python train.py
-pdsh -S -R ssh -w gpu01,gpu02 RANK=%n WORLD_SIZE=2 python train.py
-"""
-
-
-@needs_ssh
-@needs_pdsh
-def test_ssh_and_pdsh_without_their_recipes(job: Job, ssh_environment: dict[str, str]) -> None:
-    started = job.start(WITHOUT, ssh_environment)
-    assert started.wait() == 0, started.tail()
-    assert started.text().count("trained to 3") == 3
-    assert job.all_ever() == []
 
 
 BATCH = """\
@@ -203,26 +182,3 @@ def cluster_job(slurm: Slurm, processes: Processes, home: Path, tmp_path: Path) 
 def test_slurm(cluster_job: Job, slurm: Slurm, recipe: str) -> None:
     started = cluster_job.start(recipe, slurm.environment(), DBG_STOP_AT=STOPS)
     cluster_job.stops_at(started, ["node1:0", "node2:1"])
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "srun --export=NONE -N 2 -n 2 python train.py",
-        "SLURM_EXPORT_ENV=NONE srun -N 2 -n 2 python train.py",
-        "srun --export=NONE,DBG_AUTOSTART,DBG_HOME -N 2 -n 2 python train.py",
-    ],
-)
-def test_slurm_without_its_recipe(cluster_job: Job, slurm: Slurm, command: str) -> None:
-    started = cluster_job.start(command, slurm.environment())
-    assert started.wait() == 0, started.tail()
-    assert cluster_job.output(started).count("trained to 3") == 2
-    assert cluster_job.all_ever() == []
-
-
-def test_sbatch_without_its_recipe(cluster_job: Job, slurm: Slurm) -> None:
-    started = cluster_job.start("sbatch --parsable job.sbatch", slurm.environment())
-    assert started.wait() == 0, started.tail()
-    assert slurm.wait_for_job(started.text().strip()) == 0
-    assert cluster_job.output(started).count("trained to 3") == 2
-    assert cluster_job.all_ever() == []

@@ -115,18 +115,6 @@ def test_chosen_ranks_stop_and_others_are_followed(directory: Directory) -> None
 
 
 @needs_mpirun
-def test_one_stop_after_the_other(directory: Directory) -> None:
-    directory.write(ENDS_WELL)
-    terminal = directory.start(*ONCE, "--", *mpirun(2, sys.executable, "train.py"))
-    wait_until_stopped(directory.home, 2, PATIENCE)
-    first = rank_at_prompt(terminal)
-    terminal.send("c")
-    wait_for_prompt(terminal, LINE, 1 - first)
-    terminal.send("c")
-    assert terminal.exit_status(PATIENCE) == 0
-
-
-@needs_mpirun
 def test_a_launcher_killed_leaves_no_broker_behind(directory: Directory) -> None:
     terminal = directory.start(*ONCE, "--", *mpirun(2, sys.executable, "train.py"))
     wait_until_stopped(directory.home, 2, PATIENCE)

@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -14,19 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.errors import NoSuchRank
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
 from tests.support.requirements import needs_tmux
-from tests.support.stopped_rank import PAUSE
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
 pytestmark = [needs_tmux, pytest.mark.usefixtures("broker")]
 
-PANE_ENDED = ":0 ended with status {status}."
 
 PROMPT = re.compile(r"^[#$] *$", re.MULTILINE)
 """The prompt of a plain shell, for root or another user."""
@@ -36,16 +32,6 @@ import os
 from dbg_agent import set_trace
 my_rank_is = int(os.environ["RANK"])
 set_trace()
-print("ended", flush=True)
-"""
-
-LATER = f"""\
-{PAUSE}
-import dbg_agent
-dbg_agent.install()
-my_rank_is = "late"
-pause()
-dbg_agent.set_trace()
 print("ended", flush=True)
 """
 
@@ -136,32 +122,6 @@ def test_inside_of_tmux_a_window_has_a_pane_for_each_rank_in_order(
     assert [rank.wait() for rank in ranks] == [0] * 4
 
 
-def test_outside_of_tmux_a_new_session_is_shown_in_this_terminal(
-    processes: Processes, home: Path, tmux: Server, open_terminal: OpenTerminal
-) -> None:
-    (late,) = start_ranks(processes, home, LATER, 1)
-    wait_until_states(home, {0: "running"})
-    environ = {**tmux.environ, "DBG_HOME": str(home)}
-
-    terminal = open_terminal(attach_command("tmux", "0", "--no-status"), 40, 120, environ)
-
-    terminal.wait_for("Ctrl-C")
-    late.signal(signal.SIGUSR1)
-    terminal.wait_for("my_rank_is")
-    terminal.send("\x1dd")
-    terminal.wait_for("Detached from ")
-    on_screen(terminal, PANE_ENDED.format(status=0), 1)
-    terminal.send("\r")
-    terminal.wait_for("my_rank_is")
-    assert attach(home, "continue", "all").returncode == 0
-    assert late.wait() == 0
-    terminal.wait_for(re.compile(r"went on: |exited with status 0"))
-    terminal.send("\x03")
-    terminal.wait_for(PANE_ENDED.format(status=130))
-    terminal.send("q")
-    assert terminal.exit_status() == 0
-
-
 def test_a_token_reaches_the_panes_and_no_command_line(
     processes: Processes, home: Path, broker: RunningBroker, tmux: Server, shell: Terminal
 ) -> None:
@@ -186,35 +146,6 @@ def test_a_token_reaches_the_panes_and_no_command_line(
     assert list(own.iterdir()) == []
 
 
-def test_a_window_without_room_is_not_left_by_half(
-    processes: Processes, home: Path, tmux: Server, open_terminal: OpenTerminal
-) -> None:
-    start_ranks(processes, home, STOPPING, 6)
-    wait_until_states(home, dict.fromkeys(range(6), "stopped"))
-    terminal = shell_in(open_terminal, tmux, 5, 90)
-
-    terminal.send(in_shell(home, "tmux", "0-5"))
-
-    terminal.wait_for(re.compile("tmux .* 6 panes"))
-    assert tmux("list-windows", "-F", "#{window_panes}").splitlines() == ["1"]
-
-
-def test_more_ranks_than_one_can_read_and_ranks_that_are_not_there_open_nothing(
-    processes: Processes, home: Path, tmux: Server, shell: Terminal
-) -> None:
-    start_ranks(processes, home, STOPPING, 17)
-    wait_until_states(home, dict.fromkeys(range(17), "stopped"), seconds(40))
-
-    shell.send(in_shell(home, "tmux", "all"))
-    shell.wait_for(re.compile("17 ranks.*16 panes"))
-    shell.send(in_shell(home, "tmux", "40"))
-    shell.wait_for(str(NoSuchRank("40", 17)))
-    shell.send(in_shell(home, "tmux"))
-    shell.wait_for("dbg-attach: tmux ")
-
-    assert tmux("list-windows", "-F", "#{window_panes}").splitlines() == ["1"]
-
-
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
@@ -233,20 +164,3 @@ def test_a_tmux_that_can_not_be_had_is_one_sentence(
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert names in line
-
-
-def test_a_pane_takes_no_module_of_the_present_directory_and_stays_when_its_attach_is_killed(
-    processes: Processes, home: Path, tmux: Server, shell: Terminal, tmp_path: Path
-) -> None:
-    (tmp_path / "random.py").write_text("raise SystemExit('a file of the user was taken for the library')\n")
-    start_ranks(processes, home, STOPPING, 1)
-    wait_until_states(home, {0: "stopped"})
-
-    shell.send(f"cd {shlex.quote(str(tmp_path))}; {in_shell(home, 'tmux', '0')}")
-
-    on_screen(shell, "Variables:", 1)
-    (child,) = subprocess.run(
-        ["pgrep", "-P", *tmux.panes("#{pane_pid}")], capture_output=True, text=True, check=True
-    ).stdout.split()
-    os.kill(int(child), signal.SIGKILL)
-    shell.wait_for(re.compile(r":0 .*signal 9\b.*Enter"))

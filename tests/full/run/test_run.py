@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -110,26 +109,6 @@ def child_of(terminal: Terminal, part: str) -> int:
     raise AssertionError(f"no child with {part}")
 
 
-def test_breakpoints_set_in_pudb_are_set_again(directory: Directory) -> None:
-    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    terminal.send("jjb")
-    terminal.send("c")
-    terminal.wait_for(re.compile(r"step: 1\b"))
-    directory.attach("kill", "all", "-y")
-    terminal.exit_status()
-    directory.write(f"# a new line\n{PROGRAM}")
-    again = directory.run("--again", rows=40)
-    wait_for_prompt(again, LINE + 1)
-    returned = line_of("return total") + 1
-    go_through(again, LINE + 1)
-    wait_for_prompt(again, returned)
-    again.send("c")
-    assert again.exit_status() == STATUS
-    shown = text_of(again)
-    assert f"line {LINE + 1} now" in shown
-    assert f"--stop-at {directory.path}/train.py:{returned}" in shown.replace("\n", "")
-
-
 def test_closing_it_leaves_broker_and_job(directory: Directory) -> None:
     terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     (told,) = re.findall(rb"if this terminal closes: .*dbg-attach --follow (\S+)", terminal.output)
@@ -154,50 +133,3 @@ def test_closing_it_leaves_broker_and_job(directory: Directory) -> None:
     back.exit_status()
     wait_for_broker_to_leave(directory, IDLE + seconds(10))
     assert directory.left_behind(terminal, back) == []
-
-
-def test_its_own_broker_is_started_again_when_it_dies(directory: Directory) -> None:
-    terminal = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    first = json.loads((directory.home / "broker.json").read_text())["pid"]
-    os.kill(first, signal.SIGKILL)
-
-    def is_back(_: Terminal) -> bool:
-        return bool(json.loads((directory.home / "broker.json").read_text())["pid"] != first)
-
-    terminal.wait_for(is_back)
-    terminal.wait_for(re.compile(rf"stopped  train\.py:{LINE} in "))
-    terminal.send("n")
-    wait_for_prompt(terminal, LINE + 1)
-    directory.attach("kill", "all", "-y")
-    assert terminal.exit_status() == 128 + signal.SIGKILL
-
-
-def test_pdb_with_commands(directory: Directory) -> None:
-    (directory.path / "first.pdb").write_text("p 40 + 2\n")
-    terminal = directory.run("--engine", "pdb", "-x", "first.pdb", *STOP, *PYTHON)
-    terminal.wait_for(re.compile(r"^42$", re.MULTILINE))
-    terminal.wait_for("(Pdb)")
-    terminal.send(f"b {LINE + 1}, total > 0\r")
-    terminal.wait_for("Breakpoint 1 at")
-    directory.attach("kill", "all", "-y")
-    terminal.exit_status()
-    again = directory.run("--again", cols=200)
-    again.wait_for(f"train.py:{LINE + 1}, total > 0")
-    directory.attach("list", "--wait")
-    directory.attach("kill", "all", "-y")
-    again.exit_status()
-
-
-def test_its_own_broker_has_its_options_and_leaves_when_nobody_needs_it(directory: Directory) -> None:
-    directory.write("#!/bin/sh\ncat >told.part; mv told.part told\n", "tell.sh").chmod(0o700)
-    options = ("--record", "casts", "--on-event", "./tell.sh", "--max-lease", "8h")
-    terminal = directory.run_to_prompt(*options, *STOP, *PYTHON, line=LINE)
-    terminal.wait_for(lambda _: (directory.path / "told").exists())
-    assert json.loads((directory.path / "told").read_text())["event"] == "stop"
-    terminal.wait_for(lambda _: list((directory.path / "casts").glob("*/*-stop1-*.cast")))
-    assert "480 min" in directory.attach("list")
-    directory.attach("kill", "all", "-y")
-    terminal.exit_status()
-    wait_for_broker_to_leave(directory, IDLE + seconds(10))
-    assert not (directory.home / "broker.json").exists()
-    assert directory.left_behind(terminal) == []

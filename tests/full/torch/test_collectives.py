@@ -107,16 +107,6 @@ def test_a_rank_is_stopped_for_longer_than_the_groups_own_timeout(processes: Pro
     assert sorted(job.text().splitlines()[1:]) == [f"rank {rank}: sum 2, {during} and then {own}" for rank in (0, 1)]
 
 
-def test_without_that_the_first_clock_is_named_and_the_job_fails(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    job = start(processes, home, SCRIPT)
-    told = job.wait_for_output(r"train\.py:\d+; `dbg-attach \S+` .*; (.+)$", seconds(TORCH_SECONDS), stream="stderr")
-    assert told[1].endswith("5 s")
-    assert job.wait(seconds(30)) == 1
-    assert f"Timed out waiting {1000 * OWN_SECONDS}ms" in job.text("stderr")
-    assert "sum" not in job.text()
-
-
 def test_torchs_breakpoint_stops_one_rank_in_its_callers_frame_and_holds_the_other(
     processes: Processes, home: Path
 ) -> None:

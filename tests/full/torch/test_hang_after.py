@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -67,37 +66,6 @@ def test_it_is_told_on_the_terminal_and_kept_in_the_output(directory: Directory)
     assert kept.endswith("ends\n")
 
 
-def test_it_is_told_without_a_terminal_too(directory: Directory) -> None:
-    prepare(directory)
-    run = subprocess.Popen(
-        directory.command("--hang-after", "2", "--", sys.executable, "train.py"),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=directory.processes.marked(directory.variables),
-        text=True,
-    )
-    with run:
-        assert run.stdout is not None
-        lines = iter(run.stdout.readline, "")
-        assert any(line.rstrip().endswith(" 2 s") for line in lines)
-        assert any("wait_for_shard" in line for line in lines)
-        for name in ("first", "second"):
-            deliver(directory, name)
-        assert "ends\n" in run.stdout.read()
-    assert run.wait(seconds(30)) == 0
-
-
-def test_a_rank_in_a_debugger_does_not_hang_and_counts_anew_when_it_goes_on(directory: Directory) -> None:
-    prepare(directory, PROGRAM.replace('print("begins"', 'breakpoint()\nprint("begins"'))
-    terminal = directory.run_to_prompt("--hang-after", "2", "--", sys.executable, "train.py", line=7)
-    terminal.send("c")
-    terminal.wait_for(re.compile(r"dbg-broker: .* 2 s$", re.MULTILINE))
-    deliver(directory, "first")
-    deliver(directory, "second")
-    assert terminal.exit_status() == 0
-
-
 def in_batch(directory: Directory, *options: str) -> Child:
     """Start a run without a terminal, as a batch script does."""
     return directory.processes.start("run", directory.command(*options), env=directory.variables)
@@ -134,18 +102,6 @@ def test_a_job_that_hangs_is_ended_in_a_batch_script_with_a_report_of_it(directo
     told = attach(directory.home, "why", str(directory.home))
     assert (told.returncode, told.stdout.split("\n")[0]) == (6, sentence)
     assert " train-" in told.stdout
-
-
-def test_a_hang_that_is_over_before_the_end_is_not_ended(directory: Directory) -> None:
-    prepare(directory)
-    run = in_batch(directory, "--hang-after", "2", "--on-hang", "report", "--", sys.executable, "train.py")
-    run.wait_for_output(REPORTED, seconds(60))
-    deliver(directory, "first")
-    run.wait_for_output(f"(?s){REPORTED}.*{REPORTED}", seconds(60))
-    deliver(directory, "second")
-    assert run.wait(seconds(30)) == 0
-    first, second = reports(directory)
-    assert (first.name.endswith(".hang-2.txt"), second.name.endswith(".hang.txt")) == (True, True)
 
 
 # Rank 1 waits at a pipe; the others wait for it in a collective that has a time limit of its own.

@@ -5,11 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +13,9 @@ import pytest
 
 from tests.docs.scenes import TORCH_SECONDS
 from tests.support.broker import running_broker
-from tests.support.cpu_quota import cpu_quota
 from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_list, wait_until_states
+from tests.support.ranks import attach, wait_until_states
 from tests.support.requirements import needs_mpi4py, needs_mpirun, needs_torch
 from tests.support.time_unit import seconds
 
@@ -86,14 +81,6 @@ for step in range(100_000):
         print("moves", os.getpid(), flush=True)
 """
 
-HOSTS = """\
-import os
-import runpy
-
-os.environ["DBG_HOST"] = f"node{int(os.environ['RANK']) // 2}"
-runpy.run_module("dbg_agent", run_name="__main__", alter_sys=True)
-"""
-"""Gives each two ranks a host of their own, as far as the terminal can tell."""
 
 MPI_SCRIPT = f"""\
 import time
@@ -162,79 +149,6 @@ def test_a_rank_that_sleeps_is_named_with_the_line_at_which_it_does(
     assert verdict["by"] >= 0.25
     assert verdict["step"] > verdict["step_without"] > 0.05
     assert re.match(r"meanwhile it is at fetch_batch train\.py:\d+ in ", verdict["evidence"][0])
-
-
-@needs_torch
-def test_the_clocks_of_hosts_are_compared_first(processes: Processes, home: Path, tmp_path: Path) -> None:
-    script, wrapper = tmp_path / "train.py", tmp_path / "hosts.py"
-    script.write_text(TORCH_SCRIPT)
-    wrapper.write_text(HOSTS)
-    start(processes, home, torchrun(RANKS, str(wrapper), str(script), "sleep"))
-    verdict, status = slow(home)
-    assert_late(verdict, status)
-    assert "(node1)" in verdict["sentence"]
-    assert any("hosts" in line for line in verdict["evidence"])
-
-
-@needs_torch
-def test_a_rank_whose_loader_is_slow_is_seen_there(processes: Processes, home: Path, tmp_path: Path) -> None:
-    torch(processes, home, tmp_path, "loader")
-    verdict, status = slow(home)
-    assert_late(verdict, status)
-    assert verdict["evidence"][0].startswith("meanwhile it is at read_shard train.py:")
-
-
-@needs_torch
-def test_a_rank_that_is_throttled_is_told_so(processes: Processes, home: Path, tmp_path: Path) -> None:
-    with cpu_quota(0.06) as group:
-        if group is None:
-            # No control group can be made here: the test throttles the rank, and only whose quota it is is not told.
-            torch(processes, home, tmp_path, "stopped")
-            with stopped_now_and_then(pid_of_the_late_rank(home), 0.006, 0.094):
-                assert_late(*slow(home))
-            return
-        job = torch(processes, home, tmp_path, "throttled", str(group))
-        verdict, status = slow(home)
-        assert_late(verdict, status)
-        (line,) = [line for line in verdict["evidence"] if "cgroup" in line]
-        assert "0.06 cores" in line
-        job.terminate()
-        job.wait(seconds(30))
-
-
-@needs_torch
-def test_a_rank_that_is_stopped_again_and_again_is_told_so(processes: Processes, home: Path, tmp_path: Path) -> None:
-    torch(processes, home, tmp_path, "stopped")
-    with stopped_now_and_then(pid_of_the_late_rank(home)):
-        verdict, status = slow(home)
-    assert_late(verdict, status)
-    assert verdict["evidence"], verdict
-
-
-def pid_of_the_late_rank(home: Path) -> int:
-    """Return the process of the rank that is to be late."""
-    (pid,) = [int(one["pid"]) for one in attach_list(home) if one["rank"] == LATE]
-    return pid
-
-
-@contextmanager
-def stopped_now_and_then(pid: int, runs: float = 0.3, stands: float = 0.7) -> Iterator[None]:
-    """Stop a process for most of the time."""
-    over = threading.Event()
-
-    def run() -> None:
-        while not over.wait(runs):
-            os.kill(pid, signal.SIGSTOP)
-            over.wait(stands)
-            os.kill(pid, signal.SIGCONT)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 @needs_torch
