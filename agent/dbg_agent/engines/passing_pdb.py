@@ -185,7 +185,10 @@ class PassingPdb(RankPdb):
 
 
 def with_rank(command: str, rank: int) -> str:
-    """Return the command with ``rank`` in a breakpoint's condition replaced by the rank's number."""
+    """Return the command with ``rank`` in a breakpoint's condition replaced by the rank's number.
+
+    A condition that binds ``rank`` itself, as in ``any(rank == 2 for rank in ranks)``, is left as it is.
+    """
     import ast
 
     word, _, rest = command.strip().partition(" ")
@@ -198,7 +201,11 @@ def with_rank(command: str, rank: int) -> str:
             return ast.Constant(rank) if node.id == "rank" else node
 
     try:
-        tree = WithRank().visit(ast.parse(condition.strip(), mode="eval"))
+        tree = ast.parse(condition.strip(), mode="eval")
     except SyntaxError:
         return command
-    return f"{word} {place}, {ast.unparse(tree)}"
+    for node in ast.walk(tree):
+        is_name = isinstance(node, ast.Name) and node.id == "rank" and not isinstance(node.ctx, ast.Load)
+        if is_name or (isinstance(node, ast.arg) and node.arg == "rank"):
+            return command
+    return f"{word} {place}, {ast.unparse(WithRank().visit(tree))}"

@@ -105,6 +105,8 @@ def test_a_command_for_a_terminal_is_refused(approved: Approved, text: str) -> N
     [
         ("b train.py:4, rank == 3", "b train.py:4, 7 == 3"),
         ("tbreak f, x.rank > rank and 'rank'", "tbreak f, x.rank > 7 and 'rank'"),
+        ("b f, any(rank == 2 for rank in ranks)", "b f, any(rank == 2 for rank in ranks)"),
+        ("b f, (lambda rank: rank)(2)", "b f, (lambda rank: rank)(2)"),
         ("b train.py:4", "b train.py:4"),
         ("p rank, 1", "p rank, 1"),
         ("b train.py:4, rank ==", "b train.py:4, rank =="),
