@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,31 +14,18 @@ from dbg_agent.link.dialling import (
     LAST_OPEN_SECONDS,
     OPEN_SECONDS,
     PING_ATTENDED_SECONDS,
-    PING_SECONDS,
-    SHORTEST_LOOK_SECONDS,
     Dialler,
     Silence,
 )
 from dbg_agent.link.lookup import Lookups, find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
-from dbg_agent.link.timers import Timers
 from dbg_wire.codec import Output, encode_data
-from dbg_wire.errors import BadSecretFile, BrokerUnreachable, Busy, HungUp, WrongHost
+from dbg_wire.errors import BrokerUnreachable, Busy, HungUp, WrongHost
 from dbg_wire.finding.endpoint import Reach
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.limits import MAX_LINK_BACKLOG, SILENT_SECONDS
 
 NOW = 1000.0
-
-
-def test_only_a_kernel_that_does_not_answer_is_silence_and_only_a_byte_ends_it() -> None:
-    silence = Silence(NOW)
-    assert not silence.is_silent(NOW + 60, since_ack=2.0)
-    assert silence.is_silent(NOW + 61, since_ack=SILENT_SECONDS)
-    assert silence.is_silent(NOW + 62, since_ack=0.0)
-    assert silence.wants_ping(NOW + 62, attended=False)
-    silence.heard(NOW + 63)
-    assert not silence.is_silent(NOW + 63, since_ack=0.0)
 
 
 def test_a_ping_without_an_answer_is_silence_though_a_tunnel_acknowledges() -> None:
@@ -52,14 +37,6 @@ def test_a_ping_without_an_answer_is_silence_though_a_tunnel_acknowledges() -> N
     assert not silence.wants_ping(asked + 1, attended=True)
     assert not silence.is_silent(asked + SILENT_SECONDS - 0.1, since_ack=0.0)
     assert silence.is_silent(asked + SILENT_SECONDS, since_ack=0.0)
-
-
-def test_a_rank_at_which_nobody_sits_looks_seldom_and_pings_rarely() -> None:
-    silence = Silence(NOW)
-    assert silence.next_look(NOW, 0.5, attended=False) == SILENT_SECONDS - 0.5
-    assert not silence.wants_ping(NOW + PING_SECONDS - 0.1, attended=False)
-    assert silence.wants_ping(NOW + PING_SECONDS, attended=False)
-    assert silence.next_look(NOW, SILENT_SECONDS + 1, attended=False) == SHORTEST_LOOK_SECONDS
 
 
 async def nowhere(_waits: bool) -> Reach:
@@ -141,23 +118,6 @@ def test_the_broker_of_the_shared_home_is_found_without_the_file_that_holds_toke
     reach, opened = find(tmp_path)
     assert (reach.endpoint.url, reach.endpoint.fingerprint, reach.token) == ("wss://login1:6900", PIN, TOKEN)
     assert opened == [str(path)]
-
-
-def test_a_file_that_others_can_read_is_refused_unless_everything_is_given_otherwise(tmp_path: Path) -> None:
-    write_home(tmp_path).chmod(0o644)
-    with pytest.raises(BadSecretFile):
-        find(tmp_path)
-    reach, opened = find(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN=TOKEN)
-    assert (reach.token, opened) == (TOKEN, [])
-
-
-def test_each_file_is_told_before_it_is_opened(tmp_path: Path) -> None:
-    path = write_home(tmp_path)
-    missing = str(tmp_path / "token")
-    told: list[str] = []
-    with pytest.raises(BadSecretFile, match="token"):
-        find_ranks_broker(None, {"DBG_HOME": str(tmp_path), "DBG_TOKEN_FILE": missing}, told.append)
-    assert told == [str(path), missing]
 
 
 def test_the_loopback_of_another_host_is_no_ranks(tmp_path: Path) -> None:
@@ -259,29 +219,3 @@ def test_nothing_is_kept_while_the_link_is_down() -> None:
     outgoing.put_output(b"lost")
     outgoing.open()
     assert drain(outgoing) == []
-
-
-class EndsMeanwhile(asyncio.SelectorEventLoop):
-    """A loop that ends between the look at it and the call."""
-
-    def call_soon_threadsafe(  # type: ignore[override]
-        self, callback: Callable[..., object], *args: Any, context: Any = None
-    ) -> Any:
-        self.close()
-        return super().call_soon_threadsafe(callback, *args, context=context)
-
-
-def test_a_timer_of_a_loop_that_just_ends_is_that_of_the_next_loop() -> None:
-    timers, called = Timers(), list[str]()
-    timers.begin(EndsMeanwhile())
-    timers.call_later(0.0, lambda: called.append("in the next loop"))
-    timers.end()
-
-    loop = asyncio.new_event_loop()
-    timers.call_later(0.0, loop.stop)
-    timers.begin(loop)
-    loop.run_forever()
-    loop.run_until_complete(asyncio.sleep(0))
-    loop.close()
-
-    assert called == ["in the next loop"]

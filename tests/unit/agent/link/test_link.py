@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
 import math
 import os
 import queue
-import signal
 import socket
 import ssl
 import threading
@@ -25,11 +23,10 @@ from websockets.http11 import Request, Response
 
 from dbg_agent.link import dialling, outgoing
 from dbg_agent.link import link as link_module
-from dbg_agent.link.dialling import SERVED_PER_SECOND, Dialler
+from dbg_agent.link.dialling import Dialler
 from dbg_agent.link.link import Link
 from dbg_agent.link.lookup import find_ranks_broker
 from dbg_dial.find import Opening
-from dbg_dial.tcp import OwnSocket
 from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.errors import (
     BadEndpoint,
@@ -45,16 +42,12 @@ from dbg_wire.errors import (
     WrongVersion,
 )
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint, Reach, fingerprint_of
-from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Goodbye, Message, Probe, Sender, Welcome
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
 from tests.support.reach import PIN
-from tests.support.time_unit import seconds
 
 SECONDS = 10.0
-LOOK_SECONDS = seconds(SILENT_SECONDS + 5.0)
-"""Until a loop that nobody can wake looks at its connection, and so at its own sockets."""
 TOKEN = "t" * 43
 WELCOME = Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=0.0, address="h:0")
 
@@ -67,14 +60,14 @@ def authority() -> trustme.CA:
 class FakeBroker:
     """A broker in a thread: it accepts and welcomes, and the test sends and sees what follows."""
 
-    def __init__(self, authority: trustme.CA, *, status: int | None = None, busy: int = 0, hangs_up: int = 0) -> None:
+    def __init__(self, authority: trustme.CA, *, status: int | None = None, busy: int = 0) -> None:
         certificate = authority.issue_cert("127.0.0.1")
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate.configure_cert(self._context)
         pem = certificate.cert_chain_pems[0].bytes().decode()
         self.fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))
-        self._status, self._busy, self._hangs_up = status, busy, hangs_up
-        """The answer to all newcomers, how many are still told when to come, and how many are still turned back."""
+        self._status, self._busy = status, busy
+        """The answer to all newcomers, and how many are still told when to come."""
         self.requests: queue.Queue[Request] = queue.Queue()
         self.frames: queue.Queue[str | bytes] = queue.Queue()
         self.connections: queue.Queue[ServerConnection] = queue.Queue()
@@ -101,10 +94,6 @@ class FakeBroker:
 
     def _process_request(self, connection: ServerConnection, request: Request) -> Response | None:
         self.requests.put(request)
-        if self._hangs_up:
-            self._hangs_up -= 1
-            connection.transport.abort()
-            return Response(503, "Busy", Headers(), b"")
         if self._busy:
             self._busy -= 1
             return Response(503, "Busy", Headers({"Content-Length": "0", "Retry-After": "1"}), b"")
@@ -145,7 +134,6 @@ class FakeDesk:
         self.messages: queue.Queue[Message] = queue.Queue()
         self.inputs: queue.Queue[Input] = queue.Queue()
         self.disconnects: queue.Queue[None] = queue.Queue()
-        self.given_up: queue.Queue[DbgError] = queue.Queue()
         self.registrations = self.finds = 0
         self.attended = False
         self.home_answers = threading.Event()
@@ -184,7 +172,7 @@ class FakeDesk:
         self.disconnects.put(None)
 
     def on_give_up(self, problem: DbgError) -> None:
-        self.given_up.put(problem)
+        raise AssertionError(problem)
 
 
 @pytest.fixture
@@ -277,31 +265,6 @@ def test_a_rank_comes_again_when_a_busy_broker_says_and_the_program_waits_for_th
     assert other.requests.empty()
 
 
-def test_the_program_of_a_large_job_waits_for_a_broker_that_has_turned_the_rank_back(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(desk, "world_size", lambda: 20 * SERVED_PER_SECOND)
-    monkeypatch.setattr(Dialler, "first_pause", lambda _dialler: 0.0)
-    monkeypatch.setattr(Dialler, "pause", lambda _dialler, _error: 1.0)
-    busy, away = start_broker(hangs_up=1), start_broker()
-    desk.reach = reach(busy, away)
-    away.stop()
-    link.start()
-    assert busy.requests.get(timeout=SECONDS)
-    assert link.wait_connected(0.5) is None
-
-
-def test_a_rank_that_is_turned_back_dials_another_broker_but_not_at_once(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, pauses: list[DbgError | None]
-) -> None:
-    busy, other = start_broker(hangs_up=9), start_broker()
-    desk.reach = reach(busy, other)
-    link.start()
-    assert link.wait_connected(SECONDS) is None
-    assert [type(error) for error in pauses] == [HungUp]
-    assert busy.requests.qsize() == 1
-
-
 def test_it_registers_with_its_token_and_talks_both_ways_at_once(
     broker: FakeBroker, desk: FakeDesk, link: Link
 ) -> None:
@@ -341,38 +304,6 @@ def test_it_comes_back_and_restates_itself_after(
     assert broker.connections.get(timeout=SECONDS) is not None
     assert link.wait_connected(SECONDS) is None
     assert desk.registrations == 2
-
-
-def test_timers_outlive_the_loop_that_runs_them_and_a_loop_that_dies_has_a_successor(
-    broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = broker.connections.get(timeout=SECONDS)
-    called = threading.Event()
-    link.call_later(seconds(0.5), called.set)
-    with monkeypatch.context() as patch:
-        patch.setattr(OwnSocket, "is_open", lambda _socket: False)
-        desk.disconnects.get(timeout=LOOK_SECONDS)
-    assert broker.connections.get(timeout=SECONDS) is not None
-    assert link.wait_connected(SECONDS) is None
-    assert called.wait(SECONDS)
-    assert desk.given_up.empty()
-    # Its socket was given up unclosed, as if the number were the program's.
-    broker.cut(first)
-
-
-def test_a_link_that_can_make_no_loop_any_more_says_so(
-    broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch, pauses: list[DbgError | None]
-) -> None:
-    first = broker.connections.get(timeout=SECONDS)
-
-    def no_room() -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(socket, "socketpair", no_room)
-    monkeypatch.setattr(OwnSocket, "is_open", lambda _socket: False)
-    assert "Too many open files" in str(desk.given_up.get(timeout=SECONDS + LOOK_SECONDS))
-    assert not link.keeps_trying
-    broker.cut(first)
 
 
 def test_it_finds_a_broker_that_starts_later_and_later_calls_pay_nothing_for_the_wait(
@@ -469,38 +400,6 @@ def test_a_rank_returns_to_its_broker_while_the_home_hangs(
     broker.cut(broker.connections.get(timeout=SECONDS))
     assert broker.frames.get(timeout=SECONDS) == '{"type":"register"}'
     desk.home_answers.set()
-
-
-def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
-    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    enough = threading.Event()
-
-    def hang(opening: object) -> Reach:
-        enough.wait()
-        raise AssertionError("too late")
-
-    def ring(*_: object) -> None:
-        raise LookupError("from the program")
-
-    class Interrupted(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            if timeout:
-                signal.raise_signal(signal.SIGALRM)
-            return super().wait(timeout)
-
-    desk.find_broker = hang  # type: ignore[method-assign]
-    link = Link(desk)
-    monkeypatch.setattr(link._lookup, "_ended", Interrupted())
-    link.start()
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
-        with pytest.raises(LookupError, match="from the program"):
-            link.wait_connected(0.0)
-    finally:
-        signal.signal(signal.SIGALRM, before)
-        link.close()
-        enough.set()
 
 
 @contextlib.contextmanager
@@ -630,35 +529,24 @@ ABSENT: dict[str, tuple[Make, type[DbgError]]] = {
     "hangs up": (answers(fake.hang_up), HungUp),
     "says nothing": (answers(fake.say_nothing), BrokerUnreachable),
     "accepts and says nothing": (answers(fake.accept_and_send()), BrokerUnreachable),
-    "garbage": (answers(fake.answer_bytes(bytes(range(256)) * 64)), HungUp),
     "garbage text": (answers(fake.accept_and_send(fake.frame(fake.TEXT, b"hello"))), BrokerUnreachable),
-    "garbage binary": (answers(fake.accept_and_send(fake.frame(fake.BINARY, b"\xff" * 64))), BrokerUnreachable),
-    "no welcome": (answers(fake.accept_and_send(fake.message(type="future"))), BrokerUnreachable),
     "broken welcome": (answers(fake.accept_and_send(fake.message(type="welcome", minor="x"))), BrokerUnreachable),
-    "closes": (answers(fake.accept_and_send(fake.frame(fake.CLOSE, b"\x03\xf3"))), BrokerUnreachable),
 }
 """Faults that a broker's start may still end: a rank waits until its time is over."""
 
 FINAL: dict[str, tuple[Make, type[DbgError]]] = {
     "wrong token": (refuses("401 Unauthorized"), WrongToken),
-    "terminal's token": (refuses("403 Forbidden"), WrongToken),
     "other certificate": (answers(fake.hang_up, DBG_BROKER=f"#{PIN}"), WrongCertificate),
     "other major": (refuses("426 Upgrade Required"), WrongVersion),
-    "only dbg.v2": (refuses("400 Bad Request"), Refused),
     "no subprotocol": (answers(fake.accept_and_send(subprotocol=None)), WrongVersion),
     "status 500": (refuses("500 Oops"), Refused),
-    "another page": (refuses("404 Not Found"), Refused),
     "another service": (answers(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")), Refused),
-    "endless head": (answers(fake.flood_headers), Refused),
     "bad address": (named(DBG_BROKER="login1:port"), BadEndpoint),
     "no pin": (named(DBG_BROKER="login1:6900", DBG_TOKEN=fake.TOKEN), BadEndpoint),
     "no token": (named(DBG_BROKER=f"login1:6900#{PIN}"), BadInput),
     "token file missing": (named(**{**BY_FILE, "DBG_TOKEN_FILE": "/nowhere/token"}), BadSecretFile),
-    "token file open": (file("token", fake.TOKEN, 0o644, variables=BY_FILE), BadSecretFile),
-    "token file a pipe": (file("token", None, variables=BY_FILE), BadSecretFile),
     "broker.json a pipe": (file("broker.json", None), BadSecretFile),
     "broker.json open": (file("broker.json", "{}", 0o644), BadSecretFile),
-    "broker.json empty": (file("broker.json", ""), BadSecretFile),
     "broker.json newer": (file("broker.json", '{"schema":2}'), BadSecretFile),
 }
 """Faults that no wait ends: a rank names them at once."""

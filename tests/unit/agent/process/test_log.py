@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,15 +44,6 @@ def test_a_line_names_rank_process_level_and_logger(tmp_path: Path) -> None:
     logger.debug("is %s", "at work")
     pid = str(os.getpid())
     assert lines(tmp_path / "log") == [(pid, "INFO", "stop 3 ends"), (pid, "DEBUG", "is at work")]
-
-
-@pytest.mark.parametrize("environ", [{}, {"DBG_LOG": ""}])
-def test_without_the_variable_nothing_is_logged(environ: Mapping[str, str], tmp_path: Path) -> None:
-    begin(tmp_path / "log")
-    open_log(environ, "gpu013:5")
-    logger.info("unheard")
-    assert not logger.is_on
-    assert lines(tmp_path / "log") == []
 
 
 def test_the_file_is_private_even_if_it_was_there(tmp_path: Path) -> None:

@@ -126,17 +126,6 @@ def test_interaction_takes_frames_and_exceptions_in_all_their_forms(stops: list[
     assert stops[0][1] == "fails"
 
 
-@BOTH
-def test_an_object_stays_usable_when_the_calls_are_stock_again(stops: list[Stop], make: Callable[[], Any]) -> None:
-    debugger = make()
-    stock: Any = type(debugger).__mro__[1]
-    stock_calls.restore()
-    assert type(debugger).runcall is stock.runcall
-    debugger.runcall(work, 1)
-    debugger.set_trace()
-    assert [name for _, name in stops] == ["work", "test_an_object_stays_usable_when_the_calls_are_stock_again"]
-
-
 def test_pudbs_functions_dial_nobody(stops: list[Stop], no_session: Any) -> None:
     assert no_session.debugger(host="10.0.0.1", reverse=True) is no_session.debugger()
     no_session.debugger().close_remote_session()

@@ -118,19 +118,6 @@ def test_values_of_each_kind_have_their_parts(value: object, names: list[str]) -
     assert [name for name in found if not name.startswith("_")] == names
 
 
-def test_an_error_shows_what_it_has_and_its_cause() -> None:
-    try:
-        try:
-            raise KeyError("inner")
-        except KeyError as inner:
-            raise ValueError("outer", 3) from inner
-    except ValueError as error:
-        value = error
-    sights = Sights(frame_with(value))
-    parts = sights.parts(sights.parts()["value"])
-    assert (parts["args"].text, parts["__cause__"].text) == ("('outer', 3)", "KeyError('inner')")
-
-
 def test_modules_and_classes_show_their_names_and_pythons_own_last() -> None:
     module = ModuleType("made")
     exec("first = 1\n__odd__ = 2\nsecond = [3]", vars(module))  # noqa: S102 - a module's body

@@ -71,8 +71,3 @@ def changed(size: int, at: int, by: Any) -> list[Any]:
 )
 def test_the_first_difference_is_found(a: object, b: object, found: tuple[str, str, str]) -> None:
     assert first(a, b) == found
-
-
-def test_what_has_no_parts_has_none() -> None:
-    for value in (1, 0.5, "short", None, object(), {1, 2}):
-        assert parts_of(value, [], exact=False, seconds=5) == []
