@@ -17,7 +17,7 @@ from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, Refused, WrongC
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
-from tests.support.fake_brokers import FakeBroker, Impostor, Kind, is_at_most_a_hello
+from tests.support.fake_brokers import FakeBroker
 from tests.support.reach import PIN, TOKENS
 from tests.support.time_unit import seconds
 
@@ -52,17 +52,6 @@ async def test_the_pinned_broker_is_heard() -> None:
         assert kernels.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         websocket.transport.abort()
         await websocket.wait_closed()
-
-
-@pytest.mark.parametrize("kind", ["closes", "http", "tls"])
-async def test_an_impostor_hears_at_most_a_hello(kind: Kind) -> None:
-    with Impostor(0, kind) as impostor, pytest.raises((WrongCertificate, BrokerUnreachable)) as caught:
-        await opened(reach(impostor.port, PIN))
-    assert all(is_at_most_a_hello(heard) for heard in impostor.heard())
-    if kind == "tls":
-        assert isinstance(caught.value, WrongCertificate)
-        assert f"pinned {PIN}" in str(caught.value)
-        assert impostor.heard() == [b""]
 
 
 @pytest.mark.parametrize(

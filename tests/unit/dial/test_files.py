@@ -103,7 +103,6 @@ def test_all_pages_of_the_list_are_read_in_parts_and_with_many_bytes() -> None:
     [
         (fake.answer_status("401 Unauthorized", "no"), WrongToken),
         (fake.answer_status("426 Upgrade Required", "version 7"), WrongVersion),
-        (fake.hang_up, (BrokerUnreachable, NotABroker)),
         (fake.flood_headers, NotABroker),
         (fake.accept_and_send(fake.message(type="refusal")), PeerError),
         (fake.accept_and_send(fake.frame(0x8, b"")), BrokerUnreachable),

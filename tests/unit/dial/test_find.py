@@ -140,15 +140,6 @@ def test_a_terminal_takes_its_token_from_the_second_file_if_there_is_one(tmp_pat
     assert (reach.token, reach.sources["token"]) == (TOKENS[role], source)
 
 
-def test_a_terminal_refuses_a_second_file_that_is_open_to_others(tmp_path: Path) -> None:
-    write_home(tmp_path, tokens={"rank": TOKENS["rank"]})
-    with pytest.raises(BadInput):
-        find_broker(seeker(), None, {}, str(tmp_path))
-    write_drivers(tmp_path, {"driver": TOKENS["driver"]}).chmod(0o644)
-    with pytest.raises(BadSecretFile):
-        find_broker(seeker(), None, {}, str(tmp_path))
-
-
 def test_a_home_of_the_environment_or_of_the_call_names_the_broker(tmp_path: Path) -> None:
     with pytest.raises(NoBroker):
         find_broker(seeker(), None, {}, str(tmp_path))

@@ -124,10 +124,3 @@ async def test_no_way_leads_to_a_broker_that_is_not_known(way: str, what: str, k
     with Impostor(0, kind) as impostor, pytest.raises(BadEndpoint):
         await WAYS[way](MUST_NOT_BE_DIALLED[what](impostor.port))
     assert b"".join(impostor.heard()) == b""
-
-
-async def test_answers_says_no_for_tls_without_a_pin() -> None:
-    with Impostor(0, "tls") as impostor:
-        endpoint = reach(impostor.port, secure=True).endpoint
-        assert not await asyncio.to_thread(dbg_broker.verbs.broker_client.answers, endpoint, TOKEN, seconds(10))
-    assert impostor.heard() == []

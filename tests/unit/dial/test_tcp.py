@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import socket
@@ -19,9 +18,9 @@ from dbg_dial import tcp
 from dbg_dial.apart import apart, read_apart
 from dbg_dial.blocking import BlockingDial, NotABroker
 from dbg_dial.find import Opening
-from dbg_dial.tcp import OwnSocket, connected, seconds_since_ack
+from dbg_dial.tcp import OwnSocket, connected
 from dbg_dial.waiting import within
-from dbg_wire.errors import BadEndpoint, BadInput, BrokerUnreachable, SilentFile, WrongCertificate, WrongVersion
+from dbg_wire.errors import BadEndpoint, BadInput, BrokerUnreachable, SilentFile, WrongCertificate
 from dbg_wire.finding.endpoint import Endpoint
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
@@ -34,14 +33,6 @@ async def transport_of(connected: socket.socket) -> asyncio.Transport:
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_connection(asyncio.Protocol, sock=connected)
     return transport
-
-
-async def test_silence_that_can_not_be_told_is_none() -> None:
-    near, far = socket.socketpair()
-    transport = await transport_of(near)
-    assert seconds_since_ack(transport) == 0.0
-    transport.close()
-    far.close()
 
 
 @pytest.mark.parametrize("keep_asking", [False, True])
@@ -115,23 +106,6 @@ async def test_a_cancellation_in_the_moment_of_the_answer_is_not_lost() -> None:
     assert isinstance(outcome, asyncio.CancelledError)
 
 
-async def test_an_error_in_the_moment_of_a_cancellation_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    async def fails() -> None:
-        await asyncio.sleep(0)
-        raise OSError("late")
-
-    task = asyncio.ensure_future(within(PATIENCE, fails()))
-    for _ in range(2):
-        await asyncio.sleep(0)
-    task.cancel()
-    (outcome,) = await asyncio.gather(task, return_exceptions=True)
-    del task
-    gc.collect()
-    await asyncio.sleep(0)
-    assert isinstance(outcome, asyncio.CancelledError)
-    assert caplog.messages == []
-
-
 TOKEN = TOKENS["driver"]
 
 
@@ -186,27 +160,6 @@ def test_without_tls_only_what_opens_nothing_later_is_sent() -> None:
     lasting, throw_away = sorted(impostor.heard())
     assert lasting == b""
     assert f"Authorization: Bearer {THROW_AWAY['driver']}\r\n".encode() in throw_away
-
-
-def test_another_version_is_told_by_the_step_that_agrees() -> None:
-    with (
-        FakeBroker(fake.answer_status("426 Upgrade Required", "version 7")) as broker,
-        dial(at(broker.port, broker.fingerprint)) as line,
-    ):
-        reached(line)
-        line.secure()
-        line.compare()
-        line.present(TOKEN)
-        with pytest.raises(WrongVersion):
-            line.agree()
-
-
-def test_steps_before_a_connection_say_so() -> None:
-    line = dial(at(1, PIN))
-    with pytest.raises(BrokerUnreachable):
-        line.compare()
-    with pytest.raises(BrokerUnreachable):
-        line.next_frame()
 
 
 def test_what_a_call_returns_or_raises_comes_out_of_its_thread() -> None:

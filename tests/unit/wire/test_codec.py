@@ -19,10 +19,9 @@ from dbg_wire.codec import (
     encode_data,
 )
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import MESSAGES, Answer, Applied, Kind, Message, RankReport, Report, Sender
+from dbg_wire.messages import Answer, Kind, Message, RankReport, Report, Sender
 from dbg_wire.records.bounds import MAX_NUMBER
 from dbg_wire.records.ranks import Breakpoint, RankState
-from dbg_wire.records.record import name_of
 from tests.conftest import Approved
 from tests.unit.wire.values import messages
 
@@ -140,11 +139,6 @@ def test_all_breakpoints_that_a_rank_may_tell_fit_into_a_frame() -> None:
     )
     message = Report(report=RankReport(state=RankState.RUNNING, user_breakpoints=largest))
     assert decode(encode(message), Sender.AGENT) == message
-
-
-def test_names_on_the_wire_are_words() -> None:
-    assert name_of(Applied) == "applied"
-    assert len({name_of(message) for message in MESSAGES}) == len(MESSAGES)
 
 
 words32, words64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)

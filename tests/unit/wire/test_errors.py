@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,34 +62,12 @@ def test_candidates_are_listed_up_to_a_bound(approved: Approved) -> None:
     assert "and 12 more" in str(SAMPLES[1])
 
 
-def test_candidates_are_listed_as_they_are_typed(approved: Approved) -> None:
-    error = AmbiguousTarget("all", ["a/all", "b/all"], "*/all")
-    approved(error.sentence(lambda target: f"<{target}>", takes_several=True))
-    assert "*" not in error.sentence(str)
-    assert "for all" not in AmbiguousTarget("5", ["a/5", "b/5"]).sentence(str, takes_several=True)
-
-
 def test_exit_statuses_are_the_published_ones() -> None:
     statuses = {type(error).__name__: error.exit_status for error in SAMPLES}
     assert statuses["BadTarget"] == statuses["AmbiguousTarget"] == 2
     assert statuses["NoSuchRank"] == 3
     assert statuses["NoBroker"] == statuses["BrokerUnreachable"] == statuses["WrongHost"] == 4
     assert {statuses[name] for name in ("Refused", "WrongToken", "WrongCertificate", "WrongVersion")} == {5}
-
-
-def test_the_tree_is_drawn_as_the_classes_are() -> None:
-    drawn: dict[str, tuple[str, int]] = {}
-    path: list[str] = []
-    for line in (errors.__doc__ or "").splitlines():
-        match = re.match(r"^    ([│├└─ ]*)([A-Z]\w+)(?: +(?:exit status )?(\d))?", line)
-        if match is None:
-            continue
-        depth = len(match[1]) // 4
-        path[depth:] = [match[2]]
-        inherited = drawn[path[depth - 1]][1] if depth else 1
-        drawn[match[2]] = (path[depth - 1] if depth else "Exception", int(match[3] or inherited))
-    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, DbgError)]
-    assert drawn == {kind.__name__: (kind.__bases__[0].__name__, kind.exit_status) for kind in classes}
 
 
 @pytest.mark.parametrize(("lease", "notice"), [(28800.0, 300.0), (3000.0, 300.0), (600.0, 60.0), (1.0, 0.1)])

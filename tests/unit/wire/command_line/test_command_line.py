@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dbg_wire.command_line.completion import nearest
-from dbg_wire.command_line.look_alikes import LOOK_ALIKES, look_alike
+from dbg_wire.command_line.look_alikes import look_alike
 from dbg_wire.command_line.parser import (
     CommandParser,
     complete_option,
@@ -55,10 +55,6 @@ def test_what_is_none_is_refused_with_the_name_of_the_option(text: str) -> None:
 )
 def test_what_an_encoding_lacks_looks_alike_or_is_escaped(text: str, encoding: str, shown: str) -> None:
     assert look_alike(text, encoding) == shown
-
-
-def test_look_alikes_can_be_written_anywhere() -> None:
-    assert all(shown.isascii() and len(char) == 1 and not char.isascii() for char, shown in LOOK_ALIKES.items())
 
 
 def test_the_word_that_is_most_like_it_is_found_and_none_where_nothing_is() -> None:

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_agent.launch import claim
+from dbg_agent.settings import Settings
 from dbg_wire.errors import BadInput, BadSecretFile
+from dbg_wire.finding import environment
 from dbg_wire.finding.home import check_above, check_private, home_directory, is_closed
 from tests.conftest import Approved
 from tests.support.reach import refusal
@@ -105,3 +108,15 @@ def test_no_usable_home_says_what_to_set(environ: dict[str, str]) -> None:
     with pytest.raises(BadInput, match="DBG_HOME") as caught:
         home_directory(environ)
     assert str(caught.value).isprintable()
+
+
+def test_variables_that_more_than_one_role_knows_have_one_name() -> None:
+    fields = {f"DBG_{name.upper()}" for name in Settings.__dataclass_fields__}
+    assert fields >= {
+        environment.BROKER,
+        environment.ENGINE,
+        environment.RANKS,
+        environment.POST_MORTEM,
+        environment.COLLECTIVE_TIMEOUT,
+    }
+    assert claim.VARIABLE == environment.AUTOSTART

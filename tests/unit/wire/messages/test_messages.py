@@ -16,15 +16,11 @@ from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_LINE_TEXT
 from dbg_wire.messages import (
     MAX_ANCESTORS,
     Answer,
-    Attach,
-    Complete,
     Finding,
     Greet,
     Kind,
-    Mode,
     RankReport,
     Register,
-    Replay,
     Sender,
     SessionInfo,
     StopInfo,
@@ -59,11 +55,6 @@ def registration(**changes: Any) -> Register:
         "report": RUNNING,
     }
     return record_of(Register, {**said, **changes})
-
-
-def test_what_ranks_say_passes() -> None:
-    checked(registration())
-    checked(registration(local_rank=None, world_size=None, child=3, ancestors=()))
 
 
 @pytest.mark.parametrize(
@@ -123,49 +114,6 @@ def test_no_rank_says_that_it_is_lost() -> None:
 def test_names_that_act_on_terminals_are_refused(name: str) -> None:
     with pytest.raises(InvalidMessage, match=r"greet\.name"):
         checked(Greet(minor=0, release="1", name=name))
-
-
-def test_names_of_people_pass() -> None:
-    checked(Greet(minor=0, release="1", name="josé müller@login1"))
-
-
-def test_attach_is_checked() -> None:
-    def attach(*, engine: str | None = None, fallback_engine: str | None = None, resume: int | None = None) -> Attach:
-        return checked(
-            Attach(
-                key="k",
-                mode=Mode.DRIVE,
-                rows=24,
-                columns=80,
-                colors=256,
-                engine=engine,
-                fallback_engine=fallback_engine,
-                resume=resume,
-            )
-        )
-
-    attach(resume=4, engine="pdb")
-    with pytest.raises(InvalidMessage, match=r"attach\.resume"):
-        attach(resume=-1)
-    with pytest.raises(InvalidMessage, match=r"attach\.engine"):
-        attach(engine="\x1b")
-    with pytest.raises(InvalidMessage, match=r"attach\.fallback_engine"):
-        attach(fallback_engine="\x1b")
-
-
-@pytest.mark.parametrize(("begin", "end"), [(-1, 2), (3, 2), (0, 5)])
-def test_what_is_to_be_completed_lies_in_its_line(begin: int, end: int) -> None:
-    Complete(request=1, prompt=1, generation=1, line="p lo", begin=2, end=4)
-    with pytest.raises(InvalidMessage, match=f"complete is about {begin} to {end} of 4 characters"):
-        Complete(request=1, prompt=1, generation=1, line="p lo", begin=begin, end=end)
-
-
-def test_a_replay_is_checked() -> None:
-    Replay(session=1, offset=0)
-    with pytest.raises(InvalidMessage, match=r"replay\.session"):
-        checked(Replay(session=2**32, offset=0))
-    with pytest.raises(InvalidMessage, match=r"replay\.offset"):
-        checked(Replay(session=1, offset=-1))
 
 
 RUNNING = RankReport(state=RankState.RUNNING)
@@ -298,7 +246,3 @@ def test_what_says_nothing_is_the_terminals_fault(approved: Approved, line: byte
     with pytest.raises(PeerError) as caught:
         decode_told(line)
     approved(str(caught.value))
-
-
-def test_what_has_not_happened_need_not_be_told() -> None:
-    assert decode_told(b"{}") == Told()

@@ -48,10 +48,6 @@ def test_an_end_says_who_ended_it_if_that_is_known(status: int | None, detail: s
     assert describe_exit(rank) == (long or short)
 
 
-def test_a_process_that_is_gone_has_died() -> None:
-    assert describe_exit(make_rank(0, state=RankState.EXITED, reason=DIED, exit=None)) == DIED
-
-
 FLAT = (
     "key address job run host rank local_rank world_size child pid script directory state reason where engine queued"
     " since driver watchers exit detail coordinates driver_silent limit limit_seconds waits_in release python stop"

@@ -14,11 +14,10 @@ from dbg_wire.messages import (
     Kind,
     Message,
     Notice,
-    Register,
 )
 from dbg_wire.records.bounds import InvalidMessage
-from dbg_wire.records.ranks import Breakpoint, Coordinate, Place
-from dbg_wire.records.record import Record, bound_of, checked, decode_record, fitted, hints_of, plain
+from dbg_wire.records.ranks import Breakpoint, Place
+from dbg_wire.records.record import Record, bound_of, checked, fitted, hints_of
 from tests.conftest import Approved
 from tests.unit.wire.values import base_of, messages
 
@@ -34,44 +33,15 @@ def test_what_no_peer_would_take_is_refused_by_name(approved: Approved) -> None:
     assert checked(PLACE) == PLACE
 
 
-def test_a_missing_field_and_one_that_is_not_declared_are_mistakes_of_the_code() -> None:
-    with pytest.raises(TypeError, match="Missing required argument 'line'"):
-        Place(file="f", function="g")  # type: ignore[call-arg] # what is tested
-    with pytest.raises(TypeError, match="Unexpected keyword argument 'column'"):
-        Place(file="f", line=1, function="g", column=2)  # type: ignore[call-arg] # what is tested
-
-
 def test_two_fields_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(InvalidMessage, match="complete is about 2 to 5 of 4 characters"):
         Complete(request=1, prompt=1, generation=1, line="p lo", begin=2, end=5)
-
-
-def test_records_are_frozen() -> None:
-    with pytest.raises(AttributeError):
-        PLACE.line = 3
-    with pytest.raises(AttributeError):
-        del PLACE.line
-    with pytest.raises(AttributeError):
-        PLACE.column = 3  # type: ignore[attr-defined] # what is tested
-
-
-def test_records_are_equal_by_what_they_hold() -> None:
-    same = Place(file="/home/me/train.py", line=41, function="step")
-    assert (same, hash(same), repr(same)) == (PLACE, hash(PLACE), repr(PLACE))
-    assert PLACE.replace(line=42) != PLACE
-    coordinate: object = Coordinate(axis="tp", index=1)
-    assert coordinate != PLACE
 
 
 def test_a_breakpoint_is_the_same_one_when_its_line_holds_another_text() -> None:
     one, other = (Breakpoint(file="/f", line=1, text=text) for text in ("a", "b"))
     assert (one, hash(one)) == (other, hash(other))
     assert one != Breakpoint(file="/f", line=2, text="a")
-
-
-def test_a_record_has_the_form_that_json_has() -> None:
-    assert plain(PLACE) == {"file": "/home/me/train.py", "line": 41, "function": "step"}
-    assert decode_record(Place, '{"file":"/home/me/train.py","line":41,"function":"step","later":[]}') == PLACE
 
 
 def kinds() -> list[type[Record]]:
@@ -89,10 +59,6 @@ def kinds() -> list[type[Record]]:
             if isinstance(inner, type) and issubclass(inner, Record):
                 waiting.append(inner)
     return list(found)
-
-
-def test_all_records_are_found() -> None:
-    assert {Place, Breakpoint, Coordinate, Register} <= set(kinds())
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)

@@ -18,13 +18,6 @@ from dbg_wire.records.evidence import SourceSeen
 from dbg_wire.records.inspection import (
     MAX_VARIABLE_TEXT,
     MAX_VARIABLES,
-    Completion,
-    ExceptionSeen,
-    Inspection,
-    Parts,
-    Scope,
-    Sight,
-    SourceText,
     Variable,
     cut_to_fit,
     inspected_in,
@@ -37,7 +30,6 @@ from dbg_wire.records.samples import (
     RankSample,
     Sampled,
     SampledPlace,
-    SampleQuestion,
     sample_rows,
     sampled_in,
 )
@@ -100,11 +92,6 @@ def test_an_output_comes_back_in_an_answer(text: str, status: int | None, left_o
     assert output_in(answer.rows) == (text, end)
 
 
-def test_another_answer_has_no_output() -> None:
-    assert output_in(()) is None
-    assert output_in(("a line of a screen",)) is None
-
-
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
@@ -122,38 +109,6 @@ def test_a_question_is_no_longer_than_a_text() -> None:
     wish = BreakpointsWish(clear=(LineOfFile(file="/" + "x" * 4000, line=1),) * 5)
     with pytest.raises(InvalidMessage, match=f"inquiry has 20005 characters, above {MAX_TEXT}"):
         Question(request=1, keys=(), action=Action.BREAKPOINTS, seconds=1.0, inquiry=wish)
-
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
-SERIALS = st.integers(0, 2**32 - 1)
-COUNTS = st.integers(0, 2**53)
-QUESTIONS = st.builds(
-    Inspection,
-    sight=st.sampled_from(Sight),
-    scope=st.sampled_from(Scope),
-    handle=SERIALS,
-    name=TEXTS,
-    text=TEXTS,
-    begin=COUNTS,
-    count=COUNTS,
-    parts=st.sampled_from(Parts),
-    runs=st.booleans(),
-)
-
-
-@given(QUESTIONS)
-def test_questions_are_read_as_they_were_written(question: Inspection) -> None:
-    assert checked(question) == question
-
-
-def test_each_record_is_read_as_what_it_is() -> None:
-    records = (
-        Completion(text="width", begin=7, length=1),
-        SourceText(path="/x.py", begin=0, total=2, lines="a\nb"),
-        ExceptionSeen(type="ValueError", text="bad", traceback="Traceback", is_uncaught=False),
-    )
-    told = inspected_in(cut_to_fit(records))
-    assert (*told.completions, *told.sources, told.exception) == records
 
 
 @settings(max_examples=20, deadline=None)
@@ -185,10 +140,6 @@ def test_rows_come_back_as_what_was_told() -> None:
     assert sampled_in(read.rows) == told
 
 
-def test_an_answer_of_another_kind_is_no_sampling() -> None:
-    assert sampled_in(("text", SourceSeen(library="torch"))) is None
-
-
 @pytest.mark.parametrize(
     "changes", [{"which": (0,)}, {"sequences": (1, 2, 3)}, {"ended": (1,)}, {"took": (1,)}, {"which": (0, 1)}]
 )
@@ -212,13 +163,6 @@ def test_nobody_is_asked_to_look_for_ever(asked: str) -> None:
     text = f'{{"type":"question","request":1,"keys":[],"action":"sample","seconds":1,"inquiry":{asked}}}'
     with pytest.raises(PeerError):
         decode(text, Sender.CLIENT)
-
-
-def test_a_question_comes_as_it_was_asked() -> None:
-    question = Question(
-        request=1, keys=("a",), action=Action.SAMPLE, seconds=20.0, inquiry=SampleQuestion(seconds=10.0, ends=True)
-    )
-    assert decode(encode(question), Sender.CLIENT) == question
 
 
 def test_a_group_has_a_bounded_number_of_arrivals() -> None:

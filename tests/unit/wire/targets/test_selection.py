@@ -8,7 +8,7 @@ import pytest
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.grammar import Group
-from dbg_wire.targets.selection import MAX_CANDIDATES, Target, parse_target, select, unique_target, unique_targets
+from dbg_wire.targets.selection import Target, parse_target, select, unique_target, unique_targets
 from tests.conftest import Approved
 from tests.support.rank_infos import block, rank
 
@@ -22,27 +22,19 @@ def chosen(text: str, ranks: Sequence[RankInfo], *, any_job: bool = False) -> st
     ("text", "expected"),
     [
         ("g1:1", "A/g1:1"),
-        ("1", "A/g1:1"),
         (":4", "A/g3:4"),
         ("g1:*", "A/g1:0 A/g1:1"),
         ("all", "A/g1:0 A/g1:1 A/g2:2 A/g2:3 A/g3:4 A/g3:5"),
-        (":*", "A/g1:0 A/g1:1 A/g2:2 A/g2:3 A/g3:4 A/g3:5"),
         ("4,0-1", "A/g1:0 A/g1:1 A/g3:4"),
         ("0-5/2", "A/g1:0 A/g2:2 A/g3:4"),
-        ("1:6:2", "A/g1:1 A/g2:3 A/g3:5"),
         ("g[1,3]:*", "A/g1:0 A/g1:1 A/g3:4 A/g3:5"),
         ("g[1-9]:2-4", "A/g2:2 A/g2:3 A/g3:4"),
-        ("g*:4-5", "A/g3:4 A/g3:5"),
         ("g1:*,:4", "A/g1:0 A/g1:1 A/g3:4"),
         ("!5", "A/g1:0 A/g1:1 A/g2:2 A/g2:3 A/g3:4"),
-        ("!0-3", "A/g3:4 A/g3:5"),
         ("!0-2,4", "A/g2:3 A/g3:5"),
-        ("!g2:*", "A/g1:0 A/g1:1 A/g3:4 A/g3:5"),
         ("!g2:*,!g3:5", "A/g1:0 A/g1:1 A/g3:4"),
         ("A/!1-4", "A/g1:0 A/g3:5"),
-        ("all,!5", "A/g1:0 A/g1:1 A/g2:2 A/g2:3 A/g3:4"),
         ("A/g1:0", "A/g1:0"),
-        ("*/0", "A/g1:0"),
         ("g3:5@1", "A/g3:5"),
     ],
 )
@@ -58,10 +50,8 @@ def test_selects_in_one_job(text: str, expected: str) -> None:
         ("crashed", "A/h:3"),
         ("running", "A/h:0"),
         ("unresponsive", "A/h:4"),
-        ("lost", "A/h:5"),
         ("stopped,held", "A/h:1 A/h:2 A/h:3"),
         ("stopped,!crashed", "A/h:1"),
-        ("all,!stopped", "A/h:0 A/h:2 A/h:4 A/h:5"),
         ("all", "A/h:0 A/h:1 A/h:2 A/h:3 A/h:4 A/h:5"),
         ("0-6", "A/h:0 A/h:1 A/h:2 A/h:3 A/h:4 A/h:5"),
         ("6", "A/h:6"),
@@ -93,13 +83,10 @@ def test_says_when_nothing_fits(text: str) -> None:
     [
         ("g13:5", "A/g13:13", "g13:13, local 5"),
         ("g13:13", "A/g13:13", None),
-        ("A/g13:5", "A/g13:13", "g13:13, local 5"),
         ("g13:0-2", "A/g13:8 A/g13:9 A/g13:10", "g13:8-10, local 0-2"),
-        ("g13:7-8", "A/g13:8", None),
         ("g[13-14]:1", "A/g13:9 A/g14:17", "g13:9, local 1; g14:17, local 1"),
         ("g12:3,g13:3", "A/g12:3 A/g13:11", "g13:11, local 3"),
         ("g13:*,!g13:0-6", "A/g13:15", "without g13:8-14, local 0-6"),
-        ("g13:1,:9", "A/g13:9", None),
         ("5", "A/g12:5", None),
     ],
 )
@@ -134,11 +121,6 @@ def test_a_live_local_rank_goes_before_an_exited_global_one() -> None:
     relaunched = [rank("g13:5", local=5, state=RankState.EXITED), rank("g13:13", local=5)]
     assert chosen("g13:5", relaunched) == "A/g13:13"
     assert chosen("g13:5@1", relaunched) == "A/g13:5"
-
-
-def test_a_lost_local_rank_goes_before_an_exited_global_one() -> None:
-    gone = [rank("g13:5", state=RankState.EXITED), rank("g13:13", local=5, state=RankState.LOST)]
-    assert chosen("g13:5", gone) == "A/g13:13"
 
 
 def test_children_have_numbers_of_their_own() -> None:
@@ -207,8 +189,6 @@ def test_refuses_what_fits_two_live_jobs(text: str) -> None:
         ("5", ("hang-1/5", "hang-2/5")),
         ("all", ("hang-1/all", "hang-2/all")),
         ("h:4-5,!5", ("hang-1/h:4-5,!hang-1/5", "hang-2/h:4-5,!hang-2/5")),
-        ("stopped,!hang-2/4", ("hang-1/stopped,!hang-2/4", "hang-2/stopped,!hang-2/4")),
-        ("h:4,5", ("hang-1/h:4,5", "hang-2/h:4,5")),
         ("!4", ("hang-1/!4", "hang-2/!4")),
         ("!hang-2/4", ("hang-1/all,!hang-2/4", "hang-2/all,!hang-2/4")),
     ],
@@ -224,8 +204,6 @@ def test_offers_the_target_in_each_job_as_one_types_it(text: str, candidates: tu
     ("text", "expected"),
     [
         ("hang*/5", "hang-1/h:5 hang-2/h:5"),
-        ("*-1/all", "hang-1/h:4 hang-1/h:5"),
-        ("h*g*2/4", "hang-2/h:4"),
         ("*/all,!hang*/5", "hang-1/h:4 hang-2/h:4 other/h:4 other/h:5"),
         ("hang*/!5", "hang-1/h:4 hang-2/h:4"),
         ("hang-1*/4", "hang-1/h:4"),
@@ -258,7 +236,6 @@ def test_a_dead_rank_of_an_older_job_hides_no_live_number() -> None:
         ("B/all", "B/g1:0 B/g1:1"),
         ("B/!0", "B/g1:1"),
         ("*/0", "A/g1:0 B/g1:0"),
-        ("*/!0", "A/g1:1 B/g1:1"),
         ("A/0,B/1", "A/g1:0 B/g1:1"),
         ("!A/all", "B/g1:0 B/g1:1"),
         ("all,!B/0-1", "A/g1:0 A/g1:1"),
@@ -324,20 +301,6 @@ def test_one_number_on_two_hosts_of_a_job_is_ambiguous_only_while_both_live() ->
     assert chosen("5", [rank("g1:5", state=RankState.LOST, since=9.0), rank("g2:5")]) == "A/g2:5"
 
 
-def test_a_candidate_counts_twins_that_the_target_does_not_fit() -> None:
-    ranks = [rank("h:5", pid=11), rank("h:5", pid=22, state=RankState.RUNNING), rank("h:5", job="B")]
-    with pytest.raises(AmbiguousTarget) as caught:
-        select(parse_target("stopped"), ranks)
-    assert caught.value.candidates == ("A/stopped", "B/stopped")
-
-
-def test_two_large_jobs_are_named_by_one_target_each() -> None:
-    hosts = [f"g{node}" for node in range(MAX_CANDIDATES)]
-    with pytest.raises(AmbiguousTarget) as caught:
-        select(parse_target("all"), block("A", hosts, 2) + block("B", hosts, 2))
-    assert caught.value.candidates == ("A/all", "B/all")
-
-
 def test_a_unique_target_is_no_longer_than_needed() -> None:
     ranks = [
         rank("g1:0", job="A"),
@@ -354,11 +317,6 @@ def test_a_host_that_is_a_number_is_not_taken_for_a_slice() -> None:
     assert unique_target(ranks[0], ranks) == "[3]:5"
     assert chosen("[3]:5", ranks) == "A/3:5"
     assert chosen("3:5", ranks) == "A/x:3 A/x:4"
-
-
-def test_thousands_of_ranks_on_one_host_have_unique_targets() -> None:
-    ranks = block("A", ["h"], 3000)
-    assert list(unique_targets(ranks).values()) == [f"h:{number}" for number in range(3000)]
 
 
 def remembered(text: str, **keys: RankInfo) -> Target:
