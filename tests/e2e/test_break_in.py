@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import OpenTerminal
 from tests.smoke.test_break_in import end, start
 from tests.support.processes import Processes
@@ -14,9 +12,8 @@ from tests.support.ranks import ask, attach, attach_command, texts, wait_until_s
 from tests.support.time_unit import seconds
 
 
-@pytest.mark.parametrize("call", ["poll"])
-def test_a_running_rank_stops_at_once(processes: Processes, home: Path, call: str) -> None:
-    (rank,) = start(processes, home, call)
+def test_a_running_rank_stops_at_once(processes: Processes, home: Path) -> None:
+    (rank,) = start(processes, home, "poll")
     assert texts(ask(home, "interrupt", "0")) == {"0": "stopped"}
     (listed,) = wait_until_states(home, {0: "stopped"})
     assert listed["reason"] == "interrupt"

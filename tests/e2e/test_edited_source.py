@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import pytest
-
 from dbg_agent.breakpoints.files import EDITED
 from tests.support.pudb_terminal import DRAWN
 from tests.support.runs import Directory, text_of, wait_for_prompt
@@ -51,12 +49,10 @@ a = 1
 """
 
 
-@pytest.mark.parametrize("engine", ["pudb"])
-def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(directory: Directory, engine: str) -> None:
+def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(directory: Directory) -> None:
     directory.write(EDITS_ITSELF)
-    terminal = directory.run("--engine", engine, *PYTHON)
-    if engine == "pudb":
-        terminal.wait_for(DRAWN)
+    terminal = directory.run("--engine", "pudb", *PYTHON)
+    terminal.wait_for(DRAWN)
     terminal.wait_for(lambda seen: CHANGED in text_of(seen).replace("\n", ""))
-    terminal.send("c" if engine == "pudb" else "c\r")
+    terminal.send("c")
     assert terminal.exit_status() == 0

@@ -162,23 +162,6 @@ async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(proc
         job.rank.wait_for_output("LEFT TO SLEEP 0\n")
 
 
-async def test_a_suspended_rank_is_unresponsive_and_says_so(processes: Processes, home: Path) -> None:
-    async with running(processes, home, PRELUDE + "wait()\n") as job:
-        job.rank.signal(signal.SIGSTOP)
-        rank = await job.listed(lambda listed: listed.state is RankState.UNRESPONSIVE)
-        answer = await job.where(rank, Look.EVIDENCE)
-        assert (answer.kind, answer.text.partition(" for ")[0]) == (Kind.VALUE, "suspended (SIGSTOP)")
-        evidence = evidence_in(answer.rows)
-        assert evidence is not None
-        assert evidence.process is not None
-        assert evidence.process.state == "T"
-        assert "SIGCONT" in evidence.process.note
-        job.rank.signal(signal.SIGCONT)
-        await job.listed(lambda listed: listed.state is RankState.RUNNING)
-        job.go()
-        assert job.rank.wait() == 0
-
-
 async def test_a_rank_hit_by_a_fatal_signal_leaves_signal_and_stack(processes: Processes, home: Path) -> None:
     async with running(processes, home, CRASH) as job:
         job.go()

@@ -50,15 +50,14 @@ print("ended well", flush=True)
 """A script whose functions are made when its imports are over."""
 
 
-@pytest.mark.parametrize("line", ["# inner"])
 def test_functions_that_are_not_made_yet_stop_once_they_are(
-    line: str, *, processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
+    processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running_broker(processes, home)
     monkeypatch.setenv("DBG_HOME", str(home))
     (rank,) = start_ranks(processes, home, STILL_IMPORTS, 1)
     wait_until_states(home, {0: "running"})
-    number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if line in text)
+    number = next(number for number, text in enumerate(STILL_IMPORTS.splitlines(), 1) if "# inner" in text)
     wish = BreakpointWish(file=str(home / "rank_script.py"), line=number)
     (((state,),)) = asyncio.run(wishes(BreakpointsWish(set=(wish,))))
     assert state.is_set

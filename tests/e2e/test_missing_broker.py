@@ -6,14 +6,12 @@ import contextlib
 import os
 import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from websockets.sync.server import serve
 
 from tests.smoke.test_missing_broker import one_line, pass_by
 from tests.support import fake_brokers as fake
@@ -57,27 +55,6 @@ def wrong_token(place: Place) -> Iterator[dict[str, str]]:
     yield {"DBG_TOKEN": TOKEN}
 
 
-@contextlib.contextmanager
-def other_certificate(place: Place) -> Iterator[dict[str, str]]:
-    """Run a broker, and give the fingerprint of another broker."""
-    yield {"DBG_BROKER": f"127.0.0.1:{running_broker(place.processes, place.home).port}#{PIN}"}
-
-
-@contextlib.contextmanager
-def only_version_2(place: Place) -> Iterator[dict[str, str]]:
-    """Run a WebSocket server that knows only the subprotocol ``dbg.v2``."""
-    fake_broker = FakeBroker(fake.hang_up)
-    fake_broker.close()
-    context = fake_broker.context
-    with serve(lambda _: None, "127.0.0.1", 0, ssl=context, subprotocols=["dbg.v2"]) as server:  # type: ignore[list-item]
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        port = server.socket.getsockname()[1]
-        yield {"DBG_BROKER": f"127.0.0.1:{port}#{fake_broker.fingerprint}", "DBG_TOKEN": TOKEN}
-        server.shutdown()
-        thread.join()
-
-
 def faked(answer: Answer) -> Make:
     @contextlib.contextmanager
     def make(place: Place) -> Iterator[dict[str, str]]:
@@ -89,9 +66,6 @@ def faked(answer: Answer) -> Make:
 
 FINAL: dict[str, Make] = {
     "wrong token": wrong_token,
-    "other certificate": other_certificate,
-    "only dbg.v2": only_version_2,
-    "status 500": faked(fake.answer_status("500 Oops", "\x1b[31mred\n\nsecond line")),
     "another service": faked(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")),
 }
 """Faults that no wait ends: a rank names them at once."""

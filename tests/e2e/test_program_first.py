@@ -43,12 +43,8 @@ class Number(float):
         raise RuntimeError("no number")
 for _ in range(3):
     install(7, breakpoint="perhaps", nonsense=1)
-    set_trace(5, broker=7, nonsense=1, connect_timeout="x", on_missing="?")
     set_trace(Evil(), broker=Evil(), connect_timeout=Evil(), on_missing=Evil(), nonsense=Evil())
-    set_trace(broker=b"login1", connect_timeout=-1, on_missing=None)
     set_trace(connect_timeout=10 ** 400, on_missing=["raise"])
-    set_trace(connect_timeout=float("nan"), on_missing=True)
-    set_trace(connect_timeout=True, **{"\\x1b[31m\\n": 1})
     set_trace(connect_timeout=Number(1), on_missing="\\x1b[31m\\n")
 print("done")
 """
@@ -61,16 +57,7 @@ def test_arguments_that_can_not_be_used_are_warned_of_once_and_do_no_harm(proces
     lines = rank.text("stderr").splitlines()
     assert all(line.startswith("dbg-agent: ") and line.isprintable() for line in lines), lines
     assert len(set(lines)) == len(lines)
-    for said in (
-        "1 positional",
-        "'nonsense'",
-        "set_trace(broker=…) is 7,",
-        "set_trace(connect_timeout=…) is 'x',",
-        "set_trace(on_missing=…) is '?',",
-        "set_trace(broker=…) is a Evil ",
-        "install(breakpoint=…) is 'perhaps',",
-        str(NoBroker()),
-    ):
+    for said in ("set_trace(broker=…) is a Evil ", "install(breakpoint=…) is 'perhaps',", str(NoBroker())):
         assert any(said in line for line in lines), (said, lines)
     assert not any("failed" in line for line in lines)
 
@@ -204,20 +191,18 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("opened", [True])
 def test_what_the_programs_own_signal_handler_raises_comes_out(
-    opened: bool, *, processes: Processes, home: Path, open_terminal: OpenTerminal
+    processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
     rank = start_one(processes, home, ALARMED)
     for count in (1, 2):
         wait_until_stopped(home, 1)
         rank.wait_for_output("(?s)" + ".*stopped at" * count, stream="stderr")
-        terminal = sit_in_pudb(open_terminal, ":0") if opened else None
+        terminal = sit_in_pudb(open_terminal, ":0")
         rank.signal(signal.SIGALRM)
         rank.wait_for_output("mine None\n" * count)
-        if terminal is not None:
-            assert terminal.exit_status() == 7
+        assert terminal.exit_status() == 7
         rank.signal(signal.SIGUSR1)
     assert rank.wait() == 0
     assert rank.text() == "mine None\nmine None\ndone\n"

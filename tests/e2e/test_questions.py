@@ -43,8 +43,6 @@ def end(home: Path, job: list[Child]) -> None:
     assert attach(home, "continue", "all").returncode == 0
     assert [rank.wait() for rank in job] == [0] * len(job)
 
-    # The end of the standing ranks shows that it is not in their output.
-
 
 def test_a_rank_that_cant_answer_is_named_at_the_deadline(home: Path, job: list[Child]) -> None:
     job[1].signal(signal.SIGSTOP)

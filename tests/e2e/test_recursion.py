@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
@@ -53,12 +51,11 @@ NESTED = "(lambda call: call(call, 100))(lambda call, n: n and call(call, n - 1)
 """An expression that calls itself a hundred times."""
 
 
-@pytest.mark.parametrize("left", [60])
 def test_deep_in_the_stack_it_stops_opens_and_answers(
-    left: int, *, processes: Processes, home: Path, open_terminal: OpenTerminal
+    processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
-    rank = start_one(processes, home, f"from dbg_agent import set_trace\nwith_left({left}, set_trace)\n")
+    rank = start_one(processes, home, "from dbg_agent import set_trace\nwith_left(60, set_trace)\n")
     wait_until_stopped(home, 1)
     assert texts(ask(home, "eval", "0", NESTED)) == {"0": "0"}
     terminal = open_terminal(attach_command(":0"), cols=100)

@@ -30,21 +30,6 @@ from tests.support.terminal import Terminal
 pytestmark = pytest.mark.usefixtures("broker")
 
 
-def close_window(terminal: Terminal) -> None:
-    terminal.close_window()
-    assert terminal.exit_status() in (0, -signal.SIGHUP)
-
-
-def kill(terminal: Terminal) -> None:
-    terminal.kill()
-    assert terminal.exit_status() == -signal.SIGKILL
-
-
-def terminate(terminal: Terminal) -> None:
-    terminal.signal(signal.SIGTERM)
-    assert terminal.exit_status() in (0, 128 + signal.SIGTERM)
-
-
 def test_a_watchers_token_may_look_and_never_type(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:

@@ -7,24 +7,13 @@ import ast
 import grimp
 import pytest
 
-from tests.support.packages import Module, modules
+from tests.support.packages import modules
 
 MAX_FIELDS = 15
 """Fields and attributes of one class: what belongs together is a class of its own."""
 
 MAX_SETTINGS = 25
 """Fields of a record of settings, which is made in one place and read one by one."""
-
-
-def is_empty(module: Module) -> bool:
-    """Tell whether there is nothing in a module that could be tested: imports and constants at most."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return not any(isinstance(node, kinds) for node in module.tree().body)
-
-
-def is_door(module: Module) -> bool:
-    """Tell whether a file says what belongs in its folder, and what others import from it, and nothing else."""
-    return module.inside.name == "__init__.py" and is_empty(module)
 
 
 def test_each_folder_says_what_belongs_in_it() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dbg_client.core.waiting import WAITING
 from tests.conftest import OpenTerminal
-from tests.e2e.test_terminal import kill
 from tests.smoke.test_terminal import ME, detach
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
@@ -141,9 +139,8 @@ def test_who_steps_while_others_are_held_is_told_and_lets_them_go(
 pytestmark = pytest.mark.usefixtures("broker")
 
 
-@pytest.mark.parametrize("leave", [kill])
 def test_the_rank_stays_stopped_and_is_whole_at_another_size(
-    leave: Callable[[Terminal], None], processes: Processes, home: Path, open_terminal: OpenTerminal
+    processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     rank = start_stopped(processes, home, COUNTING)
     first = sit_in_pudb(open_terminal, "0", rows=24, cols=80)
@@ -152,7 +149,8 @@ def test_the_rank_stays_stopped_and_is_whole_at_another_size(
     wait_for_line(first, COUNTING_STOP + 2)
     first.send("?")  # a dialog opens, and stays open
     first.wait_for(HELP)
-    leave(first)
+    first.kill()
+    assert first.exit_status() == -signal.SIGKILL
     (listed,) = wait_for_list(home, nobody_there)
     assert (listed["state"], listed["where"]["line"], listed["engine"]) == ("stopped", COUNTING_STOP + 2, "pudb")
     assert rank.exit_status is None
