@@ -22,7 +22,7 @@ MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds of the longest --since, ten years."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks where the kernel tells nothing of files that grow."""
+"""Seconds between two looks: the kernel reports no writes of other hosts to a shared home."""
 
 MAX_AT_ONCE = 1000
 """Lines that are read at once, of which each takes 32 KiB at most."""
@@ -154,9 +154,7 @@ def _is_replaced(path: Path, descriptor: int) -> bool:
 
 
 def _wait(watch: int | None) -> None:
-    """Wait until a file of the home has changed."""
-    if watch is None:
-        time.sleep(LOOK_SECONDS)
-        return
-    select.select([watch], [], [])
-    os.read(watch, 4096)
+    """Wait until a file of the home has changed, or may have: the kernel does not notice writes of another host."""
+    ready, _, _ = select.select([] if watch is None else [watch], [], [], LOOK_SECONDS)
+    for descriptor in ready:
+        os.read(descriptor, 4096)

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import json
 import re
+import select
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,7 @@ from dbg_broker.audit.writer import append
 from dbg_broker.cli.parser import complete_words, parser_of_the_command, refuse_mistyped
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
+from dbg_broker.verbs import log
 from dbg_broker.verbs.log import shown
 from dbg_broker.verbs.status import status
 from dbg_wire.errors import CantPrint
@@ -271,3 +273,15 @@ async def test_status_tells_of_the_other_brokers_and_of_nats_that_is_gone(made_h
     assert gone["cluster"]["nats_silent"] >= 0
     assert "wss://two:6900" in shown
     assert ("NATS" in shown, "NATS" in during) == (False, True)
+
+
+def test_follow_shows_what_another_host_has_written(made_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def notice_nothing(_r: object, _w: object, _x: object, _seconds: float) -> tuple[list[int], list[int], list[int]]:
+        append(made_home, b"two\n")
+        return [], [], []
+
+    append(made_home, b"one\n")
+    lines = log._lines(made_home, follow=True)
+    assert next(lines) == b"one\n"
+    monkeypatch.setattr(select, "select", notice_nothing)
+    assert next(lines) == b"two\n"
