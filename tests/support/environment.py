@@ -9,50 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-DROPPED_PREFIXES = (
-    "ACCELERATE_",
-    "DBG_",
-    "FLUX_",
-    "JSM_",
-    "LSB_",
-    "MPI_",
-    "MUNGE_",
-    "OMPI_",
-    "PALS_",
-    "PMI",
-    "PRTE_",
-    "RAY_",
-    "SLURM",
-    "TORCHELASTIC_",
-    "XDG_",
-)
+PREFIXES = """
+ACCELERATE_ DBG_ FLUX_ JSM_ LSB_ MPI_ MUNGE_ OMPI_ PALS_ PMI PRTE_ RAY_ SLURM TORCHELASTIC_ XDG_
+"""
 """Prefixes of our own variables, and of those that a launcher or scheduler sets in a shell."""
 
-DROPPED = frozenset(
-    {
-        "COLORTERM",
-        "LESS",
-        "PAGER",
-        "COLUMNS",
-        "FORCE_COLOR",
-        "GROUP_RANK",
-        "LINES",
-        "LOCAL_RANK",
-        "LOCAL_WORLD_SIZE",
-        "MASTER_ADDR",
-        "MASTER_PORT",
-        "NODE_RANK",
-        "NO_COLOR",
-        "PYTHONBREAKPOINT",
-        "PYTHONUNBUFFERED",
-        "PYTHONWARNINGS",
-        "RANK",
-        "STY",
-        "TMUX",
-        "TMUX_PANE",
-        "WORLD_SIZE",
-    }
-)
+NAMES = """
+COLORTERM COLUMNS FORCE_COLOR GROUP_RANK LESS LINES LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT NODE_RANK
+NO_COLOR PAGER PYTHONBREAKPOINT PYTHONUNBUFFERED PYTHONWARNINGS RANK STY TMUX TMUX_PANE WORLD_SIZE
+"""
 
 KEPT_PREFIX = "DBG_TEST_"
 """Prefix of the tests' own settings, which parallel workers inherit."""
@@ -62,7 +27,7 @@ def is_foreign(name: str) -> bool:
     """Say whether a variable of this name could decide a test that did not set it."""
     if name.startswith(KEPT_PREFIX):
         return False
-    return name in DROPPED or name.startswith(DROPPED_PREFIXES) or name.lower().endswith("_proxy")
+    return name in NAMES.split() or name.startswith(tuple(PREFIXES.split())) or name.lower().endswith("_proxy")
 
 
 def clean_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:

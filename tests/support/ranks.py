@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dbg_client.core.switchboard import switchboard_to
+from dbg_client.views.list import list_document
+from dbg_dial.waiting import within
+from dbg_wire.records.ranks import RankState
+from dbg_wire.targets.selection import parse_target, select
 from tests.support.broker import Wrap
-from tests.support.listed import listed_elsewhere, rank_list
 from tests.support.processes import Child, Processes, run_command
 from tests.support.time_unit import seconds
 
@@ -112,24 +117,57 @@ def wait_until(
     timeout: float | None = None,
     wrap: Wrap = list,
 ) -> list[dict[str, Any]]:
-    """Return the listed ranks as soon as ``holds`` is true of them; fail with all of them after ``timeout`` seconds."""
-    deadline = time.monotonic() + (seconds(20) if timeout is None else timeout)
-    listed = []
-    for listed in looks(home, listing, deadline, wrap):
-        if holds(listed):
-            return listed
+    """Return the listed ranks as soon as ``holds`` is true of them; fail with all of them after ``timeout`` seconds.
+
+    Here each change is looked at, over one connection; on another host the command is run again and again.
+    """
+    limit = seconds(20) if timeout is None else timeout
+    if wrap is list:
+        holding, listed = asyncio.run(_watched(home, holds, limit, with_exited="--all" in listing))
+    else:
+        holding, listed, deadline = False, [], time.monotonic() + limit
+        while not holding and time.monotonic() < deadline:
+            said = attach(home, "list", *listing, "--json", wrap=wrap)
+            listed = json.loads(said.stdout)["ranks"] if said.stdout else []
+            holding = holds(listed)
+    if holding:
+        return listed
     seen = ", ".join(f"{rank['address']} {rank['state']}" for rank in listed) or "no rank at all"
     raise AssertionError(f"never saw {what}: {seen}")
 
 
-def looks(home: Path, listing: Sequence[str], deadline: float, wrap: Wrap) -> Iterator[list[dict[str, Any]]]:
-    """Yield the list of ranks as it is, and after each change until ``deadline``."""
-    if wrap is list:
-        with rank_list(home) as ranks:
-            while ranks.wait(deadline):
-                yield ranks.listed(exited="--all" in listing)
-    else:
-        yield from listed_elsewhere(home, wrap, deadline, exited="--all" in listing)
+async def _watched(
+    home: Path, holds: Callable[[list[dict[str, Any]]], bool], limit: float, *, with_exited: bool
+) -> tuple[bool, list[dict[str, Any]]]:
+    """Watch the list until something holds of it; return whether it does, and the last list."""
+    switchboard = switchboard_to(None, seconds(10), {**os.environ, "DBG_HOME": str(home)})
+    directory = switchboard.directory
+    seen: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+    listed: list[dict[str, Any]] = []
+
+    def look() -> None:
+        nonlocal listed
+        if not directory.complete or seen.done():
+            return
+        there = [rank for rank in directory.ranks if rank.state is not RankState.EXITED]
+        ordered = list(select(parse_target("all"), there, any_job=True).ranks) if there else []
+        if with_exited:
+            ordered += [rank for rank in directory.ranks if rank.state is RankState.EXITED]
+        listed = json.loads(json.dumps(list_document(ordered)))["ranks"]
+        try:
+            if holds(listed):
+                seen.set_result(True)
+        except Exception as error:
+            seen.set_exception(error)
+
+    directory.on_change = look
+    await switchboard.dial()
+    try:
+        return await within(limit, seen), listed
+    except asyncio.TimeoutError:
+        return False, listed
+    finally:
+        await switchboard.close()
 
 
 def states(listed: list[dict[str, Any]]) -> dict[int, str]:

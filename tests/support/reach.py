@@ -25,26 +25,7 @@ pins = st.binary(min_size=32, max_size=32).map(lambda raw: f"sha256:{raw.hex()}"
 tokens = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=MIN_TOKEN, max_size=MAX_TOKEN)
 any_text = st.text(st.characters())
 fragments = st.sampled_from(
-    [
-        "wss://",
-        "ws://",
-        "tcp://",
-        "@",
-        ":",
-        "/",
-        "?",
-        "#",
-        "[",
-        "]",
-        "::1",
-        PIN,
-        "sha256:",
-        "6900",
-        "h",
-        "%e",
-        "\n",
-        " ",
-    ]
+    [*"wss:// ws:// tcp:// @ : / ? # [ ] ::1 sha256: 6900 h %e".split(), PIN, "\n", " "]  # noqa: SIM905
 )
 near_misses = st.lists(fragments | any_text, max_size=8).map("".join)
 
