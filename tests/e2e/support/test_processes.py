@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -24,31 +23,10 @@ def own(tmp_path: Path) -> Iterator[Processes]:
     started.end_all()
 
 
-def test_output_is_waited_for_logged_and_split_by_stream(own: Processes) -> None:
-    child = own.start("speaker", ["sh", "-c", "echo ready on port 17; echo trouble >&2; read x"])
-    assert child.wait_for_output(r"port (\d+)").group(1) == "17"
-    child.wait_for_output("trouble", stream="stderr")
-    assert "trouble" not in child.text()
-    assert {"ready on port 17", "trouble"} == set((own.logs / "speaker.log").read_text().split("\n")) - {""}
-
-
 def test_end_without_the_expected_output_is_reported_at_once(own: Processes) -> None:
     child = own.start("mute", ["sh", "-c", "echo something else; exit 3"])
     with pytest.raises(AssertionError, match=r"mute ended with status 3 .*'ready'.*\n.*something else"):
         child.wait_for_output("ready", seconds(60))
-
-
-def test_all_output_has_arrived_when_the_end_is_known(own: Processes) -> None:
-    child = own.start("long", [sys.executable, "-c", "print('x' * 3_000_000 + 'end')"])
-    assert child.wait() == 0
-    assert child.text().endswith("end\n")
-
-
-def test_signals_show_as_negative_status(own: Processes) -> None:
-    child = own.start("victim", ["sleep", "100"])
-    child.kill()
-    assert child.wait() == -signal.SIGKILL
-    child.kill()
 
 
 def test_stubborn_children_their_groups_and_strays_are_ended(own: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,13 +45,6 @@ def test_stubborn_children_their_groups_and_strays_are_ended(own: Processes, mon
     assert own.strays() == []
     assert _state_of(stray) in {"gone", "Z"}
     assert _state_of(stubborn.pid) == "gone"
-
-
-def test_suspended_child_is_ended(own: Processes) -> None:
-    child = own.start("suspended", ["sleep", "1000"])
-    child.signal(signal.SIGSTOP)
-    own.end_all()
-    assert child.exit_status == -signal.SIGTERM
 
 
 def test_children_die_with_the_tests(own: Processes, tmp_path: Path) -> None:

@@ -17,13 +17,6 @@ from tests.support.time_unit import seconds
 LOCAL_FLAGS = 3
 RAW_AND_GONE = "import tty; tty.setraw(0); print('raw', flush=True); input()"
 
-SIZE_ON_CHANGE = """
-import os, signal
-signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
-print("at first", *os.get_terminal_size(), flush=True)
-while signal.sigwait({signal.SIGWINCH}): print("now", *os.get_terminal_size(), flush=True)
-"""
-
 
 def python(source: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", source]
@@ -44,19 +37,6 @@ def test_end_is_noticed_and_reported_with_the_screen() -> None:
         assert terminal.exit_status() == 5
 
 
-def test_a_program_that_goes_on_has_no_exit_status() -> None:
-    with Terminal(["cat"]) as terminal, pytest.raises(AssertionError, match="has not ended"):
-        terminal.exit_status(0.05)
-
-
-def test_size_and_its_change_reach_the_program() -> None:
-    with Terminal(python(SIZE_ON_CHANGE), rows=10, cols=50) as terminal:
-        terminal.wait_for("at first 50 10")
-        terminal.resize(33, 111)
-        terminal.wait_for("now 111 33")
-        assert len(terminal.screen) == 33
-
-
 def test_a_terminal_left_raw_looks_raw_after_the_program_has_ended() -> None:
     with Terminal(["sleep", "1000"]) as untouched:
         # The settings of another terminal, because this test's program may set its own raw before a first look.
@@ -69,19 +49,6 @@ def test_a_terminal_left_raw_looks_raw_after_the_program_has_ended() -> None:
         assert after != before
         assert isinstance(flags := after[LOCAL_FLAGS], int)
         assert not flags & termios.ECHO
-
-
-def test_control_c_interrupts_the_program_alone() -> None:
-    with Terminal(["sleep", "1000"]) as terminal:
-        terminal.send(b"\x03")
-        assert terminal.exit_status() == -signal.SIGINT
-
-
-def test_closing_the_window_hangs_up() -> None:
-    # A program that reads, such as cat, may end by the end of its input before the signal comes.
-    with Terminal(["sleep", "1000"]) as terminal:
-        terminal.close_window()
-        assert terminal.exit_status() == -signal.SIGHUP
 
 
 def test_a_program_that_survives_the_hangup_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,12 +69,6 @@ def test_all_output_is_read_before_the_exit_status_is_given() -> None:
     with Terminal(python("print('x' * 300_000 + 'end')")) as terminal:
         assert terminal.exit_status() == 0
         assert b"xend\r\n" in terminal.output
-
-
-def test_unknown_command_is_a_status() -> None:
-    with Terminal(["no-such-program-here"]) as terminal:
-        assert terminal.exit_status() == 127
-        assert "no-such-program-here" in terminal.row(0)
 
 
 class TestScreen:
