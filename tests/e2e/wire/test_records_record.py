@@ -17,8 +17,7 @@ from dbg_wire.messages import (
     RankReport,
 )
 from dbg_wire.records.record import Record, checked, fitted, hints_of
-from tests.unit.wire.records.test_record import kinds
-from tests.unit.wire.values import wished
+from tests.unit.wire.values import kinds, wished
 
 
 @settings(max_examples=20)

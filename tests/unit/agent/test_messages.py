@@ -26,7 +26,7 @@ from dbg_wire.limits import MAX_PATH
 from dbg_wire.messages import MESSAGES, Message, Pulse, RankReport, Report, Sender
 from dbg_wire.records.ranks import RankState
 from tests.unit.agent.guard.test_dumps import header
-from tests.unit.wire.records.test_record import kinds
+from tests.unit.wire.values import kinds
 
 ROOT = Path(dbg_agent.__file__).parent
 FIT_ALREADY = {"Report", "Probe", "Repaint"}

@@ -1,24 +1,41 @@
-"""A WebSocket to the pinned broker, and the error for each other peer."""
+"""A WebSocket to a broker that is known by a pin or an authority, and the error for each other peer."""
 
 from __future__ import annotations
 
 import asyncio
+import datetime
 import errno
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+import trustme
 
+import dbg_agent.link.dialling
+import dbg_client.core.connection
+from dbg_agent.link.lookup import Lookups
+from dbg_dial.blocking import BlockingDial, glance
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
+from dbg_dial.pin import client_context
 from dbg_dial.tcp import connected
-from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.errors import (
+    BadSecretFile,
+    BrokerUnreachable,
+    DbgError,
+    HungUp,
+    Refused,
+    UntrustedCertificate,
+    WrongCertificate,
+    WrongToken,
+    WrongVersion,
+)
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import FakeBroker
-from tests.support.reach import PIN, TOKENS
+from tests.support.reach import OTHER_PIN, PIN, TOKENS
 from tests.support.time_unit import seconds
 
 TOKEN = TOKENS["rank"]
@@ -115,3 +132,132 @@ async def test_only_a_name_is_asked_for() -> None:
     assert asked == []
     assert await addresses(reach(1, PIN, host="login1"), ask) == [(socket.AF_INET, ("10.0.0.1", 1))]
     assert len(asked) == 1
+
+
+OURS = trustme.CA()
+OTHERS = trustme.CA()
+
+Way = Callable[[Reach], Awaitable[object]]
+
+
+async def of_a_rank(reach: Reach) -> object:
+    return await dbg_agent.link.dialling.dial(reach, "/agent", Lookups())
+
+
+async def of_a_terminal(reach: Reach) -> object:
+    return await dbg_client.core.connection.dial(reach, "me@here", seconds(10))
+
+
+def step_by_step(reach: Reach) -> None:
+    with BlockingDial(reach.endpoint, seconds(10)) as line:
+        line.look_up()
+        line.connect()
+        line.secure()
+        line.compare()
+        line.present(reach.token)
+
+
+async def of_a_verb(reach: Reach) -> object:
+    return await asyncio.to_thread(step_by_step, reach)
+
+
+async def of_a_completion(reach: Reach) -> object:
+    return await asyncio.to_thread(glance, reach, "me@here", connect_seconds=seconds(5), seconds=seconds(10))
+
+
+ALL_WAYS = pytest.mark.parametrize("way", [of_a_rank, of_a_terminal, of_a_verb, of_a_completion])
+
+
+class Broker(FakeBroker):
+    """A broker that notes all requests and refuses their tokens."""
+
+    def __init__(self, certificate: trustme.LeafCert) -> None:
+        self.requests: list[str] = []
+        super().__init__(self._refuse, certificate)
+
+    def __enter__(self) -> Broker:
+        return self
+
+    def _refuse(self, connection: ssl.SSLSocket) -> None:
+        request = fake.read_request(connection)
+        if request:
+            self.requests.append(request)
+            connection.sendall(b"HTTP/1.1 401 Unauthorized\r\nConnection: close\r\nContent-Length: 2\r\n\r\nno")
+
+
+def at(broker: FakeBroker, ca: trustme.CA, **changes: object) -> Reach:
+    endpoint = Endpoint(host="127.0.0.1", port=broker.port, secure=True, fingerprint=None, ca=pem(ca))
+    return Reach(endpoint=replace(endpoint, **changes), token=TOKEN, sources={})  # type: ignore[arg-type]
+
+
+def pem(ca: trustme.CA) -> str:
+    return ca.cert_pem.bytes().decode()
+
+
+async def refusal(way: Way, reach: Reach) -> DbgError:
+    with pytest.raises(DbgError) as caught:
+        await way(reach)
+    return caught.value
+
+
+@ALL_WAYS
+async def test_an_authority_and_the_hosts_name_are_enough_and_a_pin_beside_them_must_hold(way: Way) -> None:
+    with Broker(OURS.issue_cert("127.0.0.1")) as broker:
+        # The token is sent, and so can be refused.
+        assert isinstance(await refusal(way, at(broker, OURS)), WrongToken)
+        pins = (OTHER_PIN, broker.fingerprint)
+        assert isinstance(
+            await refusal(way, at(broker, OURS, fingerprint=pins[0], other_fingerprints=pins[1:])), WrongToken
+        )
+        assert len(broker.requests) == 2
+        assert isinstance(await refusal(way, at(broker, OURS, fingerprint=OTHER_PIN)), WrongCertificate)
+        assert isinstance(await refusal(way, at(broker, OTHERS, fingerprint=broker.fingerprint)), UntrustedCertificate)
+        assert len(broker.requests) == 2
+
+
+YESTERDAY = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=1)
+
+
+@ALL_WAYS
+@pytest.mark.parametrize(
+    ("certificate", "why"),
+    [
+        (OTHERS.issue_cert("127.0.0.1"), "unable to get local issuer certificate"),
+        (OURS.issue_cert("login1.example", common_name="127.0.0.1"), "IP address mismatch"),
+        (OURS.issue_cert("127.0.0.1", not_after=YESTERDAY), "certificate has expired"),
+        (OURS.issue_cert("127.0.0.1", not_before=YESTERDAY + datetime.timedelta(days=2)), "not yet valid"),
+    ],
+    ids=["other authority", "common name", "expired", "not yet valid"],
+)
+async def test_a_peer_that_no_authority_vouches_for_is_told_nothing(
+    approved: Approved, way: Way, certificate: trustme.LeafCert, why: str
+) -> None:
+    with Broker(certificate) as broker:
+        error = await refusal(way, at(broker, OURS))
+        assert isinstance(error, UntrustedCertificate)
+        assert why in str(error)
+        approved(str(error))
+    assert broker.requests == []
+
+
+@ALL_WAYS
+async def test_a_name_is_compared_with_the_one_that_was_dialled(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.getaddrinfo
+
+    def look_up(host: str | bytes, *rest: object, **options: object) -> object:
+        if host in ("dbg.example", b"dbg.example") and not options.get("flags"):
+            return real("127.0.0.1", *rest, **options)  # type: ignore[arg-type]
+        return real(host, *rest, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    with Broker(OURS.issue_cert("dbg.example")) as broker:
+        assert isinstance(await refusal(way, at(broker, OURS, host="dbg.example")), WrongToken)
+    with Broker(OURS.issue_cert("login1.example")) as broker:
+        assert isinstance(await refusal(way, at(broker, OURS, host="dbg.example")), UntrustedCertificate)
+
+
+def test_a_file_of_authorities_that_holds_nonsense_is_named(approved: Approved) -> None:
+    nonsense = "-----BEGIN CERTIFICATE-----\nbm9uc2Vuc2U=\n-----END CERTIFICATE-----\n"
+    with pytest.raises(BadSecretFile) as caught:
+        client_context(Endpoint(host="h", port=1, secure=True, fingerprint=None, ca=nonsense))
+    approved(str(caught.value))

@@ -1,12 +1,13 @@
 """There is one way to a broker: pinned, or without TLS with a token that opens nothing later.
 
 All ways that the packages offer are tried with a broker that must not be dialled;
-``tests/e2e/project/test_one_way.py`` reads in the sources that there is no other.
-"""
+``tests/e2e/project/test_one_way.py`` reads in the sources that there is no other."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+import ssl
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -19,8 +20,10 @@ import dbg_dial.dial
 import dbg_dial.tcp
 from dbg_agent.link.lookup import Lookups
 from dbg_dial.dial import AddressInfos, Timing, Wording
-from dbg_wire.errors import BadEndpoint
-from dbg_wire.finding.endpoint import Endpoint, Reach
+from dbg_dial.pin import check_certificate, check_token, client_context
+from dbg_wire.errors import BadEndpoint, WrongCertificate
+from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
+from tests.conftest import Approved
 from tests.support.fake_brokers import Impostor, Kind
 from tests.support.reach import PIN, THROW_AWAY, TOKENS
 from tests.support.time_unit import seconds
@@ -124,3 +127,59 @@ async def test_no_way_leads_to_a_broker_that_is_not_known(way: str, what: str, k
     with Impostor(0, kind) as impostor, pytest.raises(BadEndpoint):
         await WAYS[way](MUST_NOT_BE_DIALLED[what](impostor.port))
     assert b"".join(impostor.heard()) == b""
+
+
+PINNED = Endpoint(host="login1", port=6900, secure=True, fingerprint=PIN)
+UNPINNED = Endpoint(host="login1", port=6900, secure=True, fingerprint=None)
+PLAIN = Endpoint(host="login1", port=6900, secure=False, fingerprint=None)
+UNSHOWN = Endpoint(host="login1", port=6900, secure=False, fingerprint=PIN)
+OF_A_PIN = "it shows {shown}, not {pinned}"
+
+
+def test_a_pinned_broker_gets_any_token_and_one_without_tls_those_that_end_with_it() -> None:
+    check_token(PINNED, TOKENS["rank"])
+    check_token(PINNED, THROW_AWAY["rank"])
+    check_token(PLAIN, THROW_AWAY["rank"])
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "token"),
+    [
+        (UNPINNED, TOKENS["rank"]),
+        (UNPINNED, THROW_AWAY["rank"]),
+        (PLAIN, TOKENS["rank"]),
+        (UNSHOWN, THROW_AWAY["rank"]),
+    ],
+    ids=["no pin", "no pin, throw-away token", "in the clear", "a pin that nobody would look at"],
+)
+def test_nobody_else_gets_a_token(approved: Approved, endpoint: Endpoint, token: str) -> None:
+    with pytest.raises(BadEndpoint) as caught:
+        check_token(endpoint, token)
+    assert token not in str(caught.value)
+    approved(str(caught.value))
+
+
+def test_a_certificate_is_known_by_its_fingerprint_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+    really = hmac.compare_digest
+
+    def compare(a: bytes, b: bytes) -> bool:
+        compared.append((a, b))
+        return really(a, b)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    right = Endpoint(host="h", port=1, secure=True, fingerprint=fingerprint_of(b"certificate"))
+    assert check_certificate(right, b"certificate", OF_A_PIN) == right.fingerprint
+    with pytest.raises(WrongCertificate, match=f"it shows {fingerprint_of(b'other')}, not {right.fingerprint}"):
+        check_certificate(right, b"other", OF_A_PIN)
+    assert len(compared) == 2
+
+
+@pytest.mark.parametrize(("endpoint", "certificate"), [(PINNED, None), (PINNED, b""), (UNPINNED, b"certificate")])
+def test_no_certificate_or_no_pin_is_no_match(endpoint: Endpoint, certificate: bytes | None) -> None:
+    with pytest.raises(WrongCertificate):
+        check_certificate(endpoint, certificate, OF_A_PIN)
+
+
+def test_tls_is_1_2_or_later() -> None:
+    assert client_context(PINNED).minimum_version is ssl.TLSVersion.TLSv1_2

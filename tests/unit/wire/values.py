@@ -36,6 +36,23 @@ def base_of(hint: Any) -> Any:
     return typing.get_args(inner)[0] if typing.get_origin(inner) is typing.Annotated else inner
 
 
+def kinds() -> list[type[Record]]:
+    """Return every class of record that a field of a message leads to, and the messages."""
+    found: dict[type[Record], None] = {}
+    waiting: list[Any] = list(MESSAGES)
+    while waiting:
+        kind = waiting.pop()
+        if kind in found:
+            continue
+        found[kind] = None
+        for hint in hints_of(kind).values():
+            base = base_of(hint)
+            inner = base.__args__[0] if hasattr(base, "__args__") else base
+            if isinstance(inner, type) and issubclass(inner, Record):
+                waiting.append(inner)
+    return list(found)
+
+
 def is_optional(hint: Any) -> bool:
     """Tell whether a field may hold None."""
     return inner_of(hint) is not hint

@@ -1,4 +1,4 @@
-"""No line of a file breaks the reader of the audit log."""
+"""Records are right when they are read or fitted; rows of answers come back as they were told."""
 
 from __future__ import annotations
 
@@ -9,21 +9,30 @@ from hypothesis import strategies as st
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BadInput, PeerError
 from dbg_wire.limits import MAX_ANSWER_BYTES, MAX_BREAKPOINTS, MAX_TEXT
-from dbg_wire.messages import Action, Answer, Kind, Question, Sender
+from dbg_wire.messages import Action, Answer, Complete, Kind, Message, Notice, Question, Sender
 from dbg_wire.records.audit import MAX_LINE, Entry, decode_entry
 from dbg_wire.records.beside import CommandEnd, CommandLine, command_line, output_in, output_rows
 from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
-from dbg_wire.records.evidence import SourceSeen
-from dbg_wire.records.inspection import (
-    MAX_VARIABLE_TEXT,
-    MAX_VARIABLES,
-    Variable,
-    cut_to_fit,
-    inspected_in,
+from dbg_wire.records.evidence import (
+    MAX_EVIDENCE_BYTES,
+    CodeKind,
+    CodePart,
+    CodeSeen,
+    CollectiveSeen,
+    CollectiveState,
+    EvidenceRecord,
+    GroupSeen,
+    ProcessSeen,
+    SourceSeen,
+    ThreadWait,
+    WaitKind,
+    evidence_in,
+    fitting,
 )
-from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import checked, size_of
+from dbg_wire.records.inspection import MAX_VARIABLE_TEXT, MAX_VARIABLES, Variable, cut_to_fit, inspected_in
+from dbg_wire.records.ranks import Breakpoint, Place
+from dbg_wire.records.record import Record, bound_of, checked, fitted, hints_of, size_of
 from dbg_wire.records.samples import (
     MAX_ARRIVALS,
     GroupArrivals,
@@ -35,6 +44,54 @@ from dbg_wire.records.samples import (
 )
 from dbg_wire.records.stop_points import MAX_STOPS, StopAt, StopIn, parse_stop_at, parse_stop_in, parse_stops
 from tests.conftest import Approved
+from tests.unit.wire.values import base_of, kinds, messages
+
+PLACE = Place(file="/home/me/train.py", line=41, function="step")
+
+
+def test_what_no_peer_would_take_is_refused_by_name(approved: Approved) -> None:
+    with pytest.raises(InvalidMessage, match=r"^place\.line is -1, below 0$"):
+        checked(PLACE.replace(line=-1))
+    with pytest.raises(InvalidMessage) as caught:
+        checked(PLACE.replace(file="\udcff"))
+    approved(str(caught.value))
+    assert checked(PLACE) == PLACE
+
+
+def test_two_fields_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(InvalidMessage, match="complete is about 2 to 5 of 4 characters"):
+        Complete(request=1, prompt=1, generation=1, line="p lo", begin=2, end=5)
+
+
+def test_a_breakpoint_is_the_same_one_when_its_line_holds_another_text() -> None:
+    one, other = (Breakpoint(file="/f", line=1, text=text) for text in ("a", "b"))
+    assert (one, hash(one)) == (other, hash(other))
+    assert one != Breakpoint(file="/f", line=2, text="a")
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_no_field_is_without_a_bound(kind: type[Record]) -> None:
+    for name, hint in hints_of(kind).items():
+        base = base_of(hint)
+        items = getattr(base, "__args__", (None,))[0]
+        if base in (int, float, str) or items is not None:
+            assert bound_of(hint) is not None, name
+        if items in (int, float, str):
+            raise AssertionError(f"the elements of {name} have no bound")
+
+
+@given(messages)
+def test_what_is_right_is_left_as_it_is(message: Message) -> None:
+    values = {name: getattr(message, name) for name in message.__struct_fields__}
+    assert fitted(type(message), **values) == message
+
+
+def test_what_is_too_long_is_cut_and_says_so() -> None:
+    assert fitted(Notice, text="x" * 20_000).text == "x" * (16 * 1024 - 1) + "…"
+    assert fitted(Answer, request=2**60, kind=Kind.VALUE, text="", frames=(PLACE,) * 300).frames == (PLACE,) * 256
+    assert fitted(Place, file="/tmp/\udcff", line=10**12, function="f") == Place(
+        file="/tmp/\\udcff", line=10**9, function="f"
+    )
 
 
 @given(st.binary())
@@ -217,3 +274,67 @@ def test_the_good_ones_of_the_environment_count_up_to_a_bound() -> None:
     assert len(problems) == 1
     stops, problems = parse_stops("a.py:1\n" * (MAX_STOPS + 1), "")
     assert (len(stops), len(problems)) == (MAX_STOPS, 1)
+
+
+GROUP = GroupSeen(library="torch", name="1", title="dp_0", members="0-15", size=16, enqueued=3172, completed=3171)
+PENDING = CollectiveSeen(
+    group="1", name="all_reduce", state=CollectiveState.ENQUEUED, sequence=3172, types="float32", size=2**30, age=252.0
+)
+RECORDS: list[EvidenceRecord] = [
+    SourceSeen(library="torch", version="2.13.0"),
+    GROUP,
+    PENDING,
+    ThreadWait(thread="MainThread", kind=WaitKind.COLLECTIVE, text="is in all_reduce", is_main=True),
+    ProcessSeen(state="S", cpu=1.5),
+    CodeSeen(files="ab"),
+    CodePart(kind=CodeKind.PACKAGE, name="numpy", value="2.4.0"),
+]
+
+
+def test_each_record_comes_back() -> None:
+    answer = decode(encode(Answer(request=1, kind=Kind.VALUE, text="", rows=fitting(RECORDS))), Sender.AGENT)
+    assert isinstance(answer, Answer)
+    found = evidence_in(answer.rows)
+
+    assert found is not None
+    assert found.groups == (GROUP,)
+    assert found.collectives == (PENDING,)
+    assert [
+        *found.sources,
+        *found.groups,
+        *found.collectives,
+        *found.waits,
+        found.process,
+        found.code,
+        *found.parts,
+    ] == (RECORDS)
+
+
+def test_an_answer_without_evidence_is_told_from_one_that_knows_little() -> None:
+    assert evidence_in(()) is None
+    assert evidence_in(("a row of a screen",)) is None
+    assert evidence_in((ProcessSeen(),)) is not None
+
+
+def test_what_does_not_fit_into_an_answer_is_counted() -> None:
+    parts = [CodePart(kind=CodeKind.FILE, name=f"/{n}{'x' * 500}", value="0123") for n in range(2000)]
+
+    rows = fitting([GROUP, *parts])
+
+    assert sum(map(size_of, rows)) <= MAX_EVIDENCE_BYTES + 200
+    found = evidence_in(rows)
+    assert found is not None
+    assert found.groups == (GROUP,)
+    left_out = len(parts) - len(found.parts)
+    (source,) = found.sources
+    assert source.lack.startswith(f"{left_out} of its 2001 records ")
+
+
+def test_a_thread_with_long_paths_loses_its_frames_and_nothing_else() -> None:
+    frames = tuple(Place(file=f"/{n}{'x' * 4000}", line=n, function="f") for n in range(10))
+    wait = ThreadWait(thread="pump", kind=WaitKind.LOCK, text="waits", frames=frames)
+
+    found = evidence_in(fitting([wait]))
+
+    assert found is not None
+    assert [(one.thread, one.text, one.frames) for one in found.waits] == [("pump", "waits", ())]
