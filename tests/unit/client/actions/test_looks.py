@@ -14,7 +14,7 @@ import dbg_client
 from dbg_client.actions.report import write_report
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.words.settings import Why
+from dbg_client.words.settings import VerbSettings, Why
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
 from dbg_wire.records.evidence import CodeKind, CodePart, CodeSeen
@@ -23,7 +23,7 @@ from dbg_wire.records.samples import SampleQuestion
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, silent, waiting
 from tests.support.recorded import pickled, raw
-from tests.unit.client.actions.desk import Desk, Done, Looked, Sampled, questions
+from tests.unit.client.actions.desk import Desk, Looked, Sampled, questions
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank
 from tests.unit.client.hang.slow.simulated import Group, Job
 from tests.unit.client.words.typed import settled
@@ -161,21 +161,6 @@ def test_hosts_are_asked_for_their_time_before(desk: Desk) -> None:
     assert len(set(clocks)) == 2
 
 
-@pytest.mark.parametrize("seconds", ["0", "301", "soon"])
-def test_a_time_that_makes_no_sense_is_refused(desk: Desk, seconds: str) -> None:
-    assert "--for" in refused(desk, "slow", "--for", seconds)
-
-
-def refused(desk: Desk, *words: str) -> str:
-    """Return what is said of a command line that makes no sense."""
-    try:
-        done = desk.run(*words)
-    except SystemExit as ended:
-        done = Done(int(ended.code or 0), *desk.captured.readouterr())
-    assert (done.status, done.out) == (2, "")
-    return done.err
-
-
 def test_a_program_gets_the_same_verdict_and_a_notebook_the_chart(desk: Desk) -> None:
     with Sampled(LATE) as fake:
         desk.sit_at(fake)
@@ -272,15 +257,33 @@ def test_hostile_names_are_shown_in_one_line_and_many_broken_files_in_a_few(desk
     assert 5 < desk.run("why", ".").err.count("\n") < 20
 
 
-def test_words_with_a_slash_or_another_letter_are_files() -> None:
-    for line in ("./5", "/tmp", "rank_0", "rank_0 rank_1", "hang.txt"):
-        found = settled(f"why {line}", Why)
-        assert (found.files, found.target) == (tuple(line.split()), None)
-    for line in ("job/0-3", "gpu013:5", "all"):
-        found = settled(f"why {line}", Why)
-        assert (found.files, found.target) == ((), line)
+@pytest.mark.parametrize(
+    ("line", "is_files"),
+    [
+        *((line, True) for line in ("./5", "/tmp", "rank_0", "rank_0 rank_1", "hang.txt")),
+        *((line, False) for line in ("job/0-3", "gpu013:5", "all")),
+    ],
+)
+def test_words_with_a_slash_or_another_letter_are_files(line: str, is_files: bool) -> None:
+    found = settled(f"why {line}", Why)
+    assert (found.files, found.target) == ((tuple(line.split()), None) if is_files else ((), line))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "why 5 list",
+        "slow --for 0",
+        "slow --for 301",
+        "report --json",
+        "report --plain",
+        "report where",
+        "report --every 1",
+    ],
+)
+def test_what_makes_no_sense_is_refused(line: str) -> None:
     with pytest.raises(BadInput):
-        settled("why 5 list", Why)
+        settled(line, VerbSettings)
 
 
 @pytest.fixture
@@ -328,11 +331,3 @@ def test_what_can_not_be_written_is_said(tmp_path: Path) -> None:
         with pytest.raises(CantWrite):
             write_report(str(path), "", replace_it=True)
     assert not (tmp_path / "elsewhere").exists()
-
-
-@pytest.mark.parametrize("line", ["--json", "--plain", "where", "--every 1"])
-def test_what_makes_no_sense_with_a_report_is_refused(
-    approved: Approved, broker: FakeBroker, desk: Desk, line: str
-) -> None:
-    approved(refused(desk, "report", *line.split()))
-    assert broker.received == []

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dbg_client.actions.many import ask_stops
 from dbg_client.actions.output import fits, in_place, is_usable
 from dbg_client.actions.streams import has_cursor
 from dbg_client.actions.why import tell_of_hang
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_wire.messages import Action, Hang, Kind, Message, RankAnswer
-from dbg_wire.records.breakpoints import StopState
-from dbg_wire.records.ranks import RankInfo, RankState
-from tests.conftest import Approved
+from dbg_wire.messages import Hang, Message
+from dbg_wire.records.ranks import RankState
 from tests.support.screen import VirtualScreen
 from tests.unit.client.fake_broker import make_rank
 
@@ -39,30 +34,6 @@ def test_what_a_screen_has_no_room_for_is_counted() -> None:
     screen.feed(in_place([str(number) for number in range(100)], 6).encode())
 
     assert screen.rows == ["0", "1", "2", "3", "… 96 more lines", ""]
-
-
-class Asked:
-    """An asker whose ranks answer with these rows."""
-
-    def __init__(self, *answers: tuple[Kind, str, tuple[StopState, ...]]) -> None:
-        self._answers = answers
-
-    async def ask(self, action: Action, ranks: Sequence[RankInfo], *, stops: bool) -> list[RankAnswer]:
-        assert (action, stops) == (Action.WHERE, True)
-        return [
-            RankAnswer(key=rank.key, kind=kind, text=text, rows=rows)
-            for rank, (kind, text, rows) in zip(ranks, self._answers, strict=True)
-        ]
-
-
-async def told(*answers: tuple[Kind, str, tuple[StopState, ...]], **changes: Any) -> list[str]:
-    ranks = [make_rank(number, **changes) for number in range(len(answers))]
-    return (await ask_stops(Asked(*answers), ranks)).splitlines()  # type: ignore[arg-type]
-
-
-async def test_a_stock_debugger_has_none(approved: Approved) -> None:
-    (line,) = await told((Kind.VALUE, "running", ()), address="h1:?1")
-    approved(line)
 
 
 @pytest.mark.parametrize(("term", "moves"), [("xterm-256color", True), ("linux", True), ("dumb", False), ("", False)])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,63 +29,80 @@ def waiting(sequence: int = 7, state: CollectiveState = CollectiveState.STARTED)
     return group, CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence)
 
 
-def told(*looks: tuple[float, list[RankAnswer]]) -> list[float]:
-    """Return the times of the looks at which a standstill was told."""
+Look = tuple[float, list[RankAnswer]]
+
+
+def at(times: Sequence[float], *ranks: Callable[[float], RankAnswer]) -> list[Look]:
+    """Return looks at ranks whose answers depend on the time."""
+    return [(now, [rank(now) for rank in ranks]) for now in times]
+
+
+def busy(_: float) -> RankAnswer:
+    return answer("a", age=0.01)
+
+
+ENDED = waiting(state=CollectiveState.COMPLETED)
+ONE = [answer("a", rows=waiting())]
+TWO = [*ONE, answer("b")]
+GONE = RankAnswer(key="a", kind=Kind.LOST, text="no answer")
+THRICE = (0.0, 30.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [
+        pytest.param([], [], id="nobody looks"),
+        pytest.param([(0, []), (100, [])], [], id="no rank"),
+        pytest.param(
+            at((0, 10, 20, 30, 40), lambda now: answer("a", age=now), lambda now: answer("b", 2, age=now)),
+            [30],
+            id="no rank moves",
+        ),
+        pytest.param(
+            at((0, 10, 20, 30, 90), lambda now: answer("a", age=now), lambda now: answer("b", line=int(now))),
+            [],
+            id="one rank moves",
+        ),
+        pytest.param(
+            at(THRICE, lambda now: answer(age=now)) + at((70, 100, 130), lambda now: answer(line=2, age=now - 70)),
+            [30, 100],
+            id="again after a move",
+        ),
+        pytest.param(at(THRICE, busy, lambda now: answer("b", age=now)), [], id="a thread uses the processor"),
+        pytest.param(
+            at(THRICE, busy, lambda _: answer("b", rows=waiting())), [30], id="it spins and another rank waits"
+        ),
+        pytest.param(
+            at(THRICE, busy, lambda now: answer("b", age=now, rows=ENDED)), [], id="it spins and no rank waits"
+        ),
+        pytest.param(
+            [(now, [answer(rows=waiting(number))]) for now, number in ((0, 7), (30, 8), (60, 8))],
+            [60],
+            id="another collective is a move",
+        ),
+        pytest.param(
+            [(now, [answer(age=age)]) for now, age in ((0, 0), (30, 30), (40, 1), (60, 21), (70, 31))],
+            [30, 70],
+            id="a rank has come back to its place",
+        ),
+        pytest.param(
+            [(0, [answer(age=0)]), (30, [answer(age=30)]), (60, [silent()]), (90, [silent()])],
+            [30],
+            id="falling silent is no move",
+        ),
+        pytest.param([(0, [answer()]), (10, [silent()]), (30, [silent()])], [30], id="a silent rank stands"),
+        pytest.param([(0, [silent()]), (30, [silent()])], [30], id="a rank that never answered stands"),
+        pytest.param([(0, [GONE]), (30, [GONE])], [30], id="a lost rank stands"),
+        pytest.param(
+            [(0, ONE), (30, ONE), (60, TWO), (90, TWO), (120, ONE), (150, ONE)],
+            [30, 90, 120],
+            id="ranks that come and go",
+        ),
+    ],
+)
+def test_a_standstill_is_told_once_for_each_time_without_a_move(looks: list[Look], told: list[float]) -> None:
     standstill = Standstill(LIMIT)
-    return [now for now, answers in looks if standstill.look(answers, now)]
-
-
-def test_it_is_told_once_when_no_rank_has_moved_for_the_time() -> None:
-    def both(age: float | None) -> list[RankAnswer]:
-        return [answer("a", age=age), answer("b", 2, age=age)]
-
-    assert told((0, both(None)), (10, both(10)), (20, both(20)), (30, both(30)), (40, both(40))) == [30]
-
-
-def test_one_rank_that_moves_is_enough_for_nothing_to_be_told() -> None:
-    looks = [(now, [answer("a", age=now), answer("b", line=int(now))]) for now in (0.0, 10.0, 20.0, 30.0, 90.0)]
-    assert told(*looks) == []
-
-
-def test_it_is_told_again_only_after_a_rank_has_moved() -> None:
-    there = [(now, [answer(age=now)]) for now in (0.0, 30.0, 60.0)]
-    moved = [(now, [answer(line=2, age=now - 70)]) for now in (70.0, 100.0, 130.0)]
-    assert told(*there, *moved) == [30, 100]
-
-
-def test_a_thread_that_uses_processor_time_moves_unless_a_rank_waits_in_a_collective() -> None:
-    spins = [(now, [answer("a", age=0.01), answer("b", age=now)]) for now in (0.0, 30.0, 60.0)]
-    assert told(*spins) == []
-    beside = [(now, [answer("a", age=0.01), answer("b", age=None, rows=waiting())]) for now in (0.0, 30.0, 60.0)]
-    assert told(*beside) == [30]
-    after = [
-        (now, [answer("a", age=0.01), answer("b", age=now, rows=waiting(state=CollectiveState.COMPLETED))])
-        for now in (0.0, 30.0, 60.0)
-    ]
-    assert told(*after) == []
-
-
-def test_a_number_of_a_collective_that_changes_is_a_move() -> None:
-    assert told((0, [answer(rows=waiting(7))]), (30, [answer(rows=waiting(8))]), (60, [answer(rows=waiting(8))])) == [
-        60
-    ]
-
-
-def test_a_rank_that_has_come_back_to_its_place_has_moved() -> None:
-    looks = [(now, [answer(age=age)]) for now, age in ((0.0, 0), (30.0, 30), (40.0, 1), (60.0, 21), (70.0, 31))]
-    assert told(*looks) == [30, 70]
-
-
-def test_a_rank_that_falls_silent_has_not_moved_by_that() -> None:
-    looks = [(0.0, [answer(age=0)]), (30.0, [answer(age=30)]), (60.0, [silent()]), (90.0, [silent()])]
-    assert told(*looks) == [30]
-    assert told((0, [answer()]), (10, [silent()]), (30, [silent()])) == [30]
-
-
-def test_ranks_that_come_and_go_are_moves() -> None:
-    one = [answer("a", rows=waiting())]
-    two = [*one, answer("b")]
-    assert told((0, one), (30, one), (60, two), (90, two), (120, one), (150, one)) == [30, 90, 120]
+    assert [now for now, answers in looks if standstill.look(answers, now)] == told
 
 
 def test_after_a_stop_the_time_begins_anew() -> None:
@@ -95,10 +114,6 @@ def test_after_a_stop_the_time_begins_anew() -> None:
     standstill.begin_anew()
     assert not standstill.look([answer(age=80)], 80)
     assert standstill.look([answer(age=110)], 110)
-
-
-def test_no_rank_at_all_does_not_stand_still() -> None:
-    assert told((0, []), (100, [])) == []
 
 
 @given(
@@ -121,12 +136,6 @@ def test_nothing_is_told_within_the_time_after_a_move_nor_twice_without_one(
         is_told = is_told or expected
 
 
-@pytest.mark.parametrize("kind", [Kind.SILENT, Kind.LOST])
-def test_a_rank_that_never_answers_counts_as_standing(kind: Kind) -> None:
-    gone = RankAnswer(key="a", kind=kind, text="no answer")
-    assert told((0, [gone]), (30, [gone])) == [30]
-
-
 # ------------------------------------------------------------------------------------------- who ends the job otherwise
 
 
@@ -138,22 +147,27 @@ def in_collective(age: float | None, timeout: float | None) -> RankAnswer:
     return answer(rows=(call,))
 
 
-def test_a_collective_is_due_a_minute_before_its_time_limit() -> None:
-    end = first_end([in_collective(100.0, 600.0), in_collective(90.0, 600.0), answer("b")], None)
+@pytest.mark.parametrize(
+    ("answers", "scheduler", "who", "left", "due"),
+    [
+        (
+            [in_collective(100.0, 600.0), in_collective(90.0, 600.0), answer("b")],
+            None,
+            "all_reduce",
+            500.0,
+            500.0 - LEAD_SECONDS,
+        ),
+        ([in_collective(11.0, 20.0)], None, "all_reduce", 9.0, -1.0),
+        ([in_collective(100.0, 600.0)], 300.0, SCHEDULER, 300.0, 300.0 - LEAD_SECONDS),
+    ],
+    ids=["a minute before the limit", "half of a short limit", "the scheduler comes first"],
+)
+def test_the_first_end_is_due_some_time_before(
+    answers: list[RankAnswer], scheduler: float | None, who: str, left: float, due: float
+) -> None:
+    end = first_end(answers, scheduler)
     assert end is not None
-    assert (end.who, end.left, end.due) == ("all_reduce", 500.0, 500.0 - LEAD_SECONDS)
-
-
-def test_of_a_short_time_limit_half_is_left() -> None:
-    end = first_end([in_collective(11.0, 20.0)], None)
-    assert end is not None
-    assert (end.left, end.due, end.enough) == (9.0, -1.0, 5.0)
-
-
-def test_the_scheduler_may_come_first() -> None:
-    end = first_end([in_collective(100.0, 600.0)], 300.0)
-    assert end is not None
-    assert (end.who, end.left, end.due) == (SCHEDULER, 300.0, 300.0 - LEAD_SECONDS)
+    assert (end.who, end.left, end.due) == (who, left, due)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.processes import USUAL_WAIT
 from tests.support.rank_evidence import elsewhere, waiting
+from tests.support.rank_infos import changed
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -78,13 +80,23 @@ def stand_at(broker: FakeBroker, line: int, call: CollectiveSeen = ROWS[0]) -> N
     broker.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="running", frames=frames, rows=(call,))
 
 
-async def until_lines(path: Path, count: int) -> None:
-    """Wait until a file tells of so many hangs."""
+@asynccontextmanager
+async def going(*watches: HangWatch) -> AsyncIterator[None]:
+    """Let watches run until the block ends."""
+    tasks = [asyncio.ensure_future(watching.go()) for watching in watches]
+    yield
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(path: Path, text: str, count: int = 1) -> str:
+    """Return what stands in a file once it holds a text so many times."""
     read, enough = bytearray(), asyncio.Event()
 
     def take(data: bytes) -> None:
         read.extend(data)
-        if read.count(b"dbg-broker: ") >= count:
+        if read.count(text.encode()) >= count:
             enough.set()
 
     file = GrowingFile(str(path), take)
@@ -93,25 +105,28 @@ async def until_lines(path: Path, count: int) -> None:
         await within(seconds(USUAL_WAIT), enough.wait())
     finally:
         file.close()
+    return read.decode()
+
+
+HANG = "dbg-broker: "
+"""Begin of what a watch tells of a hang."""
 
 
 async def test_a_job_that_stands_still_is_told_once_and_again_after_a_move(broker: FakeBroker, tmp_path: Path) -> None:
     output = tmp_path / "job.out"
     output.write_text("epoch 3\n 50%|####")
-    watching = asyncio.ensure_future(watch(output).go())
-    await until_lines(output, 1)
-    assert output.read_text().startswith("epoch 3\n 50%|####\ndbg-broker: no rank of 4711.0 has moved for 0 s\n")
-    assert "step train.py:1" in output.read_text()
-    # Several looks later nothing has been added.
-    await broker.heard(Question, count=len(broker.received) + 6)
-    assert output.read_text().count("dbg-broker: ") == 1
-    stand_at(broker, 2)
-    await until_lines(output, 2)
-    assert "step train.py:2" in output.read_text()
+    async with going(watch(output)):
+        told = await until(output, HANG)
+        assert told.startswith("epoch 3\n 50%|####\ndbg-broker: no rank of 4711.0 has moved for 0 s\n")
+        assert "step train.py:1" in output.read_text()
+        # Several looks later nothing has been added.
+        await broker.heard(Question, count=len(broker.received) + 6)
+        assert output.read_text().count(HANG) == 1
+        stand_at(broker, 2)
+        await until(output, HANG, 2)
+        assert "step train.py:2" in output.read_text()
     question = broker.wait_for(Question, lambda it: it.look is Look.COLLECTIVES)
     assert set(question.keys) == {rank.key for rank in RUNNING}
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
 
 
 async def test_a_job_that_moves_after_all_is_not_told(
@@ -121,29 +136,24 @@ async def test_a_job_that_moves_after_all_is_not_told(
     output.touch()
     verdicts = [Verdict(kind=VerdictKind.BUSY, job="", sentence="everybody is busy"), MISSING]
     answer_why(monkeypatch, verdicts)
-    watching = asyncio.ensure_future(watch(output).go())
-    await until_lines(output, 1)
-    assert output.read_text() == "dbg-broker: no rank of 4711.0 has moved for 0 s\nrank 1 has not come\n"
+    async with going(watch(output)):
+        told = await until(output, "not come\n")
+    assert told == "dbg-broker: no rank of 4711.0 has moved for 0 s\nrank 1 has not come\n"
     assert verdicts == []
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
 
 
 async def test_a_job_with_a_stopped_rank_is_not_asked(broker: FakeBroker, tmp_path: Path) -> None:
     stopped, running = tmp_path / "stopped.out", tmp_path / "running.out"
     for path in (stopped, running):
         path.touch()
-    watches = [asyncio.ensure_future(watch(path, job).go()) for job, path in (("other", stopped), ("4711.0", running))]
-    # The job beside it goes through two hangs meanwhile.
-    await until_lines(running, 1)
-    stand_at(broker, 2)
-    await until_lines(running, 2)
-    assert not any(isinstance(item, Question) and OTHER.key in item.keys for item in broker.received)
-    broker.tell(Change(rank=make_rank(7, key=OTHER.key, job="other", run="0", state=RankState.RUNNING, where=None)))
-    await until_lines(stopped, 1)
-    for watching in watches:
-        watching.cancel()
-    await asyncio.gather(*watches, return_exceptions=True)
+    async with going(watch(stopped, "other"), watch(running)):
+        # The job beside it goes through two hangs meanwhile.
+        await until(running, HANG)
+        stand_at(broker, 2)
+        await until(running, HANG, 2)
+        assert not any(isinstance(item, Question) and OTHER.key in item.keys for item in broker.received)
+        broker.tell(Change(rank=changed(OTHER, state=RankState.RUNNING, where=None)))
+        await until(stopped, HANG)
 
 
 async def test_a_broker_that_can_not_be_reached_is_told(
@@ -157,36 +167,20 @@ async def test_a_broker_that_can_not_be_reached_is_told(
 async def test_an_output_that_can_not_be_written_is_told_on_stderr(
     broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    watching = asyncio.ensure_future(watch(tmp_path / "gone.out").go())
     said = ""
-    while "has moved" not in said:
-        await broker.heard(Question, count=len(broker.received) + 1)
-        said += capsys.readouterr().err
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    async with going(watch(tmp_path / "gone.out")):
+        while "has moved" not in said:
+            await broker.heard(Question, count=len(broker.received) + 1)
+            said += capsys.readouterr().err
 
 
-async def watched(watching: HangWatch, output: Path, until: str, then: asyncio.Event | None = None) -> str:
-    """Return what stands in the output once it holds this, and what is to happen then has happened."""
-    going = asyncio.ensure_future(watching.go())
-    read, enough = bytearray(), asyncio.Event()
-
-    def take(data: bytes) -> None:
-        read.extend(data)
-        if until.encode() in read:
-            enough.set()
-
-    file = GrowingFile(str(output), take)
-    file.start()
-    try:
-        await within(seconds(USUAL_WAIT), enough.wait())
+async def watched(watching: HangWatch, output: Path, text: str, then: asyncio.Event | None = None) -> str:
+    """Return what stands in the output once it holds a text, and what is to happen then has happened."""
+    async with going(watching):
+        told = await until(output, text)
         if then is not None:
             await within(seconds(USUAL_WAIT), then.wait())
-    finally:
-        file.close()
-        going.cancel()
-        await asyncio.gather(going, return_exceptions=True)
-    return read.decode()
+    return told
 
 
 @pytest.fixture
@@ -207,14 +201,6 @@ async def test_a_report_is_written_beside_the_output(approved: Approved, broker:
     assert "step train.py:1" in text
     assert "to all_reduce #5 of dp_0" in read_report(text.encode()).case.explanation().verdicts[0].sentence
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-async def test_a_report_that_is_there_stays(broker: FakeBroker, output: Path) -> None:
-    before = output.with_name("train-1.hang.txt")
-    before.write_text("yesterday's")
-    told = await watched(watch(output, on_hang="report"), output, "reads it again")
-    assert "train-1.hang-2.txt" in told
-    assert before.read_text() == "yesterday's"
 
 
 async def test_a_full_disk_costs_the_report_alone(
@@ -315,29 +301,26 @@ def told_of(folder: Path, lines: list[str]) -> list[str]:
     return last_lines(str(output), [])
 
 
+BY_RANK = ["0:", "  step 3", "  step 4", "1:", "  loads"]
+
+
 @pytest.mark.parametrize(
-    "lines",
+    ("lines", "told"),
     [
-        ["[default0]:step 3", "[default1]:loads", "[default0]:step 4"],
-        ["[rank0]: step 3", "[rank1]: loads", "[rank0]: step 4"],
-        ["[1,0]<stdout>:step 3", "[1,1]<stdout>:loads", "[1,0]<stderr>:step 4"],
-        ["0: step 3", "1: loads", "0: step 4"],
+        (["[default0]:step 3", "[default1]:loads", "[default0]:step 4"], BY_RANK),
+        (["[rank0]: step 3", "[rank1]: loads", "[rank0]: step 4"], BY_RANK),
+        (["[1,0]<stdout>:step 3", "[1,1]<stdout>:loads", "[1,0]<stderr>:step 4"], BY_RANK),
+        (["0: step 3", "1: loads", "0: step 4"], BY_RANK),
+        (
+            [f"{rank}: {'waits' if rank != 77 else 'loads shard 7'}" for rank in range(1000)],
+            ["0-76,78-999:", "  waits", "77:", "  loads shard 7"],
+        ),
+        ([f"step {number}" for number in range(100)], [f"step {number}" for number in range(60, 100)]),
     ],
-    ids=["torchrun", "torch", "mpirun", "srun"],
+    ids=["torchrun", "torch", "mpirun", "srun", "equal lines", "no ranks"],
 )
-def test_lines_of_ranks_are_told_by_rank(lines: list[str], tmp_path: Path) -> None:
-    assert told_of(tmp_path, lines) == ["0:", "  step 3", "  step 4", "1:", "  loads"]
-
-
-def test_equal_lines_of_many_ranks_are_told_once(tmp_path: Path) -> None:
-    lines = [f"{rank}: {'waits' if rank != 77 else 'loads shard 7'}" for rank in range(1000)]
-    assert told_of(tmp_path, lines) == ["0-76,78-999:", "  waits", "77:", "  loads shard 7"]
-
-
-def test_without_ranks_the_last_lines_of_all_are_told(tmp_path: Path) -> None:
-    assert told_of(tmp_path, [f"step {number}" for number in range(100)]) == [
-        f"step {number}" for number in range(60, 100)
-    ]
+def test_the_last_lines_are_told_by_rank(lines: list[str], told: list[str], tmp_path: Path) -> None:
+    assert told_of(tmp_path, lines) == told
 
 
 def test_a_progress_bar_is_told_as_it_is_seen_and_nothing_garbles(tmp_path: Path) -> None:

@@ -162,26 +162,12 @@ async def test_what_is_printed_under_a_debugger_is_shown_behind_it(terminal: Rea
     output.finish()
 
 
-async def test_a_sequence_that_is_cut_off_and_colours_end_where_the_debugger_begins(
-    terminal: Reader, path: Path
-) -> None:
-    append(path, b"\x1b[31mred\x1b[?25l")
-    output = JobOutput(str(path))
-    output.show()
-    await terminal.has(b"\x1b[?25l")
-    append(path, b"\x1b[3")
-    output.hide()
-
-    await terminal.has(b"\x1b[31mred\x1b[?25l" + CALM)
-    output.finish()
-
-
 @pytest.mark.parametrize("ends", ["hide", "finish"])
 async def test_what_a_job_does_to_the_terminal_ends_with_it(terminal: Reader, path: Path, ends: str) -> None:
     append(
         path,
         b"one\r\ntwo\x1b[31m\x1b[?1000h\x1b[?2004h\x1b[?25l\x1b[?7l\x1b[?5h\x1b[4h\x1b(0\x1b[3;9r\x1b[2;4H"
-        b"\x1b]8;;https://x.y\x07",
+        b"\x1b]8;;https://x.y\x07\x1b[3",
     )
     output = JobOutput(str(path))
     output.show()
@@ -211,16 +197,6 @@ async def test_much_that_was_printed_meanwhile_is_left_out_and_said(
     before, _, end = terminal.ended().decode().partition(f" {path}\n")
     approved(before)
     assert end.startswith("x" * (END_SHOWN - len("the end")) + "the end\x18")
-
-
-async def test_a_little_that_was_printed_meanwhile_is_all_there(terminal: Reader, path: Path) -> None:
-    output = JobOutput(str(path))
-    output.hide()
-    append(path, b"x" * MAX_BEHIND)
-    output.show()
-    output.finish()
-
-    assert b"x" * MAX_BEHIND in terminal.ended()
 
 
 async def test_a_reader_that_has_seen_enough_ends_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -387,55 +363,25 @@ async def test_what_is_there_and_what_comes_is_read(reader: ReaderGrowingFile, p
     await reader.has(b"begin one two three")
 
 
-async def test_while_it_is_stopped_nothing_is_read_and_afterwards_all(
-    reader: ReaderGrowingFile, path_growing_file: Path
-) -> None:
-    append(path_growing_file, b"before ")
-    assert reader.data == b""
-    reader.file.start()
-    await reader.has(b"begin before ")
-    reader.file.stop()
-    append(path_growing_file, b"meanwhile ")
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert reader.data == b"begin before "
-
-    reader.file.start()
-    append(path_growing_file, b"after")
-    await reader.has(b"begin before meanwhile after")
-
-
-async def test_starting_and_stopping_again_does_nothing(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
-    reader.file.stop()
-    reader.file.start()
-    reader.file.start()
-    append(path_growing_file, b"one")
-    await reader.has(b"begin one")
-    reader.file.stop()
-    reader.file.stop()
-    append(path_growing_file, b" two")
-    reader.file.start()
-    await reader.has(b"begin one two")
-
-
 @pytest.mark.parametrize("seed", range(5))
 async def test_nothing_is_lost_or_read_twice_however_it_is_started_and_stopped(
     reader: ReaderGrowingFile, path_growing_file: Path, seed: int
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - a test's order, no secret
-    whole = b"begin "
+    whole, is_reading = b"begin ", False
     for number in range(60):
+        before = reader.data
         what = chance.randrange(4)
-        if what == 0:
-            reader.file.start()
-        elif what == 1:
-            reader.file.stop()
+        if what < 2:
+            is_reading = what == 0
+            (reader.file.start if is_reading else reader.file.stop)()
         elif what == 2:
             whole += (piece := b"%d " % number * chance.choice([1, 20_000]))
             append(path_growing_file, piece)
         else:
             await asyncio.sleep(0)
         assert whole.startswith(reader.data)
+        assert is_reading or reader.data == before
     reader.file.start()
     await reader.has(whole)
 
@@ -462,22 +408,6 @@ async def test_it_can_be_stopped_by_what_it_reads(reader: ReaderGrowingFile, pat
     reader.stop_at = None
     reader.file.start()
     await reader.has(b"begin " + bytes(3 * READ_BYTES))
-
-
-async def test_the_rest_is_read_at_once(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
-    append(path_growing_file, bytes(3 * READ_BYTES))
-    reader.file.read_rest()
-    assert reader.data == b"begin " + bytes(3 * READ_BYTES)
-    assert reader.file.behind == 0
-
-
-async def test_bytes_can_be_left_out(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
-    append(path_growing_file, b"one two")
-    assert reader.file.behind == 13
-    reader.file.skip(10)
-    assert reader.file.behind == 3
-    reader.file.start()
-    await reader.has(b"two")
 
 
 async def test_a_file_that_was_made_smaller_has_nothing_new(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
@@ -530,31 +460,24 @@ class Shown:
         return [row for row in self.screen.rows if row]
 
 
-def test_the_line_stays_below_what_is_printed() -> None:
+@pytest.mark.parametrize(
+    ("printed", "output"),
+    [
+        (["one\n"], ["one"]),
+        (["one\n", "two\n"], ["one", "two"]),
+        ([f"line {number}\n" for number in range(30)], [f"line {number}" for number in range(24, 30)]),
+        ([f"\r{percent:3}%|{'#' * (percent // 10):10}|" for percent in range(0, 101, 10)], ["100%|##########|"]),
+        (["100%|##|", "\nend\n"], ["100%|##|", "end"]),
+        (["x" * COLUMNS, "y\n"], ["x" * COLUMNS, "y"]),
+        (["50%|####\r", "60%"], ["60%|####"]),
+    ],
+    ids=["a line", "two lines", "a screen that scrolls", "a bar", "behind a bar", "a full row", "a carriage return"],
+)
+def test_the_line_stays_below_what_is_printed(printed: list[str], output: list[str]) -> None:
     shown = Shown()
-    shown.prints("one\n", "waiting")
-    assert shown.output == ["one", "waiting"]
-    shown.prints("two\n", "waiting")
-    assert shown.output == ["one", "two", "waiting"]
-    shown.screen.feed(shown.line.erase(COLUMNS))
-    assert shown.screen.rows == shown.plain.rows
-    assert shown.screen.cursor == shown.plain.cursor
-
-
-def test_it_is_kept_at_the_end_of_a_screen_that_scrolls() -> None:
-    shown = Shown()
-    for number in range(30):
-        shown.prints(f"line {number}\n", "waiting")
-    assert shown.screen.rows == [*(f"line {number}" for number in range(24, 30)), "", "waiting"]
-
-
-def test_a_bar_that_is_drawn_over_and_over_stays_a_bar() -> None:
-    shown = Shown()
-    for percent in range(0, 101, 10):
-        shown.prints(f"\r{percent:3}%|{'#' * (percent // 10):10}|", "waiting")
-    assert shown.output == ["100%|##########|", "waiting"]
-    shown.prints("\nend\n")
-    assert shown.output == ["100%|##########|", "end"]
+    for text in printed:
+        shown.prints(text, "waiting")
+    assert shown.output == [*output, "waiting"]
 
 
 def test_bars_below_each_other_stay_where_they_are() -> None:
@@ -568,13 +491,6 @@ def test_bars_below_each_other_stay_where_they_are() -> None:
         shown.keeps("waiting")
         assert shown.screen.rows[2] == "waiting"
     assert shown.output == ["outer 4", "inner 4", "waiting"]
-
-
-def test_a_full_row_goes_on_in_the_next_one() -> None:
-    shown = Shown()
-    shown.prints("x" * COLUMNS, "waiting")
-    shown.prints("y\n", "waiting")
-    assert shown.output == ["x" * COLUMNS, "y", "waiting"]
 
 
 def test_colours_of_the_job_are_not_the_lines_and_go_on_behind_it() -> None:
@@ -592,13 +508,6 @@ def test_an_enter_that_was_typed_leaves_nothing_of_it(text: str) -> None:
     shown.screen.feed(b"\r\n")
     shown.prints("two\n")
     assert shown.output == ["one", "two"]
-
-
-def test_what_a_carriage_return_goes_back_over_stays() -> None:
-    shown = Shown()
-    shown.prints("50%|####\r", "waiting")
-    shown.prints("60%", "waiting")
-    assert shown.output == ["60%|####", "waiting"]
 
 
 @pytest.mark.parametrize("screen", ["\x1b[?1049h", "\x1b[3;4H", "\x1b[2;5r", "\x1b7", "\x1b[s"])

@@ -99,11 +99,6 @@ def test_pending_lasts_from_the_prefix_to_the_next_key() -> None:
     assert states == [False, True, True, False, True, True, False, True, False]
 
 
-def test_the_prefix_inside_a_paste_is_text() -> None:
-    paste = b"\x1b[200~one " + P + b"d " + KITTY + b"\x1b[201~"
-    assert fed(paste + P + b"d") == [Keys(paste), Command("d")]
-
-
 @given(st.lists(st.integers(0, 1000), max_size=8))
 def test_the_prefix_inside_a_paste_is_text_however_it_is_read(cuts: list[int]) -> None:
     paste = b"\x1b[200~" + P + b"d\x1b[2" + KITTY + b"\x1b\x1b[201~"

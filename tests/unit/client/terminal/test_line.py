@@ -34,9 +34,10 @@ def strings(environ: dict[str, str]) -> list[str]:
     return list(open_history(environ, lambda: True).load_history_strings())
 
 
-def test_the_file_is_the_users_own(tmp_path: Path) -> None:
+def test_the_file_is_the_users_own_and_has_what_is_to_be_kept(tmp_path: Path) -> None:
     environ = {"HOME": str(tmp_path)}
     open_history(environ, lambda: True).append_string("p loss")
+    open_history(environ, lambda: False).append_string("secret")
 
     path = tmp_path / ".local/state/dbg-broker/pdb_history"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -48,13 +49,6 @@ def test_it_lies_where_the_user_keeps_state(tmp_path: Path) -> None:
     assert history_path({"HOME": "/h", "XDG_STATE_HOME": "/s"}) == Path("/s/dbg-broker/pdb_history")
     assert history_path({"HOME": "/h", "XDG_STATE_HOME": "relative"}) == Path("/h/.local/state/dbg-broker/pdb_history")
     assert history_path({}) is None
-
-
-def test_what_is_not_to_be_kept_is_not_kept(tmp_path: Path) -> None:
-    environ = {"HOME": str(tmp_path)}
-    open_history(environ, lambda: False).append_string("secret")
-
-    assert strings(environ) == []
 
 
 def test_without_a_file_it_is_the_sessions_own(tmp_path: Path) -> None:
@@ -145,24 +139,6 @@ def test_a_place_without_source_is_named_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "block",
-    [
-        "x = 1\ny = 2",
-        "c = 1\nn = 2",
-        "for i in x:\n    p(i)",
-        "def f():\n    return 1\n\nf()",
-        "if x:\n    y\nelse:\n    z\nprint(z)",
-        "p x",
-        "n",
-        "",
-        "\n",
-    ],
-)
-def test_python_and_a_single_line_stay_whole(block: str) -> None:
-    assert pasted_commands(block) == [block]
-
-
-@pytest.mark.parametrize(
     ("pasted", "commands"),
     [
         ("p 1\np 2\np 3", ["p 1", "p 2", "p 3"]),
@@ -175,9 +151,22 @@ def test_python_and_a_single_line_stay_whole(block: str) -> None:
         ("f(1,\n2)\np 2", ["f(1,\n2)", "p 2"]),
         ("@d\ndef f():\n    return 1\np f()", ["@d\ndef f():\n    return 1", "p f()"]),
         ("p f(\nn", ["p f(", "n"]),
+        *(
+            (whole, [whole])
+            for whole in (
+                "x = 1\ny = 2",
+                "c = 1\nn = 2",
+                "for i in x:\n    p(i)",
+                "def f():\n    return 1\n\nf()",
+                "if x:\n    y\nelse:\n    z\nprint(z)",
+                "p x",
+                "",
+                "\n",
+            )
+        ),
     ],
 )
-def test_commands_follow_one_another(pasted: str, commands: list[str]) -> None:
+def test_commands_follow_one_another_and_python_stays_whole(pasted: str, commands: list[str]) -> None:
     assert pasted_commands(pasted) == commands
 
 
@@ -224,19 +213,18 @@ def test_words_begin_where_pdb_thinks_they_do(line: str, start: int) -> None:
     assert word_start(line) == start
 
 
-async def test_the_word_before_the_cursor_is_completed() -> None:
+@pytest.mark.parametrize(
+    ("text", "cursor", "asked"),
+    [("p self.lo + 1", 9, ("p self.lo + 1", 2, 9)), ("for i in x:\n    self.lo", None, ("    self.lo", 4, 11))],
+)
+async def test_the_word_before_the_cursor_is_completed(
+    text: str, cursor: int | None, asked: tuple[str, int, int]
+) -> None:
     rank = Rank("self.loss")
-    (found,) = await rank.complete("p self.lo + 1", 9)
+    (found,) = await rank.complete(text, cursor)
 
-    assert rank.asked == [("p self.lo + 1", 2, 9)]
+    assert rank.asked == [asked]
     assert (found.text, found.start_position, found.display_text) == ("self.loss", -7, "loss")
-
-
-async def test_of_a_block_the_line_with_the_cursor_is_asked_about() -> None:
-    rank = Rank()
-    await rank.complete("for i in x:\n    lo")
-
-    assert rank.asked == [("    lo", 4, 6)]
 
 
 async def test_names_that_would_act_on_the_terminal_are_left_out() -> None:
@@ -251,40 +239,25 @@ async def test_a_silent_rank_completes_nothing_and_its_late_answer_is_dropped() 
     assert await rank.complete("p lo") == []
 
 
-def test_whole_lines_come_out_and_the_rest_waits() -> None:
+HOSTILE = b"\x1b[31mred\x1b[0m\ta\x07\x08\x1b[2J\x1b[6n\x1b]0;title\x07\x1bP+q\x1b\\\xc2\x9b6n\x00b\x1b[?25h\x1b[>4m\n"
+
+
+@pytest.mark.parametrize(
+    ("fed", "taken", "shown"),
+    [
+        ([b"one\ntw", b"o\n"], ["one\n", "two\n"], ["tw", ""]),
+        ([b" 1 %\r50 %", b"\r100 %\r\nnext\r\n"], ["", "100 %\nnext\n"], ["50 %", ""]),
+        ([b"x" * (MAX_PARTIAL + 1)], ["x" * (MAX_PARTIAL + 1) + "\n"], [""]),
+        ([b"a\xff\xc3\n"], ["a\ufffd\ufffd\n"], [""]),
+        ([HOSTILE], ["\x1b[31mred\x1b[0m\ta6nb\n"], [""]),
+    ],
+    ids=["lines", "a progress bar", "a line without an end", "no UTF-8", "colours and tabs alone"],
+)
+def test_whole_lines_come_out_and_the_rest_waits(fed: list[bytes], taken: list[str], shown: list[str]) -> None:
     lines = Lines()
-
-    assert lines.feed(b"one\ntw") == "one\n"
-    assert lines.shown == "tw"
-    assert lines.feed(b"o\n") == "two\n"
-    assert lines.shown == ""
-
-
-def test_colours_and_tabs_pass_and_nothing_else_does() -> None:
-    hostile = (
-        b"\x1b[31mred\x1b[0m\ta\x07\x08\x1b[2J\x1b[6n\x1b]0;title\x07\x1bP+q\x1b\\\xc2\x9b6n\x00b\x1b[?25h\x1b[>4m\n"
-    )
-
-    assert Lines().feed(hostile) == "\x1b[31mred\x1b[0m\ta6nb\n"
-
-
-def test_what_is_not_utf8_is_shown_as_such() -> None:
-    assert Lines().feed(b"a\xff\xc3\n") == "a\ufffd\ufffd\n"
-
-
-def test_a_progress_bar_is_what_it_said_last() -> None:
-    lines = Lines()
-
-    assert lines.feed(b" 1 %\r50 %") == ""
-    assert lines.shown == "50 %"
-    assert lines.feed(b"\r100 %\r\nnext\r\n") == "100 %\nnext\n"
-
-
-def test_a_line_without_an_end_is_broken() -> None:
-    lines = Lines()
-
-    assert lines.feed(b"x" * (MAX_PARTIAL + 1)) == "x" * (MAX_PARTIAL + 1) + "\n"
-    assert lines.shown == ""
+    for data, text, rest in zip(fed, taken, shown, strict=True):
+        assert lines.feed(data) == text
+        assert lines.shown == rest
 
 
 def test_after_a_gap_the_line_before_it_ends() -> None:

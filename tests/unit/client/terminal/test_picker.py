@@ -13,9 +13,7 @@ from dbg_client.core.choose import Choice
 from dbg_client.core.directory import Directory
 from dbg_client.core.link import BrokerLink
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.pick_keys import LETTERS
-from dbg_client.terminal.picker import PROMPTS, PickActions, Picker
-from dbg_client.views.pick_list import HELP, footer_text
+from dbg_client.terminal.picker import PickActions, Picker
 from dbg_wire.codec import Input
 from dbg_wire.messages import Answers, Change, Gone, Kind, Message, Question, RankAnswer, Snapshot
 from dbg_wire.records.ranks import RankState
@@ -78,18 +76,12 @@ async def test_ctrl_c_is_told_apart() -> None:
     assert await pick("\x03", directory()) == (None, b"", True)
 
 
-async def test_a_rank_that_is_not_stopped_is_not_picked() -> None:
+@pytest.mark.parametrize("keys", ["\rqq", "\r\rq"])
+async def test_a_rank_that_is_not_stopped_is_not_picked_and_is_broken_into_on_request_alone(keys: str) -> None:
     known = directory(1)
     known.receive(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
 
-    assert (await pick("\rqq", known))[0] is None
-
-
-async def test_a_running_rank_is_offered_to_be_broken_into_and_no_is_the_usual_answer() -> None:
-    known = directory(1)
-    known.receive(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
-
-    assert (await pick("\r\rq", known))[0] is None
+    assert (await pick(keys, known))[0] is None
 
 
 async def test_the_prefix_is_handed_to_the_session_with_what_follows() -> None:
@@ -109,35 +101,23 @@ async def test_what_was_typed_ahead_comes_first_and_what_is_left_is_given_back()
     assert (picked, unused) == (1, "nn\x1b[Aé".encode())
 
 
-async def test_the_list_no_longer_listens_afterwards() -> None:
-    known = directory()
-    await pick("q", known)
-
-    assert known.on_change is None
-
-
 RUNNING = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
 
 
 class Broker(ScriptedLink):
-    """Answer each question at once, with one answer for each rank; None: there is no broker."""
+    """Answer each question at once: the rank can't be stopped yet."""
 
-    def __init__(self, answer: RankAnswer | None) -> None:
-        super().__init__(up=answer is not None)
-        self._answer = answer
+    def __init__(self) -> None:
+        super().__init__()
         self._switchboard = Switchboard(lambda: cast("BrokerLink", self), 1.0)
         self.directory = self._switchboard.directory
         self.directory.receive(Snapshot(ranks=(RUNNING,), last=True))
         self.actions = PickActions(Answering(self._switchboard), color=False)
 
-    @property
-    def asked(self) -> list[Question]:
-        return self.sent
-
     def send(self, item: Message | Input) -> bool:
         is_sent = super().send(item)
-        if isinstance(item, Question) and self._answer is not None:
-            answers = tuple(RankAnswer(key=key, kind=self._answer.kind, text=self._answer.text) for key in item.keys)
+        if isinstance(item, Question):
+            answers = tuple(RankAnswer(key=key, kind=Kind.RUNNING, text="in C code") for key in item.keys)
             self.events.put_nowait(Answers(request=item.request, answers=answers, last=True))
         return is_sent
 
@@ -149,21 +129,8 @@ class Broker(ScriptedLink):
         await self._switchboard.close()
 
 
-async def test_without_a_broker_the_page_says_so(approved: Approved) -> None:
-    actions = Broker(None).actions
-
-    approved(await actions.answer("w", "", [RUNNING]))
-    approved((await actions.stop(RUNNING)).text, "2")
-
-
-async def test_a_question_that_can_not_be_asked_is_a_page() -> None:
-    async with Broker(None) as broker:
-        assert "`q` is not for 2 ranks at once" in await broker.actions.answer("c", "q", [RUNNING, make_rank(6)])
-        assert broker.asked == []
-
-
 async def test_a_rank_that_stops_later_is_returned_as_it_is_then() -> None:
-    async with Broker(RankAnswer(key="", kind=Kind.RUNNING, text="in C code")) as broker:
+    async with Broker() as broker:
         stopping = asyncio.ensure_future(broker.actions.stop(RUNNING))
         stopped = make_rank(5)
         broker.events.put_nowait(Change(rank=stopped))
@@ -180,31 +147,18 @@ async def test_a_rank_that_stops_later_is_returned_as_it_is_then() -> None:
     ],
 )
 async def test_a_rank_that_ends_instead_is_a_page(approved: Approved, news: Message) -> None:
-    async with Broker(RankAnswer(key="", kind=Kind.RUNNING, text="in C code")) as broker:
+    async with Broker() as broker:
         stopping = asyncio.ensure_future(broker.actions.stop(RUNNING))
         broker.events.put_nowait(news)
         approved((await asyncio.wait_for(stopping, seconds(10))).text)
 
 
-async def test_a_rank_that_can_not_be_broken_into_says_why() -> None:
-    async with Broker(RankAnswer(key="", kind=Kind.ERROR, text="it has not called install()")) as broker:
-        assert (await broker.actions.stop(RUNNING)).text == "gpu013:5: it has not called install()\n"
-
-
 async def test_a_break_in_that_is_given_up_is_withdrawn() -> None:
-    async with Broker(RankAnswer(key="", kind=Kind.RUNNING, text="in C code")) as broker:
+    async with Broker() as broker:
         stopping = asyncio.ensure_future(broker.actions.stop(RUNNING))
         for _ in range(10):  # it asks, is answered, and waits for the list
             await asyncio.sleep(0)
         stopping.cancel()
         await asyncio.wait([stopping], timeout=seconds(10))
 
-        assert [question.withdrawn for question in broker.asked] == [False, True]
-
-
-def test_help_page_and_foot_name_the_letters() -> None:
-    foot = footer_text(200, away=None, filtering=False, chosen=make_rank())
-
-    assert all(f"\n{letter}  " in HELP for letter in LETTERS)
-    assert all(f"   {letter} " in foot for letter in LETTERS)
-    assert set(PROMPTS) < set(LETTERS)
+        assert [question.withdrawn for question in broker.sent] == [False, True]

@@ -108,47 +108,28 @@ def test_raw_passes_interrupts_and_bytes_as_they_are(terminal: Terminal) -> None
         assert terminal.shown() == b"a\nb"
 
 
-def test_a_terminal_that_never_was_raw_is_left_alone(terminal: Terminal) -> None:
+@pytest.mark.parametrize(
+    ("calls", "entered"),
+    [
+        (["leave_raw", "restore"], 0),
+        (["enter_raw", "restore", "restore", "leave_raw"], 1),
+        (["enter_raw", "leave_raw"] * 3, 3),
+        (["enter_raw", "a shell has put its settings back", "enter_raw"], 1),
+    ],
+)
+def test_what_entering_does_is_undone_once(terminal: Terminal, calls: list[str], entered: int) -> None:
+    before, own = terminal.settings(), termios.tcgetattr(terminal.program)
     with RawTerminal(terminal.program, terminal.program) as owner:
-        owner.leave_raw()
-        owner.restore()
-    assert terminal.shown() == b""
-
-
-def test_restoring_many_times_restores_once(terminal: Terminal) -> None:
-    before = terminal.settings()
-    with RawTerminal(terminal.program, terminal.program) as owner:
-        owner.enter_raw()
-        owner.restore()
-        assert terminal.settings() == before
-        owner.restore()
-        owner.leave_raw()
+        for call in calls:
+            if call.startswith("a shell"):
+                termios.tcsetattr(terminal.program, termios.TCSANOW, own)
+            else:
+                getattr(owner, call)()
+            assert (terminal.settings() != before) is (call == "enter_raw")
     owner.restore()
-    assert terminal.shown().count(POP_KEYBOARD) == 1
-
-
-def test_raw_and_not_raw_may_alternate(terminal: Terminal) -> None:
-    before = terminal.settings()
-    with RawTerminal(terminal.program, terminal.program) as owner:
-        for _ in range(3):
-            owner.enter_raw()
-            assert terminal.settings() != before
-            owner.leave_raw()
-            assert terminal.settings() == before
+    assert terminal.settings() == before
     shown = terminal.shown()
-    assert (shown.count(PUSH_KEYBOARD), shown.count(POP_KEYBOARD)) == (3, 3)
-
-
-def test_entering_again_after_a_shell_put_its_settings_back(terminal: Terminal) -> None:
-    before = termios.tcgetattr(terminal.program)
-    with RawTerminal(terminal.program, terminal.program) as owner:
-        owner.enter_raw()
-        raw = terminal.settings()
-        termios.tcsetattr(terminal.program, termios.TCSANOW, before)
-        owner.enter_raw()
-        assert terminal.settings() == raw
-    assert terminal.settings() == list(before)
-    assert terminal.shown().count(PUSH_KEYBOARD) == 1
+    assert (shown.count(PUSH_KEYBOARD), shown.count(POP_KEYBOARD)) == (entered, entered)
 
 
 def test_keys_typed_ahead_survive_the_change_of_mode_but_not_the_end(terminal: Terminal) -> None:
@@ -180,15 +161,6 @@ def test_a_closed_window_raises_nothing(terminal: Terminal) -> None:
         owner.enter_raw()
         owner.leave_raw()
     owner.restore()
-
-
-def test_closed_descriptors_raise_nothing() -> None:
-    window, program = os.openpty()
-    with RawTerminal(program, program) as owner:
-        owner.enter_raw()
-        os.close(window)
-        os.close(program)
-        assert owner.size() == (24, 80)
 
 
 def test_a_frozen_window_does_not_keep_the_client(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,19 +340,9 @@ async def test_after_a_drop_the_terminal_is_at_rest(raw_terminal: Terminal) -> N
     writer.close()
 
 
-async def test_a_closed_window_takes_everything_and_raises_nothing(
+async def test_a_closed_window_ends_the_wait_for_it_and_takes_everything(
     raw_terminal: Terminal, writer: TerminalWriter
 ) -> None:
-    raw_terminal.close_window()
-    writer.write(b"x")
-    assert writer.gone
-    writer.write(b"x" * 2 * MAX_BUFFERED)
-    assert (writer.buffered, writer.overflowed) == (0, False)
-    assert await asyncio.wait_for(writer.drain(), 20) is False
-    writer.close()
-
-
-async def test_closing_the_window_ends_the_wait_for_it(raw_terminal: Terminal, writer: TerminalWriter) -> None:
     raw_terminal.fill()
     writer.write(b"x" * 1000)
     draining = asyncio.create_task(writer.drain())
@@ -389,6 +351,8 @@ async def test_closing_the_window_ends_the_wait_for_it(raw_terminal: Terminal, w
     raw_terminal.close_window()
     await asyncio.wait_for(draining, 20)
     assert writer.gone
+    writer.write(b"x" * 2 * MAX_BUFFERED)
+    assert (writer.buffered, writer.overflowed) == (0, False)
     writer.close()
 
 
