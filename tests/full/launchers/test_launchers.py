@@ -1,4 +1,4 @@
-"""Ranks of real launchers: each is listed with its launcher's numbers, and can be attached to by its address.
+"""What holds under each launcher: ranks are listed, attached to, asked, held, and kept when one crashes.
 
 The worker scripts do without torch wherever torch adds nothing but time.
 """
@@ -7,17 +7,30 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import OpenTerminal
+from tests.smoke.test_hold_and_crash import JOB, ONCE, wait_until_kept
 from tests.support.broker import running_broker
 from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_command, attach_list, wait_until, wait_until_stopped
+from tests.support.ranks import (
+    ask,
+    attach,
+    attach_command,
+    attach_list,
+    texts,
+    wait_until,
+    wait_until_states,
+    wait_until_stopped,
+)
 from tests.support.requirements import needs_mpirun, needs_torch
 from tests.support.sessions import detach, open_pudb
 from tests.support.slurm import Slurm
@@ -30,6 +43,8 @@ HERE = os.uname().nodename.partition(".")[0]
 TORCH_SECONDS = 120.0
 """Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
 
+pytestmark = pytest.mark.timeout(seconds(2 * TORCH_SECONDS))
+
 # PuDB's variables show ``who``, the launcher's name for the rank, so that a test sees which rank a terminal is at.
 # A whole line is one write, since launchers pass on the output of ranks in the pieces in which it comes.
 SCRIPT = """\
@@ -41,11 +56,149 @@ os.write(1, f"{{who}} went on\\n".encode())
 """
 
 
-def write_script(folder: Path, who: str) -> Path:
-    """Write a script whose ranks call themselves ``who``, with variables of their environment in braces."""
-    script = folder / "train.py"
-    script.write_text(SCRIPT.format(who=who))
-    return script
+@dataclass(frozen=True)
+class Launcher:
+    """How ranks are started: the command around a script, the addresses that they get, and how each knows its rank."""
+
+    command: Callable[[str], Sequence[str]]
+    addresses: tuple[str, ...]
+    who: str
+    local_ranks: tuple[int, ...]
+    crashed: tuple[int, ...] = (1,)
+    """Statuses with which a launcher ends when a rank has failed."""
+
+
+LAUNCHERS = {
+    "torchrun": Launcher(lambda script: torchrun(2, script), (f"{HERE}:0", f"{HERE}:1"), "{RANK}", (0, 1)),
+    "mpirun": Launcher(
+        lambda script: mpirun(3, sys.executable, script),
+        (f"{HERE}:0", f"{HERE}:1", f"{HERE}:2"),
+        "{OMPI_COMM_WORLD_RANK}",
+        (0, 1, 2),
+    ),
+    # Two ranks are asked for on each node, or SLURM might give three to the first. -K ends the others as soon as one
+    # has failed: by SIGTERM, if they have not ended by themselves.
+    "srun": Launcher(
+        lambda script: ["srun", "-K", "-N2", "-n4", "--ntasks-per-node=2", sys.executable, script],
+        ("node1:0", "node1:1", "node2:2", "node2:3"),
+        "{SLURM_PROCID}",
+        (0, 1, 0, 1),
+        (1, 128 + signal.SIGTERM),
+    ),
+}
+
+
+class Launch:
+    """A launcher of the table, which starts a job."""
+
+    def __init__(self, name: str, processes: Processes, folder: Path, environ: dict[str, str]) -> None:
+        self.launcher = LAUNCHERS[name]
+        self.count = len(self.launcher.addresses)
+        self.everyone = f"0-{self.count - 1}"
+        self.script = folder / "train.py"
+        self._name, self._processes, self._environ = name, processes, environ
+
+    def start(self, text: str) -> Child:
+        """Start a job of these ranks."""
+        self.script.write_text(text)
+        command = self.launcher.command(str(self.script))
+        return self._processes.start(self._name, command, env={**self._environ, "OMP_NUM_THREADS": "1"})
+
+    def wait_until(self, home: Path, first: str, others: str) -> list[dict[str, Any]]:
+        """Wait until rank 0 is in one state and all others in another one."""
+        wanted = {rank: others if rank else first for rank in range(self.count)}
+        return wait_until_states(home, wanted, seconds(TORCH_SECONDS))
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("torchrun", marks=needs_torch),
+        pytest.param("mpirun", marks=needs_mpirun),
+        pytest.param("srun", marks=pytest.mark.xdist_group("slurm")),
+    ]
+)
+def launch(request: pytest.FixtureRequest, processes: Processes, home: Path, tmp_path: Path) -> Launch:
+    """Each launcher, with a broker for its ranks."""
+    running_broker(processes, home)
+    environ = request.getfixturevalue("slurm").environment() if request.param == "srun" else dict(os.environ)
+    return Launch(request.param, processes, tmp_path, environ)
+
+
+def test_every_rank_is_listed_with_its_numbers_and_can_be_attached(
+    launch: Launch, home: Path, open_terminal: OpenTerminal
+) -> None:
+    launcher = launch.launcher
+    job = launch.start(SCRIPT.format(who=launcher.who))
+    stopped = wait_until_stopped(home, launch.count, seconds(TORCH_SECONDS))
+    numbers = [(rank["address"], rank["rank"], rank["local_rank"], rank["world_size"]) for rank in stopped]
+    ranks = range(launch.count)
+    assert numbers == [(launcher.addresses[rank], rank, launcher.local_ranks[rank], launch.count) for rank in ranks]
+    assert [rank["host"] for rank in stopped] == [address.partition(":")[0] for address in launcher.addresses]
+    assert [rank["where"] for rank in stopped] == [place(launch.script)] * launch.count
+    assert len({(rank["job"], rank["run"]) for rank in stopped}) == 1
+    for number, address in enumerate(launcher.addresses):
+        terminal = open_pudb(open_terminal, address, address)
+        terminal.wait_for(f"who: '{number}'")
+        detach(terminal)
+    assert [(rank["state"], rank["engine"]) for rank in attach_list(home)] == [("stopped", "pudb")] * launch.count
+    let_all_go_on(home)
+    ends_well(job, *map(str, ranks))
+
+
+def test_the_others_are_held_while_the_chosen_one_is_stopped(launch: Launch, home: Path) -> None:
+    job = launch.start(ONCE)
+    launch.wait_until(home, "stopped", "held")
+    assert attach(home, "continue", "0").returncode == 0
+    assert job.wait(seconds(60)) == 0
+
+
+def test_a_crash_does_not_end_the_job_while_it_is_kept(launch: Launch, home: Path) -> None:
+    job = launch.start(JOB)
+    wait_until_kept(home, {**dict.fromkeys(range(launch.count), "held"), 1: "stopped"}, seconds(TORCH_SECONDS))
+    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
+    assert attach(home, "continue", "crashed").returncode == 0
+    assert job.wait(seconds(60)) in launch.launcher.crashed
+    assert not [rank for rank in attach_list(home) if rank["state"] != "exited"]
+
+
+TRAINS = """\
+import os
+import time
+import dbg_agent
+dbg_agent.install()
+count = 0
+
+def train():
+    global count
+    print("trains", flush=True)
+    while not os.access(os.environ["DBG_HOME"] + "/end", os.F_OK):
+        count += 1
+        time.sleep(0.01)
+
+train()
+"""
+
+
+def test_running_ranks_are_asked_broken_into_and_moved_all_at_once(launch: Launch, home: Path) -> None:
+    job = launch.start(TRAINS)
+    launch.wait_until(home, "running", "running")
+    # A rank is listed before its script goes on; only in ``train`` do all have the same stack, at lines that differ.
+    job.wait_for_output(rf"(?:trains[\s\S]*){{{launch.count}}}", seconds(TORCH_SECONDS))
+    where = ask(home, "where", "all")
+    assert where["answered"] == launch.count
+    stacks = {tuple(frame["function"] for frame in group["frames"]) for group in where["groups"]}
+    assert stacks == {("<module>", "train")}
+    assert texts(ask(home, "eval", "all", "count >= 0", "--live")) == {launch.everyone: "True"}
+    # Ranks in their short sleep stop when it returns, so all are stopped a moment later.
+    assert ask(home, "interrupt", "all", "-y")["asked"] == launch.count
+    launch.wait_until(home, "stopped", "stopped")
+    assert texts(ask(home, "eval", "all", "count >= 0")) == {launch.everyone: "True"}
+    moved = ask(home, "command", "all", "n")
+    assert (moved["asked"], moved["answered"]) == (launch.count, launch.count)
+    assert texts(ask(home, "command", "all", "p count >= 0")) == {launch.everyone: "True"}
+    let_all_go_on(home)
+    (home / "end").touch()
+    assert job.wait(seconds(60)) == 0, job.tail()
 
 
 def place(script: Path, function: str = "<module>") -> dict[str, Any]:
@@ -54,98 +207,35 @@ def place(script: Path, function: str = "<module>") -> dict[str, Any]:
     return {"file": str(script), "line": lines.index("set_trace()") + 1, "function": function}
 
 
-def numbers(listed: list[dict[str, Any]]) -> list[tuple[str, int, int, int]]:
-    """Return address, rank, local rank and world size of each rank."""
-    return [(rank["address"], rank["rank"], rank["local_rank"], rank["world_size"]) for rank in listed]
-
-
-def look_at_each(open_terminal: OpenTerminal, whose: dict[str, str]) -> None:
-    """Attach to each address in turn, check that the rank is the expected one, and detach."""
-    for address, who in whose.items():
-        terminal = open_pudb(open_terminal, address, address)
-        terminal.wait_for(f"who: '{who}'")
-        detach(terminal)
-
-
-def engines(home: Path) -> list[tuple[str, str | None]]:
-    """Return state and engine of each rank."""
-    return [(rank["state"], rank["engine"]) for rank in attach_list(home)]
-
-
 def let_all_go_on(home: Path, target: str = "all") -> None:
     """Resume every stop of ``target``."""
     result = attach(home, "continue", target)
     assert result.returncode == 0, result.stderr
 
 
-def ends_well(job: Child, *went_on: str, timeout: float | None = None) -> None:
+def ends_well(job: Child, *went_on: str) -> None:
     """Wait for the job's end and check that each rank has gone on."""
-    assert job.wait(timeout) == 0, job.tail()
+    assert job.wait(seconds(TORCH_SECONDS)) == 0, job.tail()
     assert sorted(re.findall(r"^(.+) went on$", job.text(), re.MULTILINE)) == sorted(went_on)
 
 
 @needs_torch
-@pytest.mark.timeout(seconds(2 * TORCH_SECONDS))
-def test_every_rank_of_a_torchrun_is_listed_and_can_be_attached(
+def test_the_example_of_a_ddp_job_stops_in_its_training_loop(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
-    # Ranks with one thread per core each would only wait for each other. Each imports torch for seconds; four ranks of
-    # torchrun are in the tests of hangs.
+    # Ranks with one thread per core each would only wait for each other.
     env = dict(os.environ) | {"OMP_NUM_THREADS": "1"}
     job = processes.start("torchrun", torchrun(2, str(DDP), "--stop-at-step", "3", "--epochs", "1"), env=env)
     stopped = wait_until_stopped(home, 2, seconds(TORCH_SECONDS))
-    assert numbers(stopped) == [(f"{HERE}:{rank}", rank, rank, 2) for rank in range(2)]
     assert [rank["where"] for rank in stopped] == [place(DDP, "train")] * 2
-    assert len({(rank["job"], rank["run"]) for rank in stopped}) == 1
-    for rank in stopped:
-        terminal = open_pudb(open_terminal, rank["address"], rank["address"], timeout=seconds(60))
-        terminal.wait_for("DistributedDataParallel")
-        detach(terminal)
-    assert engines(home) == [("stopped", "pudb")] * 2
+    terminal = open_pudb(open_terminal, stopped[1]["address"], stopped[1]["address"], timeout=seconds(60))
+    terminal.wait_for("DistributedDataParallel")
+    detach(terminal)
     let_all_go_on(home)
     assert job.wait(seconds(TORCH_SECONDS)) == 0
     # The text may be within a line: under torchrun a rank writes text and line end apart.
     assert sorted(re.findall(r"rank (\d) of 2: loss", job.text())) == ["0", "1"]
-
-
-@needs_mpirun
-def test_every_rank_of_an_mpirun_is_listed_and_can_be_attached(
-    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
-) -> None:
-    running_broker(processes, home)
-    script = write_script(tmp_path, "rank {OMPI_COMM_WORLD_RANK}")
-    job = processes.start("mpirun", mpirun(4, sys.executable, str(script)))
-    stopped = wait_until_stopped(home, 4)
-    assert numbers(stopped) == [(f"{HERE}:{rank}", rank, rank, 4) for rank in range(4)]
-    assert [rank["where"] for rank in stopped] == [place(script)] * 4
-    assert len({(rank["job"], rank["run"]) for rank in stopped}) == 1
-    look_at_each(open_terminal, {f"{HERE}:{rank}": f"rank {rank}" for rank in range(4)})
-    assert engines(home) == [("stopped", "pudb")] * 4
-    let_all_go_on(home)
-    ends_well(job, "rank 0", "rank 1", "rank 2", "rank 3")
-
-
-def test_every_rank_of_an_srun_over_two_nodes_is_listed_and_can_be_attached(
-    slurm: Slurm, processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
-) -> None:
-    running_broker(processes, home)
-    script = write_script(tmp_path, "rank {SLURM_PROCID} on {SLURMD_NODENAME}")
-    # Two ranks are asked for on each node, or SLURM might give three to the first.
-    command = ["srun", "-N2", "-n4", "--ntasks-per-node=2", sys.executable, str(script)]
-    job = processes.start("srun", command, env=slurm.environment())
-    stopped = wait_until_stopped(home, 4)
-    assert numbers(stopped) == [("node1:0", 0, 0, 4), ("node1:1", 1, 1, 4), ("node2:2", 2, 0, 4), ("node2:3", 3, 1, 4)]
-    assert [rank["where"] for rank in stopped] == [place(script)] * 4
-    assert [rank["host"] for rank in stopped] == ["node1", "node1", "node2", "node2"]
-    jobs = {rank["job"] for rank in stopped}
-    assert len(jobs) == 1
-    assert re.fullmatch(r"\d+\.0", jobs.pop())
-    whose = {rank["address"]: f"rank {rank['rank']} on {rank['host']}" for rank in stopped}
-    look_at_each(open_terminal, whose)
-    assert engines(home) == [("stopped", "pudb")] * 4
-    let_all_go_on(home)
-    ends_well(job, *whose.values())
 
 
 def candidates_for(open_terminal: OpenTerminal, target: str) -> list[str]:
@@ -190,7 +280,8 @@ def test_two_sruns_in_one_allocation_stay_apart(
     slurm: Slurm, processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
-    script = write_script(tmp_path, "{SLURM_STEP_ID}:{SLURM_PROCID}")
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(who="{SLURM_STEP_ID}:{SLURM_PROCID}"))
     command = ["salloc", "-N2", "-n2", "sh", "-c", TWO_STEPS, "sh", sys.executable, str(script)]
     job = processes.start("salloc", command, env=slurm.environment())
     stopped = wait_until_stopped(home, 4, seconds(40))
@@ -216,12 +307,12 @@ LAUNCH=b "$@" && wait "$first"
 
 
 @needs_torch
-@pytest.mark.timeout(seconds(2 * TORCH_SECONDS))
 def test_two_torchruns_in_one_allocation_stay_apart(
     slurm: Slurm, processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
-    script = write_script(tmp_path, "{LAUNCH}:{RANK}")
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(who="{LAUNCH}:{RANK}"))
     batch = tmp_path / "job.sbatch"
     batch.write_text(TWO_TORCHRUNS)
     log = tmp_path / "job.log"

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 from pathlib import Path
 
 from tests.conftest import OpenTerminal
-from tests.e2e.test_hold import CRASHED
-from tests.smoke.test_hold_and_crash import JOB, ONCE, wait_until_kept
+from tests.smoke.test_hold_and_crash import ONCE
 from tests.support.broker import running_broker
-from tests.support.launchers import mpirun
 from tests.support.processes import Processes
 from tests.support.ranks import (
     ask,
@@ -24,7 +21,6 @@ from tests.support.ranks import (
     wait_until_states,
     wait_until_stopped,
 )
-from tests.support.requirements import needs_mpirun
 from tests.support.time_unit import seconds
 
 
@@ -35,17 +31,6 @@ def test_without_hold_the_others_go_on_at_once(processes: Processes, home: Path)
     wait_until_states(home, {0: "stopped"})
     assert attach(home, "continue", "0").returncode == 0
     assert ranks[0].wait() == 0
-
-
-@needs_mpirun
-def test_ranks_of_an_mpirun_are_held(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    script = tmp_path / "train.py"
-    script.write_text(ONCE)
-    job = processes.start("mpirun", mpirun(3, sys.executable, str(script)))
-    wait_until_states(home, {0: "stopped", 1: "held", 2: "held"})
-    assert attach(home, "continue", "0").returncode == 0
-    assert job.wait(seconds(30)) == 0
 
 
 def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> None:
@@ -59,18 +44,6 @@ def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> Non
     wait_until_states(home, {0: "running"})
     rank.signal(signal.SIGINT)
     assert rank.wait() == -signal.SIGINT
-
-
-@needs_mpirun
-def test_a_crash_does_not_end_an_mpirun_while_it_is_kept(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    script = tmp_path / "train.py"
-    script.write_text(JOB)
-    job = processes.start("mpirun", mpirun(3, sys.executable, str(script)))
-    wait_until_kept(home, CRASHED)
-    assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
-    assert attach(home, "continue", "crashed").returncode == 0
-    assert job.wait(seconds(30)) == 1
 
 
 FULL = """\
