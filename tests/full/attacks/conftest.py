@@ -51,6 +51,13 @@ class Attacked:
                 break
         return felt
 
+    def measure(self, name: str, attacker: Attack, **options: object) -> None:
+        """Run an attack from the address of the echo, and tell and check what is felt meanwhile."""
+        with self.by(attacker, **options):
+            felt = self.feel()
+        self.tell(name, felt)
+        felt.check()
+
     def tell(self, name: str, felt: Figures, more: str = "") -> None:
         """Print what was felt during an attack, and keep it for the table in the documentation."""
         print(f"\n{name}\n  {felt}")  # noqa: T201 - the figures are what it is for

@@ -16,9 +16,6 @@ from tests.full.attacks.strangers import Keep, again_and_again, keep
 from tests.full.attacks.target import SAME_ADDRESS, Target
 from tests.support.time_unit import seconds
 
-SCREEN = b"\x1b[H\x1b[2J" + b"".join(b"\x1b[%d;1H%s" % (row, b"PuDB " * 14) for row in range(1, 25))
-"""What a stock PuDB might draw, so that its sender seems to be a debugger."""
-
 NOBODY = 65534
 """The user of nobody in particular."""
 
@@ -31,17 +28,6 @@ def calls(_target: Target, begun: Begun, *, port: int, held: int = 300) -> None:
     """Call the port for stock debuggers without a word, and keep the newest calls."""
     kept: Keep = deque()
     again_and_again(lambda: keep(kept, _call(port), held), begun, before=held)
-
-
-def fake_debuggers(_target: Target, begun: Begun, *, port: int) -> None:
-    """Call, draw a debugger's screen without end, and leave."""
-
-    def step() -> None:
-        with _call(port) as connection:
-            for _ in range(200):
-                connection.sendall(SCREEN)
-
-    again_and_again(step, begun, before=4)
 
 
 def odd_bytes(_target: Target, begun: Begun, *, port: int) -> None:

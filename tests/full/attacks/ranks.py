@@ -7,10 +7,9 @@ from typing import Any
 
 from websockets.frames import Frame, Opcode
 
-from dbg_wire import limits
 from dbg_wire.codec import Output, encode_data
-from dbg_wire.messages import Answer, Arrival, Goodbye, Kind, Message, Pulse, RankReport, Report, StopInfo, Waiting
-from dbg_wire.records.ranks import Breakpoint, Place, RankState, ThreadStack
+from dbg_wire.messages import Arrival, Goodbye, Message, RankReport, Report, StopInfo, Waiting
+from dbg_wire.records.ranks import Place, RankState
 from tests.full.attacks.attacker import Begun
 from tests.full.attacks.flood import Says, binary, flood, text
 from tests.full.attacks.target import Target
@@ -27,41 +26,10 @@ def says(number: int, *again: Message | str, times: int = 20, **said: Any) -> Sa
     return Says("rank", first, b"".join(map(text, again)) * times)
 
 
-def unknown_messages(target: Target, begun: Begun, *, count: int = 300) -> None:
-    """Send messages of a type that nobody knows, on many connections of one token."""
-    flood(target, begun, [says(number, '{"type":"x"}', times=200) for number in range(count)])
-
-
 def many_objects(target: Target, begun: Begun, *, count: int = 20) -> None:
     """Send messages of as many objects as they have room for."""
     junk = '{"type":"pulse","where":null,"x":[' + ",".join(["{}"] * 300_000) + "]}"
     flood(target, begun, [says(number, junk, times=1) for number in range(count)])
-
-
-def states(target: Target, begun: Begun, *, count: int = 100) -> None:
-    """Stop and go on without end."""
-    flood(target, begun, [says(number, Report(report=STOPPED), Report(report=RUNNING)) for number in range(count)])
-
-
-def deep_stacks(target: Target, begun: Begun, *, count: int = 20) -> None:
-    """Send answers that nobody asked for, each with as many frames as are allowed."""
-    stack = ThreadStack(name="t", frames=(PLACE,) * limits.MAX_THREAD_FRAMES)
-    answer = Answer(request=1, kind=Kind.VALUE, text="", threads=(stack,) * limits.MAX_THREADS)
-    flood(target, begun, [says(number, answer, times=1) for number in range(count)])
-
-
-def breakpoints(target: Target, begun: Begun, *, count: int = 20) -> None:
-    """Report as many breakpoints as are allowed, with the longest paths."""
-    points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
-    flood(target, begun, [says(n, Report(report=RUNNING.replace(user_breakpoints=points))) for n in range(count)])
-
-
-def too_much_to_keep(target: Target, begun: Begun, *, count: int = 20) -> None:
-    """Say more than the broker keeps of one rank, and connect anew."""
-    points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
-    report = Report(report=RUNNING.replace(user_breakpoints=points))
-    deep = Pulse(where=PLACE, frames=(PLACE.replace(file="/" + LONG),) * limits.MAX_STACK_FRAMES)
-    flood(target, begun, [says(number, report, deep, times=1) for number in range(count)])
 
 
 def holds(target: Target, begun: Begun, *, count: int = 100) -> None:
@@ -85,23 +53,10 @@ def comings(target: Target, begun: Begun, *, count: int = 32) -> None:
     flood(target, begun, lines)
 
 
-def pulses(target: Target, begun: Begun, *, count: int = 50) -> None:
-    """Send stacks of the largest depth."""
-    flood(target, begun, [says(n, Pulse(where=PLACE, frames=(PLACE,) * 256)) for n in range(count)])
-
-
 def pings(target: Target, begun: Begun, *, count: int = 100) -> None:
     """Send pings, whose answers nobody reads."""
     ping = Frame(Opcode.PING, b"").serialize(mask=True) * 500
     flood(target, begun, [replace(says(number), again=ping, reads=False) for number in range(count)])
-
-
-def fragments(target: Target, begun: Begun, *, count: int = 100) -> None:
-    """Send one message in parts of one byte."""
-    part = Frame(Opcode.CONT, b"x", fin=False).serialize(mask=True)
-    begin = Frame(Opcode.TEXT, b"x", fin=False).serialize(mask=True)
-    lines = [says(number) for number in range(count)]
-    flood(target, begun, [replace(line, first=line.first + begin, again=part * 500) for line in lines])
 
 
 def output(target: Target, begun: Begun, *, count: int = 50, size: int = 1, times: int = 200) -> None:

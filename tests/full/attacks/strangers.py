@@ -58,16 +58,6 @@ def connects(target: Target, begun: Begun, *, held: int = 500) -> None:
     again_and_again(lambda: keep(kept, target.plain(), held), begun, before=held)
 
 
-def comes_and_goes(target: Target, begun: Begun) -> None:
-    """Connect and close at once."""
-    again_and_again(lambda: target.plain().close(), begun)
-
-
-def handshakes(target: Target, begun: Begun) -> None:
-    """Complete a TLS handshake, and close."""
-    again_and_again(lambda: target.secured().close(), begun)
-
-
 def client_hello() -> bytes:
     """Return the first bytes of a TLS client; it costs nothing to send them again."""
     outgoing = ssl.MemoryBIO()
@@ -123,34 +113,10 @@ def wrong_tokens(target: Target, begun: Begun) -> None:
     again_and_again(lambda: discard(target.ask("/client", WRONG_TOKEN)), begun)
 
 
-def huge_heads(target: Target, begun: Begun) -> None:
-    """Send a head that never ends."""
-
-    def step() -> None:
-        with target.secured() as connection:
-            connection.sendall(b"GET /agent HTTP/1.1\r\n")
-            while True:
-                connection.sendall(b"X: " + b"x" * 4000 + b"\r\n")
-
-    again_and_again(step, begun)
-
-
 def pages(target: Target, begun: Begun, *, page: str, role: str = "") -> None:
     """Ask for a page, with the token of a role if there is one."""
     token = target.tokens.get(role)
     again_and_again(lambda: discard(target.ask(page, token)), begun)
-
-
-def pipelined(target: Target, begun: Begun) -> None:
-    """Send many requests on one connection without waiting for an answer."""
-    request = f"GET /client HTTP/1.1\r\nHost: broker\r\nAuthorization: Bearer {WRONG_TOKEN}\r\n\r\n".encode()
-
-    def step() -> None:
-        with target.secured() as connection:
-            connection.sendall(request * 200)
-            connection.recv(1)
-
-    again_and_again(step, begun)
 
 
 def garbage(target: Target, begun: Begun) -> None:

@@ -11,17 +11,9 @@ from typing import Any
 from dbg_wire.codec import Input, Output, encode_data
 from dbg_wire.messages import (
     Action,
-    Complete,
-    Detach,
-    Interrupt,
     Message,
     Mode,
-    Notice,
     Question,
-    Repaint,
-    Replay,
-    Report,
-    Resize,
     Subscribe,
     Take,
 )
@@ -30,7 +22,7 @@ from tests.full.attacks.attacker import Begun
 from tests.full.attacks.flood import GREETING, Says, binary, flood, text
 from tests.full.attacks.ranks import LONG, says
 from tests.full.attacks.target import Target
-from tests.unit.broker.peers import RUNNING, STOPPED, attach, registration
+from tests.unit.broker.peers import STOPPED, attach, registration
 
 CROWD = 500
 
@@ -62,36 +54,10 @@ def lists(target: Target, begun: Begun, *, role: str, count: int = 64, reads: bo
     flood(target, begun, crowd(CROWD) + wanted)
 
 
-def subscribers(target: Target, begun: Begun, *, role: str, count: int = 100) -> None:
-    """Follow the list of ranks whose states change all the time."""
-    flapping = [says(n, Report(report=STOPPED), Report(report=RUNNING)) for n in range(50)]
-    flood(target, begun, flapping + terminals(role, count, first=[Subscribe(once=False)]))
-
-
-def log_texts(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:
-    """Listen to the texts of log points, of which 50 ranks send as many as they may."""
-    logging = [says(number, Notice(text="loss 0.25", is_log=True), times=200) for number in range(50)]
-    flood(target, begun, logging + terminals(role, count, first=[Subscribe(logs=True)]))
-
-
 def questions(target: Target, begun: Begun, *, role: str, action: str, count: int = 30, reads: bool = True) -> None:
     """Ask all ranks of a crowd, and others that don't exist, on many connections."""
     asked = question(Action(action), (*keys_of(CROWD), *(f"none/{number}" for number in range(2000))), text="x")
     flood(target, begun, crowd(CROWD) + terminals(role, count, asked, reads=reads))
-
-
-def one_rank(target: Target, begun: Begun, *, role: str, action: str, count: int = 30, watched: int = 0) -> None:
-    """Ask one rank, as often as it goes, while terminals look on, which are told what the others do."""
-    asked = question(Action(action), keys_of(1), text="x")
-    watching = terminals("watcher", watched, first=[attach(keys_of(1)[0], Mode.WATCH)])
-    flood(target, begun, crowd(1, report=STOPPED) + watching + terminals(role, count, *([asked] * 20)))
-
-
-def seats(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:
-    """Sit down at ranks with much to tell, and leave, without end."""
-    mode = Mode.WATCH if role == "watcher" else Mode.TAKE
-    again = [message for key in keys_of(4) for message in (attach(key, mode), Detach())]
-    flood(target, begun, fat_ranks(4) + terminals(role, count, *again))
 
 
 def takes(target: Target, begun: Begun, *, count: int = 60) -> None:
@@ -99,14 +65,6 @@ def takes(target: Target, begun: Begun, *, count: int = 60) -> None:
     key = keys_of(1)[0]
     taking = terminals("driver", count, *([Take()] * 20), first=[attach(key, Mode.WATCH)])
     flood(target, begun, fat_ranks(1) + taking)
-
-
-def windows(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:
-    """Change the window's size without end, and ask for repaints."""
-    mode = Mode.WATCH if role == "watcher" else Mode.TAKE
-    again = [Resize(rows=24, columns=80), Repaint(), Resize(rows=50, columns=200), Replay(session=1, offset=0)]
-    lines = [line for key in keys_of(count) for line in terminals(role, 1, *(again * 10), first=[attach(key, mode)])]
-    flood(target, begun, crowd(count, report=STOPPED) + lines)
 
 
 def shown_to_many(target: Target, begun: Begun, *, count: int = 60, size: int = 1, times: int = 200) -> None:
@@ -125,15 +83,6 @@ def keys(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:
     ranks = [Says("rank", text(registration(n, report=STOPPED)), drawn) for n in range(count)]
     typing = [Says(role, GREETING + text(attach(key, mode)), typed) for key in keys_of(count)]
     flood(target, begun, ranks + typing)
-
-
-def line_messages(target: Target, begun: Begun, *, count: int = 60) -> None:
-    """Ask for completions and break in, as the driver of a rank each."""
-    again = [Complete(generation=1, prompt=1, request=1, line="x" * 300, begin=0, end=300), Interrupt(generation=1)]
-    lines = [
-        line for key in keys_of(count) for line in terminals("driver", 1, *(again * 10), first=[attach(key, Mode.TAKE)])
-    ]
-    flood(target, begun, crowd(count, report=STOPPED) + lines)
 
 
 def fat_ranks(count: int) -> list[Says]:

@@ -11,15 +11,13 @@ import pytest
 
 from tests.full.attacks import neighbours
 from tests.full.attacks.attacker import ROOT
-from tests.full.attacks.cases import Case, measure
 from tests.full.attacks.conftest import Attacked, under_attack
 from tests.support.time_unit import seconds
 
-CASES = [
-    Case("calls of the port for stock debuggers that say nothing", neighbours.calls),
-    Case("calls that draw debuggers without end", neighbours.fake_debuggers),
-    Case("calls that send odd sequences", neighbours.odd_bytes),
-]
+CALLS = {
+    "calls of the port for stock debuggers that say nothing": neighbours.calls,
+    "calls that send odd sequences": neighbours.odd_bytes,
+}
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +35,9 @@ def port(classic: Attacked) -> int:
     return int(said[1])
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_neighbours_delay_no_key(classic: Attacked, port: int, case: Case) -> None:
-    measure(classic, case._replace(options={"port": port}))
+@pytest.mark.parametrize("name", CALLS)
+def test_neighbours_delay_no_key(classic: Attacked, port: int, name: str) -> None:
+    classic.measure(name, CALLS[name], port=port)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
