@@ -28,59 +28,26 @@ LOOK = "8s"
 """How long ranks look: some thirty steps."""
 
 TORCH_SCRIPT = f"""\
-import os
 import sys
 import time
 
 import torch
 import torch.distributed as dist
-from torch.utils.data import DataLoader, Dataset
 
-kind = sys.argv[1]
 dist.init_process_group("gloo")
-rank = dist.get_rank()
-is_late = rank == {LATE} and kind != "even"
-
-class Shards(Dataset):
-    def __len__(self):
-        return 100_000
-
-    def __getitem__(self, index):
-        return read_shard(index)
-
-def read_shard(index):
-    if is_late and kind == "loader":
-        time.sleep(0.3)
-    return torch.zeros(4)
-
-def compute():
-    # The same work for each rank; one of them has less of a core for it.
-    end = time.thread_time() + 0.03
-    while time.thread_time() < end:
-        pass
+is_late = dist.get_rank() == {LATE} and sys.argv[1] == "sleep"
 
 def fetch_batch():
-    if is_late and kind == "sleep":
-        time.sleep(0.3)
+    time.sleep(0.3 if is_late else 0.01)
 
-if is_late and kind == "throttled":
-    with open(sys.argv[2], "w") as procs:
-        procs.write(str(os.getpid()))
-
-loader = iter(DataLoader(Shards(), batch_size=1))
 gradients = torch.zeros(1000)
 for step in range(100_000):
-    next(loader)
     fetch_batch()
-    if kind == "throttled":
-        compute()
-    else:
-        time.sleep(0.1)
+    time.sleep(0.1)
     dist.all_reduce(gradients)
     if step == 3:
-        print("moves", os.getpid(), flush=True)
+        print("moves", flush=True)
 """
-
 
 MPI_SCRIPT = f"""\
 import time

@@ -1,6 +1,6 @@
 """Verdicts on real jobs of two ranks: each file holds what the ranks of one hang told, and what is to be decided.
 
-``tests/full/torch/test_hang_edges.py`` has the programs, and runs some of them.
+``tests/full/torch/test_hang_edges.py`` runs some of these jobs.
 """
 
 from __future__ import annotations
