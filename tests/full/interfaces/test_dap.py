@@ -5,11 +5,14 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
+
+from tests.conftest import OpenTerminal
 from tests.e2e.test_dap import TRAIN
 from tests.support.broker import running_broker
 from tests.support.ide import Ide, adapter_process, ide
 from tests.support.processes import Processes
-from tests.support.ranks import start_ranks, wait_until_states
+from tests.support.ranks import attach_command, start_ranks, wait_until_states
 from tests.support.time_unit import seconds
 
 
@@ -57,4 +60,27 @@ def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processe
         assert window.event("invalidated")["areas"] == ["stacks"]
         assert window.top(thread)["source"]["sourceReference"] > 0
         assert "is not what" in window.printed("is shown")
+        window.leave()
+
+
+@pytest.mark.parametrize("by_console", [False, True], ids=["button", "console"])
+def test_an_ide_that_pauses_a_rank_types_there_and_a_terminal_that_waited_looks_on(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, *, by_console: bool
+) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, "import time, dbg_agent\ndbg_agent.install()\nwhile True:\n    time.sleep(0.01)\n", 1)
+    wait_until_states(home, {0: "running"})
+    with ide(home) as window:
+        window.attach()
+        (thread,) = window.threads().values()
+        terminal = open_terminal(attach_command("wait", "0"), rows=30, cols=140)
+        terminal.wait_for("Waiting for 0 to stop")
+        if by_console:
+            assert "stopped" in window.evaluate("pause 0")
+        else:
+            window.request("pause", {"threadId": thread})
+        assert window.stopped(thread)["reason"] == "pause"
+        window.request("next", {"threadId": thread})
+        assert window.stopped(thread)["reason"] == "step"
+        terminal.wait_for("(VS Code) types")
         window.leave()

@@ -1,15 +1,28 @@
-"""Questions to ranks that don't answer, that run, that are stepped, or that somebody sits at."""
+"""One question to several ranks: differing, large and late answers, and what ranks without torch wait for."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import signal
+import sys
 from pathlib import Path
 
 import pytest
 
+from dbg_wire.limits import MAX_ANSWER_BYTES
+from dbg_wire.messages import Action, Answers, Kind, Look, Question, RankAnswer
+from dbg_wire.records.ranks import RankState
+from dbg_wire.records.record import size_of
+from tests.conftest import OpenTerminal
 from tests.e2e.test_questions import SCRIPT
-from tests.support.broker import running_broker
+from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
-from tests.support.ranks import ask, start_ranks, texts, wait_until_states
+from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states, wait_until_stopped
+from tests.support.raw_terminal import listed, raw_terminal
+from tests.support.sessions import open_pudb
+from tests.support.time_unit import seconds
 
 LINE = SCRIPT.splitlines().index("    dbg_agent.set_trace()") + 1
 
@@ -30,3 +43,194 @@ def test_a_step_is_one_step_everywhere(processes: Processes, home: Path, engine:
     assert then.endswith(f":{begin + 1} work")
     assert texts(ask(home, "command", "all", "c")) == {"0-1": "running"}
     wait_until_states(home, dict.fromkeys(range(2), "running"))
+
+
+DIFFERING = """\
+import os
+from dbg_agent import set_trace
+
+rank = int(os.environ["RANK"])
+table = {"names": ["a"] * 20_000, "lr": 0.5}
+table["names"][12_345] = "a" if rank < 2 else "b"
+nested = [[number, {"a": [number] * 3}] for number in range(3000)]
+nested[1500][1]["a"][2] = 1500 if rank < 2 else -1
+times = 0
+
+def count():
+    global times
+    times += 1
+    return table
+
+def step():
+    inner = rank
+    set_trace()
+
+def main():
+    outer = "of main"
+    step()
+
+main()
+"""
+
+
+def test_values_that_read_the_same_say_where_they_differ(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, DIFFERING, 3)
+    wait_until_stopped(home, 3)
+    same, other = ask(home, "eval", "all", "count()")["groups"]
+    assert same["text"] == other["text"]
+    assert "difference" not in same
+    assert other["difference"] == "first difference: ['names'][12345]: 'a' | 'b', @1 first"
+    shown = attach(home, "eval", "all", "count()").stdout
+    assert "(first difference: ['names'][12345]: 'a' | 'b', @1 first)" in shown
+    # The search for the difference has not evaluated the expression again.
+    assert [group["text"] for group in ask(home, "eval", "all", "times")["groups"]] == ["2"]
+    (same,) = ask(home, "eval", "0-1", "table")["groups"]
+    assert "difference" not in same
+    _, other = ask(home, "eval", "all", "nested")["groups"]
+    assert other["difference"] == "first difference: [1500][1]['a'][2]: 1500 | -1, @1 first"
+
+
+def test_an_answer_from_up_the_stack_says_so(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, DIFFERING, 2)
+    listed = wait_until_stopped(home, 2)
+    (group,) = ask(home, "eval", "all", "type(rank)")["groups"]
+    assert group["frame"]["function"] != "main"
+    terminal = open_pudb(open_terminal, "0", listed[0]["address"])
+    terminal.send("u")
+    terminal.wait_for("outer: 'of main'")
+    (group,) = ask(home, "eval", "0", "outer")["groups"]
+    assert group["text"] == "'of main'"
+    assert group["frame"]["function"] == "main"
+    (both,) = ask(home, "eval", "all", "type(rank)")["groups"]
+    assert both["frame"] is None
+
+
+NESTED = """\
+import os
+import dbg_agent
+v = [[0] * 60 for _ in range(256)]
+v[200][30] = int(os.environ["RANK"])
+dbg_agent.install()
+dbg_agent.set_trace()
+"""
+
+DEEP = """\
+import sys, threading
+import dbg_agent
+dbg_agent.install()
+sys.setrecursionlimit(10_000)
+ended, there = threading.Event(), threading.Semaphore(0)
+names = {"ended": ended, "there": there}
+source = "def deep(n):\\n    deep(n - 1) if n else (there.release(), ended.wait())\\n"
+exec(compile(source, "/" + "p" * 249, "exec"), names)
+for _ in range(63):
+    threading.Thread(target=names["deep"], args=(60,), daemon=True).start()
+for _ in range(63):
+    there.acquire()
+dbg_agent.set_trace()
+"""
+
+LOGS = "import json; print(json.dumps([{'loss': 0.5, 'path': 'C:\\\\runs'}] * 3000))"
+"""Prints 96 KB full of quotes, brackets and backslashes."""
+
+
+def test_a_command_that_prints_json_and_values_that_are_nested(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, NESTED, 2)
+    before = wait_until_states(home, {0: "stopped", 1: "stopped"})
+
+    done = attach(home, "exec", "0", "--json", "--", sys.executable, "-c", LOGS)
+    (printed,) = json.loads(done.stdout)["groups"]
+    assert printed["kind"] == "value", printed
+    assert printed["text"].startswith('[{"loss": 0.5, "path": "C:\\\\runs"}, ')
+    assert 96 * 1024 < len(printed["text"]) < len(json.dumps([{"loss": 0.5, "path": "C:\\runs"}] * 3000))
+
+    same, other = ask(home, "eval", "all", "v")["groups"]
+    assert (same["ranks"], other["ranks"]) == ("0", "1")
+    assert other["difference"] == "first difference: [200][30]: 0 | 1, @1 first"
+    assert [one["since"] for one in attach_list(home)] == [one["since"] for one in before]
+
+
+def test_the_stacks_of_many_deep_threads_say_what_is_left_out(processes: Processes, home: Path) -> None:
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, DEEP, 1)
+    wait_until_states(home, {0: "stopped"})
+
+    answer = asyncio.run(where(broker))
+
+    assert answer.kind is Kind.VALUE, answer.text
+    assert size_of(answer) <= MAX_ANSWER_BYTES
+    assert len(answer.threads) == 64
+    for thread in answer.threads[1:]:
+        assert thread.frames[-1].function == "wait"
+        assert any("frames left out]" in place.function for place in thread.frames)
+    wait_until_states(home, {0: "stopped"})
+
+
+async def where(broker: RunningBroker) -> RankAnswer:
+    async with raw_terminal(broker) as peer:
+        key = (await listed(peer, lambda rank: rank.state is RankState.STOPPED)).key
+        question = Question(
+            request=1, keys=(key,), action=Action.WHERE, seconds=seconds(20), threads=True, look=Look.CODE
+        )
+        await peer.say(question)
+        (answer,) = (await peer.expect(Answers)).answers
+        return answer
+
+
+OTHER_SCRIPT = """\
+import os, socket, subprocess
+rank = os.environ["RANK"]
+import dbg_agent
+dbg_agent.install()
+
+def convert():
+    subprocess.run(["sleep", "3600"])
+
+def receive(end):
+    end.recv(1)
+
+def train():
+    while True:
+        sum(range(1000))
+
+ends = socket.socketpair()
+print("ready", flush=True)
+if rank == "1":
+    convert()
+elif rank == "2":
+    receive(ends[0])
+else:
+    train()
+"""
+"""Rank 0 works, rank 1 waits for a child and rank 2 for a socket."""
+
+
+def test_a_suspended_rank_and_waits_are_told(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, OTHER_SCRIPT, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "running"))
+    for rank in ranks:
+        rank.wait_for_output("ready")
+
+    told = attach(home, "why", "--json")
+
+    assert told.returncode == 1, told
+    (waiting,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "waiting")
+    assert waiting["ranks"] == "1-2"
+    evidence = "\n".join(waiting["evidence"])
+    assert "sleep 3600" in evidence
+    assert "socket" in evidence
+
+    os.kill(ranks[0].pid, signal.SIGSTOP)
+    wait_until_states(home, {0: "unresponsive", 1: "running", 2: "running"})
+
+    told = attach(home, "why", "--json")
+
+    assert told.returncode == 1, told
+    (suspended,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "suspended")
+    assert suspended["ranks"] == "0"
+    assert "is suspended (SIGSTOP)" in suspended["sentence"]
+    os.kill(ranks[0].pid, signal.SIGCONT)

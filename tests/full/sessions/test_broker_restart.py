@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from dbg_client.attachment.notices import discarded
 from tests.conftest import OpenTerminal
 from tests.e2e.test_broker_restart import KINDS, assert_nothing_told
 from tests.smoke.test_broker import let_finish, start_one
 from tests.support.broker import RunningBroker, running_broker
+from tests.support.certificates import Authority
 from tests.support.fake_brokers import Impostor, Kind
-from tests.support.processes import Processes
+from tests.support.processes import Processes, run_command
 from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, rows_of_rank, sit_in_pudb, wait_for_line
-from tests.support.ranks import start_ranks, wait_until_stopped
-from tests.support.straight import STOP, STRAIGHT
+from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.straight import LINES, STOP, STRAIGHT
 from tests.support.time_unit import seconds
+
+pytestmark = pytest.mark.timeout(seconds(120))
 
 
 def test_a_broker_killed_while_output_floods_leaves_no_broken_screen(
@@ -43,9 +51,6 @@ def padded(rows: list[str], count: int) -> list[str]:
     return rows + [""] * (count - len(rows))
 
 
-pytestmark = pytest.mark.timeout(seconds(120))
-
-
 @KINDS
 def test_everything_goes_on_with_the_real_broker_on_another_port_while_the_impostor_stays(
     kind: Kind, *, broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
@@ -65,3 +70,114 @@ def test_everything_goes_on_with_the_real_broker_on_another_port_while_the_impos
         assert terminal.exit_status() == 7
         assert rank.wait() == 0
     assert_nothing_told(impostor, kind, second)
+
+
+ONE_STOP = """\
+import signal
+from dbg_agent import set_trace
+class Woken(Exception):
+    pass
+def wake(number, frame):
+    raise Woken
+signal.signal(signal.SIGUSR1, wake)
+try:
+    set_trace()
+except Woken:
+    print("woken", flush=True)
+"""
+
+
+SEVERAL_STOPS = (
+    ONE_STOP + "def second():\n    n = 0\n    set_trace()\n" + "    n += 1\n" * LINES + "    return n\nsecond()\n"
+)
+
+
+FIRST_STOP, SECOND_STOP = 9, 14
+
+
+def test_keys_for_a_stop_that_ended_meanwhile_never_reach_the_next_one(
+    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    rank = start_one(processes, home, SEVERAL_STOPS)
+    terminal = sit_in_pudb(open_terminal, ":0")
+    wait_for_line(terminal, FIRST_STOP)
+    broker.kill()
+    terminal.wait_for("broker gone")
+    terminal.send("n" * 12)
+    # The terminal is suspended, so that it comes back only when the rank is in its next stop.
+    terminal.signal(signal.SIGSTOP)
+    rank.signal(signal.SIGUSR1)
+    rank.wait_for_output("^woken$")
+    broker.restart()
+    wait_until_stopped(home, 1)
+    terminal.signal(signal.SIGCONT)
+    terminal.wait_for(discarded("n" * 12, "").removesuffix(" ()"))
+    assert line_after_all_keys(terminal, home) == SECOND_STOP
+    terminal.send("nn")
+    terminal.wait_for("n: 1")
+    assert attach_list(home)[0]["where"]["line"] == SECOND_STOP + 2
+
+
+def test_an_authority_and_a_hosts_name_are_all_that_a_rank_and_a_terminal_need(
+    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
+) -> None:
+    authority = Authority(tmp_path)
+    broker = running_broker(processes, home, *authority.issue("own", "localhost"))
+    nowhere = {"DBG_HOME": str(tmp_path / "none"), "DBG_CA": str(authority.path)}
+    named = {**nowhere, "DBG_BROKER": f"wss://localhost:{broker.port}"}
+    (rank,) = start_ranks(processes, home, STRAIGHT, 1, env={**named, "DBG_TOKEN_FILE": str(home / "tokens" / "rank")})
+    wait_until_stopped(home, 1)
+    own = {**os.environ, **named, "DBG_TOKEN_FILE": str(home / "tokens" / "driver")}
+    terminal = open_terminal([*attach_command(), ":0"], 24, 100, own)
+    terminal.wait_for("Variables:")
+    # The certificate is renewed in place; its fingerprint is nowhere, so nobody minds.
+    before = broker.rendezvous["fingerprint"]
+    authority.issue("own", "localhost")
+    broker.kill()
+    broker.restart()
+    assert broker.rendezvous["fingerprint"] != before
+    terminal.send("nn")
+    wait_for_line(terminal, STOP + 2)
+    let_finish(terminal, rank)
+
+    # The broker is reached there, but is not that host.
+    other = Authority(tmp_path, "other")
+    for changes in ({"DBG_BROKER": f"wss://127.0.0.1:{broker.port}"}, {"DBG_CA": str(other.path)}):
+        refused = run_command([*attach_command(), "list"], {**own, **changes}, seconds(60))
+        assert refused.returncode == 5
+        assert "DBG_CA" in refused.stderr
+
+
+PASSING_BY = """\
+from dbg_agent import set_trace
+set_trace(connect_timeout=5)
+print("done")
+"""
+
+
+def ask_broker(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run ``dbg-broker`` until it ends."""
+    return run_command([sys.executable, "-m", "dbg_broker", *arguments], os.environ, seconds(30))
+
+
+@KINDS
+def test_whoever_comes_new_tells_an_impostor_nothing_and_says_so_in_one_line(
+    kind: Kind, broker: RunningBroker, processes: Processes, home: Path
+) -> None:
+    broker.kill()
+    with Impostor(broker.port, kind) as impostor:
+        (rank,) = start_ranks(processes, home, PASSING_BY, 1)
+        assert rank.wait() == 0
+        assert rank.text() == "done\n"
+        results = [
+            attach(home, "list"),
+            attach(home, "continue", "all", "-y"),
+            ask_broker("status"),
+            ask_broker("check"),
+        ]
+    errors = [rank.text("stderr"), *(result.stderr for result in results)]
+    assert [error.count("\n") for error in errors] == [1] * len(errors), errors
+    assert [error for error in errors if str(broker.port) not in error] == []
+    assert {result.returncode for result in results} <= {4, 5}
+    assert impostor.heard(), "nobody called the impostor"
+    assert_nothing_told(impostor, kind, broker)
