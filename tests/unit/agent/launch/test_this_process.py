@@ -121,7 +121,6 @@ TORCH = {"TORCHELASTIC_RUN_ID": "exp", "RANK": "5", "LOCAL_RANK": "1", "WORLD_SI
         pytest.param({"DBG_RANK": "9", "DBG_WORLD_SIZE": "16"}, (9, 1, 16), id="rank and world"),
         pytest.param({"DBG_RANK": "9", "DBG_WORLD_SIZE": "4"}, (5, 1, 8), id="contradicting each other"),
         pytest.param({"DBG_RANK": "three"}, (5, 1, 8), id="rank is a word"),
-        pytest.param({"DBG_WORLD_SIZE": "6"}, (5, 1, 6), id="world alone"),
         pytest.param({"DBG_WORLD_SIZE": "5"}, (5, 1, 8), id="world too small"),
         pytest.param({"DBG_LOCAL_RANK": "0"}, (5, 0, 8), id="local rank alone"),
     ],
@@ -156,12 +155,9 @@ def test_ranks_that_a_script_spawns_agree_once_their_framework_is_up() -> None:
     [
         (["train.py"], None, "/home/me/train.py", "train.py-1000"),
         (["../you/train.py"], None, "/home/you/train.py", "train.py-1000"),
-        (["/opt/run"], None, "/opt/run", "run-1000"),
         (["/venv/torch/pkg/__main__.py"], "pkg.__main__", "-m pkg", "pkg-1000"),
-        (["/x/fit.py"], "pkg.fit", "-m pkg.fit", "pkg.fit-1000"),
         (["train.py"], "dbg_agent.__main__", "/home/me/train.py", "train.py-1000"),
         (["-c"], None, "-c", "python-1000"),
-        ([""], None, "-", "python-1000"),
         ([], None, "-", "python-1000"),
         (["tr\udcffain.py"], None, "/home/me/tr?ain.py", "tr-ain.py-1000"),
     ],
@@ -174,11 +170,8 @@ def test_script(argv: list[str], module: str | None, script: str, job: str) -> N
 LAUNCHERS = [
     (["/venv/bin/torchrun", "--standalone", "train.py"], None),
     (["/venv/lib/torch/distributed/run.py"], "torch.distributed.run"),
-    (["/venv/lib/torch/distributed/launch.py", "train.py"], None),
     (["/venv/bin/accelerate", "launch", "train.py"], None),
-    (["/venv/lib/accelerate/commands/launch.py"], "accelerate.commands.launch"),
     (["/venv/bin/deepspeed", "train.py"], None),
-    (["/venv/lib/deepspeed/launcher/launch.py"], "deepspeed.launcher.launch"),
     (["/venv/bin/ray", "start"], None),
     (["/venv/lib/python3.11/site-packages/ray/dashboard/agent.py"], None),
     (["/venv/lib/lightning/fabric/cli.py"], "lightning.fabric.cli"),
@@ -188,13 +181,11 @@ LAUNCHERS = [
 PROGRAMS = [
     (["train.py"], None),
     (["/home/me/torchrun.py"], None),
-    (["/home/me/accelerate/train.py"], None),
     (["launch.py", "torchrun"], None),
     (["/x/torch/distributed/runner.py"], "torch.distributed.runner"),
     (["/venv/lib/ray/_private/workers/default_worker.py"], None),
     (["/venv/lib/python3.11/site-packages/dbg_agent/__main__.py"], "dbg_agent.__main__"),
     (["-c"], None),
-    ([], None),
 ]
 
 

@@ -13,7 +13,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import FrameType, ModuleType, SimpleNamespace
+from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
@@ -101,18 +101,11 @@ def test_the_expression_of_each_part_yields_its_text(value: object) -> None:
         (OddItems(a=1), ["'a'"]),
         (OwnList([5, 6]), ["0", "1"]),
         (collections.deque([1, 2]), ["0", "1"]),
-        (collections.OrderedDict(a=1), ["'a'"]),
         (collections.UserDict(a=1), ["data", "'a'"]),
-        (collections.UserList([1]), ["data", "0"]),
         (frozenset([3]), ["0"]),
-        ({"a": 1}.items(), ["0"]),
-        (SimpleNamespace(a=1), ["a"]),
         (range(3, 5), ["0", "1"]),
         (range(10**30), []),
-        ("text", []),
         (3.5, []),
-        (None, []),
-        ([], []),
     ],
     ids=lambda value: type(value).__name__,
 )
