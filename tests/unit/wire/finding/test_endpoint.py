@@ -88,27 +88,11 @@ def test_an_endpoint_reads_back_from_its_own_text(endpoint: Endpoint) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        ":6900",
-        "wss://:6900",
-        "300.1.1.1",
-        "-x",
-        "höst",
-        "[::1",
-        "::1",
-        "login1:0",
-        "login1:65536",
-        "login1:٣",
-        "login1:6900:1",
-        "tcp://login1:6900",
-        "login1\x1b[2J",
-        "wss://me@login1",
-        "login1?token=x",
-        "login1#sha1:" + "a" * 40,
-        "login1#" + PIN[:-1],
-        f"ws://login1#{PIN}",
+        "", ":6900", "wss://:6900", "300.1.1.1", "-x", "höst", "[::1", "::1", "login1:0", "login1:65536", "login1:٣",
+        "login1:6900:1", "tcp://login1:6900", "login1\x1b[2J", "wss://me@login1", "login1?token=x",
+        "login1#sha1:" + "a" * 40, "login1#" + PIN[:-1], f"ws://login1#{PIN}",
     ],
-)
+)  # fmt: skip
 def test_a_bad_address_is_refused_with_its_source(approved: Approved, text: str) -> None:
     with pytest.raises(BadEndpoint) as caught:
         parse_endpoint(text, source="DBG_BROKER")
