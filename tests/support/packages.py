@@ -7,15 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import grimp
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,9 +21,6 @@ GENERATED = "_release.py"
 
 BEGIN, END = "<!-- drawn by `python -m tests.support.packages` -->\n", "<!-- end of the drawing -->\n"
 """Lines of that page between which the drawing stands."""
-
-Arrows = Mapping[str, frozenset[str]]
-"""For each name, the other names that it imports."""
 
 
 @dataclass(frozen=True, order=True)
@@ -84,79 +76,50 @@ def parsed(*words: str) -> Iterator[tuple[Module, ast.Module]]:
             yield module, ast.parse(text)
 
 
-@cache
-def _graph() -> grimp.ImportGraph:
+Arrows = Mapping[str, frozenset[str]]
+"""For each name, the other names that it imports, imports for types included."""
+
+
+def _arrows(*packages: str) -> Arrows:
+    """Return which of these packages imports which, or of a single one which folder or module at its top."""
     import grimp
 
-    graph = grimp.build_graph(*package_folders(), cache_dir=None)
-    graph.remove_module(f"dbg_wire.{GENERATED.removesuffix('.py')}")
-    return graph
+    graph = grimp.build_graph(*packages, cache_dir=None)
+    names = {*packages} if len(packages) > 1 else graph.find_children(packages[0]) - {"dbg_wire._release"}
+    for name in names:
+        graph.squash_module(name)
+    return {name: graph.find_modules_directly_imported_by(name) & names for name in names}
 
 
-def package_arrows() -> Arrows:
-    """Return which package imports which."""
-    return _arrows_between({package: package for package in package_folders()})
-
-
-def folder_arrows(package: str) -> Arrows:
-    """Return which folder or module at the top of a package imports which other one there."""
-    return _arrows_between({child: child.rpartition(".")[2] for child in _graph().find_children(package)})
-
-
-def _arrows_between(names: Mapping[str, str]) -> Arrows:
-    """Return the arrows between packages or modules, with all modules below them; imports for types count."""
-    arrows = {name: set[str]() for name in names.values()}
-    for importer in _graph().modules:
-        for imported in _graph().find_modules_directly_imported_by(importer):
-            source, target = _name_above(importer, names), _name_above(imported, names)
-            if source and target and source != target:
-                arrows[source].add(target)
-    return {name: frozenset(targets) for name, targets in arrows.items()}
-
-
-def _name_above(module: str, names: Mapping[str, str]) -> str | None:
-    parts = module.split(".")
-    ancestors = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((names[ancestor] for ancestor in ancestors if ancestor in names), None)
-
-
-def layers(arrows: Arrows) -> list[list[str]]:
-    """Return the names in layers, each of which imports only layers below it; a circle of imports shares a layer."""
-    reached = {name: _reached(name, arrows) for name in arrows}
+def _in_layers(arrows: Arrows) -> list[str]:
+    """Return the names such that each imports only later ones; those of a circle of imports are together."""
+    reached = {name: set(targets) for name, targets in arrows.items()}
+    for middle in arrows:
+        for name in arrows:
+            if middle in reached[name]:
+                reached[name] |= reached[middle]
     depth: dict[str, int] = {}
-    for name in sorted(arrows, key=lambda name: (len(reached[name] | {name}), name)):
+    for name in sorted(reached, key=lambda name: (len(reached[name] | {name}), name)):
         below = [depth[other] for other in reached[name] if name not in reached[other]]
         depth[name] = max(below, default=-1) + 1
-    found = defaultdict(list)
-    for name in sorted(arrows):
-        found[depth[name]].append(name)
-    return [found[level] for level in sorted(found, reverse=True)]
-
-
-def _reached(name: str, arrows: Arrows) -> frozenset[str]:
-    seen: set[str] = set()
-    open_names = [name]
-    while open_names:
-        for other in arrows[open_names.pop()] - seen:
-            seen.add(other)
-            open_names.append(other)
-    return frozenset(seen)
+    return sorted(depth, key=lambda name: (-depth[name], name))
 
 
 def drawing() -> str:
     """Return the picture of the packages for the page on the architecture."""
-    parts = ["packages", *_rows(package_arrows())]
+    parts = ["packages", *_rows(_arrows(*package_folders()))]
     for package in package_folders():
-        parts += ["", package, *_rows(folder_arrows(package))]
+        parts += ["", package, *_rows(_arrows(package))]
     return "\n".join(["```", *parts, "```", ""])
 
 
 def _rows(arrows: Arrows) -> Iterator[str]:
-    width = max(map(len, arrows))
-    order = [name for layer in layers(arrows) for name in layer]
+    order = _in_layers(arrows)
+    short = {name: name.rpartition(".")[2] for name in order}
+    width = max(map(len, short.values()))
     for name in order:
-        targets = " ".join(sorted(arrows[name], key=order.index))
-        yield f"  {name:{width}}  {'→' if targets else ' '} {targets}".rstrip()
+        targets = [short[target] for target in order if target in arrows[name]]
+        yield f"  {short[name]:{width}}  {'→' if targets else ' '} {' '.join(targets)}".rstrip()
 
 
 def main() -> None:
