@@ -88,7 +88,7 @@ def _arrows(*packages: str) -> Arrows:
     names = {*packages} if len(packages) > 1 else graph.find_children(packages[0]) - {"dbg_wire._release"}
     for name in names:
         graph.squash_module(name)
-    return {name: graph.find_modules_directly_imported_by(name) & names for name in names}
+    return {name: frozenset(graph.find_modules_directly_imported_by(name) & names - {name}) for name in names}
 
 
 def _in_layers(arrows: Arrows) -> list[str]:
