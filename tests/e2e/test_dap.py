@@ -1,17 +1,26 @@
-"""An IDE, by a client of its protocol that is not ours, looks into real ranks, stops them and moves them."""
+"""An IDE, by a client of its protocol that is not ours, on real ranks: values, stops, moves, a terminal, a port."""
 
 from __future__ import annotations
 
 import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from dbg_client.faces.dap.breakpoint_table import NO_RANK
+from dbg_client.faces.dap.launch_json import entry_for
+from dbg_client.faces.dap.serve import NEXT_SESSION
+from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
-from tests.support.ide import Ide, Refused, ide
+from tests.support.ide import Ide, Refused, ide, ide_at, ide_environment
 from tests.support.processes import Processes
-from tests.support.ranks import attach, start_ranks, wait_until_states
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states
+from tests.support.sessions import detach
 from tests.support.time_unit import seconds
 
 TRAIN = """\
@@ -162,3 +171,128 @@ def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: P
         window.leave()
     attach(home, "continue", "stopped")
     assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0]
+
+
+FIVE_LINES = """\
+import dbg_agent
+dbg_agent.set_trace()
+one = 1
+two = 2
+three = 3
+four = 4
+five = 5
+"""
+
+TAKE = b"\x1dw"
+
+
+def test_ide_and_terminal_share_a_stop(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, FIVE_LINES, 1)
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        window.attach()
+        thread = window.stop_of(0)
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+        line = window.top(thread)["line"]
+        terminal = open_terminal(attach_command("0"), rows=30, cols=140)
+        terminal.wait_for("(VS Code) types")
+        terminal.send(TAKE)
+        window.printed("`take`")
+        with pytest.raises(Refused):
+            window.request("next", {"threadId": thread})
+        window.forget("stopped")
+        terminal.send(b"n\r")
+        window.stopped(thread)
+        assert window.top(thread)["line"] == line + 1
+        # What pdb sets shows up in the IDE.
+        terminal.send(b"b 7\r")
+        told = window.event("breakpoint", lambda body: body["reason"] == "new")["breakpoint"]
+        assert (told["line"], told["verified"], told["message"]) == (7, True, "set in rank 0")
+        assert "keyboard" in window.evaluate("take")
+        terminal.wait_for("(VS Code) types")
+        window.forget("stopped")
+        window.go_on(thread)
+        window.stopped(thread)
+        assert window.top(thread)["line"] == 7
+        detach(terminal)
+        window.leave()
+    wait_until_states(home, {0: "stopped"})
+
+
+THREE_LINES = "import dbg_agent\nloss = 0.5\ndbg_agent.set_trace()\nloss += 1\nloss += 1\n"
+
+
+@contextmanager
+def port(home: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Serve IDEs on a free port; yield the process and the port that it tells."""
+    command = [sys.executable, "-m", "dbg_client", "dap", *words, "--port", "0"]
+    with subprocess.Popen(command, env=ide_environment(home), stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process, int(told(process, r"127\.0\.0\.1:(\d+)"))
+        finally:
+            process.kill()
+
+
+def told(process: subprocess.Popen[str], pattern: str) -> str:
+    """Return what a server tells on stderr behind these words."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        match = re.search(pattern, line)
+        if match is not None:
+            return match[1]
+    raise AssertionError(f"it has not told {pattern}")
+
+
+def test_a_port_takes_one_ide_at_a_time_by_the_secret_of_its_turn(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, THREE_LINES, 1)
+    wait_until_states(home, {0: "stopped"})
+    with port(home, "0") as (server, number):
+        secret = told(server, rf"{NEXT_SESSION}(\S+)")
+        with ide_at(number) as stranger, pytest.raises(Refused):
+            stranger.attach()
+        # Others on this host keep no IDE off by connecting and saying nothing.
+        with ExitStack() as silent:
+            for _ in range(8):
+                silent.enter_context(socket.create_connection(("127.0.0.1", number)))
+            late = silent.enter_context(ide_at(number))
+            with pytest.raises(Refused):
+                late.attach()
+        with ide_at(number) as window, ide_at(number) as second:
+            window.attach(secret=secret)
+            assert window.evaluate("loss", window.top(window.stop_of(0))["id"], "watch") == "0.5"
+            with pytest.raises(Refused):
+                second.attach(secret=secret)
+            window.leave()
+        again = told(server, rf"{NEXT_SESSION}(\S+)")
+        with ide_at(number) as window:
+            with pytest.raises(Refused):
+                window.attach(secret=secret)
+            window.request("attach", {"secret": again})
+            window.leave()
+    with port(home, "--no-secret") as (_, number), ide_at(number) as window:
+        window.attach(target="0")
+        window.leave()
+    wait_until_states(home, {0: "stopped"})
+
+
+def test_vs_code_starts_the_adapter_by_its_path_and_a_watcher_only_looks(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, THREE_LINES, 1)
+    wait_until_states(home, {0: "stopped"})
+    watcher = {"DBG_TOKEN_FILE": str(home / "tokens" / "watcher")}
+    # The extension starts the interpreter with the path, and with words of its own behind it.
+    path = str(entry_for("all")["debugAdapterPath"])
+    with ide(home, path, "--log-dir", "/nowhere", variables=watcher) as window:
+        rows = window.attach({home / "rank_script.py": [{"line": 5}]}, target="0")
+        assert rows[0]["verified"] is False
+        assert "watcher" in rows[0]["message"]
+        thread = window.stop_of(0)
+        assert window.top(thread)["line"] in (3, 4)
+        for request in ("next", "continue"):
+            with pytest.raises(Refused):
+                window.request(request, {"threadId": thread})
+        window.leave()
+    wait_until_states(home, {0: "stopped"})

@@ -32,8 +32,9 @@ def main():
 main()
 """
 
-STEP, BATCH = 8, 11
-"""Lines at which the ranks of HANGING wait."""
+
+STEP = 8
+"""Line at which train_step() waits."""
 
 
 def test_a_debugger_opens_at_the_frame_that_is_asked_for_and_a_session_asks_in_another(

@@ -1,14 +1,16 @@
-"""A rank that can no longer send: its guard says where the rank is, and what ended it."""
+"""A rank that can no longer send: its guard says where the rank is, what ended it, and runs commands beside it."""
 
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from dbg_agent.guard.watched import PIPE
 from dbg_wire.messages import (
@@ -23,7 +25,7 @@ from dbg_wire.records.evidence import WaitKind, evidence_in
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankInfo, RankState
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, start_ranks
+from tests.support.ranks import attach, attach_list, start_ranks, wait_until, wait_until_states
 from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import Peer
@@ -215,3 +217,59 @@ install()
         assert set(kinds.values()) <= {"/dev/null", "anon_inode"}
         assert (home / "tokens" / "rank").read_bytes().strip() not in shown_of(guard)
         job.go()
+
+
+RUNS = "import threading\nimport dbg_agent\ndbg_agent.install()\nprint('RUNS', flush=True)\nthreading.Event().wait()\n"
+
+
+def wait_until_told(home: Path, *details: str) -> None:
+    """Wait until the ends of the ranks are told in words that fit these patterns, rank by rank."""
+
+    def is_told(ranks: list[dict[str, Any]]) -> bool:
+        told = [rank["detail"] for rank in sorted(ranks, key=lambda rank: int(rank["rank"]))]
+        return len(told) == len(details) and all(map(re.fullmatch, details, told))
+
+    try:
+        wait_until(home, is_told, f"{details}", listing=("--all",))
+    except AssertionError:
+        raise AssertionError(f"{[rank['detail'] for rank in attach_list(home, '--all')]} is not {details}") from None
+
+
+def test_ranks_that_are_ended_after_another_one_name_it(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    first, second = start_ranks(processes, home, RUNS, 2)
+    for rank in (first, second):
+        rank.wait_for_output("RUNS")
+    wait_until_states(home, {0: "running", 1: "running"})
+    first.kill()
+    second.signal(signal.SIGTERM)
+    wait_until_told(home, "SIGKILL", "SIGTERM .*rank 0 .*SIGKILL")
+
+
+STUCK_OR_CLOSED = """\
+import ctypes, os, threading
+from dbg_agent.guard import rank_side as guard
+guard.BEAT_SECONDS, guard.STUCK_SECONDS = 0.2, 0.6
+import dbg_agent
+os.environ["OF_THE_RANK"] = "set by the program"
+dbg_agent.install(exec=os.environ["RANK"] != "2", guard=os.environ["RANK"] != "3")
+if os.environ["RANK"] == "1":
+    ctypes.PyDLL(None).sleep(1000)
+threading.Event().wait()
+"""
+"""Rank 0 waits, rank 1 is stuck in C code, rank 2 forbids commands, and rank 3 has no guard."""
+
+
+def test_a_watcher_runs_nothing_and_the_log_says_who_ran_what(processes: Processes, home: Path) -> None:
+    broker: RunningBroker = running_broker(processes, home, "-v")
+    start_ranks(processes, home, STUCK_OR_CLOSED, 1, env={"DBG_EXEC": "0"})
+    wait_until_states(home, {0: "running"})
+    token = {"DBG_TOKEN": broker.tokens["watcher"]}
+    refused = attach(home, "exec", "0", "--", "true", env=token)
+    assert refused.returncode == 5
+    assert "only watch" in refused.stderr
+    forbidden = attach(home, "exec", "0", "--", "echo", "one\x1b[2Jword")
+    assert "forbidden there (DBG_EXEC=0" in forbidden.stdout
+    log = broker.process.text("stderr")
+    assert "runs echo one\\x1b[2Jword beside " in log
+    assert "runs true" not in log

@@ -11,11 +11,10 @@ import pytest
 
 from dbg_wire.errors import NeedsExtra
 from tests.support.broker import running_broker
-from tests.support.pages import ADDRESS, browser_at, key_of, line_in, page, run
+from tests.support.pages import ADDRESS, browser_at, page, run
 from tests.support.processes import Processes
 from tests.support.ranks import start_ranks, wait_until_stopped
 from tests.support.runs import Directory
-from tests.support.straight import STOP, STRAIGHT
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.timeout(seconds(120))
@@ -31,34 +30,6 @@ dbg_agent.set_trace(engine="pdb")
 print("\\x1b]52;c;eA==\\x07<script>alert(1)</script>")
 dbg_agent.set_trace(engine="pdb")
 """
-
-
-def test_the_stop_and_the_seat_come_back_with_the_broker(processes: Processes, home: Path) -> None:
-    broker = running_broker(processes, home)
-    start_ranks(processes, home, STRAIGHT, 1)
-    wait_until_stopped(home, 1)
-
-    async def work() -> None:
-        async with (
-            page(processes, home, "--drive") as (browser, _),
-            browser.live() as live,
-            browser.terminal(await key_of(browser)) as terminal,
-        ):
-            await live.rows()
-            await terminal.until("state", lambda said: said["driving"] and said["kind"] == "screen")
-            await asyncio.to_thread(broker.kill)
-            await live.until("link", lambda said: not said["up"])
-            await terminal.until("state", lambda said: bool(said["link"]))
-            # A key that is typed meanwhile is kept, and is taken once.
-            await terminal.socket.send_bytes(b"n")
-            await asyncio.to_thread(broker.restart)
-            await live.until("link", lambda said: bool(said["up"]))
-            await terminal.until(
-                "state", lambda said: line_in(said) == STOP + 1 and said["driving"] and not said["link"]
-            )
-            assert (await live.answer(1, "eval n"))["document"]["groups"][0]["text"] == "0"
-
-    run(work)
 
 
 def test_what_a_rank_says_stays_text(processes: Processes, home: Path) -> None:

@@ -1,4 +1,4 @@
-"""A process finds an identity of its own in any environment and beside any framework."""
+"""A process finds an identity of its own in any environment, and neither stderr nor a log disturbs the training."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dbg_agent.process.log import open_log
 from dbg_agent.process.stderr import MAX_WAITING
 from dbg_agent.process.threads import BoundedThreads
 from tests.support.time_unit import seconds
 from tests.unit.agent.launch.test_this_process import KNOWN_VARIABLES
 from tests.unit.agent.link.test_fork_safety import LONG
+from tests.unit.agent.process.test_log import lines
 
 PRINT_IDENTITY = (
     "import os, sys; from dbg_agent.launch.this_process import this_process; os.chdir('/'); i = this_process(); "
@@ -147,3 +150,41 @@ def test_a_forked_child_waits_for_no_thread_of_its_parent() -> None:
     _, status = os.waitpid(child, 0)
     gate.set()
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Iterator[None]:
+    """Leave this process without a log."""
+    yield
+    open_log({}, "?")
+
+
+def test_a_descriptor_that_the_program_has_taken_is_left_alone(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from dbg_agent.process.log import Logger, open_log
+open_log({"DBG_LOG": sys.argv[1]}, "gpu013:5")
+log = Logger("dbg_agent.test")
+log.info("first")
+os.closerange(3, 100)
+taken = {os.open(sys.argv[2], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600) for _ in range(90)}
+log.info("second")
+log.info("third")
+"""
+    paths = [str(tmp_path / name) for name in ("log", "own")]
+    subprocess.run([sys.executable, "-c", program, *paths], check=True, timeout=seconds(20))
+    assert [event for _, _, event in lines(tmp_path / "log")] == ["first"]
+    assert (tmp_path / "own").read_text() == ""
+
+
+def test_ranks_of_one_host_share_a_file(tmp_path: Path) -> None:
+    program = """
+import sys
+from dbg_agent.process.log import Logger, open_log
+open_log({"DBG_LOG": sys.argv[1]}, "gpu013:5")
+for number in range(200): Logger("dbg_agent.test").debug("%d %s", number, "x" * 200)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "log")]
+    ranks = [subprocess.Popen(command) for _ in range(3)]
+    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
+    assert len(lines(tmp_path / "log")) == 600

@@ -75,6 +75,27 @@ def test_the_session_opens_on_the_whole_screen_but_the_last_row(broker: FakeBrok
         assert 1049 in window.virtual.private_modes
 
 
+def test_the_status_line_can_be_left_out_and_the_escape_key_be_another(
+    broker: FakeBroker, environ: dict[str, str]
+) -> None:
+    with Window(broker, environ, "5", "--no-status", "--escape", "^^") as window:
+        window.wait_for("PUDB SCREEN")
+        assert broker.wait_for(Attach).rows == 24
+        window.send(b"\x1dx")
+        broker.wait_for(Input, lambda keys: keys.data.endswith(b"x"))
+        assert broker.typed() == b"\x1dx"
+        window.send(b"\x1ed")
+        assert window.exit_status() == 0
+
+
+def test_only_a_job_of_a_run_can_be_run_again(broker: FakeBroker, environ: dict[str, str]) -> None:
+    with Window(broker, environ) as window:
+        window.opened()
+        window.send("\x1dRy")
+        window.wait_for(lambda it: "`dbg-broker run`" in it.row(-1))
+        assert broker.wait_for(Input).data == b"y"
+
+
 @pytest.mark.parametrize("way", ["d", ".", signal.SIGHUP, signal.SIGTERM])
 def test_leaving_restores_the_terminal_and_leaves_the_rank(
     way: str | signal.Signals, broker: FakeBroker, environ: dict[str, str]

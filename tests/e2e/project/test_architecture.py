@@ -158,14 +158,6 @@ def test_each_thread_is_in_the_table() -> None:
     assert {(file, name) for name, file in rows} == threads()
 
 
-def test_each_word_is_explained_once() -> None:
-    words = re.findall(r"^\| ([a-z][a-z, -]*) \| ", PAGE.partition("## Words")[2].partition("\n## ")[0], re.MULTILINE)
-    each = [word for entry in words if entry != "word" for word in entry.split(", ")]
-    assert len(each) > 5
-    assert sorted(each) == sorted(set(each))
-    assert words[1:] == sorted(words[1:])
-
-
 @pytest.mark.parametrize("package", package_folders())
 def test_the_readme_of_a_role_lists_all_that_its_package_opens_on(package: str) -> None:
     folder = package_folders()[package]

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_causes import SCRIPT, wait_until_told
+from tests.e2e.test_guard import RUNS as SCRIPT
+from tests.e2e.test_guard import wait_until_told
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_list, start_ranks

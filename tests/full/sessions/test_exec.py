@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.e2e.test_exec import SCRIPT
+from tests.e2e.test_guard import STUCK_OR_CLOSED as SCRIPT
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states

@@ -1,8 +1,12 @@
-"""A case in a report: what was written is read again, a thousand ranks are small, and hostile reports are refused."""
+"""Jobs of any state and size have a verdict, a report and a tree."""
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.dumps.report_file import (
@@ -10,10 +14,52 @@ from dbg_client.dumps.report_file import (
     case_lines,
     read_report,
 )
+from dbg_client.hang.fitting import fits
+from dbg_client.hang.show import show_verdicts
+from dbg_client.hang.verdict import Certainty, VerdictKind, exit_status
 from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, waiting
 from tests.unit.client.dumps.test_files import case_of, written
+from tests.unit.client.hang.test_explain import ranks, twice
+from tests.unit.client.views.test_tree import said, stack, tree
+
+
+def test_ranks_that_recurse_to_different_depths_make_a_deep_tree() -> None:
+    (here,) = stack("f t.py:1")
+    answers = said(*((here,) * depth for depth in range(1, 1100)))
+
+    assert len(tree(answers)) > 1099
+
+
+def jobs() -> st.SearchStrategy[tuple[RankEvidence, ...]]:
+    return st.tuples(*(ranks(number) for number in range(4)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(jobs(), jobs(), st.randoms(use_true_random=False))
+def test_whatever_ranks_tell_there_is_a_verdict_that_does_not_depend_on_their_order(
+    before: tuple[RankEvidence, ...], now: tuple[RankEvidence, ...], chance: random.Random
+) -> None:
+    found = twice(before, now)
+    shuffled = list(now)
+    chance.shuffle(shuffled)
+
+    assert twice(before, shuffled).verdicts == found.verdicts
+    assert found.verdicts
+    for kind in VerdictKind:
+        named = [number for one in found.verdicts if one.kind is kind for number in one.ranks]
+        if kind in (VerdictKind.MISSING, VerdictKind.DEAD, VerdictKind.SUSPENDED, VerdictKind.STUCK):
+            assert len(named) == len(set(named))
+    assert all(fits("4711.0", one.sentence) for one in found.verdicts)
+    for one in found.verdicts:
+        assert one.certainty is not Certainty.LIKELY or "likely" in one.sentence, one
+        assert (one.certainty is None) == (one.kind is VerdictKind.UNKNOWN), one
+    text = show_verdicts(found.verdicts, color=False)
+    assert "\x1b" not in text
+    assert text
+    assert all(len(line) < 1200 for line in text.split("\n"))
+    assert exit_status(found.verdicts) in (0, 1, 6)
 
 
 def thousand(*, differ: bool) -> list[RankEvidence]:

@@ -1,0 +1,98 @@
+"""What shells, kernels and any program do with our scripts, our tables and our records."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbg_wire.codec import decode, encode
+from dbg_wire.command_line.completion import SHELLS, completion_script
+from dbg_wire.finding.environment import pane_environment
+from dbg_wire.messages import (
+    KINDS_OF_AGENTS,
+    REPORTED_STATES,
+    Answer,
+    Complete,
+    Greet,
+    Message,
+    RankReport,
+)
+from dbg_wire.records.record import Record, checked, fitted, hints_of
+from dbg_wire.tables.system_calls import call_names
+from tests.support.requirements import needs_shells
+from tests.unit.wire.values import kinds, wished
+
+CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-f", "-n"], "fish": ["fish", "--no-execute"]}
+
+
+@needs_shells
+@pytest.mark.parametrize("program", ["dbg-attach", "dbg-broker"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_each_script_is_one_of_its_shell(shell: str, program: str) -> None:
+    script = completion_script(program, shell)
+
+    subprocess.run(CHECKS[shell], input=script, text=True, check=True, timeout=60)
+    assert f"{program} completion {shell}" in script
+    assert "{" not in script.replace("${", "").replace("{\n", "")
+
+
+def test_a_pane_has_the_environment_of_whoever_opens_it_and_none_of_its_servers(tmp_path: Path) -> None:
+    hostile = "a 'b'\n$(exit 3) \udcff;"
+    environ = {"TEXT": hostile, "TERM": "theirs", "UID": "7", "no name": "x", "BASH_FUNC_f%%": "() { :; }"}
+    script = tmp_path / "it's a pane"
+    script.write_text(
+        f'{pane_environment(environ)}printf "%s|%s|%s" "$TEXT" "$TERM" "$STALE"\n', errors="surrogateescape"
+    )
+
+    done = subprocess.run(
+        ["sh", str(script)],
+        env={"PATH": os.environ["PATH"], "TERM": "tmux", "STALE": "of the server"},
+        capture_output=True,
+        check=True,
+    )
+
+    assert done.stdout.decode(errors="surrogateescape") == f"{hostile}|tmux|"
+
+
+@settings(max_examples=20)
+@given(st.data())
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_nothing_that_a_program_holds_keeps_a_message_from_being_made(kind: type[Record], data: st.DataObject) -> None:
+    values = {name: data.draw(wished(hint)) for name, hint in hints_of(kind).items()}
+    if kind is Complete:
+        values |= {"begin": 0, "end": 0}
+    if kind is Greet:
+        values["name"] = "me@login1"
+    if kind is RankReport:
+        values["state"] = data.draw(st.sampled_from(sorted(REPORTED_STATES)))
+    if kind is Answer:
+        values["kind"] = data.draw(st.sampled_from(sorted(KINDS_OF_AGENTS)))
+    values.pop("registration", None)
+    made = fitted(kind, **values)
+    assert checked(made) == made
+    if isinstance(made, Message):
+        assert decode(encode(made), next(iter(made.sender))) == made
+
+
+def test_a_process_that_waits_is_in_the_call_of_this_name() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        descriptor = os.pidfd_open(child.pid)
+        calls = Path(f"/proc/{child.pid}/syscall")
+        while (said := calls.read_text().split()[0]) == "running":
+            assert not select.select([descriptor], [], [], 0)[0]
+        os.close(descriptor)
+        assert call_names(os.uname().machine)[int(said)] == "read"
+        child.kill()
