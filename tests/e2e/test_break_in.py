@@ -12,17 +12,6 @@ from tests.support.ranks import ask, attach, attach_command, texts, wait_until_s
 from tests.support.time_unit import seconds
 
 
-def test_a_running_rank_stops_at_once(processes: Processes, home: Path) -> None:
-    (rank,) = start(processes, home, "poll")
-    assert texts(ask(home, "interrupt", "0")) == {"0": "stopped"}
-    (listed,) = wait_until_states(home, {0: "stopped"})
-    assert listed["reason"] == "interrupt"
-    assert listed["where"]["file"] != ""
-    assert texts(ask(home, "eval", "0", "2 + 2")) == {"0": "4"}
-    assert texts(ask(home, "interrupt", "0")) == {"0": "stopped already"}
-    end(home, rank)
-
-
 def test_it_attaches_to_a_single_rank_and_steps_go_on_from_there(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.smoke.test_missing_broker import one_line, pass_by
+from tests.smoke.test_missing_broker import pass_by
 from tests.support import fake_brokers as fake
 from tests.support.broker import running_broker
 from tests.support.fake_brokers import TOKEN, Answer, FakeBroker
@@ -106,18 +105,3 @@ print("after")
     assert rank.wait() == 0
     assert rank.text() == "before\nafter\n"
     assert rank.text("stderr").count("\n") == 2, "one line without a broker, one about the stop"
-
-
-def test_a_program_run_by_us_ends_as_it_would_by_itself(processes: Processes, home: Path) -> None:
-    gate = home / "gate"
-    os.mkfifo(gate)
-    script = home / "script.py"
-    script.write_text(
-        f"import sys\nbreakpoint()\nprint('before', flush=True)\nopen({str(gate)!r}).close()\nsys.exit(3)\n"
-    )
-    env = {**os.environ, "DBG_HOME": str(home), "DBG_CONNECT_TIMEOUT": "0.1"}
-    program = processes.start("program", [sys.executable, "-m", "dbg_agent", str(script)], env=env)
-    program.wait_for_output("before")
-    gate.write_bytes(b"")
-    assert program.wait() == 3
-    one_line(program)

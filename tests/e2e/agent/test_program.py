@@ -53,7 +53,7 @@ def test_a_program_sees_what_it_would_see_by_itself(script: Path, tmp_path: Path
 
 @pytest.mark.parametrize(("last_line", "status"), [("sys.exit(3)", 3), ("sys.exit('no')", 1), ("sys.exit()", 0)])
 def test_the_exit_status_is_the_programs(tmp_path: Path, last_line: str, status: int) -> None:
-    (tmp_path / "train.py").write_text(f"import sys\n{last_line}\n")
+    (tmp_path / "train.py").write_text(f"import sys\nbreakpoint()\n{last_line}\n")
     assert run("-m", "dbg_agent", "train.py", directory=tmp_path).returncode == status
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,20 @@ from tests.unit.broker.run.test_settings import wakes
 RUN = """
 import os, sys
 from dbg_broker.run import keeper
-from dbg_broker.run.keeper import JobTerminal
 
 output = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-terminal = JobTerminal()
-job = keeper.start(sys.argv[2:], os.environ, output, terminal)
+keeper.lock_output(output)
+held = os.memfd_create("held")
+terminal = keeper.JobTerminal() if sys.argv[2] == "terminal" else None
+try:
+    job = keeper.start(sys.argv[3:], os.environ, output, terminal)
+except keeper.CantStart as error:
+    print(error)
+    sys.exit(error.exit_status)
 os.close(output)
-terminal.close()
-print("started", job.keeper, flush=True)
+if terminal is not None:
+    terminal.close()
+print("started", job.keeper, job.process, os.getpid(), flush=True)
 _, status, used = os.wait4(job.keeper, 0)
 print("used", used.ru_utime + used.ru_stime, flush=True)
 sys.exit(keeper.shell_status(os.waitstatus_to_exitcode(status)))
@@ -50,12 +57,19 @@ def output(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def kept(processes: Processes, output: Path) -> Kept:
-    """Start a process that runs a command on a terminal of its own and waits for it."""
+    """Start a process that runs a command as its job and waits for it."""
 
-    def start(*command: str) -> Child:
-        return processes.start("run", [sys.executable, "-c", RUN, str(output), *command])
+    def start(*command: str, terminal: str = "none") -> Child:
+        environ = {**os.environ, "OTHERS": "stay", AUTOSTART: "of another"}
+        return processes.start("run", [sys.executable, "-c", RUN, str(output), terminal, *command], env=environ)
 
     return start
+
+
+@pytest.fixture
+def on_terminal(kept: Kept) -> Kept:
+    """Do the same with a terminal of the job's own."""
+    return partial(kept, terminal="terminal")
 
 
 @pytest.mark.parametrize(
@@ -78,14 +92,14 @@ def test_it_is_there_where_a_job_would_have_one_without_us(
     assert is_wanted(typed, command) is wanted
 
 
-def test_what_is_written_is_in_the_file_byte_for_byte(kept: Kept, output: Path) -> None:
+def test_what_is_written_is_in_the_file_byte_for_byte(on_terminal: Kept, output: Path) -> None:
     text = r"[ -t 1 ] && [ -t 2 ] && [ ! -t 0 ] && printf 'one\n 5%%\r10%%\033[K\t\377\n'; printf 'err\n' >&2; exit 3"
-    assert kept("sh", "-c", text).wait() == 3
+    assert on_terminal("sh", "-c", text).wait() == 3
     assert output.read_bytes() == b"one\n 5%\r10%\x1b[K\t\xff\nerr\n"
 
 
-def test_much_that_is_written_is_all_in_the_file(kept: Kept, output: Path) -> None:
-    assert kept("sh", "-c", "seq 1 200000").wait() == 0
+def test_much_that_is_written_is_all_in_the_file(on_terminal: Kept, output: Path) -> None:
+    assert on_terminal("sh", "-c", "seq 1 200000").wait() == 0
     lines = output.read_text().split()
     assert (len(lines), lines[-1]) == (200_000, "200000")
 
@@ -102,31 +116,13 @@ def test_it_is_as_large_as_ours_and_grows_with_it(monkeypatch: pytest.MonkeyPatc
         terminal.close()
 
 
-def test_a_job_that_closes_its_output_goes_on(kept: Kept, output: Path) -> None:
-    run = kept("sh", "-c", f"exec >/dev/null 2>&1; sleep 1; echo elsewhere > {output}.other; exit 4")
+def test_a_job_that_closes_its_output_goes_on(on_terminal: Kept, output: Path) -> None:
+    run = on_terminal("sh", "-c", f"exec >/dev/null 2>&1; sleep 1; echo elsewhere > {output}.other; exit 4")
     assert run.wait() == 4
     # The keeper sleeps, too: a terminal that nobody has open is always ready to be read.
     assert float(run.wait_for_output(r"used ([0-9.]+)")[1]) < 0.1
     assert Path(f"{output}.other").read_text() == "elsewhere\n"
 
-
-RUN_RUN_KEEPER = """
-import os, sys
-from dbg_broker.run import keeper
-
-output = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-keeper.lock_output(output)
-held = os.memfd_create("held")
-try:
-    job = keeper.start(sys.argv[2:], os.environ, output)
-except keeper.CantStart as error:
-    print(error)
-    sys.exit(error.exit_status)
-os.close(output)
-print("started", job.keeper, job.process, os.getpid(), flush=True)
-_, status = os.waitpid(job.keeper, 0)
-sys.exit(keeper.shell_status(os.waitstatus_to_exitcode(status)))
-"""
 
 TELL = """
 import json, os, signal
@@ -146,17 +142,6 @@ print(json.dumps({
 
 # Without site-packages, because a job that finds the agent installed becomes a rank and opens files of its own.
 TELLING = (sys.executable, "-S", "-c", TELL)
-
-
-@pytest.fixture
-def kept_run_keeper(processes: Processes, output: Path) -> Kept:
-    """Start a process that runs a command as its job and waits for it."""
-
-    def start(*command: str) -> Child:
-        environ = {**os.environ, "OTHERS": "stay", AUTOSTART: "of another"}
-        return processes.start("run", [sys.executable, "-c", RUN_RUN_KEEPER, str(output), *command], env=environ)
-
-    return start
 
 
 def numbers(run: Child) -> tuple[int, int, int]:
@@ -185,27 +170,25 @@ def wait_for_end(handle: int) -> None:
         (["sh", "-c", "kill -TERM $$"], 128 + signal.SIGTERM),
     ],
 )
-def test_the_job_ends_with_the_status_that_a_shell_would_tell(
-    kept_run_keeper: Kept, command: list[str], status: int
-) -> None:
-    assert kept_run_keeper(*command).wait() == status
+def test_the_job_ends_with_the_status_that_a_shell_would_tell(kept: Kept, command: list[str], status: int) -> None:
+    assert kept(*command).wait() == status
 
 
-def test_a_command_that_is_not_there_is_named(approved: Approved, kept_run_keeper: Kept) -> None:
-    run = kept_run_keeper("no-such-command\x1b")
+def test_a_command_that_is_not_there_is_named(approved: Approved, kept: Kept) -> None:
+    run = kept("no-such-command\x1b")
     assert run.wait() == 127
     approved(run.text())
 
 
 @pytest.mark.parametrize("mode", [0o600, None])
-def test_what_can_not_be_executed_is_named(kept_run_keeper: Kept, tmp_path: Path, mode: int | None) -> None:
+def test_what_can_not_be_executed_is_named(kept: Kept, tmp_path: Path, mode: int | None) -> None:
     path = tmp_path / "train.py"
     if mode is None:
         path.mkdir()
     else:
         path.write_text("pass")
         path.chmod(mode)
-    run = kept_run_keeper(str(path))
+    run = kept(str(path))
     assert run.wait() == 126
     assert "train.py' can't be started (Permission denied)" in run.text()
 
@@ -215,16 +198,16 @@ def test_a_keeper_that_fails_is_no_job(approved: Approved) -> None:
     assert CantStart("python", 0).exit_status == 126
 
 
-def test_its_output_is_appended(kept_run_keeper: Kept, output: Path) -> None:
+def test_its_output_is_appended(kept: Kept, output: Path) -> None:
     output.write_text("before\n")
-    assert kept_run_keeper("sh", "-c", "echo out; echo err >&2; echo out again").wait() == 0
+    assert kept("sh", "-c", "echo out; echo err >&2; echo out again").wait() == 0
     assert output.read_text() == "before\nout\nerr\nout again\n"
 
 
 def test_the_job_is_in_a_session_of_its_own_as_any_program_and_the_keeper_holds_no_terminal(
-    kept_run_keeper: Kept, output: Path
+    kept: Kept, output: Path
 ) -> None:
-    run = kept_run_keeper(*TELLING)
+    run = kept(*TELLING)
     keeper, job, starter = numbers(run)
     assert run.wait() == 0
 
@@ -242,18 +225,16 @@ def test_the_job_is_in_a_session_of_its_own_as_any_program_and_the_keeper_holds_
     assert {"/memfd:held (deleted)", str(output)} <= {*keepers.values()}
 
 
-def test_sigpipe_is_to_the_job_what_it_is_to_any_program(kept_run_keeper: Kept, output: Path) -> None:
+def test_sigpipe_is_to_the_job_what_it_is_to_any_program(kept: Kept, output: Path) -> None:
     # Python ignores SIGPIPE in its own process; a program that it starts must not inherit that.
-    assert kept_run_keeper("sh", "-c", "grep SigIgn /proc/self/status").wait() == 0
+    assert kept("sh", "-c", "grep SigIgn /proc/self/status").wait() == 0
     assert not int(output.read_text().split()[-1], 16) & 1 << (signal.SIGPIPE - 1)
 
 
-def test_job_and_output_outlive_the_process_that_has_started_them(
-    kept_run_keeper: Kept, output: Path, tmp_path: Path
-) -> None:
+def test_job_and_output_outlive_the_process_that_has_started_them(kept: Kept, output: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    run = kept_run_keeper("sh", "-c", f"read line < {gate}; echo $line")
+    run = kept("sh", "-c", f"read line < {gate}; echo $line")
     keeper, _, _ = numbers(run)
     keeper_ended = os.pidfd_open(keeper)
     run.kill()
@@ -266,12 +247,10 @@ def test_job_and_output_outlive_the_process_that_has_started_them(
     assert not has_writer(output)
 
 
-def test_an_output_is_written_as_long_as_anybody_of_the_job_has_it(
-    kept_run_keeper: Kept, output: Path, tmp_path: Path
-) -> None:
+def test_an_output_is_written_as_long_as_anybody_of_the_job_has_it(kept: Kept, output: Path, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
-    run = kept_run_keeper("sh", "-c", f"(read line < {gate}; echo $line) & ps -o pid= -p $! ; exit 5")
+    run = kept("sh", "-c", f"(read line < {gate}; echo $line) & ps -o pid= -p $! ; exit 5")
     assert run.wait() == 5
     assert has_writer(output)
 
