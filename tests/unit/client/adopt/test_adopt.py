@@ -60,9 +60,6 @@ def test_the_table_is_aligned_and_harmless() -> None:
     assert rows[1].index("train.py") == rows[2].index("evil")
 
 
-ADOPTED_INJECT = Answer(outcome=Outcome.ADOPTED)
-
-
 def test_only_the_same_version_runs_a_file_for_us(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "remote_exec", lambda pid, script: None, raising=False)
     assert can_remote_exec(sys.version_info[:2])
@@ -77,7 +74,7 @@ def test_the_file_has_the_code_and_goes_once_it_was_run(tmp_path: Path, monkeypa
         asked.append((pid, Path(script).read_text()))
 
     monkeypatch.setattr(sys, "remote_exec", remote_exec, raising=False)
-    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED_INJECT) is ADOPTED_INJECT
+    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED) is ADOPTED
     assert asked == [(7, "pass")]
     assert not list(tmp_path.iterdir())
 
@@ -90,7 +87,7 @@ def test_where_it_is_forbidden_the_other_way_is_left(
         raise error
 
     monkeypatch.setattr(sys, "remote_exec", remote_exec, raising=False)
-    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED_INJECT) is None
+    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED) is None
     assert not list(tmp_path.iterdir())
 
 
@@ -100,33 +97,37 @@ def test_any_code_is_one_expression_of_ascii(text: str) -> None:
     assert as_expression(f"x = {text!r}").isascii()
 
 
-def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe = Pipe(str(tmp_path))
-    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
-    names: dict[str, object] = {}
+def answer_here(folder: Path, names: dict[str, object]) -> Answer | None:
+    """Run in this process what makes a rank of one, and return its answer."""
+    pipe = Pipe(str(folder))
     try:
         exec(code_to_adopt(pipe.path, {}, []), names)  # noqa: S102
-        answer = pipe.answer(10)
+        return pipe.answer(10)
     finally:
         pipe.close()
+
+
+@pytest.fixture
+def no_rank(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Let this process become no rank."""
+    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
+    return monkeypatch
+
+
+def test_code_that_fails_says_why_and_raises_nothing(tmp_path: Path, no_rank: pytest.MonkeyPatch) -> None:
+    names: dict[str, object] = {}
+    answer = answer_here(tmp_path, names)
     assert answer is not None
     assert answer.outcome is Outcome.FAILED
     assert "dbg_agent.program.installing" in answer.text
     assert set(names) == {"__builtins__"}
 
 
-def test_a_program_with_a_module_of_its_own_in_the_place_of_one_of_ours_is_told_and_sees_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_module_of_the_program_in_the_place_of_one_of_ours_is_told(
+    tmp_path: Path, no_rank: pytest.MonkeyPatch
 ) -> None:
-    pipe = Pipe(str(tmp_path))
-    monkeypatch.setitem(sys.modules, "json", None)
-    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)  # this process is to be no rank
-    try:
-        exec(code_to_adopt(pipe.path, {}, []), {})  # noqa: S102
-        answer = pipe.answer(10)
-    finally:
-        pipe.close()
-    assert answer == Answer(outcome=Outcome.FAILED, text="ModuleNotFoundError in json")
+    no_rank.setitem(sys.modules, "json", None)
+    assert answer_here(tmp_path, {}) == Answer(outcome=Outcome.FAILED, text="ModuleNotFoundError in json")
 
 
 @given(st.text() | st.sampled_from(["[]", "{}", "1", '{"outcome": 1}', '{"outcome": []}', "null"]))
@@ -144,35 +145,32 @@ def test_what_is_no_answer_is_none(line: str) -> None:
     ids=["another terminal's", "that of a borrowed thread", "that of the process before the fork"],
 )
 def test_one_call_at_a_time_makes_a_rank(
-    first: dict[str, object], outcome: Outcome, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    first: dict[str, object], outcome: Outcome, tmp_path: Path, no_rank: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "dbg_agent.program.installing", None)
-    monkeypatch.setitem(vars(sys), "_dbg_adopts", first)
-    pipe = Pipe(str(tmp_path))
-    try:
-        exec(code_to_adopt(pipe.path, {}, []), {})  # noqa: S102
-        answer = pipe.answer(10)
-    finally:
-        pipe.close()
+    no_rank.setitem(vars(sys), "_dbg_adopts", first)
+    answer = answer_here(tmp_path, {})
     assert answer is not None
     assert answer.outcome is outcome
     assert vars(sys).get("_dbg_adopts") is (first if outcome is Outcome.BUSY else None)
 
 
-@pytest.mark.parametrize("command", ["/venv/bin/dbg-attach list", "-m dbg_client all", "/a/dbg_agent/guard/process.py"])
-def test_ours_are_known(command: str) -> None:
-    assert is_ours(command.split())
-
-
-@pytest.mark.parametrize("command", ["train.py dbg-attach", "-m train", "-c pass", ""])
-def test_others_are_not_ours(command: str) -> None:
-    assert not is_ours(command.split())
-    assert not is_guard(command.split())
-
-
 @pytest.mark.parametrize(
-    "command", ["-m torch.distributed.run x.py", "/usr/bin/torchrun x.py", "-m deepspeed.launcher.x"]
+    ("command", "kind"),
+    [
+        ("/venv/bin/dbg-attach list", "ours"),
+        ("-m dbg_client all", "ours"),
+        ("/a/dbg_agent/guard/process.py", "ours"),
+        ("-m torch.distributed.run x.py", "launcher"),
+        ("/usr/bin/torchrun x.py", "launcher"),
+        ("-m deepspeed.launcher.x", "launcher"),
+        ("train.py dbg-attach", ""),
+        ("-m train", ""),
+        ("-c pass", ""),
+        ("", ""),
+    ],
 )
-def test_launchers_are_known(command: str) -> None:
-    assert starts_ranks(command.split(), {})
-    assert not starts_ranks(["train.py"], {})
+def test_ours_and_launchers_are_known(command: str, kind: str) -> None:
+    words = command.split()
+    assert is_ours(words) is (kind == "ours")
+    assert starts_ranks(words, {}) is (kind == "launcher")
+    assert kind or not is_guard(words)

@@ -153,14 +153,17 @@ def test_damaged_files_raise_nothing_else(at: int, damage: bytes) -> None:
         pass
 
 
-def test_waiting_is_safe_and_taking_memory_is_not() -> None:
-    futex, mmap, brk = 202, 9, 12
-    assert waits_safely("x86_64", futex)
-    assert not waits_safely("x86_64", mmap)
-    assert not waits_safely("x86_64", brk)
-    assert not waits_safely("x86_64", None)
-
-
-def test_on_other_machines_nothing_is_safe() -> None:
-    assert not waits_safely("m68k", 202)
-    assert waits_safely(os.uname().machine, {name: n for n, name in call_names(os.uname().machine).items()}["futex"])
+@pytest.mark.parametrize(
+    ("machine", "number", "is_safe"),
+    [
+        ("x86_64", 202, True),
+        ("x86_64", 9, False),
+        ("x86_64", 12, False),
+        ("x86_64", None, False),
+        ("m68k", 202, False),
+        (os.uname().machine, {name: n for n, name in call_names(os.uname().machine).items()}["futex"], True),
+    ],
+    ids=["futex", "mmap", "brk", "none", "another machine", "this machine"],
+)
+def test_waiting_is_safe_and_taking_memory_is_not(machine: str, number: int | None, is_safe: bool) -> None:
+    assert waits_safely(machine, number) is is_safe

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from dbg_client.cli.completion import complete_words
-from dbg_client.cli.config import show_settings, show_settings_json
+from dbg_client.cli.config import show_settings
 from dbg_client.words.config import Config, Origin, Setting
 from dbg_client.words.parsers import all_options
 from dbg_client.words.verbs import BY_NAME, VERBS
@@ -115,11 +113,3 @@ def test_each_setting_has_a_line_with_where_it_comes_from() -> None:
     assert lines[3][:3] == ["pager", "none", "default"]
     assert lines[4][1] == "login1:6900\\x1b[2J"
     assert lines[-2:] == [["The", "file", "is", "/c.toml."], ["/c.toml,", "`escape`:", "bad;", "mend", "it"]]
-
-
-def test_the_document_has_all_of_it() -> None:
-    document = json.loads(show_settings_json(SETTINGS, CONFIG))
-
-    assert (document["schema"], document["file"]) == (1, "/c.toml")
-    assert document["settings"][0] == {"key": "engine", "value": "pdb", "from": "file", "where": "/c.toml"}
-    assert document["problems"] == ["/c.toml, `escape`: bad; mend it"]

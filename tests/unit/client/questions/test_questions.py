@@ -19,7 +19,7 @@ from dbg_client.hang import explain as explaining
 from dbg_client.hang.explain import Explanation, explain
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.questions import cause
-from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, describe, split_wishes
+from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, split_wishes
 from dbg_client.questions.cause import ask_ras, find_case, gather_case
 from dbg_client.questions.child_processes import MAX_CHILDREN, with_children
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order
@@ -40,20 +40,28 @@ from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
 STATUS = parse_reply(reply(([rank(0)], [])))
 TOLD = RankAnswer(key="", kind=Kind.VALUE, text="", rows=status_rows(STATUS))
 NOBODY = RankAnswer(key="", kind=Kind.ERROR, text="no NCCL here")
+RUNS = RankAnswer(key="", kind=Kind.VALUE, text="running")
 WRONG = RankAnswer(key="", kind=Kind.VALUE, text="", rows=(RasCommunicator(name="1"),))
 
 
+Reply = RankAnswer | Exception
+
+
 class Asked:
-    """An asker that has its answers already."""
+    """An asker whose questions get these replies, each rank the same; the last one stays."""
 
-    def __init__(self, *answers: RankAnswer) -> None:
-        self.answers = list(answers)
-        self.asked: list[str] = []
+    def __init__(self, action: Action, *replies: Reply, seconds: float = 0.0) -> None:
+        self.asked: list[tuple[RankInfo, Any]] = []
+        self._action, self._replies, self._seconds = action, list(replies), seconds
 
-    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
-        assert action is Action.RAS
-        self.asked += [one.host for one in ranks]
-        return [self.answers.pop(0)]
+    async def ask(self, action: Action, ranks: Sequence[RankInfo], **more: Any) -> list[RankAnswer]:
+        assert action is self._action
+        self.asked.append((ranks[0], more.get("inquiry")))
+        await asyncio.sleep(self._seconds)
+        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        if isinstance(reply, Exception):
+            raise reply
+        return [reply.replace(key=one.key) for one in ranks]
 
 
 def hosts(count: int) -> list[RankInfo]:
@@ -61,25 +69,16 @@ def hosts(count: int) -> list[RankInfo]:
 
 
 async def test_one_rank_of_each_host_is_asked_until_one_tells() -> None:
-    asker = Asked(NOBODY, WRONG, TOLD)
+    asker = Asked(Action.RAS, NOBODY, WRONG, TOLD)
     found = await ask_ras(asker, hosts(5))  # type: ignore[arg-type] # as far as it is used
-    assert (found, asker.asked) == (STATUS, ["gpu0", "gpu1", "gpu2"])
-
-
-class SlowRanks:
-    """An asker whose ranks are where they were, and take their time to say so."""
-
-    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
-        assert action is Action.WHERE
-        await asyncio.sleep(0.03)
-        return [RankAnswer(key=one.key, kind=Kind.VALUE, text="running") for one in ranks]
+    assert (found, [rank.host for rank, _ in asker.asked]) == (STATUS, ["gpu0", "gpu1", "gpu2"])
 
 
 async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cause, "BETWEEN_SECONDS", 0.01)
     job = [make_rank(0, state=RankState.RUNNING, reason=None, where=None)]
 
-    case = await gather_case(SlowRanks(), job, longest=0.05)  # type: ignore[arg-type]
+    case = await gather_case(Asked(Action.WHERE, RUNS, seconds=0.03), job, longest=0.05)  # type: ignore[arg-type]
 
     assert case.looks[-1].at >= 0.05
 
@@ -95,37 +94,24 @@ async def test_verdicts_are_made_beside_the_event_loop(monkeypatch: pytest.Monke
     monkeypatch.setattr(cause, "explain", noting)
     monkeypatch.setattr(explaining, "explain", noting)
     stopped = hosts(1)
-    await find_case(Stopped(), stopped, stopped, longest=0.0)  # type: ignore[arg-type] # as far as it is used
+    await find_case(Asked(Action.WHERE, RUNS), stopped, stopped, longest=0.0)  # type: ignore[arg-type] # as far as it is used
     assert len(threads) == 2
     assert threading.main_thread() not in threads
-
-
-class Stopped:
-    """An asker whose ranks stand in a debugger."""
-
-    async def ask(self, action: Action, ranks: Sequence[RankInfo], **_: Any) -> list[RankAnswer]:
-        return [RankAnswer(key=one.key, kind=Kind.VALUE, text="stopped") for one in ranks]
 
 
 LIBRARY = Place(file="/venv/lib/python3.11/site-packages/torch/utils/data/fetch.py", line=7, function="fetch")
 READS = Place(file="/home/me/data.py", line=17, function="Shards.__getitem__")
 
 
-class AskedChildProcesses:
-    """An asker whose guards all tell the same stack, or that is refused."""
+def telling(*frames: Place) -> Asked:
+    """Return an asker whose guards all tell the same stack."""
+    return Asked(Action.NATIVE, RankAnswer(key="", kind=Kind.VALUE, text="", frames=frames))
 
-    def __init__(self, *frames: Place, refuses: bool = False) -> None:
-        self.frames = frames
-        self.refuses = refuses
-        self.asked: list[tuple[int, int]] = []
 
-    async def ask(self, action: Action, ranks: Sequence[RankInfo], **more: Any) -> list[RankAnswer]:
-        assert action is Action.NATIVE
-        assert isinstance(more["inquiry"], ChildProcess)
-        self.asked.append((ranks[0].rank, more["inquiry"].pid))
-        if self.refuses:
-            raise Declined("not for a watcher")
-        return [RankAnswer(key="", kind=Kind.VALUE, text="", frames=self.frames)]
+def children(asker: Asked) -> list[tuple[int, int]]:
+    """Return of which ranks and processes an asker has asked."""
+    assert all(isinstance(inquiry, ChildProcess) for _, inquiry in asker.asked)
+    return [(rank.rank, inquiry.pid) for rank, inquiry in asker.asked]
 
 
 def waiting(number: int, *, child: int | None = None) -> RankEvidence:
@@ -145,9 +131,9 @@ def texts(everybody: Sequence[RankEvidence]) -> list[str]:
 
 async def test_the_first_children_are_told_with_the_users_line() -> None:
     everybody = [waiting(number) for number in range(4)]
-    asker = AskedChildProcesses(READS, LIBRARY)
+    asker = telling(READS, LIBRARY)
     found = await with_children(asker, [verdict(everybody)], everybody)  # type: ignore[arg-type] # as far as it is used
-    assert asker.asked == [(number, 500 + number) for number in range(MAX_CHILDREN)]
+    assert children(asker) == [(number, 500 + number) for number in range(MAX_CHILDREN)]
     assert texts(found) == ["in data.py:17 __getitem__ sleeps"] * MAX_CHILDREN + ["sleeps"] * 2
 
 
@@ -156,22 +142,20 @@ async def test_a_child_that_has_put_more_into_a_queue_than_anybody_took_has_ende
 ) -> None:
     queue = Place(file="/usr/lib/python3.11/multiprocessing/queues.py", line=199, function="Queue._finalize_join")
     everybody = [waiting(0)]
-    found = await with_children(AskedChildProcesses(READS, queue), [verdict(everybody)], everybody)  # type: ignore[arg-type]
+    found = await with_children(telling(READS, queue), [verdict(everybody)], everybody)  # type: ignore[arg-type]
     approved("\n".join(texts(found)))
 
 
-@pytest.mark.parametrize(
-    "asker", [AskedChildProcesses(), AskedChildProcesses(LIBRARY), AskedChildProcesses(READS, refuses=True)]
-)
-async def test_without_a_line_of_the_user_what_the_kernel_tells_stands_alone(asker: AskedChildProcesses) -> None:
+@pytest.mark.parametrize("asker", [telling(), telling(LIBRARY), Asked(Action.NATIVE, Declined("not for a watcher"))])
+async def test_without_a_line_of_the_user_what_the_kernel_tells_stands_alone(asker: Asked) -> None:
     everybody = [waiting(0)]
     assert await with_children(asker, [verdict(everybody)], everybody) == everybody  # type: ignore[arg-type]
-    assert asker.asked == [(0, 500)]
+    assert children(asker) == [(0, 500)]
 
 
 async def test_nobody_is_asked_of_other_ranks_nor_of_a_job_that_works() -> None:
     everybody = [waiting(0), waiting(1)]
-    asker = AskedChildProcesses(READS)
+    asker = telling(READS)
     await with_children(asker, [verdict(everybody, VerdictKind.BUSY)], everybody)  # type: ignore[arg-type]
     await with_children(asker, [], everybody)  # type: ignore[arg-type]
     of_a_rank = [waiting(0, child=everybody[1].rank.pid), told(1)]
@@ -275,13 +259,3 @@ def test_a_split_wish_fits_and_is_whole_and_in_order(clear: list[LineOfFile], wa
     assert [one for part in parts for one in part.set] == wanted
     first_set = next((number for number, part in enumerate(parts) if part.set), len(parts))
     assert not any(part.clear for part in parts[first_set + 1 :])
-
-
-def test_a_breakpoint_is_described_in_a_line() -> None:
-    odd = state(
-        13, asked=12, condition="loss > 3", hits=">= 3", log="at {step}", problem="counts from the next call on"
-    )
-    assert describe(odd) == (
-        "/job/train.py:13 if loss > 3 hits >= 3 log 'at {step}' (asked for line 12; counts from the next call on)"
-    )
-    assert describe(state(is_set=False, problem="no code")) == "/job/train.py:12 (not set: no code)"

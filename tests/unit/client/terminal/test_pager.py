@@ -79,15 +79,6 @@ def test_a_wrapped_text_is_all_there_and_fits(text: str, columns: int) -> None:
     assert all(text_width(row) <= columns for row in rows)
 
 
-def test_the_part_in_sight_stops_at_the_ends() -> None:
-    text = page(25)
-    for rows, top, end in ((-3, 0, 10), (10, 10, 20), (10, 15, 25), (99, 15, 25), (-1, 14, 24), (-99, 0, 10)):
-        text.move(rows)
-        assert (text.top, text.end) == (top, end)
-    assert page(10).fits
-    assert not page(11).fits
-
-
 def test_a_search_goes_round_in_both_directions() -> None:
     text = page(50)
 
