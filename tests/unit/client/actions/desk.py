@@ -13,8 +13,8 @@ from websockets.asyncio.server import ServerConnection
 
 from dbg_client.cli.main import main
 from dbg_client.core.process_groups import RankEvidence
-from dbg_wire.messages import Kind, Look, Question, RankAnswer
-from dbg_wire.records.evidence import CodePart, EvidenceRecord
+from dbg_wire.messages import Kind, Question, RankAnswer
+from dbg_wire.records.evidence import EvidenceRecord
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.samples import RankSample, SampleQuestion
 from tests.unit.client.fake_broker import FakeBroker, make_rank
@@ -76,14 +76,14 @@ def questions(broker: FakeBroker) -> list[Question]:
     return [item for item in broker.received if isinstance(item, Question)]
 
 
-def answer_of(one: RankEvidence, *parts: CodePart) -> RankAnswer:
+def answer_of(one: RankEvidence) -> RankAnswer:
     """Return the answer of a rank as it goes over the wire."""
     if one.evidence is None:
         return one.answer
     told = one.evidence
     records: list[EvidenceRecord] = [*told.sources, *told.groups, *told.collectives, *told.waits]
     code = [told.code] if told.code is not None else []
-    return one.answer.replace(rows=(*records, *code, *parts))
+    return one.answer.replace(rows=(*records, *code))
 
 
 class Looked(FakeBroker):
@@ -92,7 +92,6 @@ class Looked(FakeBroker):
     def __init__(self, *looks: Sequence[RankEvidence]) -> None:
         super().__init__(*(one.rank for one in looks[0]))
         self._looks = list(looks)
-        self.parts: dict[str, tuple[CodePart, ...]] = {}
 
     def __enter__(self) -> Looked:
         super().__enter__()
@@ -100,8 +99,7 @@ class Looked(FakeBroker):
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
-        parts = self.parts if question.look is Look.CODE else {}
-        self.said = {one.rank.key: answer_of(one, *parts.get(one.rank.key, ())) for one in look}
+        self.said = {one.rank.key: answer_of(one) for one in look}
         await super()._answer_question(connection, question)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.words.settings import VerbSettings, Why
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Look, RankAnswer
-from dbg_wire.records.evidence import CodeKind, CodePart, CodeSeen
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.samples import SampleQuestion
 from tests.conftest import Approved
@@ -76,27 +74,6 @@ def test_what_can_not_be_told_has_a_status_of_its_own(
 
     assert done.status == status
     assert [one["kind"] for one in json.loads(done.out)["verdicts"]] == kinds
-
-
-def test_one_rank_of_each_code_is_asked_for_what_differs(approved: Approved, desk: Desk) -> None:
-    def rank(number: int, step: int, files: str) -> RankEvidence:
-        one = elsewhere(number, step, age=0.1, world_size=3)
-        assert one.evidence is not None
-        return replace(one, evidence=replace(one.evidence, code=CodeSeen(files=files)))
-
-    looks = [[rank(0, step, "a"), rank(1, step, "a"), rank(2, step, "b")] for step in (5, 8)]
-    with Looked(*looks) as broker:
-        desk.sit_at(broker)
-        broker.parts = {
-            looks[0][n].rank.key: (CodePart(kind=CodeKind.FILE, name="model.py", value=digest),)
-            for n, digest in ((0, "11"), (2, "22"))
-        }
-        done = desk.run("why")
-
-    assert done.status == 1
-    approved("\n".join(done.out.splitlines()[:2]))
-    (asked,) = [one for one in questions(broker) if one.look is Look.CODE]
-    assert len(asked.keys) == 2
 
 
 def test_the_collectives_of_a_job_as_a_table_and_as_json(approved: Approved, desk: Desk) -> None:
@@ -201,16 +178,6 @@ def test_a_directory_of_dumps_names_the_culprit(approved: Approved, desk: Desk, 
     assert done.status == 1
     assert "try:" not in done.out
     approved(done.text)
-
-
-def test_files_are_named_one_by_one_and_answer_as_json(desk: Desk, folder: Path) -> None:
-    leave_dumps(folder, 0, 3)
-    done = desk.run("why", "nccl_trace_rank_0", "nccl_trace_rank_3", "--json")
-    document = json.loads(done.out)
-
-    assert done.status == 6
-    assert (document["schema"], document["asked"], document["answered"]) == (1, 4, 2)
-    assert document["verdicts"][0]["kind"] == "unknown"
 
 
 def test_a_word_that_is_a_file_here_is_no_target_and_that_is_told(approved: Approved, desk: Desk, folder: Path) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from dbg_client.actions.output import fits, in_place, is_usable
-from dbg_client.actions.streams import has_cursor
 from dbg_client.actions.why import tell_of_hang
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_wire.messages import Hang, Message
@@ -34,12 +31,6 @@ def test_what_a_screen_has_no_room_for_is_counted() -> None:
     screen.feed(in_place([str(number) for number in range(100)], 6).encode())
 
     assert screen.rows == ["0", "1", "2", "3", "… 96 more lines", ""]
-
-
-@pytest.mark.parametrize(("term", "moves"), [("xterm-256color", True), ("linux", True), ("dumb", False), ("", False)])
-def test_a_cursor_is_what_term_says(term: str, moves: bool) -> None:
-    assert has_cursor({"TERM": term}) is moves
-    assert not has_cursor({})
 
 
 def verdict(kind: VerdictKind, job: str = "a", **fields: object) -> Verdict:

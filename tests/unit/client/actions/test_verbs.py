@@ -12,7 +12,7 @@ import pytest
 
 from dbg_client.questions.verbs import refuse_for_sets
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer, Subscribe
+from dbg_wire.messages import Action, Change, Kind, Look, RankAnswer, Subscribe
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
@@ -193,17 +193,6 @@ def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(appro
     assert [(group["collective"] is None, group["age"]) for group in groups] == [(False, 252.0), (True, None)]
 
 
-def test_where_of_all_jobs_tells_them_apart_and_of_nobody_is_status_3(desk: Desk) -> None:
-    with FakeBroker(make_rank(5), make_rank(5, job="4712.0", key="other")) as broker:
-        desk.sit_at(broker)
-        broker.answers[Action.WHERE] = stack("/a.py", 7)
-        document = json.loads(desk.run("where", "--json").out)
-        broker.ranks.clear()
-        assert desk.run("where").status == 3
-
-    assert [group["ranks"] for group in document["groups"]] == ["4711.0/5,4712.0/5"]
-
-
 def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(desk: Desk) -> None:
     with FakeBroker(gone()) as broker:
         desk.sit_at(broker)
@@ -277,15 +266,6 @@ def test_an_empty_list_is_no_error_and_says_why(approved: Approved, desk: Desk) 
     approved(done.err)
 
 
-def test_a_long_list_is_folded_but_for_programs_and_all_rows(desk: Desk) -> None:
-    with FakeBroker(*(make_rank(number) for number in range(41))) as broker:
-        desk.sit_at(broker)
-        table, rows, plain = (desk.run("list", *words).out for words in ((), ("--all-rows",), ("--plain",)))
-
-    assert table.splitlines()[1].split()[:3] == ["gpu013:*", "41", "stopped"]
-    assert [len(text.splitlines()) for text in (table, rows, plain)] == [2, 42, 41]
-
-
 def test_a_list_may_wait_for_the_first_stop(desk: Desk) -> None:
     with FakeBroker(RUNNING) as broker:
         desk.sit_at(broker)
@@ -298,34 +278,6 @@ def test_a_list_may_wait_for_the_first_stop(desk: Desk) -> None:
             done = desk.run("list", "--wait", "--plain")
 
     assert (done.status, done.out.split("\t")[:2]) == (0, ["gpu013:6", "stopped"])
-
-
-def test_thousands_are_asked_in_several_questions(desk: Desk) -> None:
-    with FakeBroker(*(make_rank(number) for number in range(2001))) as broker:
-        desk.sit_at(broker)
-        done = desk.run("continue", "all")
-
-    assert done.status == 0
-    assert sum(len(one.keys) for one in questions(broker)) == 2001
-    assert len(questions(broker)) == 2
-
-
-@pytest.mark.parametrize("case", ["forgotten", "dies"])
-def test_a_broker_may_forget_a_rank_or_die(approved: Approved, broker: FakeBroker, desk: Desk, case: str) -> None:
-    broker.silent.add(Question)
-
-    def answer() -> None:
-        question = broker.wait_for(Question)
-        if case == "dies":
-            broker.stop()
-        else:
-            broker.reply(question, {question.keys[0]: value("continued")})
-
-    with meanwhile(answer):
-        done = desk.run("continue", "4-5")
-
-    assert done.status == 6
-    approved(done.text)
 
 
 @pytest.mark.parametrize("kind", [Kind.VALUE, Kind.ERROR])

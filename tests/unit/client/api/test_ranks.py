@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-
 import pytest
 
 import dbg_client
@@ -15,7 +12,6 @@ from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import select
-from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 
@@ -74,28 +70,6 @@ def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(envir
         pytest.raises(dbg_client.DbgError),
     ):
         broker.job()
-
-
-def test_a_notebook_shows_that_there_is_no_such_rank(environment: pytest.MonkeyPatch) -> None:
-    with FakeBroker(make_rank(0)) as fake, visit(environment, fake) as broker:
-        assert "0 ranks" in broker.job()["7"]._repr_html_()
-        assert "gpu013:0" in broker.job()._repr_html_()
-
-
-def test_a_connection_that_is_dropped_gives_back_its_thread_and_descriptors(environment: pytest.MonkeyPatch) -> None:
-    with FakeBroker(make_rank(5)) as fake, visit(environment, fake):
-        before = set(threading.enumerate())
-        dropped = dbg_client.connect()
-        ranks, loop = dropped.job()["5"], dropped._thread._loop
-        (thread,) = [one for one in set(threading.enumerate()) - before if one.name == "dbg-client"]
-        del dropped
-        # What came of it works as long as the program has it.
-        assert len(ranks.list()) == 1
-        del ranks
-        gc.collect()
-        thread.join(seconds(20))
-        assert not thread.is_alive()
-        assert loop.is_closed()
 
 
 @pytest.mark.parametrize(

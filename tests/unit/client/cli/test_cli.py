@@ -3,12 +3,9 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.cli.completion import complete_words
-from dbg_client.cli.config import show_settings
-from dbg_client.words.config import Config, Origin, Setting
 from dbg_client.words.parsers import all_options
 from dbg_client.words.verbs import BY_NAME, VERBS
 from dbg_wire.command_line.completion import FILES
-from dbg_wire.errors import BadInput
 
 
 def offered(line: str) -> set[str]:
@@ -93,23 +90,3 @@ def test_each_option_is_offered_by_its_beginning() -> None:
         assert one.verbs[0] in BY_NAME
         for flag in one.action.option_strings:
             assert flag in offered(f"{one.verbs[0]} {flag}")
-
-
-SETTINGS = {
-    "engine": Setting("pdb", Origin.FILE, "/c.toml"),
-    "timeout": Setting("5", Origin.VARIABLE, "DBG_TIMEOUT"),
-    "pager": Setting("", Origin.DEFAULT),
-    "broker": Setting("login1:6900\x1b[2J", Origin.OPTION, "--broker"),
-}
-CONFIG = Config("/c.toml", problems={"escape": BadInput("/c.toml, `escape`: bad", "mend it")})
-
-
-def test_each_setting_has_a_line_with_where_it_comes_from() -> None:
-    lines = [line.split() for line in show_settings(SETTINGS, CONFIG).splitlines()]
-
-    assert lines[0] == ["setting", "value", "from"]
-    assert lines[1][:3] == ["engine", "pdb", "config.toml"]
-    assert lines[2][:3] == ["timeout", "5", "DBG_TIMEOUT"]
-    assert lines[3][:3] == ["pager", "none", "default"]
-    assert lines[4][1] == "login1:6900\\x1b[2J"
-    assert lines[-2:] == [["The", "file", "is", "/c.toml."], ["/c.toml,", "`escape`:", "bad;", "mend", "it"]]

@@ -221,16 +221,6 @@ def with_waits(one: RankEvidence, *waits: ThreadWait) -> RankEvidence:
 SOCKET = ThreadWait(thread="MainThread", kind=WaitKind.SOCKET, text="reads the socket 10.0.0.7:4711", is_main=True)
 
 
-def test_the_same_verdicts_come_of_it() -> None:
-    first = [waiting(0), waiting(1), waiting(3), with_waits(elsewhere(2), SOCKET)]
-    case = case_of(first, [*first[:3], with_waits(elsewhere(2, age=64.25), SOCKET)])
-    read = again(case)
-
-    assert read == case
-    assert read.explanation() == case.explanation()
-    assert "reads the socket 10.0.0.7:4711" in read.explanation().verdicts[0].sentence
-
-
 HERE = Place(file="/home/me/train.py", line=41, function="step")
 DRIVEN = changed(waiting(0).rank, stop=3, reason="breakpoint", where=HERE, driver="me@h1", local_rank=None)
 HALTED = [
@@ -244,6 +234,7 @@ HALTED = [
     "looks",
     [
         pytest.param([[waiting(0), silent(1)]], id="a silent rank"),
+        pytest.param([[waiting(0), with_waits(elsewhere(2), SOCKET)]], id="threads and processes"),
         pytest.param(
             [
                 [

@@ -242,20 +242,22 @@ async def test_a_job_that_moves_while_the_report_is_written_is_not_ended(
     assert ended == []
 
 
-async def test_a_time_limit_is_not_waited_for(broker: FakeBroker, output: Path) -> None:
-    call = ROWS[0].replace(age=590.0, timeout=600.0)
-    stand_at(broker, 1, call)
-    told = await watched(watch(output, hang_after=3600.0, on_hang="report"), output, "reads it again")
-    assert "dbg-broker: all_reduce of 4711.0 times out in 10 s\n" in told
-
-
-async def test_the_end_by_the_scheduler_is_not_waited_for(
-    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("scheduler", "head"),
+    [
+        (None, "all_reduce of 4711.0 times out in 10 s\n"),
+        (50.0, "no rank of 4711.0 moves, and the scheduler ends it in "),
+    ],
+)
+async def test_another_end_of_the_job_is_not_waited_for(
+    broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch, scheduler: float | None, head: str
 ) -> None:
     monkeypatch.setattr(standstill, "ENOUGH_SECONDS", LIMIT)
-    watching = watch(output, hang_after=3600.0, on_hang="report", ends_at=time.time() + 50)
-    told = await watched(watching, output, "ends it in")
-    assert "dbg-broker: no rank of 4711.0 moves, and the scheduler ends it in " in told
+    if scheduler is None:
+        stand_at(broker, 1, ROWS[0].replace(age=590.0, timeout=600.0))
+    ends_at = None if scheduler is None else time.time() + scheduler
+    watching = watch(output, hang_after=3600.0, on_hang="report", ends_at=ends_at)
+    assert f"{HANG}{head}" in await watched(watching, output, "reads it again")
 
 
 async def test_a_broker_that_does_not_answer_is_told_once(
@@ -280,18 +282,14 @@ def test_a_text_is_appended_on_a_line_of_its_own(tmp_path: Path, before: str, af
     assert path.read_text() == after
 
 
-def test_it_lies_beside_the_output() -> None:
-    assert report_path("/runs/train-7.out", 1) == Path("/runs/train-7.hang.txt")
-    assert report_path("/logs/one.log", 2) == Path("/logs/one.log.hang-2.txt")
-
-
 def test_a_job_that_hangs_again_and_again_keeps_its_first_reports(tmp_path: Path) -> None:
-    output = str(tmp_path / "train.out")
+    output = str(tmp_path / "train-7.out")
     for number in range(MAX_REPORTS + 3):
         write_hang_report(output, f"hang {number}")
     assert len(list(tmp_path.iterdir())) == MAX_REPORTS
-    assert report_path(output, 1).read_text() == "hang 0"
-    assert report_path(output, MAX_REPORTS).read_text() == f"hang {MAX_REPORTS + 2}"
+    assert (tmp_path / "train-7.hang.txt").read_text() == "hang 0"
+    assert (tmp_path / f"train-7.hang-{MAX_REPORTS}.txt").read_text() == f"hang {MAX_REPORTS + 2}"
+    assert report_path("/logs/one.log", 2) == Path("/logs/one.log.hang-2.txt")
 
 
 def told_of(folder: Path, lines: list[str]) -> list[str]:
@@ -333,11 +331,3 @@ def test_what_can_not_be_read_is_left_out(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert last_lines(str(tmp_path / "pipe"), []) == []
     assert last_lines(str(tmp_path / "gone"), []) == []
-
-
-def test_only_the_end_of_a_long_output_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hang_report, "TAIL_BYTES", 100)
-    output = tmp_path / "train.out"
-    output.write_text("x" * 10_000 + "\nlast\n")
-    assert last_lines(str(output), [])[-1] == "last"
-    assert len("".join(last_lines(str(output), []))) <= 100

@@ -127,23 +127,16 @@ async def test_a_pipe_gets_every_byte_as_it_is(pipe: Reader, path: Path) -> None
 
 
 async def test_a_terminal_is_not_made_to_answer_or_changed_for_good(terminal: Reader, path: Path) -> None:
-    append(path, b"a\x1b[6nb\x1b]52;c;x\x07c\x1b[31mred\x1b[0m\x1bcd\x05\xff.")
+    append(path, b"a\x1b[6nb\x1b]52;c;x\x07c\x1b[31mred\x1b[0m\x1bcd\x05\xff." + "ä".encode()[:1])
     output = JobOutput(str(path))
     output.show()
-    output.finish()
-
-    assert terminal.ended().startswith("abc\x1b[31mred\x1b[0md\ufffd.".encode())
-
-
-async def test_a_character_that_comes_in_two_halves_is_whole(terminal: Reader, path: Path) -> None:
-    append(path, "ä".encode()[:1])
-    output = JobOutput(str(path))
-    output.show()
-    append(path, "ä".encode()[1:] + b"\x1b[3")
+    await terminal.has("abc\x1b[31mred\x1b[0md\ufffd.".encode())
+    append(path, "ä".encode()[1:] + b"\x1b[")
     await terminal.has("ä".encode())
-    append(path, b"1mred")
-    await terminal.has(b"\x1b[31mred")
+    append(path, b"6n.")
     output.finish()
+
+    assert terminal.ended().startswith("abc\x1b[31mred\x1b[0md\ufffd.ä.".encode())
 
 
 async def test_what_is_printed_under_a_debugger_is_shown_behind_it(terminal: Reader, path: Path) -> None:
@@ -245,32 +238,6 @@ async def test_a_sentence_is_kept_below_the_output_and_is_gone_behind_it(
     approved(as_text([row for row in screen.rows if row]), "2")
 
 
-async def test_a_sentence_may_wait_for_the_output_that_hides_it(
-    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _both_terminals(monkeypatch, terminal.stdout)
-    output = JobOutput(str(path))
-    output.show()
-    output.keep_last("Enter comes back", at_once=False)
-    append(path, b"one\r\n")
-    await terminal.has(b"Enter comes back")
-    output.finish()
-    assert terminal.ended().startswith(b"one\r\n\x1bD")
-
-
-async def test_a_debugger_begins_on_a_row_of_its_own_behind_a_bar(
-    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _both_terminals(monkeypatch, terminal.stdout)
-    append(path, b"\r 50%|###")
-    output = JobOutput(str(path))
-    output.show()
-    await terminal.has(b"###")
-    output.hide()
-    await terminal.has(CALM + b"\r\n")
-    output.finish()
-
-
 @pytest.mark.parametrize("without", ["a terminal", "stderr on it", "a terminal that can"])
 async def test_nothing_is_kept_where_there_is_no_such_row(
     pipe: Reader, terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch, without: str
@@ -308,12 +275,12 @@ async def test_bars_are_not_drawn_over_what_was_told_meanwhile(
 class ReaderGrowingFile:
     """A reader that keeps what a growing file brings."""
 
-    def __init__(self, path_growing_file: Path) -> None:
+    def __init__(self, path: Path) -> None:
         self.data = b""
         self.stop_at: int | None = None
         self.turns: list[int] = []
         self._more = asyncio.Event()
-        self.file = GrowingFile(str(path_growing_file), self._take)
+        self.file = GrowingFile(str(path), self._take)
 
     def _take(self, data: bytes) -> None:
         self.data += data
@@ -330,21 +297,15 @@ class ReaderGrowingFile:
         assert self.data == data
 
 
-@pytest.fixture
-def path_growing_file(tmp_path: Path) -> Path:
-    path_growing_file = tmp_path / "job.out"
-    path_growing_file.write_bytes(b"begin ")
-    return path_growing_file
-
-
 @pytest.fixture(params=["told by the kernel", "looking"])
 async def reader(
-    request: pytest.FixtureRequest, path_growing_file: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[ReaderGrowingFile]:
     if request.param == "looking":
         monkeypatch.setattr(job_output, "watch_growth", lambda _: None)
         monkeypatch.setattr(job_output, "LOOK_SECONDS", 0.01)
-    reader = ReaderGrowingFile(path_growing_file)
+    append(path, b"begin ")
+    reader = ReaderGrowingFile(path)
     yield reader
     reader.file.close()
 
@@ -353,19 +314,19 @@ def _descriptors() -> int:
     return len([*Path("/proc/self/fd").iterdir()])
 
 
-async def test_what_is_there_and_what_comes_is_read(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
+async def test_what_is_there_and_what_comes_is_read(reader: ReaderGrowingFile, path: Path) -> None:
     reader.file.start()
     await reader.has(b"begin ")
-    append(path_growing_file, b"one ")
+    append(path, b"one ")
     await reader.has(b"begin one ")
-    append(path_growing_file, b"two ")
-    append(path_growing_file, b"three")
+    append(path, b"two ")
+    append(path, b"three")
     await reader.has(b"begin one two three")
 
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_nothing_is_lost_or_read_twice_however_it_is_started_and_stopped(
-    reader: ReaderGrowingFile, path_growing_file: Path, seed: int
+    reader: ReaderGrowingFile, path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)  # noqa: S311 - a test's order, no secret
     whole, is_reading = b"begin ", False
@@ -377,7 +338,7 @@ async def test_nothing_is_lost_or_read_twice_however_it_is_started_and_stopped(
             (reader.file.start if is_reading else reader.file.stop)()
         elif what == 2:
             whole += (piece := b"%d " % number * chance.choice([1, 20_000]))
-            append(path_growing_file, piece)
+            append(path, piece)
         else:
             await asyncio.sleep(0)
         assert whole.startswith(reader.data)
@@ -386,10 +347,8 @@ async def test_nothing_is_lost_or_read_twice_however_it_is_started_and_stopped(
     await reader.has(whole)
 
 
-async def test_the_loop_has_its_turns_between_pieces_of_much(
-    reader: ReaderGrowingFile, path_growing_file: Path
-) -> None:
-    append(path_growing_file, bytes(3 * READ_BYTES))
+async def test_the_loop_has_its_turns_between_pieces_of_much(reader: ReaderGrowingFile, path: Path) -> None:
+    append(path, bytes(3 * READ_BYTES))
     reader.file.start()
     assert reader.turns == [READ_BYTES]
     await asyncio.sleep(0)
@@ -397,34 +356,22 @@ async def test_the_loop_has_its_turns_between_pieces_of_much(
     await reader.has(b"begin " + bytes(3 * READ_BYTES))
 
 
-async def test_it_can_be_stopped_by_what_it_reads(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
-    append(path_growing_file, bytes(3 * READ_BYTES))
-    reader.stop_at = READ_BYTES
-    reader.file.start()
-    for _ in range(5):
-        await asyncio.sleep(0)
-    assert reader.turns == [READ_BYTES]
-
-    reader.stop_at = None
-    reader.file.start()
-    await reader.has(b"begin " + bytes(3 * READ_BYTES))
-
-
-async def test_a_file_that_was_made_smaller_has_nothing_new(reader: ReaderGrowingFile, path_growing_file: Path) -> None:
+async def test_a_file_that_was_made_smaller_has_nothing_new(reader: ReaderGrowingFile, path: Path) -> None:
     reader.file.start()
     await reader.has(b"begin ")
-    os.truncate(path_growing_file, 0)
+    os.truncate(path, 0)
     assert reader.file.behind == 0
 
 
-async def test_once_closed_it_holds_nothing(path_growing_file: Path) -> None:
+async def test_once_closed_it_holds_nothing(path: Path) -> None:
     before = _descriptors()
-    reader = ReaderGrowingFile(path_growing_file)
+    append(path, b"begin ")
+    reader = ReaderGrowingFile(path)
     reader.file.start()
     reader.file.close()
 
     assert _descriptors() == before
-    append(path_growing_file, b"more")
+    append(path, b"more")
     for _ in range(5):
         await asyncio.sleep(0)
     assert reader.data == b"begin "
@@ -516,12 +463,6 @@ def test_a_job_that_draws_a_screen_of_its_own_is_left_alone(screen: str) -> None
     line.note(screen.encode())
     assert not line.is_possible
     assert line.draw("waiting", ROWS, COLUMNS) == b""
-
-
-def test_more_bars_than_a_screen_has_rows_are_left_alone() -> None:
-    shown = Shown(rows=3)
-    shown.prints("one\ntwo\x1b[A", "waiting")
-    assert shown.screen.rows == shown.plain.rows
 
 
 def test_a_long_sentence_is_cut() -> None:

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from dbg_client.core.left_breakpoints import write_breakpoints
 from dbg_client.run import panes as rank_panes
 from dbg_client.run.panes import RankPanes, TooManyPanes, attach_words, plan_panes
 from dbg_client.run.progress import progress, way_back
 from dbg_client.run.tmux import NoTmux
 from dbg_client.words.settings import Attach, AttachOptions, BrokerOptions, Tmux
-from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import make_rank
@@ -76,14 +75,12 @@ class Panes:
         self.open: list[str] = ["%0"]
         self.asked: list[tuple[str, str, bool]] = []
         self.said: list[str] = []
-        self.files: list[str] = []
         self.is_there = True
 
-    def open_beside(self, settings: Tmux, rank: RankInfo, _: object, behind: str, *, is_first: bool) -> str:
+    def open_beside(self, _settings: Tmux, rank: RankInfo, _: object, behind: str, *, is_first: bool) -> str:
         if not self.is_there:
             raise NoTmux
         self.asked.append((rank.address, behind, is_first))
-        self.files.append(str(settings.attach.breakpoints_to))
         self.open.append(f"%{len(self.asked)}")
         return self.open[-1]
 
@@ -103,17 +100,11 @@ def shown(tmux: Panes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RankP
     return RankPanes(BrokerOptions(), AttachOptions(), "%0", tmux.said.append)
 
 
-async def test_the_first_is_at_the_side_and_the_others_below_it(tmux: Panes, shown: RankPanes) -> None:
-    for number in (5, 6, 7):
-        await shown.show(make_rank(number), [])
-    assert tmux.asked == [("gpu013:5", "%0", True), ("gpu013:6", "%1", False), ("gpu013:7", "%2", False)]
-
-
 async def test_a_pane_is_opened_once_and_closed_with_its_rank(tmux: Panes, shown: RankPanes) -> None:
-    await shown.show(make_rank(5), [])
-    await shown.show(make_rank(6), [])
-    await shown.show(make_rank(5, since=1760000001.0), [])
+    for number in (5, 6, 5):
+        await shown.show(make_rank(number), [])
     await shown.close([make_rank(6)])
+    assert tmux.asked == [("gpu013:5", "%0", True), ("gpu013:6", "%1", False)]
     assert tmux.open == ["%0", "%2"]
 
 
@@ -124,19 +115,6 @@ async def test_what_can_not_be_opened_is_told_with_another_way(
     await shown.show(make_rank(5), [])
     (sentence,) = tmux.said
     approved(sentence)
-
-
-async def test_what_is_set_in_the_panes_is_known_until_they_are_closed(tmux: Panes, shown: RankPanes) -> None:
-    first, second = (Breakpoint(file="/home/me/train.py", line=line) for line in (7, 44))
-    for number in (5, 6):
-        await shown.show(make_rank(number), [])
-    write_breakpoints(tmux.files[0], [second])
-    write_breakpoints(tmux.files[1], [second, first])
-
-    assert shown.breakpoints() == (first, second)
-    await shown.close([])
-    write_breakpoints(tmux.files[0], [first])
-    assert shown.breakpoints() == ()
 
 
 def running(rank: int, **fields: Any) -> RankInfo:

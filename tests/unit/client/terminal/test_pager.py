@@ -4,17 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from prompt_toolkit.data_structures import Size
-from prompt_toolkit.formatted_text import fragment_list_to_text
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.output import DummyOutput
 
 from dbg_client.terminal.options import Startup, commands_of, read_startup
-from dbg_client.terminal.pager import Pager, PageText, wrapped
-from dbg_client.views.table import text_width
+from dbg_client.terminal.pager import Pager
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_INPUT_PENDING
 from tests.support.time_unit import seconds
@@ -63,34 +59,6 @@ async def test_moves_stay_on_the_page_and_what_is_typed_behind_q_is_dropped(line
 )
 async def test_the_prefix_and_a_colon_are_for_the_session(keys: str, session: bytes) -> None:
     assert await for_the_session(25, keys) == session
-
-
-def page(count: int, height: int = 10) -> PageText:
-    text = PageText("".join(f"line {number}\n" for number in range(count)))
-    text.measure(height, 40)
-    return text
-
-
-@given(st.text(st.characters(categories=["L", "N", "P", "Zs"]), max_size=200), st.integers(2, 30))
-def test_a_wrapped_text_is_all_there_and_fits(text: str, columns: int) -> None:
-    rows = [fragment_list_to_text(row) for row in wrapped(text, columns)]
-
-    assert "".join(rows) == text
-    assert all(text_width(row) <= columns for row in rows)
-
-
-def test_a_search_goes_round_in_both_directions() -> None:
-    text = page(50)
-
-    assert text.seek("LINE 1")  # line 1 and lines 10 to 19
-    assert text.top == 1
-    tops = []
-    for step in (1, 1, -1, -1, -1):
-        assert text.next_match(step)
-        tops.append(text.top)
-    assert tops == [10, 11, 10, 1, 19]
-    assert not text.seek("nowhere")
-    assert text.top == 19
 
 
 def test_comments_and_empty_lines_are_no_commands() -> None:

@@ -356,19 +356,6 @@ async def test_a_closed_window_ends_the_wait_for_it_and_takes_everything(
     writer.close()
 
 
-async def test_closing_drops_what_waits_and_leaves_the_shells_descriptor(
-    raw_terminal: Terminal, writer: TerminalWriter
-) -> None:
-    raw_terminal.fill()
-    writer.write(b"waits")
-    writer.close()
-    writer.close()
-    writer.write(b"late")
-    assert b"waits" not in raw_terminal.shown()
-    os.write(raw_terminal.program, b"shell")
-    assert raw_terminal.shown() == b"shell"
-
-
 async def test_a_descriptor_that_can_only_be_copied_is_not_waited_for_either() -> None:
     reading, writing = os.pipe()
     os.write(writing, b"first")
