@@ -40,7 +40,6 @@ def unchanging(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def said(terminal: Terminal) -> str:
-    """Return everything the terminal has ever shown, as text."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", " ", terminal.output.decode(errors="replace"))
 
 

@@ -67,8 +67,6 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def at_prompt(terminal: Terminal, line: int) -> None:
-    """Wait until pdb shows its prompt before this line of the program."""
-
     def asks(seen: Terminal) -> bool:
         rows = [row for row in seen.screen if row]
         return len(rows) > 1 and rows[-2] == "(Pdb)" and f":{line} " in rows[-1] and "  stopped  " in rows[-1]

@@ -48,7 +48,6 @@ print("restored:", pudb.remote.set_trace.__module__, remote_pdb.RemotePdb.__init
 
 
 def start_pdb(processes: Processes, home: Path) -> tuple[Child, int]:
-    """Start a script with stock remote_pdb, and return the port that it listens on."""
     script = home / "listening.py"
     script.write_text(PDB_SCRIPT)
     child = processes.start("listening", [sys.executable, str(script)])

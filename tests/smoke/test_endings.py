@@ -37,12 +37,10 @@ exec(os.environ.get("ENDS", ""))
 
 
 def start_one(processes: Processes, home: Path, **variables: str) -> Child:
-    """Start one rank and return it when it is stopped."""
     return start_stopped(processes, home, SCRIPT, variables)
 
 
 def start_running(processes: Processes, home: Path) -> None:
-    """Start one rank and return when it is listed as running."""
     start_ranks(processes, home, SCRIPT, 1, env={"WAITS_FIRST": "1"})
     wait_for_state(home, "running")
 

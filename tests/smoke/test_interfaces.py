@@ -38,7 +38,6 @@ STOP = TRAIN.splitlines().index("    dbg_agent.set_trace()") + 1
 
 @pytest.fixture
 def ranks(processes: Processes, home: Path) -> list[Child]:
-    """Start three ranks that stop."""
     running_broker(processes, home)
     started = start_ranks(processes, home, TRAIN, 3)
     wait_until_states(home, dict.fromkeys(range(3), "stopped"))

@@ -39,7 +39,6 @@ LOSS = TRAIN.splitlines().index("    return loss") + 1
 
 
 async def wishes(wish: BreakpointsWish) -> list[tuple[BreakpointState, ...]]:
-    """Return the answer of each rank."""
     async with dbg_client.aconnect(timeout=seconds(20)) as broker:
         asker = Asker(broker._switchboard, seconds(10))
         answers = await asker.ask(Action.BREAKPOINTS, broker.ranks, inquiry=wish)

@@ -42,7 +42,6 @@ def pass_by(processes: Processes, home: Path, variables: Mapping[str, str]) -> t
 
 
 def one_line(rank: Child) -> str:
-    """Return the only line that a rank has written to stderr."""
     text = rank.text("stderr")
     assert text.startswith("dbg-agent: ")
     assert text.endswith("\n")

@@ -56,15 +56,12 @@ def start(processes: Processes, home: Path, **variables: str) -> Child:
 
 
 def sit(open_terminal: OpenTerminal, *arguments: str, rows: int = 24, env: dict[str, str] | None = None) -> Terminal:
-    """Open a window on the rank; return it at the prompt."""
     terminal = open_terminal(attach_command("0", *arguments), rows=rows, cols=COLUMNS, env=env)
     at_prompt(terminal)
     return terminal
 
 
 def at_prompt(terminal: Terminal, line: str = "(Pdb)") -> None:
-    """Wait until the row above the toolbar is ``line``, and no command runs."""
-
     def stands(seen: Terminal) -> bool:
         rows = [row for row in seen.screen if row]
         return len(rows) > 1 and rows[-2] == line and "  stopped  " in rows[-1] and "Ctrl-C" not in rows[-1]

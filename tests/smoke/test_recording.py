@@ -41,7 +41,6 @@ def read(path: Path) -> tuple[dict[str, Any], list[Event]]:
 
 
 def drawn(header: dict[str, Any], events: list[Event]) -> VirtualScreen:
-    """Return the screen after these events."""
     screen = VirtualScreen(header["height"], header["width"])
     for _, code, data in events:
         if code == "o":

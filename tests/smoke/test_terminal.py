@@ -55,7 +55,6 @@ def test_pudb_fills_the_terminal_but_for_the_status_line(
 
 
 def is_drawn(terminal: Terminal) -> bool:
-    """Tell whether PuDB fills the terminal, down to its command line above the status line."""
     return terminal.row(0).startswith("PuDB") and terminal.row(-2).startswith(">>>") and "stopped" in terminal.row(-1)
 
 

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.timeout(seconds(120))
 
 
 async def until_line(terminal: Socket, line: int) -> Said:
-    """Return the state in which the rank stands at a line."""
     return await terminal.until("state", lambda said: bool(said["where"]) and said["where"]["line"] == line)
 
 

@@ -43,7 +43,6 @@ class ApprovalFile:
         self.sections = {name: text.removesuffix("\n") for name, text in self.sections.items()}
 
     def write(self) -> None:
-        """Write all sections, sorted by name."""
         written = "".join(f"{HEAD}{name}\n{escaped(text)}\n" for name, text in sorted(self.sections.items()))
         self.path.write_text(written)
 
@@ -66,7 +65,6 @@ def without_places(text: str) -> str:
 
 
 def as_text(value: object) -> str:
-    """Return a text as it is, a list of texts as lines, and any other value as its repr."""
     if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value):
         return "\n".join(value)
     return value if isinstance(value, str) else repr(value)

@@ -51,7 +51,6 @@ class RunningBroker:
 
     @property
     def rendezvous(self) -> dict[str, Any]:
-        """The present content of ``broker.json``."""
         document: dict[str, Any] = json.loads((self.home / "broker.json").read_text())
         return document
 
@@ -67,7 +66,6 @@ class RunningBroker:
 
     @property
     def url(self) -> str:
-        """The address for ranks and terminals."""
         return str(self.rendezvous["url"])
 
     @property
@@ -79,16 +77,13 @@ class RunningBroker:
         return port
 
     def kill(self) -> None:
-        """Kill the broker (SIGKILL) and return when it is dead."""
         self.process.kill()
         self.process.wait()
 
     def suspend(self) -> None:
-        """Suspend the broker (SIGSTOP)."""
         self.process.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let the broker go on (SIGCONT)."""
         self.process.signal(signal.SIGCONT)
 
     def restart(self) -> None:

@@ -54,15 +54,12 @@ class Tab:
             self.problems.append(message.text)
 
     def open(self, address: str) -> None:
-        """Go to an address."""
         self._do(self.page.goto(address))
 
     def reload(self) -> None:
-        """Load the page anew."""
         self._do(self.page.reload())
 
     def evaluate(self, script: str, argument: object = None) -> Any:
-        """Return what a function of JavaScript returns."""
         return self._do(self.page.evaluate(script, argument))
 
     def until(self, condition: str) -> None:
@@ -75,32 +72,25 @@ class Tab:
             raise AssertionError(f"never became true: {condition}\n{self.problems}\n{shown}") from None
 
     def until_text(self, selector: str, text: str) -> None:
-        """Wait until an element shows a text."""
         self.until(f"document.querySelector({json.dumps(selector)})?.textContent.includes({json.dumps(text)})")
 
     def text(self, selector: str) -> str:
-        """Return the text of an element."""
         return str(self.evaluate("(selector) => document.querySelector(selector)?.innerText ?? ''", selector))
 
     def count(self, selector: str) -> int:
-        """Return how many elements there are."""
         return int(self.evaluate("(selector) => document.querySelectorAll(selector).length", selector))
 
     def corner(self, selector: str) -> tuple[float, float]:
-        """Return where an element begins on the screen."""
         box = self.evaluate("(selector) => document.querySelector(selector).getBoundingClientRect().toJSON()", selector)
         return box["x"], box["y"]
 
     def click(self, selector: str) -> None:
-        """Click an element, once it can be clicked."""
         self._do(self.page.click(selector, timeout=seconds(USUAL_WAIT) * 1000))
 
     def fill(self, selector: str, text: str) -> None:
-        """Put a text into a field."""
         self._do(self.page.fill(selector, text))
 
     def choose(self, selector: str, value: str) -> None:
-        """Choose an option by its value or text."""
         self._do(self.page.select_option(selector, value))
 
     def press(self, *keys: str) -> None:
@@ -109,11 +99,9 @@ class Tab:
             self._do(self.page.keyboard.press(key))
 
     def type(self, text: str) -> None:
-        """Type a text, letter by letter."""
         self._do(self.page.keyboard.type(text))
 
     def drag(self, begin: tuple[float, float], end: tuple[float, float]) -> None:
-        """Drag the mouse from one point to another."""
         mouse = self.page.mouse
         self._do(mouse.move(*begin))
         self._do(mouse.down())
@@ -121,7 +109,6 @@ class Tab:
         self._do(mouse.up())
 
     def click_at(self, x: float, y: float) -> None:
-        """Click a point of the page."""
         self._do(self.page.mouse.click(x, y))
 
     def ask(self, line: str) -> None:
@@ -133,11 +120,9 @@ class Tab:
         self.until("!document.querySelector('#asking').textContent.endsWith('Cancel')")
 
     def press_in(self, selector: str, key: str) -> None:
-        """Press a key in an element."""
         self._do(self.page.press(selector, key))
 
     def focus(self, selector: str) -> None:
-        """Give an element the keys."""
         self._do(self.page.focus(selector))
 
     def download(self, selector: str) -> str:
@@ -152,11 +137,9 @@ class Tab:
         return path.read_text(encoding="utf-8")
 
     def resize(self, width: int, height: int) -> None:
-        """Give the window another size."""
         self._do(self.page.set_viewport_size({"width": width, "height": height}))
 
     def dark(self) -> None:
-        """Have the system prefer dark pages."""
         self._do(self.page.emulate_media(color_scheme="dark"))
 
     async def pass_sockets(self) -> None:
@@ -185,7 +168,6 @@ class Tab:
         self.evaluate(script, [selector, text])
 
     def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Write what the tab shows."""
         self._do(self.page.screenshot(path=path, full_page=whole))
 
     def terminal(self, number: int = 0) -> str:
@@ -195,14 +177,12 @@ class Tab:
         return str(self.evaluate(script, number))
 
     def until_terminal(self, text: str, number: int = 0) -> None:
-        """Wait until one of the page's terminals shows a text."""
         rows = f"[...(document.querySelectorAll('.pane')[{number}]?.querySelectorAll('.xterm-rows > div') ?? [])]"
         self.until(
             f"{rows}.map((row) => row.textContent.replaceAll('\\u00a0', ' ')).join('\\n').includes({json.dumps(text)})"
         )
 
     def close(self) -> None:
-        """Close the tab; it must have had no problem."""
         self._do(self._context.close())
         assert self.problems == []
 
@@ -219,7 +199,6 @@ class Chromium:
         self._browser = self.do(self._start())
 
     def do(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Have the browser's thread do something, and return the result."""
         return asyncio.run_coroutine_threadsafe(self._limited(work), self._loop).result()
 
     async def _limited(self, work: Coroutine[Any, Any, _T]) -> _T:
@@ -258,7 +237,6 @@ class Chromium:
         return Tab(self, context, await context.new_page())
 
     def close(self) -> None:
-        """End the browser."""
         try:
             self.do(self._browser.close())
             self.do(self._playwright.__aexit__(None, None, None))

@@ -52,7 +52,6 @@ class Brokers(Sequence[RunningBroker]):
 
     @property
     def homes(self) -> list[Path]:
-        """Their homes."""
         return [broker.home for broker in self._brokers]
 
     def add(
@@ -69,7 +68,6 @@ class Brokers(Sequence[RunningBroker]):
         return broker
 
     def start_rank(self, number: int, script: str, **options: Any) -> Child:
-        """Start a rank that comes to the broker of this number first."""
         broker = self._brokers[number]
         env = {"DBG_BROKER": f"127.0.0.1:{broker.port}"}
         (rank,) = start_ranks(self._processes, broker.home, script, 1, env=env, **options)
@@ -111,7 +109,6 @@ class Brokers(Sequence[RunningBroker]):
             time.sleep(0.05)
 
     def status(self, broker: RunningBroker) -> dict[str, Any]:
-        """Return what ``dbg-broker status --json`` says."""
         command = [sys.executable, "-m", "dbg_broker", "status", "--json"]
         said = subprocess.run(command, env=broker.environment, capture_output=True, text=True, check=True)
         document: dict[str, Any] = json.loads(said.stdout)
@@ -165,7 +162,6 @@ def stopped_everywhere(brokers: Brokers, count: int) -> None:
 
 
 def let_all_go(broker: RunningBroker, ranks: list[Child]) -> None:
-    """Let all ranks go on from a terminal of one broker."""
     name = f"0-{len(ranks) - 1}" if len(ranks) > 1 else "0"
     # On a busy machine a broker may miss a heartbeat, and its ranks are away for a moment.
     Brokers.until(lambda: texts(ask(broker.home, "eval", "all", "n")) == {name: "42"})
@@ -176,7 +172,6 @@ def let_all_go(broker: RunningBroker, ranks: list[Child]) -> None:
 
 
 def issue(broker: RunningBroker, name: str, role: str = "watcher") -> str:
-    """Make a token at one broker, and return it."""
     made = run(broker.home, "token", "--role", role, "--name", name)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()

@@ -24,7 +24,6 @@ class Output:
         os.set_blocking(pipe.fileno(), False)
 
     def text(self) -> str:
-        """Return the text that has come so far."""
         return self._data.decode(errors="replace")
 
     def read_once(self) -> bool:

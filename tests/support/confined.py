@@ -20,7 +20,6 @@ NAMESPACE_CALLS = frozenset({"unshare", "setns"})
 
 
 def option(unit: str, name: str) -> list[str]:
-    """Return the values of an option of a unit, one for each line that gives it."""
     return re.findall(rf"^{name}=(.*)$", unit, re.MULTILINE)
 
 
@@ -38,7 +37,6 @@ def calls_of(words: list[str]) -> set[str]:
 
 
 def allowed_calls(unit: str) -> set[str]:
-    """Return the system calls that a unit lets its processes make."""
     allowed: set[str] = set()
     for value in option(unit, "SystemCallFilter"):
         if value.startswith("~"):

@@ -71,7 +71,6 @@ def say(line: str) -> None:
 
 
 def options(token: str) -> dict[str, Any]:
-    """Return the options with which ranks and terminals connect."""
     return {
         "additional_headers": {"Authorization": f"Bearer {token}"},
         "subprotocols": [Subprotocol(subprotocol())],
@@ -124,7 +123,6 @@ class HeldRank:
         self._reading = asyncio.create_task(self._read())
 
     async def stop(self) -> None:
-        """Stop at the site, or be held there."""
         if self.is_chosen:
             await self.report(STOPPED.replace(session=None, arrivals=(Arrival(site=SITE, arrived=1, completed=0),)))
             return
@@ -150,7 +148,6 @@ class HeldRank:
 
 
 async def hold(crowd: Crowd, step: int) -> None:
-    """Have a crowd held and let go; print counts and seconds."""
     told: Counter[str] = Counter()
     chosen = tuple(range(0, crowd.count, step))
     connections = await asyncio.gather(*map(crowd.come, range(crowd.count)))
@@ -170,7 +167,6 @@ async def hold(crowd: Crowd, step: int) -> None:
 
 
 def groups(rank: int, world: int, completed: int, *, is_missing: bool) -> list[EvidenceRecord]:
-    """Return a rank's groups: the whole world, and the ranks of its host."""
     first = rank - rank % PER_HOST
     last = min(first + PER_HOST, world) - 1
     everybody = GroupSeen(
@@ -189,7 +185,6 @@ def groups(rank: int, world: int, completed: int, *, is_missing: bool) -> list[E
 
 
 def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord, ...]:
-    """Return the rows that a rank answers with."""
     last = SEQUENCE - 1
     completed = CollectiveSeen(
         group="0", name="all_reduce", state=CollectiveState.COMPLETED, sequence=last, age=WAITED + 1
@@ -220,7 +215,6 @@ def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord
 
 
 def stack(*, is_missing: bool) -> tuple[Place, ...]:
-    """Return the stack of a rank's main thread."""
     return (TRAIN, STEP, SHARD if is_missing else REDUCE)
 
 
@@ -234,8 +228,6 @@ async def answer(connection: ClientConnection, told: Answer) -> None:
 
 
 async def wait(crowd: Crowd, missing: int) -> None:
-    """Wait in a collective, but for one rank."""
-
     async def wait_as(number: int, connection: ClientConnection) -> None:
         is_missing = number == missing
         rows, frames = evidence(number, crowd.count, is_missing=is_missing), stack(is_missing=is_missing)
@@ -249,8 +241,6 @@ async def wait(crowd: Crowd, missing: int) -> None:
 
 
 async def stop_and_go(crowd: Crowd, seconds: float) -> None:
-    """Stop and go on, out of step with the others."""
-
     async def move(rank: int, connection: ClientConnection) -> None:
         await asyncio.sleep(seconds * rank / crowd.count)
         number = 0
@@ -268,8 +258,6 @@ async def stop_and_go(crowd: Crowd, seconds: float) -> None:
 
 
 async def come_back(crowd: Crowd) -> None:
-    """Come back whenever the broker is gone."""
-
     async def live(number: int) -> None:
         pause = 0.1
         while True:
@@ -291,7 +279,6 @@ async def come_back(crowd: Crowd) -> None:
 
 
 async def main(kind: str, url: str, token: str, count: str, number: str = "") -> None:
-    """Be a crowd of a kind."""
     crowd = Crowd(url, token, int(count))
     if kind == "hold":
         await hold(crowd, int(number))

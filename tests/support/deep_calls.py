@@ -9,7 +9,6 @@ T = TypeVar("T")
 
 
 def calls_left(nested: int = 0) -> int:
-    """Return how many calls the stack has room for."""
     try:
         return calls_left(nested + 1)
     except RecursionError:

@@ -56,10 +56,8 @@ async def _told(asker: Asker, directory: Directory) -> dict[int, Evidence]:
 
 
 def unfinished(evidence: Evidence) -> list[CollectiveSeen]:
-    """Return what a rank has called and not finished."""
     return [one for one in evidence.collectives if one.state is not CollectiveState.COMPLETED]
 
 
 def completed(evidence: Evidence) -> list[CollectiveSeen]:
-    """Return what a rank has finished."""
     return [one for one in evidence.collectives if one.state is CollectiveState.COMPLETED]

@@ -106,12 +106,10 @@ class FakeBroker(Server):
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the variables that lead a rank or a terminal to this broker."""
         return {"DBG_BROKER": f"127.0.0.1:{self.port}#{self.fingerprint}", "DBG_TOKEN": TOKEN}
 
 
 def read_request(connection: ssl.SSLSocket) -> str:
-    """Return the head of an HTTP request."""
     head = b""
     while b"\r\n\r\n" not in head and (data := connection.recv(65536)):
         head += data
@@ -136,8 +134,6 @@ def answer_status(status: str, body: str) -> Answer:
 
 
 def answer_bytes(data: bytes) -> Answer:
-    """Answer every request with these bytes and hang up."""
-
     def answer(connection: ssl.SSLSocket) -> None:
         read_request(connection)
         connection.sendall(data)
@@ -146,7 +142,6 @@ def answer_bytes(data: bytes) -> Answer:
 
 
 def say_nothing(connection: ssl.SSLSocket) -> None:
-    """Never answer."""
     read_all(connection)
 
 
@@ -180,13 +175,11 @@ def accept_and_send(*frames: bytes, subprotocol: str | None = "dbg.v1") -> Answe
 
 
 def frame(opcode: int, payload: bytes) -> bytes:
-    """Return a WebSocket frame as servers send it."""
     length = struct.pack(">B", len(payload)) if len(payload) < 126 else struct.pack(">BH", 126, len(payload))
     return bytes([0x80 | opcode]) + length + payload
 
 
 def message(**fields: object) -> bytes:
-    """Return a frame with a control message."""
     return frame(TEXT, json.dumps(fields).encode())
 
 

@@ -87,7 +87,6 @@ class FakeC10d(ModuleType):
         return found
 
     def destroy(self) -> None:
-        """Destroy all groups as ``destroy_process_group`` does."""
         self._world.pg_map.clear()
         self._world.pg_names.clear()
         self._world.default_pg = None

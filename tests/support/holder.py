@@ -41,7 +41,6 @@ def run_in_foreground(command: list[str]) -> int:
 
 
 def execute(command: list[str]) -> None:
-    """Become a command; return only if there is none of this name."""
     try:
         os.execvp(command[0], command)  # noqa: S606 - the test's own argument list
     except OSError as error:

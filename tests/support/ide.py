@@ -77,7 +77,6 @@ class Ide:
         return dict(body or {})
 
     def request(self, command: str, arguments: Message | None = None) -> Message:
-        """Send a request and return the body of its response. Raises Refused for an error response."""
         return self.answer(self.begin(command, arguments))
 
     def attach(
@@ -93,39 +92,32 @@ class Ide:
         return rows
 
     def set_breakpoints(self, path: Path, *wanted: Message) -> list[Message]:
-        """Have these breakpoints and no others in a file."""
         source = {"name": path.name, "path": str(path)}
         body = self.request("setBreakpoints", {"source": source, "breakpoints": list(wanted)})
         found: list[Message] = body["breakpoints"]
         return found
 
     def threads(self) -> dict[str, int]:
-        """Return the numbers of the threads by their names."""
         return {one["name"]: one["id"] for one in self.request("threads")["threads"]}
 
     def stack(self, thread: int, levels: int = 20) -> list[Message]:
-        """Return the innermost frames of a thread."""
         body = self.request("stackTrace", {"threadId": thread, "startFrame": 0, "levels": levels})
         found: list[Message] = body["stackFrames"]
         return found
 
     def top(self, thread: int) -> Message:
-        """Return the innermost frame of a thread."""
         return self.stack(thread)[0]
 
     def evaluate(self, expression: str, frame: int | None = None, context: str = "repl") -> str:
-        """Return the text of a value."""
         given: Message = {"expression": expression, "context": context}
         return str(self.request("evaluate", given if frame is None else {**given, "frameId": frame})["result"])
 
     def variables(self, frame: int, scope: str = "Locals") -> dict[str, Message]:
-        """Return the variables of a scope of a frame by their names."""
         scopes = {one["name"]: one for one in self.request("scopes", {"frameId": frame})["scopes"]}
         body = self.request("variables", {"variablesReference": scopes[scope]["variablesReference"]})
         return {one["name"]: one for one in body["variables"]}
 
     def leave(self) -> None:
-        """Disconnect, and see the session end."""
         self.request("disconnect", {"restart": False, "terminateDebuggee": False})
         assert self.is_over.wait(seconds(20))
 
@@ -182,7 +174,6 @@ class Ide:
         return taken
 
     def stopped(self, thread: int) -> Message:
-        """Return the next stop of a thread."""
         return self.event("stopped", lambda body: bool(body["threadId"] == thread))
 
     def forget(self, name: str) -> None:
@@ -217,7 +208,6 @@ class Ide:
 
 
 def ide_environment(home: Path, variables: Mapping[str, str] = {}) -> dict[str, str]:
-    """Return the variables of an IDE that finds the broker of ``home``."""
     return {**clean_environment({}, home), "DBG_HOME": str(home), **variables}
 
 
@@ -253,7 +243,6 @@ def ide(
 
 @contextmanager
 def ide_at(port: int) -> Iterator[Ide]:
-    """Connect to the port of an adapter as an IDE does."""
     connection = socket.create_connection(("127.0.0.1", port), seconds(20))
     with connection, talking(_JudgedStream.from_socket(connection)) as one:
         yield one
@@ -261,7 +250,6 @@ def ide_at(port: int) -> Iterator[Ide]:
 
 @contextmanager
 def talking(stream: _JudgedStream) -> Iterator[Ide]:
-    """Hold a conversation over a stream."""
     one = Ide(stream)
     try:
         yield one

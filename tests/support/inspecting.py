@@ -23,7 +23,6 @@ class Look:
         self._rank = rank
 
     def of(self, rank: int) -> Look:
-        """Return what looks into another rank, over the same connection."""
         return Look(self._switchboard, self._thread, rank)
 
     def ask(
@@ -34,23 +33,19 @@ class Look:
         patience: float | None = None,
         inquiry: Inspection | None = None,
     ) -> RankAnswer:
-        """Return the rank's answer to a question."""
         asker = Asker(self._switchboard, patience or seconds(20))
         (answer,) = self._thread.do(asker.ask(action, [self._info()], text, inquiry=inquiry, frame=frame))
         return answer
 
     def answer(self, question: Inspection, frame: str = "", patience: float | None = None) -> RankAnswer:
-        """Return the rank's answer as it is."""
         return self.ask(Action.INSPECT, "", frame, patience, question)
 
     def look(self, question: Inspection, frame: str = "", patience: float | None = None) -> Inspected:
-        """Return what the rank tells."""
         answer = self.answer(question, frame, patience)
         assert answer.kind is Kind.VALUE, answer
         return inspected_in(answer.rows)
 
     def refusal(self, question: Inspection, frame: str = "", patience: float | None = None) -> str:
-        """Return why the rank can't tell."""
         answer = self.answer(question, frame, patience)
         assert answer.kind is Kind.ERROR, answer
         return answer.text
@@ -64,12 +59,10 @@ class Look:
         return named
 
     def value(self, text: str, frame: str = "", *, runs: bool = False) -> Variable:
-        """Return the value of an expression."""
         (found,) = self.look(Inspection(sight=Sight.VALUE, text=text, runs=runs), frame).variables
         return found
 
     def assign(self, name: str, text: str, of: Variable | None = None, frame: str = "", **more: object) -> Variable:
-        """Assign to a variable, and return it as it is then."""
         handle = of.handle if of is not None else 0
         question = Inspection(sight=Sight.ASSIGN, name=name, text=text, handle=handle, **more)  # type: ignore[arg-type]
         (found,) = self.look(question, frame).variables
@@ -92,7 +85,6 @@ class Look:
 
 @contextmanager
 def looking(rank: int = 0) -> Iterator[Look]:
-    """Look into a rank of the broker that ``DBG_HOME`` of this process names."""
     thread = LoopThread()
 
     async def open_switchboard() -> Switchboard:

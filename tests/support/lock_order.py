@@ -32,7 +32,6 @@ class Recorded:
         self._lock = lock
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """Note the attempt, then take the lock."""
         self._note()
         taken: bool = self._lock.acquire(blocking, timeout)
         if taken:
@@ -40,7 +39,6 @@ class Recorded:
         return taken
 
     def release(self) -> None:
-        """Release the lock."""
         self._lock.release()
         names = _names()
         del names[len(names) - 1 - names[::-1].index(self._name)]
@@ -54,7 +52,6 @@ class Recorded:
         self.release()
 
     def locked(self) -> bool:
-        """Return whether a thread holds the lock."""
         return bool(self._lock.locked())
 
     # `threading.Condition` calls these three of its lock, and the agent's console calls the first.
@@ -96,7 +93,6 @@ def _recording(make: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def record() -> None:
-    """Record the locks that modules of the agent make from here on."""
     rlock = threading.RLock
 
     class RecordedCondition(threading.Condition):
@@ -116,5 +112,4 @@ def record() -> None:
 
 
 def write(path: str) -> None:
-    """Write the pairs seen so far."""
     Path(path).write_text("".join(f"{json.dumps(pair)}\n" for pair in sorted(pairs)))

@@ -38,17 +38,14 @@ def check_schema(document: Document, release: str) -> None:
 
 
 def documents(text: str) -> list[Document]:
-    """Return the documents of a manifest."""
     return [document for document in yaml.safe_load_all(text) if document is not None]
 
 
 def manifest(name: str) -> list[Document]:
-    """Return the documents of a file in ``deploy/kubernetes``."""
     return documents((DEPLOY / "kubernetes" / name).read_text())
 
 
 def one(found: list[Document], kind: str, name: str | None = None) -> Document:
-    """Return the only document of a kind, or of a kind and name."""
     fitting = [each for each in found if each["kind"] == kind and name in (None, each["metadata"]["name"])]
     assert len(fitting) == 1, f"{len(fitting)} documents are a {kind} {name or ''}"
     return fitting[0]
@@ -81,7 +78,6 @@ class Image:
 
 
 def broker_image() -> Image:
-    """Read the last stage of the Containerfile."""
     text = (DEPLOY / "container/Containerfile").read_text()
     steps = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)
     stage = re.sub(r"\\\n\s*", "", steps).rpartition("\nFROM ")[2]

@@ -23,7 +23,6 @@ class MemoryNats:
         self._revisions = count(1)
 
     def join(self, name: str) -> MemoryBus:
-        """Return the bus of another broker."""
         self.buses[name] = bus = MemoryBus(name, self)
         return bus
 
@@ -39,7 +38,6 @@ class MemoryNats:
                 bus.handlers.down("it was stopped")
 
     def come(self) -> None:
-        """Answer again."""
         self.is_up = True
         for bus in tuple(self.buses.values()):
             bus.is_up, bus.lost_at = True, None
@@ -47,14 +45,12 @@ class MemoryNats:
                 bus.handlers.up()
 
     def write(self, bucket: BucketName, key: str, value: bytes) -> int:
-        """Put a value into a bucket and tell those who watch."""
         revision = next(self._revisions)
         self.entries[bucket][key] = Entry(value, revision)
         self.tell(bucket, key, value)
         return revision
 
     def tell(self, bucket: BucketName, key: str, value: bytes | None) -> None:
-        """Tell those who watch a bucket of a change."""
         for bus in tuple(self.buses.values()):
             for watched, sought, changed in bus.buckets.watches:
                 if watched is bucket and sought in (key, "*"):
@@ -70,12 +66,10 @@ class MemoryBuckets(Buckets):
         self.watches: list[tuple[BucketName, str, Changed]] = []
 
     async def read(self, bucket: BucketName, key: str) -> Entry | None:
-        """Return what the bucket has for a key."""
         await self._answered()
         return self._nats.entries[bucket].get(key)
 
     async def write(self, bucket: BucketName, key: str, value: bytes, last: int | None = None) -> int:
-        """Write a value, if the revision is the last one."""
         await self._answered()
         known = self._nats.entries[bucket].get(key)
         if last is not None and (known.revision if known is not None else 0) != last:
@@ -83,19 +77,16 @@ class MemoryBuckets(Buckets):
         return self._nats.write(bucket, key, value)
 
     async def forget(self, bucket: BucketName, key: str, revision: int) -> None:
-        """Take what a key had up to a revision out."""
         await self._answered()
         known = self._nats.entries[bucket].get(key)
         if known is not None and known.revision <= revision:
             del self._nats.entries[bucket][key]
 
     async def entries(self, bucket: BucketName) -> dict[str, Entry]:
-        """Return all that a bucket holds."""
         await self._answered()
         return dict(self._nats.entries[bucket])
 
     def watch(self, bucket: BucketName, key: str, changed: Changed) -> None:
-        """Have changes told."""
         self.watches.append((bucket, key, changed))
 
     async def _answered(self) -> None:
@@ -133,7 +124,6 @@ class MemoryBus(Bus):
         return True
 
     def announce(self, bucket: BucketName, key: str, value: bytes | None) -> None:
-        """Write a value, or remove the key."""
         if not self.is_up:
             return
         if value is not None:
@@ -142,7 +132,6 @@ class MemoryBus(Bus):
             self._nats.tell(bucket, key, None)
 
     def beat(self) -> None:
-        """Tell the others of what was lost."""
         for to in tuple(self._gaps):
             bus = self._nats.buses.get(to)
             if bus is not None and bus.handlers is not None:
@@ -159,12 +148,10 @@ class MemoryBus(Bus):
         bus.handlers.received(self.name, payload)
 
     async def open(self) -> None:
-        """Tell that NATS answers."""
         if self.handlers is not None:
             self.handlers.up()
 
     async def close(self) -> None:
-        """Be gone."""
         self.leave()
 
     def forget_losses(self) -> None:
@@ -172,5 +159,4 @@ class MemoryBus(Bus):
         self._gaps.clear()
 
     def leave(self) -> None:
-        """Be gone, as a broker that was killed."""
         self._nats.buses.pop(self.name, None)

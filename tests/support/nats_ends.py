@@ -33,16 +33,13 @@ class End:
         )
 
     async def message(self) -> tuple[str, bytes]:
-        """Return the next message."""
         return await within(seconds(20), self.messages.get())
 
     async def event(self) -> str:
-        """Return what was told next."""
         return await within(seconds(20), self.events.get())
 
 
 def servers_of(nats: NatsServers) -> Servers:
-    """Return the addresses of servers."""
     return Servers(tuple(f"nats://127.0.0.1:{port}" for port in nats.ports))
 
 

@@ -68,7 +68,6 @@ class NatsServers:
 
     @property
     def url(self) -> str:
-        """The value of ``--cluster``."""
         return "nats://" + ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
     def start(self) -> None:
@@ -84,7 +83,6 @@ class NatsServers:
             self._child(number).wait_for_output("Server is ready", stream="stderr")
 
     def kill(self, number: int) -> None:
-        """Kill one of them (SIGKILL), and return when it is dead."""
         child = self._child(number)
         child.kill()
         # One that is suspended dies as well.
@@ -105,7 +103,6 @@ class NatsServers:
             self._child(number).signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let them go on (SIGCONT)."""
         for number in range(self.count):
             self._child(number).signal(signal.SIGCONT)
 

@@ -58,7 +58,6 @@ class Host:
         )
 
     def popen(self, processes: Processes, name: str, *command: str, env: Mapping[str, str] | None = None) -> Child:
-        """Start ``command`` on this host as a child of ``processes``."""
         return processes.start(name, self.command(command), env=env)
 
     def unplug(self) -> None:
@@ -66,7 +65,6 @@ class Host:
         _ip(f"-n {_switch_of(self.namespace)} link set v-{self.name} down")
 
     def plug(self) -> None:
-        """Put the cable back."""
         _ip(f"-n {_switch_of(self.namespace)} link set v-{self.name} up")
 
 

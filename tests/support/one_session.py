@@ -22,7 +22,6 @@ SECONDS = 30.0
 
 
 async def hold_session(target: str, engine: str) -> SessionOutcome:
-    """Run one session at the rank of this target until it ends, and return its outcome."""
     switchboard = switchboard_to(None, SECONDS)
     await switchboard.open()
     try:
@@ -34,7 +33,6 @@ async def hold_session(target: str, engine: str) -> SessionOutcome:
 
 
 def main() -> None:
-    """Run a session, and write the breakpoints of its outcome."""
     file, target, engine = sys.argv[1:]
     outcome = asyncio.run(hold_session(target, engine))
     told = [[one.file, one.line, one.condition] for one in outcome.breakpoints]

@@ -32,7 +32,6 @@ class Module:
 
     @property
     def path(self) -> Path:
-        """Return the path of the file."""
         return package_folders()[self.package] / self.inside
 
     @property
@@ -46,19 +45,16 @@ class Module:
         return self.path.relative_to(ROOT).as_posix()
 
     def tree(self) -> ast.Module:
-        """Return the parsed source."""
         return ast.parse(self.path.read_text())
 
 
 @cache
 def package_folders() -> dict[str, Path]:
-    """Return the folder of each package, by the package's name."""
     return {path.parent.name: path.parent for path in sorted(ROOT.glob("[a-z]*/dbg_*/__init__.py"))}
 
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """Return all modules of all packages."""
     return tuple(
         Module(package, path.relative_to(folder))
         for package, folder in package_folders().items()
@@ -106,7 +102,6 @@ def _in_layers(arrows: Arrows) -> list[str]:
 
 
 def drawing() -> str:
-    """Return the picture of the packages for the page on the architecture."""
     parts = ["packages", *_rows(_arrows(*package_folders()))]
     for package in package_folders():
         parts += ["", package, *_rows(_arrows(package))]
@@ -123,7 +118,6 @@ def _rows(arrows: Arrows) -> Iterator[str]:
 
 
 def main() -> None:
-    """Draw the imports into the page."""
     before, _, rest = ARCHITECTURE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     ARCHITECTURE.write_text(f"{before}{BEGIN}{drawing()}{END}{after}")

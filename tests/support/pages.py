@@ -41,7 +41,6 @@ class Socket:
         """The code of the server's close."""
 
     async def say(self, kind: str, **fields: object) -> None:
-        """Send a message."""
         await self.socket.send_str(json.dumps({"type": kind, **fields}))
 
     async def next(self) -> Said | None:
@@ -58,7 +57,6 @@ class Socket:
         return said
 
     async def until(self, kind: str, fits: Callable[[Said], bool] = lambda said: True) -> Said:
-        """Return the next message of a type that fits."""
         while not self.socket.closed:
             said = await self.next()
             if said is not None and said["type"] == kind and fits(said):
@@ -71,14 +69,12 @@ class Socket:
         return there[0] if there else await self.until(kind, fits)
 
     async def until_bytes(self, wanted: bytes) -> None:
-        """Read until these bytes have come."""
         while wanted not in self.bytes:
             if self.socket.closed:
                 raise AssertionError(f"no {wanted!r} among {self.bytes[-500:]!r}")
             await self.next()
 
     async def until_end(self) -> int:
-        """Read until the socket is closed, and return its code."""
         while not self.socket.closed:
             await self.next()
         return self.code
@@ -114,13 +110,11 @@ class Browser:
             return answer.status
 
     async def text(self, path: str) -> str:
-        """Return the text of a page."""
         async with self.session.get(self.base + path) as answer:
             return await answer.text()
 
     @asynccontextmanager
     async def live(self) -> AsyncIterator[Socket]:
-        """Open the socket of a page."""
         async with self.session.ws_connect(f"{self.base}/live", origin=self.base, max_msg_size=0) as socket:
             yield Socket(socket)
 
@@ -128,7 +122,6 @@ class Browser:
     async def terminal(
         self, key: str, mode: str = "drive", size: tuple[int, int] | None = (24, 80)
     ) -> AsyncIterator[Socket]:
-        """Open a terminal at a rank."""
         address, asked = f"{self.base}/terminal", {"key": key, "mode": mode}
         async with self.session.ws_connect(address, origin=self.base, params=asked, max_msg_size=0) as socket:
             terminal = Socket(socket)
@@ -176,7 +169,6 @@ async def served(
 async def opened(
     environ: Mapping[str, str], *, target: str | None = None, drive: bool = True
 ) -> AsyncIterator[Browser]:
-    """Serve in this process, and open the page."""
     async with (
         served(environ, target=target, drive=drive) as (base, access, _),
         browser_at(base, access.new_token()) as browser,
@@ -194,7 +186,6 @@ def start_web(processes: Processes, home: Path, *arguments: str, env: Mapping[st
 
 
 def run(work: Callable[[], Any]) -> None:
-    """Run the asynchronous part of a test."""
     asyncio.run(within(seconds(60), work()))
 
 
@@ -219,7 +210,6 @@ LINE = 8
 
 
 def address_of(processes: Processes, home: Path, *arguments: str) -> str:
-    """Serve the page, and return the address with which it is opened."""
     _, base, token = start_web(processes, home, *arguments)
     return f"{base}/?token={token}"
 

@@ -90,7 +90,6 @@ class Child:
         self.exit_status = wait_without_reaping(self.pid)
 
     def text(self, stream: Stream = "stdout") -> str:
-        """Return all that the child has written to ``stream`` so far."""
         with self._changed:
             return self._outputs[stream].text()
 
@@ -134,11 +133,9 @@ class Child:
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the child at once (SIGKILL); processes that it started live on."""
         self.signal(signal.SIGKILL)
 
     def tail(self) -> str:
-        """Return the end of the child's log."""
         return self.log.read_text(errors="replace")[-TAIL:]
 
     def reap(self) -> None:

@@ -167,7 +167,6 @@ class Proxy:
 
     @in_loop
     async def throttle(self, bytes_per_second: float, *directions: Direction) -> None:
-        """Carry no more than ``bytes_per_second``."""
         for direction in directions or BOTH:
             self._faults[direction].rate = bytes_per_second
 

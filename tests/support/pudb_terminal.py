@@ -24,13 +24,11 @@ def sit_in_pudb(open_terminal: OpenTerminal, *arguments: str, rows: int = 24, co
 
 
 def line_shown(terminal: Terminal) -> int:
-    """Return the line at which the status line says that the rank is stopped; 0 if it says none."""
     found = re.search(r" stopped .*\.py:(\d+) in ", terminal.row(-1))
     return int(found[1]) if found else 0
 
 
 def wait_for_line(terminal: Terminal, line: int, timeout: float | None = None) -> None:
-    """Wait until the status line says that the rank is stopped at this line."""
     terminal.wait_for(lambda terminal: line_shown(terminal) == line, timeout)
 
 
@@ -49,7 +47,6 @@ def line_after_all_keys(terminal: Terminal, home: Path, timeout: float | None = 
 
 
 def rows_of_rank(home: Path, target: str) -> list[str]:
-    """Return the rows of the rank's screen, as ``screen`` prints them."""
     result = attach(home, "screen", target)
     assert result.returncode == 0, result.stderr
     return result.stdout.splitlines()

@@ -39,7 +39,6 @@ def call(sequence: int | None, name: str = "all_reduce", **changes: object) -> C
 
 
 def done(sequence: int, name: str = "all_reduce", **changes: object) -> CollectiveSeen:
-    """Return a finished collective of group 0."""
     return call(sequence, name, **{"state": CollectiveState.COMPLETED, **changes})
 
 
@@ -79,7 +78,6 @@ def elsewhere(number: int, finished: int = 4, **changes: object) -> RankEvidence
 
 
 def silent(number: int, **changes: object) -> RankEvidence:
-    """Return a rank that has not answered."""
     one = told(number, kind=Kind.SILENT, text="did not answer", **changes)  # type: ignore[arg-type]
     return RankEvidence(rank=one.rank, answer=one.answer)
 

@@ -29,7 +29,6 @@ NEVER_BOUND_PORTS = itertools.count(20001)
 def rank_environment(
     rank: int, local_rank: int, world_size: int, local_world_size: int, master_port: int
 ) -> dict[str, str]:
-    """Return the variables that torch reads for ``env://``."""
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(local_rank),
@@ -171,7 +170,6 @@ async def _watched(
 
 
 def states(listed: list[dict[str, Any]]) -> dict[int, str]:
-    """Return the state of each rank by its number."""
     return {rank["rank"]: rank["state"] for rank in listed}
 
 
@@ -181,7 +179,6 @@ def wait_until_states(home: Path, wanted: Mapping[int, str], timeout: float | No
 
 
 def ask(home: Path, *arguments: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the JSON document with which ``dbg-attach`` answers a question to many ranks."""
     result = attach(home, *arguments, "--json", env=env)
     if not result.stdout:
         raise AssertionError(f"dbg-attach {arguments} ended with status {result.returncode}: {result.stderr}")

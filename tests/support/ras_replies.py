@@ -66,7 +66,6 @@ TIMEOUT
 
 
 def rank(number: int, *, host: str = "10.0.0.1", count: int = 4, **status: object) -> dict[str, object]:
-    """Return a rank of a communicator that has answered."""
     return {
         "rank": number,
         "host": host,
@@ -79,7 +78,6 @@ def rank(number: int, *, host: str = "10.0.0.1", count: int = 4, **status: objec
 
 
 def missing(number: int, *, unresponsive: bool = True, dead: bool = False) -> dict[str, object]:
-    """Return a rank of a communicator of which there is no data."""
     told = {name: value for name, value in rank(number).items() if name != "collective_counts"}
     return {**told, "status": {"unresponsive": unresponsive, "considered_dead": dead}}
 

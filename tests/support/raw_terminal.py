@@ -37,7 +37,6 @@ async def raw_terminal(broker: RunningBroker) -> AsyncIterator[Peer]:
 
 
 async def listed(peer: Peer, so_that: Callable[[RankInfo], bool]) -> RankInfo:
-    """Wait until a rank is listed for which ``so_that`` is true, and return it."""
     while True:
         message = await peer.next()
         ranks = message.ranks if isinstance(message, Snapshot) else ()

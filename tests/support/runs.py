@@ -45,7 +45,6 @@ IDLE = seconds(2)
 
 
 def line_of(text: str, source: str = PROGRAM) -> int:
-    """Return the number of the line that holds a text."""
     return next(number for number, line in enumerate(source.split("\n"), 1) if text in line)
 
 
@@ -66,13 +65,11 @@ class Directory:
         return path
 
     def command(self, *options: str) -> list[str]:
-        """Return the command line of a run in this directory."""
         run = str(Path(sys.executable).with_name("dbg-broker"))
         return ["env", "-C", str(self.path), run, "run", *options]
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment of the user's shell."""
         return {**os.environ, "DBG_HOME": str(self.home), "DBG_IDLE": str(IDLE), **self.environ}
 
     def run(self, *options: str, rows: int = 30, cols: int = 140) -> Terminal:
@@ -102,13 +99,11 @@ class Directory:
         return [command_line(pid) for pid in left]
 
     def attach(self, *arguments: str) -> str:
-        """Return what ``dbg-attach`` prints; fail if it fails."""
         result = attach(self.home, *arguments)
         assert result.returncode == 0, result.stderr
         return result.stdout
 
     def outputs(self) -> list[Path]:
-        """Return the files that hold the outputs of jobs."""
         return sorted(self.home.glob("runs/*/*.out"))
 
 
@@ -123,7 +118,6 @@ def wait_for_prompt(terminal: Terminal, line: int, rank: int = 0, timeout: float
 
 
 def rank_at_prompt(terminal: Terminal, timeout: float | None = None) -> int:
-    """Wait until the terminal shows PuDB of any rank, and return its number."""
     place = re.compile(r"^ [^ ]*:(\d+)  stopped  ")
 
     def is_there(seen: Terminal) -> bool:
@@ -135,7 +129,6 @@ def rank_at_prompt(terminal: Terminal, timeout: float | None = None) -> int:
 
 
 def text_of(terminal: Terminal) -> str:
-    """Return what the screen shows, as one text."""
     return "\n".join(terminal.screen)
 
 

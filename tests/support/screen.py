@@ -49,7 +49,6 @@ class Emulation(pyte.Screen):  # type: ignore[misc]  # pyte is not followed by m
         super().__init__(columns, lines)
 
     def set_mode(self, *modes: int, **options: Any) -> None:
-        """Switch modes on; remember the private ones."""
         if options.get("private"):
             self.private_modes.update(modes)
             if self._main is None and ALTERNATE_SCREEN_MODES.intersection(modes):
@@ -58,7 +57,6 @@ class Emulation(pyte.Screen):  # type: ignore[misc]  # pyte is not followed by m
         super().set_mode(*modes, **options)
 
     def reset_mode(self, *modes: int, **options: Any) -> None:
-        """Switch modes off; forget the private ones."""
         super().reset_mode(*modes, **options)
         if options.get("private"):
             self.private_modes.difference_update(modes)
@@ -107,25 +105,21 @@ class VirtualScreen:
             self.refused.append(token)
 
     def resize(self, rows: int, cols: int) -> None:
-        """Take another size, as a terminal window does."""
         self._rows = None
         self._emulation.resize(rows, cols)
 
     @property
     def rows(self) -> list[str]:
-        """The text of each row, without blanks at its end."""
         if self._rows is None:
             self._rows = [str(row).rstrip() for row in self._emulation.display]
         return list(self._rows)
 
     @property
     def cursor(self) -> tuple[int, int]:
-        """Row and column of the cursor, from 0."""
         return self._emulation.cursor.y, self._emulation.cursor.x
 
     @property
     def cursor_hidden(self) -> bool:
-        """Whether the cursor is invisible."""
         return bool(self._emulation.cursor.hidden)
 
     @property
@@ -134,7 +128,6 @@ class VirtualScreen:
         return frozenset(self._emulation.private_modes)
 
     def cells(self, row: int) -> list[Cell]:
-        """Return the cells of a row: character, colours and attributes."""
         cells = self._emulation.buffer[row]
         return [cells[column] for column in range(self._emulation.columns)]
 

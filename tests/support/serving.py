@@ -28,7 +28,6 @@ def environment(home: Path, changes: Mapping[str, str] | None = None) -> dict[st
 
 
 def run(home: Path, *arguments: str, changes: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a verb to its end."""
     return run_command([sys.executable, "-m", "dbg_broker", *arguments], environment(home, changes), SECONDS)
 
 
@@ -74,13 +73,11 @@ Serve = Callable[..., Serving]
 
 
 def tokens(home: Path) -> list[str]:
-    """Return the three tokens of a home: the rank's, the driver's, the watcher's."""
     return [(home / "tokens" / role).read_text().strip() for role in ("rank", "driver", "watcher")]
 
 
 @pytest.fixture
 def serve(home: Path) -> Iterator[Serve]:
-    """Start brokers that end with the test."""
     started: list[Serving] = []
 
     def start(*arguments: str, at: Path = home) -> Serving:

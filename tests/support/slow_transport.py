@@ -21,12 +21,10 @@ class SlowTransport:
         self._outbox.is_paused = True
 
     def take(self) -> bytes | None:
-        """Return the next frame that waits, None if there is none."""
         self._outbox.is_paused = False
         self._outbox.pump()
         self._outbox.is_paused = True
         return self._taken.pop() if self._taken else None
 
     def take_all(self) -> list[bytes]:
-        """Return all that waits."""
         return list(iter(self.take, None))

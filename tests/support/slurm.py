@@ -97,7 +97,6 @@ class Slurm:
     def srun(
         self, *arguments: str, env: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run ``srun`` with ``arguments`` until it ends."""
         return self.run("srun", *arguments, env=env, timeout=timeout)
 
     def sbatch(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
@@ -121,7 +120,6 @@ class Slurm:
             time.sleep(LOOK_AGAIN)
 
     def wait_for_file(self, path: Path, timeout: float | None = None) -> None:
-        """Wait until a job has written ``path``."""
         deadline = time.monotonic() + (seconds(60) if timeout is None else timeout)
         while not path.exists():
             if time.monotonic() > deadline:
@@ -134,7 +132,6 @@ class Slurm:
         self.wait_until_idle()
 
     def wait_until_idle(self) -> None:
-        """Wait until all nodes can take a job."""
         deadline = time.monotonic() + seconds(30)
         while (states := self._states()) != {"idle"}:
             if time.monotonic() > deadline:

@@ -89,14 +89,12 @@ COUNTING_STOP = 9
 
 
 def start_stopped(processes: Processes, home: Path, script: str, env: Mapping[str, str] | None = None) -> Child:
-    """Start one rank and return it when it is stopped."""
     (rank,) = start_ranks(processes, home, script, 1, env=env)
     wait_until_stopped(home, 1)
     return rank
 
 
 def nobody_there(listed: list[dict[str, Any]]) -> bool:
-    """Tell whether no terminal sits at any listed rank."""
     return [(rank["driver"], rank["watchers"]) for rank in listed] == [(None, 0)] * len(listed)
 
 
@@ -106,7 +104,6 @@ def wait_for_list(home: Path, expected: Callable[[list[dict[str, Any]]], bool]) 
 
 
 def wait_for_state(home: Path, state: str) -> None:
-    """Wait until there are ranks, and all of them are listed in this state."""
     wait_for_list(home, lambda listed: {rank["state"] for rank in listed} == {state})
 
 
@@ -118,12 +115,10 @@ def wait_for_whole(terminal: Terminal, home: Path, target: str = "0") -> None:
 
 
 def wait_for_status(terminal: Terminal, *words: str) -> None:
-    """Wait until the status line has all these words."""
     terminal.wait_for(lambda terminal: all(word in terminal.row(-1) for word in words))
 
 
 def wait_until_gone(terminal: Terminal, text: str) -> None:
-    """Wait until a text is not on the screen any more."""
     terminal.wait_for(lambda terminal: text not in "\n".join(terminal.screen))
 
 

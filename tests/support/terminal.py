@@ -82,12 +82,10 @@ class Terminal:
 
     @property
     def pid(self) -> int | None:
-        """The program's process number; None before it has started."""
         return self._control_line(0)
 
     @property
     def processes(self) -> frozenset[int]:
-        """The terminal's own processes: the program, and the holder of its session."""
         return frozenset({self._holder.pid} | ({self.pid} if self.pid is not None else set()))
 
     def _control_line(self, number: int) -> int | None:
@@ -101,16 +99,13 @@ class Terminal:
 
     @property
     def screen(self) -> list[str]:
-        """The text of each row, without blanks at its end."""
         return self._virtual.rows
 
     @property
     def virtual(self) -> VirtualScreen:
-        """Cursor, colours and modes of the screen."""
         return self._virtual
 
     def row(self, number: int) -> str:
-        """Return one row's text; -1 is the last."""
         return self.screen[number]
 
     def send(self, keys: bytes | str) -> None:
@@ -221,7 +216,6 @@ class Terminal:
                 os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """End the program at once (SIGKILL)."""
         self.signal(signal.SIGKILL)
 
     def close_window(self) -> None:

@@ -47,7 +47,6 @@ TIERS = {
 
 
 def tier_of(path: Path) -> Tier | None:
-    """Return the tier of a test's file; None outside of the tiers' folders."""
     return TIERS.get(path.relative_to(TESTS).parts[0]) if path.is_relative_to(TESTS) else None
 
 
@@ -82,12 +81,10 @@ class Watch:
 
 
 def is_loopback(address: str) -> bool:
-    """Say whether an address stays on this machine."""
     return address.startswith("127.") or address in ("::1", "localhost")
 
 
 def cpu_seconds() -> float:
-    """Return the processor time of this process and of its ended children."""
     used = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)
 

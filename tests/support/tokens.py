@@ -7,7 +7,6 @@ from pathlib import Path
 
 
 def written_tokens(home: Path) -> dict[str, str]:
-    """Return the three tokens by the words for their roles."""
     found: dict[str, str] = {}
     for name in ("broker.json", "driver.json"):
         found |= json.loads((home / name).read_text())["tokens"]
