@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ class Attacked:
                 break
         return felt
 
-    def measure(self, name: str, attacker: Attack, **options: object) -> None:
+    def measure(self, name: str, attacker: Attack, **options: Any) -> None:
         """Run an attack from the address of the echo, and tell and check what is felt meanwhile."""
         with self.by(attacker, **options):
             felt = self.feel()

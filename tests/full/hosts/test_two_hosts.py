@@ -1,30 +1,38 @@
-"""Two hosts that share only a home: ranks and terminals on either find the broker without an argument.
-
-The variables of a web proxy are set, as on many clusters, and name a proxy that does not exist.
-"""
+"""Two hosts that share only a home: both find the broker; a long cut and a slow line are borne."""
 
 from __future__ import annotations
 
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import OpenTerminal
+from tests.full.hosts.stage import EVERYWHERE
+from tests.full.hosts.table_of_faults import SLOW
 from tests.support.broker import running_broker
 from tests.support.netns import Host
 from tests.support.processes import Child, Processes
-from tests.support.ranks import NEVER_BOUND_PORTS, attach, attach_command, attach_list, start_ranks, wait_until_stopped
+from tests.support.pudb_terminal import DRAWN, HELP, wait_for_line
+from tests.support.ranks import (
+    NEVER_BOUND_PORTS,
+    attach,
+    attach_command,
+    attach_list,
+    start_ranks,
+    wait_until,
+    wait_until_stopped,
+)
 from tests.support.sessions import detach, open_pudb
+from tests.support.time_unit import seconds
 
 TwoHosts = tuple[Host, Host]
 
 NO_SUCH_PROXY = "http://127.0.0.1:9"
 """Port 9 has no listener here, so a dial is refused."""
-
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - of a network of the test's own
 
 NEVER = "600"
 """Seconds of a timeout that no test waits for, since ranks and terminals say at once what is wrong."""
@@ -146,3 +154,135 @@ def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(
     terminal = open_terminal(h2.command(attach_command("0", "--timeout", NEVER)), cols=200)
     assert terminal.exit_status() == 4
     assert "h1" in terminal.row(0)
+
+
+CUT_SCRIPT = """\
+from dbg_agent import set_trace
+set_trace()
+a = 1
+b = 2
+c = 3
+"""
+CUT_STOP = 2
+"""Line of the call in CUT_SCRIPT."""
+
+HELD = """\
+import os
+from dbg_agent import set_trace
+set_trace(ranks=0, hold_grace=1)
+print("went on", flush=True)
+"""
+
+
+def test_after_a_cut_rank_and_terminal_are_back_within_seconds(
+    two_hosts: tuple[Host, Host], processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    h1, h2 = two_hosts
+    running_broker(processes, home, listen=EVERYWHERE, wrap=h1.command)
+    (rank,) = start_ranks(processes, home, CUT_SCRIPT, 1, wrap=h2.command)
+    wait_until_stopped(home, 1, wrap=h1.command)
+    far = open_pudb(open_terminal, "0", "h2:0", wrap=h2.command)
+    near = open_pudb(open_terminal, "0", "h2:0", wrap=h1.command)
+
+    h2.unplug()
+    cut = time.monotonic()
+    (listed,) = wait_until(
+        home, lambda ranks: ranks[0]["state"] == "unresponsive", "the silence of the rank", wrap=h1.command
+    )
+    (listed,) = wait_until(home, lambda ranks: bool(ranks[0]["driver_silent"]), "that of the driver", wrap=h1.command)
+    assert time.monotonic() - cut < seconds(15)
+    assert listed["driver"]
+    far.send("n")
+    # By then the kernels' own retries are seconds apart, or given up.
+    near.wait_for(lambda terminal: "silent for 12 s" in terminal.row(-1), timeout=seconds(30))
+
+    h2.plug()
+    plugged = time.monotonic()
+    for terminal in (far, near):
+        wait_for_line(terminal, CUT_STOP + 1, seconds(20))
+    assert time.monotonic() - plugged < seconds(6)
+    detach(near)
+    detach(far)
+    assert attach(home, "continue", "0", wrap=h1.command).returncode == 0
+    assert rank.wait() == 0
+
+
+def test_ranks_held_for_one_whose_host_is_cut_off_and_whose_broker_restarts_wait_for_it(
+    two_hosts: tuple[Host, Host], processes: Processes, home: Path
+) -> None:
+    h1, h2 = two_hosts
+    broker = running_broker(processes, home, listen=EVERYWHERE, wrap=h1.command)
+    (stopped,) = start_ranks(processes, home, HELD, 1, wrap=h2.command, world_size=2, master_port=7)
+    wait_until_stopped(home, 1, wrap=h1.command)
+    (held,) = start_ranks(processes, home, HELD, 1, wrap=h1.command, first=1, world_size=2, master_port=7)
+
+    def is_held(ranks: list[dict[str, object]]) -> bool:
+        return {"held"} == {rank["state"] for rank in ranks if rank["rank"] == 1}
+
+    wait_until(home, is_held, "the held rank", wrap=h1.command)
+    h2.unplug()
+    broker.kill()
+    broker.restart()
+    held.wait_for_output(r"stays held: rank 0", stream="stderr")
+    wait_until(home, is_held, "the held rank still held", wrap=h1.command)
+    h2.plug()
+    wait_until_stopped(home, 1, wrap=h1.command)
+    assert attach(home, "continue", "0", wrap=h1.command).returncode == 0
+    assert [rank.wait() for rank in (stopped, held)] == [0, 0]
+    assert held.text() == "went on\n"
+
+
+FLOODS = """\
+import os, time
+from dbg_agent import set_trace
+def floods():
+    try:
+        while True:
+            print("x" * 100)
+    except KeyboardInterrupt:
+        print(time.monotonic(), file=os.fdopen(os.open("interrupted", os.O_WRONLY | os.O_CREAT), "w"), flush=True)
+set_trace(engine="pdb" if os.environ["RANK"] == "0" else "pudb")
+"""
+LONG = FLOODS + "a = 1\n" * 300
+"""A script of several screens, so that going to its end and back draws each of them."""
+
+INTERRUPTED_SECONDS = 1.0
+"""Bound for Ctrl-C from the terminal to the rank, while what is still to be shown takes the line much longer."""
+
+REDRAWS = 100
+"""Pairs of keys that draw the whole screen, 4 KB each: if each were sent, the line would need 25 s."""
+
+DRAWN_SECONDS = 15.0
+"""Bound for the screen after all these keys."""
+
+
+def test_ctrl_c_and_keys_overtake_what_is_still_to_be_shown(
+    two_hosts: tuple[Host, Host], processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    h1, h2 = two_hosts
+    running_broker(processes, home, listen=EVERYWHERE, wrap=h1.command)
+    start_ranks(processes, home, LONG, 2, wrap=h1.command)
+    wait_until_stopped(home, 2, wrap=h1.command)
+    pdb = open_terminal(h2.command(attach_command("0")), 24, 100)
+    pdb.wait_for("(Pdb)")
+    pudb = open_terminal(h2.command(attach_command("1")), 50, 160)
+    pudb.wait_for(DRAWN)
+    for host in two_hosts:
+        assert host.run("sh", "-c", SLOW).returncode == 0
+
+    begun = time.monotonic()
+    pudb.send("Gg" * REDRAWS + "?")
+    pudb.wait_for(HELP, seconds(60))
+    drawn = time.monotonic() - begun
+    print(f"the screen after {2 * REDRAWS} keys that draw all of it: {drawn:.1f} s")  # noqa: T201
+    assert drawn < seconds(DRAWN_SECONDS)
+
+    pdb.send("floods()\r")
+    pdb.wait_for("x" * 90 + "\n" + "x" * 90, seconds(30))
+    sent = time.monotonic()
+    pdb.send("\x03")
+    noted = home / "homes" / "rank0" / "interrupted"
+    pdb.wait_for(lambda _: noted.exists() and noted.read_text(), seconds(30))
+    interrupted = float(noted.read_text()) - sent
+    print(f"Ctrl-C under output: {1000 * interrupted:.0f} ms")  # noqa: T201
+    assert interrupted < seconds(INTERRUPTED_SECONDS)

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,7 @@ from tests.support.ranks import attach, attach_list, states, wait_until
 from tests.support.requirements import needs_mpi4py, needs_mpirun, needs_torch
 from tests.support.time_unit import seconds
 
-pytestmark = [
-    pytest.mark.timeout(seconds(2 * TORCH_SECONDS)),
-]
+pytestmark = pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
 
 PAGE = ROOT / "docs/hangs.md"
 ON_THE_PAGE = {scene.scene: scene for scene in played(PAGE)}
@@ -262,3 +261,191 @@ def test_a_job_that_trains_is_busy_and_one_with_a_stopped_rank_waits_for_it(
     told = check(home, {"kind": "missing", "ranks": "0", "others": "1", "collective": "all_reduce"})
     # Where it was broken into: in the program, or within a function of torch.
     assert re.search(r"\(\w+\.py:\d+\)", told["sentence"])
+
+
+CASES = Path(__file__).parents[2] / "unit/client/hang/cases"
+"""Evidence of all jobs, as it was recorded, and what is to be decided of each."""
+
+JOBS = """\
+import os, sys, time, urllib.request
+import torch
+import torch.distributed as dist
+import torch.utils.data
+
+class Shards(torch.utils.data.Dataset):
+    def __init__(self, folder):
+        self.folder = folder
+    def __len__(self):
+        return 4
+    def __getitem__(self, index):
+        return open(f"{self.folder}/shard-{index}.bin").read() if index else 0
+
+def worker_reads_fifo(rank, folder):
+    if rank > 0:
+        os.mkfifo(folder + "/shard-1.bin")
+        for batch in torch.utils.data.DataLoader(Shards(folder), batch_size=1, num_workers=2):
+            pass
+    dist.barrier()
+
+def post_metrics(folder):
+    while True:
+        try:
+            urllib.request.urlopen("http://127.0.0.1:9/metrics", timeout=5)
+            return
+        except OSError:
+            time.sleep(0.3)
+
+def retries(rank, folder):
+    if rank > 0:
+        post_metrics(folder)
+    dist.barrier()
+
+def leaves_early(rank, folder):
+    steps = 3 if rank > 0 else 4
+    for step in range(steps):
+        dist.all_reduce(torch.ones(4))
+    dist.barrier()
+
+def train(hang, rank, size, folder):
+    os.environ.update(DBG_JOB=hang.__name__, RANK=str(rank), WORLD_SIZE=str(size))
+    folder = f"{folder}/{hang.__name__}"
+    os.makedirs(folder, exist_ok=True)
+    import dbg_agent
+
+    dbg_agent.install()
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size)
+    dist.barrier()
+    hang(rank, folder)
+
+torch.set_num_threads(1)
+names = sys.argv[2:]
+for name in names:
+    for rank in range(2):
+        if not os.fork():
+            train(globals()[name], rank, 2, sys.argv[1])
+            sys.exit()
+os.wait()
+"""
+
+LIVE = ("retries", "worker_reads_fifo", "leaves_early")
+"""Jobs that run here: a loop that several looks show, a process of a rank, and code that is read."""
+
+
+def expected(name: str) -> dict[str, Any]:
+    """Return what is to be decided of a job."""
+    found: dict[str, Any] = json.loads((CASES / f"{name}.json").read_text())
+    del found["evidence"]
+    return found
+
+
+def worst_verdicts(home: Path) -> dict[str, dict[str, Any]]:
+    """Return the worst verdict on each job, by the job."""
+    found: dict[str, dict[str, Any]] = {}
+    answer = attach(home, "why", "--json")
+    assert answer.stdout, answer.stderr
+    for verdict in json.loads(answer.stdout)["verdicts"]:
+        decided = {name: verdict[name] for name in ("kind", "cause", "ranks", "certainty")}
+        found.setdefault(verdict["job"], decided)
+    return found
+
+
+@needs_torch
+def test_what_a_rank_waits_for_is_told_up_to_who_could_end_it(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    script = tmp_path / "jobs.py"
+    script.write_text(JOBS)
+    environ = {**os.environ, "DBG_HOME": str(home), "OMP_NUM_THREADS": "1"}
+    processes.start("jobs", [sys.executable, str(script), str(tmp_path), *LIVE], env=environ)
+    everybody = 2 * len(LIVE)
+    wait_until(home, lambda listed: len(listed) == everybody, "all ranks", listing=("--all",), timeout=seconds(90))
+
+    wanted = {name: expected(name) for name in LIVE}
+    until = time.monotonic() + seconds(60)
+    while (found := worst_verdicts(home)) != wanted and time.monotonic() < until:
+        time.sleep(0.5)
+    assert found == wanted
+
+
+# Where the recorder's watchdog writes dumps of NCCL, the ranks of gloo write theirs when the test lets them.
+DUMPS = """\
+import sys
+import threading
+
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as native
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+gradients = torch.ones(7)
+
+def write_dump():
+    open(f"{sys.argv[1]}/dump{rank}").read()
+    # The form that all releases have; of stacks, the first dump takes seconds.
+    data = native._dump_fr_trace(True, rank != 0, False)
+    with open(f"{sys.argv[1]}/left/nccl_trace_rank_{rank}", "wb") as file:
+        file.write(data)
+    print("dumped", flush=True)
+
+def wait_for_shard():
+    open(f"{sys.argv[1]}/shard").read()
+
+def train_step(step):
+    if step == 3 and rank == 1:
+        wait_for_shard()
+    dist.all_reduce(gradients)
+
+threading.Thread(target=write_dump, daemon=True).start()
+print("begins", flush=True)
+for step in range(5):
+    train_step(step)
+"""
+
+
+def verdict_in(text: str) -> dict[str, Any]:
+    """Return the worst verdict of a document."""
+    verdict: dict[str, Any] = json.loads(text)["verdicts"][0]
+    return verdict
+
+
+@needs_torch
+def test_dumps_and_report_tell_what_the_ranks_told(processes: Processes, home: Path, tmp_path: Path) -> None:
+    broker = running_broker(processes, home)
+    script, left = tmp_path / "train.py", tmp_path / "left"
+    script.write_text(DUMPS)
+    left.mkdir()
+    for name in ("shard", "dump0", "dump1", "dump2"):
+        os.mkfifo(tmp_path / name)
+    job = processes.start(
+        "job",
+        torchrun(3, "-m", "dbg_agent", str(script), str(tmp_path)),
+        env={**os.environ, "DBG_HOME": str(home), "OMP_NUM_THREADS": "1", "DBG_JOB": "train"},
+    )
+    job.wait_for_output(r"(?s)(begins.*){3}", seconds(TORCH_SECONDS))
+    living = verdict_in(attach(home, "why", "--json").stdout)
+    assert (living["kind"], living["ranks"], living["sequence"]) == ("missing", "1", 4)
+    report = tmp_path / "report.txt"
+    assert attach(home, "report", "-o", str(report)).returncode == 0
+    for rank in range(3):
+        (tmp_path / f"dump{rank}").write_text("")
+    job.wait_for_output(r"(?s)(dumped.*){3}", seconds(TORCH_SECONDS))
+    job.terminate()
+    broker.kill()
+
+    of_dumps = attach(home, "why", str(left), "--json")
+    found = verdict_in(of_dumps.stdout)
+    assert of_dumps.returncode == 1
+    for name in ("kind", "ranks", "others", "group", "collective", "sequence"):
+        assert found[name] == living[name]
+    assert any("all_reduce #3, at train.py:" in line for line in found["evidence"])
+
+    of_report = attach(home, "why", str(report), "--json")
+    again = verdict_in(of_report.stdout)
+    assert (of_report.returncode, again["kind"], again["ranks"]) == (1, "missing", "1")
+    assert "wait_for_shard" in "".join(again["evidence"])
+    text = report.read_text()
+    assert all(told in text for told in (again["sentence"], *again["evidence"]))
+
+    (left / "nccl_trace_rank_1").unlink()
+    without = verdict_in(attach(home, "why", str(left), "--json").stdout)
+    assert (without["kind"], without["ranks"]) == ("unknown", "1")

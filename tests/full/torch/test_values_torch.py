@@ -23,7 +23,7 @@ from dbg_agent.values.tensors import NO_ELEMENTS, wait_for_stream
 from dbg_wire.limits import MIB
 from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
-from tests.unit.agent.values.test_parts import first
+from tests.unit.agent.values.test_inspector import first
 
 pytestmark = needs_torch
 

@@ -1,4 +1,4 @@
-"""A crashed rank and its job are kept, and everything ends afterwards as without the debugger."""
+"""Chosen ranks stop, others wait for them; a crash is kept, and everything ends afterwards as without the debugger."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import OpenTerminal
+from tests.e2e.test_compat import RANK_ONE
+from tests.e2e.test_compat import SCRIPT as COMPAT
 from tests.e2e.test_hold import LEASED, MAX_LEASE
 from tests.smoke.test_hold_and_crash import JOB, ONCE, wait_until_kept
 from tests.support.broker import RunningBroker, running_broker
@@ -26,7 +28,109 @@ from tests.support.ranks import (
     wait_until_states,
     wait_until_stopped,
 )
+from tests.support.sessions import DETACH
 from tests.support.time_unit import seconds
+
+
+def test_without_hold_the_others_go_on_at_once(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, ONCE, 2, env={"DBG_HOLD": "0"})
+    assert ranks[1].wait() == 0
+    wait_until_states(home, {0: "stopped"})
+    assert attach(home, "continue", "0").returncode == 0
+    assert ranks[0].wait() == 0
+
+
+def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    head = "import dbg_agent, sys, time\ndbg_agent.install(post_mortem=True, lease=600)\n"
+    (rank,) = start_ranks(processes, home, f"{head}sys.exit(3)\n", 1, name="exits")
+    assert rank.wait() == 3
+    (rank,) = start_ranks(processes, home, f"{head}print('up', flush=True)\ntime.sleep(600)\n", 1, name="interrupted")
+    rank.wait_for_output("up")
+    # A Ctrl-C during imports would not show as SIGINT in the exit status.
+    wait_until_states(home, {0: "running"})
+    rank.signal(signal.SIGINT)
+    assert rank.wait() == -signal.SIGINT
+
+
+FULL_STDERR = """\
+import os, sys
+from dbg_agent import set_trace
+unread, full = os.pipe()
+os.set_blocking(full, False)
+try:
+    while True: os.write(full, b"x" * 4096)
+except BlockingIOError:
+    pass
+os.set_blocking(full, True)
+os.dup2(full, 2)
+set_trace(ranks=0)
+print("went on", flush=True)
+"""
+
+
+def test_a_rank_whose_stderr_is_full_can_be_looked_at_and_let_go(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, FULL_STDERR, 2)
+    wait_until_states(home, {0: "stopped", 1: "held"})
+    assert texts(ask(home, "eval", "all", "6 * 7")) == {"0-1": "42"}
+    assert attach(home, "continue", "0").returncode == 0
+    for rank in ranks:
+        assert rank.wait() == 0
+        assert "went on" in rank.text()
+
+
+STOPS = """\
+from dbg_agent import install, set_trace
+
+install()
+set_trace()
+"""
+
+
+def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, STOPS, 3, world_size=5)
+    wait_until_stopped(home, 3)
+
+    all_there = attach(home, "eval", "all", "1 + 1").stdout
+    assert all_there.startswith(
+        "1 + 1: 3 of 5 ranks have connected: 3-4 never came; 3 answered, 1 value, in <module> rank_script.py:4\n"
+    )
+
+    os.kill(ranks[1].pid, signal.SIGSEGV)
+    # The rank's guard tells which signal it was, a moment after the broker has seen the end of the process.
+    wait_until(home, lambda listed: any(one["exit"] == -11 for one in listed), "the signal", listing=("--all",))
+
+    document = ask(home, "eval", "all", "1 + 1")
+    assert (document["asked"], document["answered"]) == (2, 2)
+    assert [(one["ranks"], one["state"], one["text"]) for one in document["missing"]] == [
+        ("1", "exited", "killed by SIGSEGV"),
+        ("3-4", "absent", "never came"),
+    ]
+    tree = attach(home, "where").stdout.splitlines()[0]
+    assert "2 of 3 ranks answered: rank 1 was killed by SIGSEGV " in tree
+    assert "3 of 5 ranks have connected: 3-4 never came" in tree
+    rows = attach(home, "list").stdout.splitlines()
+    assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
+
+
+def test_a_rank_that_does_not_answer_is_named_while_the_others_have(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, STOPS, 3)
+    wait_until_stopped(home, 3)
+    ranks[1].signal(signal.SIGSTOP)
+    try:
+        terminal = open_terminal(attach_command("eval", "all", "1 + 1", "--timeout", str(seconds(60))))
+        terminal.wait_for(re.compile(r"^2 of 3 answered", re.MULTILINE))
+    finally:
+        ranks[1].signal(signal.SIGCONT)
+    assert terminal.exit_status() == 0, terminal.dump()
+    assert "waiting" not in "\n".join(terminal.screen)
+    assert "1 + 1: 3 of 3 ranks answered, 1 value" in "\n".join(terminal.screen)
 
 
 def test_a_lease_ends_the_keeping(processes: Processes, home: Path) -> None:
@@ -210,3 +314,27 @@ def test_sigterm_of_a_launcher_is_reported_and_leaves_what_is_kept(processes: Pr
     assert texts(ask(home, "eval", "crashed", "batch")) == {"1": "7"}
     assert attach(home, "continue", "crashed").returncode == 0
     assert rank.wait() == 1
+
+
+def test_clear_lets_the_others_go_before_the_stop_ends_and_counts_once(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    running_broker(processes, home)
+    ranks = start_ranks(processes, home, COMPAT.format(how="non_block=False", turns=2), 2, env=RANK_ONE)
+    wait_until_states(home, {0: "held", 1: "stopped"})
+    terminal = open_terminal(attach_command("1", "--engine", "pdb"), rows=24, cols=100)
+    terminal.wait_for("(Pdb)")
+    terminal.send("clear_()\r")
+    ranks[0].wait_for_output("passed 0")
+    terminal.wait_for(re.compile(r"clear_\(\)\n\(Pdb\)"))
+    terminal.send(DETACH)
+    assert terminal.exit_status() == 0
+    # Rank 0 is at its second visit now, where it waits for the second stop of rank 1, not the first.
+    wait_until_states(home, {0: "held", 1: "stopped"})
+    assert texts(ask(home, "eval", "all", "turn")) == {"0": "1", "1": "0"}
+    assert attach(home, "continue", "1").returncode == 0
+    ranks[1].wait_for_output("passed 0")
+    wait_until_states(home, {0: "held", 1: "stopped"})
+    assert texts(ask(home, "eval", "all", "turn")) == {"0-1": "1"}
+    assert attach(home, "continue", "1").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 0]
