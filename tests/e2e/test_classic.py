@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +17,6 @@ from tests.support.processes import Child, Processes
 from tests.support.ranks import attach_command, wait_until_stopped
 from tests.support.terminal import Terminal
 
-HOST = socket.gethostname().partition(".")[0]
 COLUMNS, ROWS = 100, 30
 
 PUDB_SCRIPT = """\
@@ -96,27 +94,6 @@ def test_a_session_is_left_and_rejoined_with_the_same_screen(
     for terminal in (again, watcher):
         terminal.wait_for(at_line("for epoch in range(3):"))
     assert script.exit_status is None
-
-
-def test_losing_the_terminal_harms_nothing(
-    processes: Processes, home: Path, broker: RunningBroker, open_terminal: Open
-) -> None:
-    script = start_pudb(processes, broker, 0, home)
-    wait_until_stopped(home, 1)
-    lost = open_terminal(attach_command("?1"), rows=ROWS + 1, cols=COLUMNS)
-    lost.wait_for(at_line('print("epoch one'))
-    lost.kill()
-    driver = open_terminal(attach_command("--take", "?1"), rows=ROWS + 1, cols=COLUMNS)
-    driver.wait_for(at_line('print("epoch one'))
-    driver.send("c")
-    driver.wait_for(re.compile(r"^epoch one of rank 0\nepoch 0\nepoch 1\nepoch 2$", re.MULTILINE))
-    driver.wait_for(re.compile(rf"{re.escape(HOST)}:\?1 +running"))
-    driver.send("q")
-    driver.wait_for("discarded: 'q'")
-    (home / "fifo0").write_text("trained")
-    assert driver.exit_status() == 8
-    assert script.wait() == 0
-    assert "trained" in script.text()
 
 
 URWID = tuple(int(part) for part in importlib.metadata.version("urwid").split(".")[:2])

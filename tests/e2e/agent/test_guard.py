@@ -17,7 +17,6 @@ from dbg_agent.guard import beside
 from dbg_agent.guard.beside import NoStack, is_below, stack_of
 from dbg_agent.guard.cause import likely_core
 from dbg_agent.guard.command import CantStart, Command, Output
-from dbg_agent.guard.dumps import parse_dump
 from dbg_agent.guard.seen import evidence_rows, process_of, suspended_by
 from dbg_agent.guard.watched import Memory, WatchedProcess, facts_of
 from dbg_wire.messages import Look
@@ -151,28 +150,6 @@ def test_nobody_promises_a_core_of_a_process_that_is_gone() -> None:
     assert facts_of(child) == {}
     core = likely_core(facts_of(child), child, 11)
     assert core == "" or core.startswith("|")
-
-
-DUMPS = """\
-import faulthandler, sys, threading
-
-def here():
-    faulthandler.dump_traceback(file=sys.stdout, all_threads=True)
-
-print(threading.get_ident(), flush=True)
-here()
-"""
-
-
-def test_a_real_dump_is_read(tmp_path: Path) -> None:
-    # A separate process: faulthandler tells of a hundred threads, and other tests leave threads in this one.
-    path = tmp_path / "train.py"
-    path.write_text(DUMPS)
-    printed = subprocess.run([sys.executable, path], capture_output=True, check=True, text=True).stdout
-    ident, _, dump = printed.partition("\n")
-    (mine,) = [stack for stack in parse_dump(dump) if stack.thread == int(ident)]
-    assert mine.current
-    assert (mine.frames[-1].file, mine.frames[-1].function) == (str(path), "here")
 
 
 TRACER = """\

@@ -61,56 +61,40 @@ def test_it_is_told_what_to_do_and_tells_what_happens(program: list[str], tmp_pa
     assert [point.file for point in terminal.told.breakpoints] == [str(tmp_path)]
 
 
-def test_what_it_says_last_is_taken_however_long_it_is(program: list[str]) -> None:
-    program[1] = """
+LONG = """
 point = {"file": "/" + 200 * "a", "line": 1}
 say(rank=1)
 say(rank=2, breakpoints=[{**point, "line": 1 + n} for n in range(1000)])
 """
-    terminal = TerminalProcess(TASK, os.environ, "/h")
+NONSENSE = r"""say(rank=1); say(color="red"); connection.sendall(b'\xff\n{\n[]\n{"rank":9}')"""
+WITHIN_A_RUN = {"DBG_AUTOSTART": str(os.getpid()), "DBG_STOP_AT": "a.py:1", "DBG_STOP_IN": "a:f"}
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (LONG, (2, 1000)),
+        (NONSENSE, (1, 0)),
+        ("connection.close()", (None, 0)),
+        ("say(rank=int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN))", (1, 0)),
+        (f"say(rank=sum(name in os.environ for name in {[*WITHIN_A_RUN]}))", (0, 0)),
+    ],
+    ids=["a long text", "nonsense and half a line", "nothing", "that Ctrl-C is not for it", "that it is no rank"],
+)
+def test_what_it_says_last_is_taken_and_nonsense_changes_nothing(
+    program: list[str], says: str, told: tuple[int | None, int]
+) -> None:
+    program[1] = says
+    before = signal.getsignal(signal.SIGINT)
+    terminal = TerminalProcess(TASK, {**os.environ, **WITHIN_A_RUN}, "/h")
     while terminal.has_more:
         terminal.read()
-    terminal.process.wait()
-    terminal.close()
-    assert (terminal.told.rank, len(terminal.told.breakpoints)) == (2, 1000)
-
-
-def test_nonsense_and_half_a_line_change_nothing(program: list[str]) -> None:
-    program[1] = 'say(rank=1); say(color="red"); connection.sendall(b"\\xff\\n{\\n[]\\n" + b\'{"rank":9}\')'
-    terminal = TerminalProcess(TASK, os.environ, "/h")
-    terminal.process.wait()
-    terminal.close()
-    assert terminal.told == Told(rank=1)
-
-
-def test_a_terminal_that_has_ended_takes_no_offence(program: list[str]) -> None:
-    program[1] = "connection.close(); sys.exit(3)"
-    terminal = TerminalProcess(TASK, os.environ, "/h")
-    assert terminal.process.wait() == 3
-    terminal.job_is_over()
+    assert terminal.process.wait() == 0
+    # Nobody listens any more, which is no error.
     terminal.job_is_over()
     terminal.close()
-    assert terminal.told == Told()
-
-
-def test_ctrl_c_is_not_for_it_from_its_first_moment(program: list[str]) -> None:
-    program[1] = "say(rank=int(signal.getsignal(signal.SIGINT) is signal.SIG_IGN))"
-    before = signal.getsignal(signal.SIGINT)
-    terminal = TerminalProcess(TASK, os.environ, "/h")
-    terminal.process.wait()
-    terminal.close()
-
-    assert terminal.told.rank == 1
+    assert (terminal.told.rank, len(terminal.told.breakpoints)) == told
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_it_becomes_no_rank_of_a_run_around_it(program: list[str]) -> None:
-    program[1] = 'say(rank=sum(name in os.environ for name in ("DBG_AUTOSTART", "DBG_STOP_AT", "DBG_STOP_IN")))'
-    environ = {**os.environ, "DBG_AUTOSTART": str(os.getpid()), "DBG_STOP_AT": "a.py:1", "DBG_STOP_IN": "a:f"}
-    terminal = TerminalProcess(TASK, environ, "/h")
-    terminal.process.wait()
-    terminal.close()
-    assert terminal.told.rank == 0
 
 
 COMMAND = ["sh", "-c", 'echo "$SECRET $PWD $TERM"; exit 3']

@@ -144,17 +144,6 @@ def test_a_stop_that_stays_after_ctrl_c_is_told(broker: FakeBroker, environ: dic
         window.wait_for(re.compile("Ctrl-C.*gpu013:5 and 1 more"))
 
 
-@pytest.mark.parametrize("answer", ["n", "\x1b"])
-def test_running_again_is_asked_about(broker: FakeBroker, environ: dict[str, str], tmp_path: Path, answer: str) -> None:
-    with Window(broker, environ, tmp_path) as window:
-        window.at("gpu013:5")
-        window.send("\x1dR")
-        window.wait_for(lambda it: it.row(-1).endswith("[y/N]") or "?" in it.row(-1))
-        window.send(answer)
-        window.at("gpu013:5")
-        assert not any(told.again for told in window.told)
-
-
 def test_whoever_agrees_gets_another_run_and_what_the_job_has_left_is_ended(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from dbg_agent.rank.rank import WAITS_ON
-from tests.e2e.test_autostart import HERE, ONCE, TOTAL, check_ranks, environment, let_end, write_program
-from tests.e2e.test_children import WORKERS, write
-from tests.e2e.test_children import environment as environment_of
+from tests.e2e.test_starts import HERE, ONCE, TOTAL, WORKERS, check_ranks, environment, let_end, write, write_program
+from tests.e2e.test_starts import as_by_run as environment_of
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import ask, attach, attach_list, wait_until, wait_until_stopped

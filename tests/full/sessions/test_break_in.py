@@ -10,7 +10,7 @@ import pytest
 
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from tests.conftest import OpenTerminal
-from tests.e2e.test_line_breakpoints import STILL_IMPORTS
+from tests.e2e.test_breakpoints import STILL_IMPORTS
 from tests.smoke.test_break_in import end, start
 from tests.smoke.test_line_breakpoints import wishes
 from tests.support.broker import running_broker

@@ -12,7 +12,7 @@ import pytest
 
 from dbg_client.attachment.notices import discarded
 from tests.conftest import OpenTerminal
-from tests.e2e.test_broker_restart import KINDS, assert_nothing_told
+from tests.e2e.test_missing_broker import KINDS, assert_nothing_told
 from tests.smoke.test_broker import let_finish, start_one
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.certificates import Authority

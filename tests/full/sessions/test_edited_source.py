@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.e2e.test_edited_source import PROGRAM, PYTHON
+from tests.e2e.test_debuggers import PROGRAM, PYTHON
 from tests.support.runs import Directory
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_recursion import HEAD, NESTED, TAIL, let_go, start_one
+from tests.e2e.test_debuggers import HEAD, NESTED, TAIL
+from tests.e2e.test_debuggers import let_deep_go as let_go
+from tests.e2e.test_debuggers import start_deep as start_one
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import ask, start_ranks, texts, wait_until_states, wait_until_stopped

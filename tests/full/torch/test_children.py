@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_children import HERE, environment, write
+from tests.e2e.test_starts import HERE, write
+from tests.e2e.test_starts import as_by_run as environment
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, wait_until_stopped

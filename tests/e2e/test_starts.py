@@ -1,19 +1,94 @@
-"""Processes that a rank starts: those that are ranks of their own, its children of every start method, and the rest."""
+"""Who is a rank: scripts of a launcher without a change of code, and children of every start method."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.broker import running_broker
+from tests.support.launchers import mpirun
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, attach_list, wait_until_stopped
+from tests.support.requirements import needs_mpirun
 
 HERE = os.uname().nodename.partition(".")[0]
+
+PROGRAM = """\
+#!{python}
+import multiprocessing, os, subprocess, sys
+
+def children():
+    for command in (["-c", "pass"], ["-m", "pip", "--version"], [__file__, "child"]):
+        subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
+    for method in ("fork", "spawn"):
+        child = multiprocessing.get_context(method).Process(target=print)
+        child.start()
+        child.join()
+
+def train():
+    total = 0
+    for step in range(3):
+        total += step
+    return total
+
+if __name__ == "__main__" and sys.argv[1:] != ["child"]:
+    children()
+    os.write(1, f"trained to {{train()}}\\n".encode())
+"""
+
+TOTAL = 15
+"""The line that adds."""
+
+
+def write_program(folder: Path, name: str) -> Path:
+    """Write a program that does not import the agent."""
+    path = folder / name
+    path.write_text(PROGRAM.format(python=sys.executable))
+    path.chmod(0o755)
+    return path
+
+
+def environment(stop_at: str, environ: Mapping[str, str] | None = None, **more: str) -> dict[str, str]:
+    """Return what ``run`` sets for a job that it starts in this process."""
+    base = dict(os.environ if environ is None else environ)
+    return base | {"DBG_AUTOSTART": str(os.getpid()), "DBG_STOP_AT": stop_at, **more}
+
+
+def check_ranks(home: Path, addresses: list[str], script: Path, timeout: float | None = None) -> None:
+    """Wait until these ranks are stopped at their line; fail if another process has ever registered."""
+    stopped = wait_until_stopped(home, len(addresses), timeout)
+    assert [rank["address"] for rank in stopped] == addresses
+    assert sorted(rank["address"] for rank in attach_list(home, "--all")) == addresses
+    where = {"file": str(script), "line": TOTAL, "function": "train"}
+    assert [rank["where"] for rank in stopped] == [where] * len(addresses)
+    assert len({(rank["job"], rank["run"]) for rank in stopped}) == 1
+
+
+def let_end(home: Path, job: Child, ranks: int, timeout: float | None = None) -> None:
+    """Let all ranks go on, and wait for the end of the job."""
+    result = attach(home, "continue", "all")
+    assert result.returncode == 0, result.stderr
+    assert job.wait(timeout) == 0, job.tail()
+    assert job.text().count("trained to 3") == ranks
+    assert "was never reached" not in job.text("stderr")
+
+
+ONCE = f"{TOTAL}, step == 1"
+
+
+@needs_mpirun
+def test_a_script_under_mpirun(processes: Processes, home: Path, tmp_path: Path) -> None:
+    running_broker(processes, home)
+    program = write_program(tmp_path, "train.py")
+    job = processes.start("mpirun", mpirun(2, sys.executable, str(program)), env=environment(f"train.py:{ONCE}"))
+    check_ranks(home, [f"{HERE}:0", f"{HERE}:1"], program)
+    let_end(home, job, 2)
+
 
 WORKERS = """\
 import multiprocessing, os, subprocess, sys
@@ -46,7 +121,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def environment(**more: str) -> dict[str, str]:
+def as_by_run(**more: str) -> dict[str, str]:
     """Return what ``run`` sets for a job that it starts in this process."""
     return {**os.environ, "DBG_AUTOSTART": str(os.getpid()), **more}
 
@@ -77,6 +152,6 @@ def test_children_of_every_start_method_stop_at_breakpoint(
     running_broker(processes, home)
     program = write(tmp_path, WORKERS)
     command = [sys.executable, *(["-m", "dbg_agent"] if start == "dbg_agent" else []), str(program), method]
-    env = environment() if start == "run" else dict(os.environ)
+    env = as_by_run() if start == "run" else dict(os.environ)
     job = processes.start("train", command, env={**env, "PYTHONWARNINGS": "ignore"})
     check_children(home, job)
