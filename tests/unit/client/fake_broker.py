@@ -125,11 +125,10 @@ class FakeBroker:
         port: int = 0,
         token: str = TOKEN,
         refuse: tuple[int, str] | None = None,
-        driver: str | None = None,
     ) -> None:
         self.ranks = {rank.key: rank for rank in ranks}
         self.reports = dict(reports or {})
-        self.driver = driver
+        self.driver: str | None = None
         self.brokers: tuple[BrokerAddress, ...] = ()
         self.busy = 0
         """How many newcomers are still told when to come."""
@@ -138,8 +137,7 @@ class FakeBroker:
         self.said: dict[str, RankAnswer] = {}
         """What the rank of a key answers to any question; it goes before ``answers``."""
         self.log = b""
-        """The log of pdb's session 1; a replay is answered from ``log_start`` on."""
-        self.log_start = 0
+        """The log of pdb's session 1."""
         self.refusals: dict[type[Message], Refusal] = {}
         """What messages of a type are answered with; a refusal names the question that it refuses."""
         self.silent: set[type[Message]] = set()
@@ -185,11 +183,11 @@ class FakeBroker:
         frame = encode_data(item) if isinstance(item, Output) else encode(item)
         self._on_loop(lambda: self._send_all(frame))
 
-    def draw(self, data: bytes, *, session: int = 1, skip: int = 0) -> None:
-        """Send terminal bytes that follow what was drawn before, ``skip`` bytes lost in between."""
+    def draw(self, data: bytes, *, session: int = 1) -> None:
+        """Send terminal bytes that follow what was drawn before."""
         # The bytes are counted before they are sent: the broker's thread draws too when a terminal asks for a repaint.
-        offset = self._offset + skip
-        self._offset = offset + len(data)
+        offset = self._offset
+        self._offset += len(data)
         self.tell(Output(session, offset, data))
 
     def report(self, prompt: PromptInfo | None, key: str = "", stop: int = 1, **changes: object) -> None:
@@ -198,12 +196,11 @@ class FakeBroker:
         self.reports[key] = make_pdb_report(prompt, stop, generation=self._generation, **changes)
         self.tell(Report(report=self.reports[key]))
 
-    def write(self, text: str, *, skip: int = 0) -> None:
-        """Add ``text`` to pdb's log, and send it without its first ``skip`` bytes."""
+    def write(self, text: str) -> None:
+        """Add ``text`` to pdb's log, and send it."""
         offset, data = len(self.log), text.encode()
         self.log += data
-        if data[skip:]:
-            self.tell(Output(1, offset + skip, data[skip:]))
+        self.tell(Output(1, offset, data))
 
     def take(self, prompt: PromptInfo, text: str, answer: str = "", *, number: int | None = None) -> PromptInfo:
         """Act as a rank that takes a reply: settle it, echo it, answer, and prompt again; return the new prompt."""
@@ -378,7 +375,7 @@ class FakeBroker:
             self.draw(b"\x1b[H" + self.screen)
 
     def _replay(self, offset: int) -> None:
-        for start in range(max(offset, self.log_start), len(self.log), MAX_DATA_BYTES):
+        for start in range(offset, len(self.log), MAX_DATA_BYTES):
             self.tell(Output(1, start, self.log[start : start + MAX_DATA_BYTES]))
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:

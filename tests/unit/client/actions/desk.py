@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pytest
 from websockets.asyncio.server import ServerConnection
@@ -19,6 +20,8 @@ from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.samples import RankSample, SampleQuestion
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 from tests.unit.client.hang.slow.simulated import Job
+
+B = TypeVar("B", bound=FakeBroker)
 
 NOW = 1760000090.0
 """90 s after the ranks of ``FakeBroker`` stopped: the time of commands that print ages."""
@@ -45,10 +48,13 @@ class Desk:
     captured: pytest.CaptureFixture[str]
     variables: pytest.MonkeyPatch
 
-    def sit_at(self, broker: FakeBroker) -> None:
-        """Have commands ask this broker."""
-        for name, value in broker.environment.items():
-            self.variables.setenv(name, value)
+    @contextmanager
+    def at(self, broker: B) -> Iterator[B]:
+        """Have commands ask this broker, which serves until the block ends."""
+        with broker:
+            for name, value in broker.environment.items():
+                self.variables.setenv(name, value)
+            yield broker
 
     def run(self, *words: str) -> Done:
         """Run a command."""
@@ -93,10 +99,6 @@ class Looked(FakeBroker):
         super().__init__(*(one.rank for one in looks[0]))
         self._looks = list(looks)
 
-    def __enter__(self) -> Looked:
-        super().__enter__()
-        return self
-
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         look = self._looks.pop(0) if len(self._looks) > 1 else self._looks[0]
         self.said = {one.rank.key: answer_of(one) for one in look}
@@ -111,10 +113,6 @@ class Sampled(FakeBroker):
         super().__init__(*ranks)
         self._told = dict(zip((rank.key for rank in ranks), job.answers(), strict=True))
         self._ahead = {rank.key: job.ahead.get(rank.host, 0.0) for rank in ranks}
-
-    def __enter__(self) -> Sampled:
-        super().__enter__()
-        return self
 
     async def _answer_question(self, connection: ServerConnection, question: Question) -> None:
         if isinstance(question.inquiry, SampleQuestion) and not question.inquiry.seconds:

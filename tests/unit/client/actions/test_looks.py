@@ -30,8 +30,7 @@ MISSING_RANK_2 = [waiting(0), waiting(1), waiting(3), elsewhere(2)]
 
 
 def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(approved: Approved, desk: Desk) -> None:
-    with Looked(MISSING_RANK_2) as broker:
-        desk.sit_at(broker)
+    with desk.at(Looked(MISSING_RANK_2)) as broker:
         done, document = desk.run("why"), desk.run("why", "--json")
         part = desk.run("why", "0-1")
         listed = desk.run("list", "@missing", "--plain")
@@ -49,8 +48,7 @@ def test_it_names_who_is_missing_asks_once_and_remembers_that_rank(approved: App
 
 def test_another_look_tells_that_everybody_is_busy(desk: Desk) -> None:
     looks = [[elsewhere(n, step, age=0.1) for n in range(4)] for step in (5, 8)]
-    with Looked(*looks) as broker:
-        desk.sit_at(broker)
+    with desk.at(Looked(*looks)) as broker:
         done = desk.run("why", "--json")
 
     assert done.status == 0
@@ -68,8 +66,7 @@ def test_another_look_tells_that_everybody_is_busy(desk: Desk) -> None:
 def test_what_can_not_be_told_has_a_status_of_its_own(
     desk: Desk, others: list[RankEvidence], status: int, kinds: list[str]
 ) -> None:
-    with Looked([waiting(0), waiting(1), *others]) as broker:
-        desk.sit_at(broker)
+    with desk.at(Looked([waiting(0), waiting(1), *others])):
         done = desk.run("why", "--json")
 
     assert done.status == status
@@ -77,8 +74,7 @@ def test_what_can_not_be_told_has_a_status_of_its_own(
 
 
 def test_the_collectives_of_a_job_as_a_table_and_as_json(approved: Approved, desk: Desk) -> None:
-    with Looked(MISSING_RANK_2) as broker:
-        desk.sit_at(broker)
+    with desk.at(Looked(MISSING_RANK_2)) as broker:
         done, document = desk.run("collectives", "0-1"), desk.run("collectives", "--json")
         listed = desk.run("list", "@missing", "--plain")
 
@@ -93,8 +89,7 @@ LATE = Job([Group("dp_0", range(4), lambda rank, step: 0.3 * (rank == 2), pause=
 
 
 def test_the_late_rank_is_named_and_is_the_status(desk: Desk) -> None:
-    with Sampled(LATE) as broker:
-        desk.sit_at(broker)
+    with desk.at(Sampled(LATE)) as broker:
         done, document = desk.run("slow", "--for", "3"), desk.run("slow", "0", "--json")
 
     assert (done.status, document.status, done.err) == (1, 1, "")
@@ -112,8 +107,7 @@ def test_the_late_rank_is_named_and_is_the_status(desk: Desk) -> None:
 def test_nobody_is_late_is_success_and_a_job_that_tells_nothing_has_its_own_status(
     approved: Approved, desk: Desk, silent: list[int], status: int
 ) -> None:
-    with Sampled(Job([Group("dp_0", range(2))], silent=silent)) as broker:
-        desk.sit_at(broker)
+    with desk.at(Sampled(Job([Group("dp_0", range(2))], silent=silent))):
         done = desk.run("slow")
 
     assert done.status == status
@@ -127,8 +121,7 @@ def test_hosts_are_asked_for_their_time_before(desk: Desk) -> None:
         hosts=("h1", "h1", "h2", "h2"),
         ahead={"h2": 5.0},
     )
-    with Sampled(job) as broker:
-        desk.sit_at(broker)
+    with desk.at(Sampled(job)) as broker:
         done = desk.run("slow", "--json")
 
     assert [one["ranks"] for one in json.loads(done.out)["verdicts"]] == ["1"]
@@ -139,12 +132,10 @@ def test_hosts_are_asked_for_their_time_before(desk: Desk) -> None:
 
 
 def test_a_program_gets_the_same_verdict_and_a_notebook_the_chart(desk: Desk) -> None:
-    with Sampled(LATE) as fake:
-        desk.sit_at(fake)
-        with dbg_client.connect() as broker:
-            found = broker.job().slow(1.0)
-            with pytest.raises(dbg_client.DbgError):
-                broker.job().slow(301.0)
+    with desk.at(Sampled(LATE)), dbg_client.connect() as broker:
+        found = broker.job().slow(1.0)
+        with pytest.raises(dbg_client.DbgError):
+            broker.job().slow(301.0)
 
     (verdict,) = found.verdicts
     assert (verdict.kind, verdict.ranks, verdict.next) == ("late", "2", "dbg-attach interrupt 2")
@@ -255,9 +246,9 @@ def test_what_makes_no_sense_is_refused(line: str) -> None:
 
 @pytest.fixture
 def broker(desk: Desk) -> Iterator[FakeBroker]:
-    with FakeBroker(make_rank(0), make_rank(1, state=RankState.EXITED, exit=-9), make_rank(7, job="other")) as serving:
+    ranks = make_rank(0), make_rank(1, state=RankState.EXITED, exit=-9), make_rank(7, job="other")
+    with desk.at(FakeBroker(*ranks)) as serving:
         serving.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="", frames=(HERE,))
-        desk.sit_at(serving)
         yield serving
 
 

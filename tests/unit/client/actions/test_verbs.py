@@ -48,12 +48,11 @@ def _at_the_time_of_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def broker(desk: Desk) -> Iterator[FakeBroker]:
     """A broker with ranks in each state, which do as they are told."""
-    with FakeBroker(make_rank(4), make_rank(5), RUNNING, HELD, gone(), SILENT) as serving:
+    with desk.at(FakeBroker(make_rank(4), make_rank(5), RUNNING, HELD, gone(), SILENT)) as serving:
         for action in Action:
             serving.answers[action] = value("done")
         serving.answers[Action.WHERE] = stack("/a.py", 7)
         serving.answers[Action.SCREEN] = RankAnswer(key="", kind=Kind.VALUE, text="", rows=("PuDB  ", "\x1b[1mx"))
-        desk.sit_at(serving)
         yield serving
 
 
@@ -177,8 +176,9 @@ def collective(sequence: int, *, waits: bool = True) -> tuple[EvidenceRecord, ..
 
 def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(approved: Approved, desk: Desk) -> None:
     waits = [stack("/c.py", 9).replace(rows=collective(7), age=252.0) for _ in range(2)]
-    with FakeBroker(*(make_rank(number, state=RankState.RUNNING, reason=None) for number in (3, 4, 5))) as broker:
-        desk.sit_at(broker)
+    with desk.at(
+        FakeBroker(*(make_rank(number, state=RankState.RUNNING, reason=None) for number in (3, 4, 5)))
+    ) as broker:
         answering(broker, _3=waits[0], _4=waits[1], _5=stack("/data.py", 17).replace(rows=collective(6, waits=False)))
         approved(desk.run("where").out)
         groups = json.loads(desk.run("where", "--json").out)["groups"]
@@ -194,8 +194,7 @@ def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(appro
 
 
 def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(desk: Desk) -> None:
-    with FakeBroker(gone()) as broker:
-        desk.sit_at(broker)
+    with desk.at(FakeBroker(gone())) as broker:
         broker.answers[Action.WHERE] = stack("/a.py", 7).replace(kind=Kind.LOST, text="exited with status 1")
         done = desk.run("where")
 
@@ -249,8 +248,7 @@ def test_the_list_leaves_exited_ranks_to_all_and_shows_who_is_missing(
         changed(gone(7), run="0.9", key="older"),
         make_rank(7, job="4710.0", key="other", state=RankState.EXITED, exit=0),
     ]
-    with FakeBroker(*ranks) as broker:
-        desk.sit_at(broker)
+    with desk.at(FakeBroker(*ranks)):
         done = desk.run(*line.split())
 
     assert done.status == 0
@@ -258,8 +256,7 @@ def test_the_list_leaves_exited_ranks_to_all_and_shows_who_is_missing(
 
 
 def test_an_empty_list_is_no_error_and_says_why(approved: Approved, desk: Desk) -> None:
-    with FakeBroker() as broker:
-        desk.sit_at(broker)
+    with desk.at(FakeBroker()):
         done = desk.run("list")
 
     assert (done.status, done.out) == (0, "")
@@ -267,8 +264,7 @@ def test_an_empty_list_is_no_error_and_says_why(approved: Approved, desk: Desk) 
 
 
 def test_a_list_may_wait_for_the_first_stop(desk: Desk) -> None:
-    with FakeBroker(RUNNING) as broker:
-        desk.sit_at(broker)
+    with desk.at(FakeBroker(RUNNING)) as broker:
 
         def stop() -> None:
             broker.wait_for(Subscribe)

@@ -53,21 +53,6 @@ THRICE = (0.0, 30.0, 60.0)
     [
         pytest.param([], [], id="nobody looks"),
         pytest.param([(0, []), (100, [])], [], id="no rank"),
-        pytest.param(
-            at((0, 10, 20, 30, 40), lambda now: answer("a", age=now), lambda now: answer("b", 2, age=now)),
-            [30],
-            id="no rank moves",
-        ),
-        pytest.param(
-            at((0, 10, 20, 30, 90), lambda now: answer("a", age=now), lambda now: answer("b", line=int(now))),
-            [],
-            id="one rank moves",
-        ),
-        pytest.param(
-            at(THRICE, lambda now: answer(age=now)) + at((70, 100, 130), lambda now: answer(line=2, age=now - 70)),
-            [30, 100],
-            id="again after a move",
-        ),
         pytest.param(at(THRICE, busy, lambda now: answer("b", age=now)), [], id="a thread uses the processor"),
         pytest.param(
             at(THRICE, busy, lambda _: answer("b", rows=waiting())), [30], id="it spins and another rank waits"
