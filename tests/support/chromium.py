@@ -108,9 +108,6 @@ class Tab:
         self._do(mouse.move(*end, steps=4))
         self._do(mouse.up())
 
-    def click_at(self, x: float, y: float) -> None:
-        self._do(self.page.mouse.click(x, y))
-
     def ask(self, line: str) -> None:
         """Put a question, and wait until its answer, or why there is none, is shown."""
         before = self.count("#history option")
@@ -167,8 +164,8 @@ class Tab:
         }"""
         self.evaluate(script, [selector, text])
 
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        self._do(self.page.screenshot(path=path, full_page=whole))
+    def screenshot(self, path: Path) -> None:
+        self._do(self.page.screenshot(path=path))
 
     def terminal(self, number: int = 0) -> str:
         """Return the screen of one of the page's terminals, row by row."""
@@ -176,11 +173,10 @@ class Tab:
         script = f"(number) => [...{rows}].map((row) => row.textContent.replaceAll('\\u00a0', ' ')).join('\\n')"
         return str(self.evaluate(script, number))
 
-    def until_terminal(self, text: str, number: int = 0) -> None:
-        rows = f"[...(document.querySelectorAll('.pane')[{number}]?.querySelectorAll('.xterm-rows > div') ?? [])]"
-        self.until(
-            f"{rows}.map((row) => row.textContent.replaceAll('\\u00a0', ' ')).join('\\n').includes({json.dumps(text)})"
-        )
+    def until_terminal(self, text: str) -> None:
+        rows = "[...document.querySelectorAll('.pane')[0]?.querySelectorAll('.xterm-rows > div') ?? []]"
+        shown = f"{rows}.map((row) => row.textContent.replaceAll('\\u00a0', ' ')).join('\\n')"
+        self.until(f"{shown}.includes({json.dumps(text)})")
 
     def close(self) -> None:
         self._do(self._context.close())

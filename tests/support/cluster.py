@@ -23,9 +23,6 @@ from tests.support.serving import run
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
 
-CAME = r"the broker (\S+) has come"
-"""What a broker logs of another one."""
-
 
 def make_home(home: Path, tokens: Path) -> Path:
     """Make a home with a copy of the tokens that all brokers have; the first one makes them."""
@@ -54,13 +51,11 @@ class Brokers(Sequence[RunningBroker]):
     def homes(self) -> list[Path]:
         return [broker.home for broker in self._brokers]
 
-    def add(
-        self, *arguments: str, env: Mapping[str, str] | None = None, wrap: Callable[..., Any] = list
-    ) -> RunningBroker:
+    def add(self, *arguments: str) -> RunningBroker:
         """Start another one, and return when it and the others know each other."""
         home = make_home(self._directory / f"home{len(self._brokers)}", self._tokens)
         words = ("-v", "--cluster", self._nats.url, *arguments)
-        broker = running_broker(self._processes, home, *words, env=env, wrap=wrap)
+        broker = running_broker(self._processes, home, *words)
         if not any(self._tokens.iterdir()):
             shutil.copytree(home / "tokens", self._tokens, dirs_exist_ok=True)
         self._brokers.append(broker)

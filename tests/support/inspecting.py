@@ -62,10 +62,10 @@ class Look:
         (found,) = self.look(Inspection(sight=Sight.VALUE, text=text, runs=runs), frame).variables
         return found
 
-    def assign(self, name: str, text: str, of: Variable | None = None, frame: str = "", **more: object) -> Variable:
+    def assign(self, name: str, text: str, of: Variable | None = None, **more: object) -> Variable:
         handle = of.handle if of is not None else 0
         question = Inspection(sight=Sight.ASSIGN, name=name, text=text, handle=handle, **more)  # type: ignore[arg-type]
-        (found,) = self.look(question, frame).variables
+        (found,) = self.look(question).variables
         return found
 
     def go_on(self, action: Action = Action.CONTINUE, text: str = "") -> RankInfo:
@@ -84,7 +84,7 @@ class Look:
 
 
 @contextmanager
-def looking(rank: int = 0) -> Iterator[Look]:
+def looking() -> Iterator[Look]:
     thread = LoopThread()
 
     async def open_switchboard() -> Switchboard:
@@ -94,7 +94,7 @@ def looking(rank: int = 0) -> Iterator[Look]:
 
     switchboard = thread.do(open_switchboard())
     try:
-        yield Look(switchboard, thread, rank)
+        yield Look(switchboard, thread, 0)
     finally:
         thread.do(switchboard.close())
         thread.end()

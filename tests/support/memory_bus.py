@@ -154,9 +154,5 @@ class MemoryBus(Bus):
     async def close(self) -> None:
         self.leave()
 
-    def forget_losses(self) -> None:
-        """Have no receiver told that something is lost: it was not there yet."""
-        self._gaps.clear()
-
     def leave(self) -> None:
         self._nats.buses.pop(self.name, None)

@@ -20,13 +20,9 @@ needs_nats = pytest.mark.skipif(not HAS_NATS, reason="needs nats-server")
 CONFIGURATION = """\
 server_name: {name}
 listen: "127.0.0.1:{port}"
-max_payload: {max_payload}
 {more}
 jetstream {{ store_dir: "{store}", max_memory_store: 128M, max_file_store: 128M }}
 """
-
-MAX_PAYLOAD = 1024 * 1024
-"""Bytes of one message, as NATS has it by itself."""
 
 CLUSTER = """\
 cluster {{ name: tests, listen: "127.0.0.1:{port}", routes: [{routes}] }}
@@ -45,9 +41,7 @@ def free_ports(count: int) -> list[int]:
 class NatsServers:
     """Servers of NATS that are one cluster, or a single one; ``more`` is more of their configuration."""
 
-    def __init__(
-        self, processes: Processes, directory: Path, count: int = 3, *, more: str = "", max_payload: int = MAX_PAYLOAD
-    ) -> None:
+    def __init__(self, processes: Processes, directory: Path, count: int = 3, *, more: str = "") -> None:
         self._processes, self._directory = processes, directory
         self.count = count
         ports = free_ports(2 * count)
@@ -62,7 +56,6 @@ class NatsServers:
                     port=self.ports[number],
                     store=self._store(number),
                     more=cluster + more,
-                    max_payload=max_payload,
                 )
             )
 

@@ -57,8 +57,8 @@ class Host:
             timeout=seconds(30) if timeout is None else timeout,
         )
 
-    def popen(self, processes: Processes, name: str, *command: str, env: Mapping[str, str] | None = None) -> Child:
-        return processes.start(name, self.command(command), env=env)
+    def popen(self, processes: Processes, name: str, *command: str) -> Child:
+        return processes.start(name, self.command(command))
 
     def unplug(self) -> None:
         """Cut the host's cable: packets are lost both ways, and no peer is told."""

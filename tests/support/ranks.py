@@ -178,8 +178,8 @@ def wait_until_states(home: Path, wanted: Mapping[int, str], timeout: float | No
     return wait_until(home, lambda listed: states(listed) == wanted, str(wanted), timeout=timeout)
 
 
-def ask(home: Path, *arguments: str, env: Mapping[str, str] | None = None) -> dict[str, Any]:
-    result = attach(home, *arguments, "--json", env=env)
+def ask(home: Path, *arguments: str) -> dict[str, Any]:
+    result = attach(home, *arguments, "--json")
     if not result.stdout:
         raise AssertionError(f"dbg-attach {arguments} ended with status {result.returncode}: {result.stderr}")
     document: dict[str, Any] = json.loads(result.stdout)

@@ -77,9 +77,9 @@ def rank(number: int, *, host: str = "10.0.0.1", count: int = 4, **status: objec
     }
 
 
-def missing(number: int, *, unresponsive: bool = True, dead: bool = False) -> dict[str, object]:
+def missing(number: int, *, dead: bool = False) -> dict[str, object]:
     told = {name: value for name, value in rank(number).items() if name != "collective_counts"}
-    return {**told, "status": {"unresponsive": unresponsive, "considered_dead": dead}}
+    return {**told, "status": {"unresponsive": True, "considered_dead": dead}}
 
 
 def reply(*communicators: tuple[list[dict[str, object]], list[dict[str, object]]], comma: bool = True) -> str:

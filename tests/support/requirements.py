@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 NETNS_COMMANDS = ("ip", "nsenter", "unshare", "mount", "hostname")
-SSH_COMMANDS = ("ssh", "ssh-keygen", "dropbear", "dropbearkey")
 SLURM_COMMANDS = ("munged", "munge", "slurmctld", "slurmd", "srun", "sinfo", "sbatch", "scancel", "scontrol")
 SILENT_HOME_COMMANDS = ("unshare", "nsenter")
 FUSE = Path("/dev/fuse")
@@ -51,32 +50,24 @@ def missing_for_silent_home() -> str | None:
     return missing_for(SILENT_HOME_COMMANDS, as_root=True) or (None if FUSE.exists() else f"this host has no {FUSE}")
 
 
+def _needs(*commands: str) -> pytest.MarkDecorator:
+    missing = missing_for(commands, as_root=False)
+    return pytest.mark.skipif(missing is not None, reason=missing or "")
+
+
 needs_torch = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch not installed; `make torch WITH_TORCH=1` installs it"
 )
-needs_mpirun = pytest.mark.skipif(
-    find_command("mpirun") is None,
-    reason=f"mpirun not installed; {DEBIAN_REMEDY}",
-)
+needs_mpirun = _needs("mpirun")
 needs_mpi4py = pytest.mark.skipif(
     find_command("mpirun") is None or find_spec("mpi4py") is None,
     reason="mpi4py or Open MPI not installed; `make venv` and `scripts/install-system-packages` install them",
 )
-needs_ssh = pytest.mark.skipif(
-    any(find_command(name) is None for name in SSH_COMMANDS),
-    reason=f"ssh or dropbear not installed; {DEBIAN_REMEDY}",
-)
-needs_pdsh = pytest.mark.skipif(find_command("pdsh") is None, reason=f"pdsh not installed; {DEBIAN_REMEDY}")
-needs_systemd = pytest.mark.skipif(
-    find_command("systemd-analyze") is None, reason=f"systemd-analyze not installed; {DEBIAN_REMEDY}"
-)
-needs_gdb = pytest.mark.skipif(find_command("gdb") is None, reason=f"gdb not installed; {DEBIAN_REMEDY}")
-needs_tmux = pytest.mark.skipif(find_command("tmux") is None, reason=f"tmux not installed; {DEBIAN_REMEDY}")
-needs_man = pytest.mark.skipif(
-    any(find_command(name) is None for name in ("man", "groff")), reason=f"man or groff not installed; {DEBIAN_REMEDY}"
-)
-needs_shells = pytest.mark.skipif(
-    any(find_command(name) is None for name in ("bash", "zsh", "fish")),
-    reason=f"bash, zsh or fish not installed; {DEBIAN_REMEDY}",
-)
+needs_ssh = _needs("ssh", "ssh-keygen", "dropbear", "dropbearkey")
+needs_pdsh = _needs("pdsh")
+needs_systemd = _needs("systemd-analyze")
+needs_gdb = _needs("gdb")
+needs_tmux = _needs("tmux")
+needs_man = _needs("man", "groff")
+needs_shells = _needs("bash", "zsh", "fish")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away and adopts processes of others")

@@ -82,10 +82,10 @@ class Directory:
         terminal.wait_for(lambda _: (self.home / "broker.json").exists())
         return terminal
 
-    def run_to_prompt(self, *options: str, line: int, rank: int = 0, timeout: float | None = None) -> Terminal:
-        """Return the terminal once it shows PuDB of this rank at this line, with no key pressed."""
+    def run_to_prompt(self, *options: str, line: int) -> Terminal:
+        """Return the terminal once it shows PuDB of rank 0 at this line, with no key pressed."""
         terminal = self.run(*options)
-        wait_for_prompt(terminal, line, rank, timeout)
+        wait_for_prompt(terminal, line)
         return terminal
 
     def left_behind(self, *terminals: Terminal) -> list[str]:
@@ -157,10 +157,10 @@ STOP = ("--stop-at", f"train.py:{LINE}")
 PYTHON = ("--", sys.executable, "train.py")
 
 
-def go_through(terminal: Terminal, line: int = LINE) -> None:
+def go_through(terminal: Terminal) -> None:
     """Go on from each of the three stops in the loop."""
     for step in range(3):
-        wait_for_prompt(terminal, line)
+        wait_for_prompt(terminal, LINE)
         terminal.wait_for(re.compile(rf"step: {step}\b"))
         terminal.send("c")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tests.conftest import OpenTerminal
 from tests.support.broker import Wrap
 from tests.support.ranks import attach_command
@@ -22,11 +20,10 @@ def open_pudb(
     address: str,
     *,
     wrap: Wrap = list,
-    env: Mapping[str, str] | None = None,
     timeout: float | None = None,
 ) -> Terminal:
     """Attach a terminal to ``target``; return it once it shows PuDB over a status line of the stopped ``address``."""
-    terminal = open_terminal(wrap(attach_command(target)), rows=ROWS, cols=COLUMNS, env=env)
+    terminal = open_terminal(wrap(attach_command(target)), rows=ROWS, cols=COLUMNS)
 
     def shows_pudb(seen: Terminal) -> bool:
         return seen.row(0).startswith("PuDB") and seen.row(-1).startswith(f" {address}  stopped  ")

@@ -80,9 +80,7 @@ class Slurm:
         base = dict(os.environ if environ is None else environ)
         return base | {"SLURM_CONF": str(self.configuration), "PATH": f"{base.get('PATH', '')}:{SYSTEM_PATH}"}
 
-    def run(
-        self, *command: str, env: Mapping[str, str] | None = None, timeout: float | None = None
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run one of SLURM's commands until it ends, with its output captured."""
         return subprocess.run(
             command,
@@ -91,13 +89,11 @@ class Slurm:
             text=True,
             check=False,
             env=self.environment(env),
-            timeout=seconds(60) if timeout is None else timeout,
+            timeout=seconds(60),
         )
 
-    def srun(
-        self, *arguments: str, env: Mapping[str, str] | None = None, timeout: float | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        return self.run("srun", *arguments, env=env, timeout=timeout)
+    def srun(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.run("srun", *arguments)
 
     def sbatch(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         """Submit a batch script and return the job's number at once."""
@@ -106,9 +102,9 @@ class Slurm:
             raise AssertionError(f"sbatch ended with status {answer.returncode}: {answer.stderr}")
         return answer.stdout.strip()
 
-    def wait_for_job(self, job: str, timeout: float | None = None) -> int:
+    def wait_for_job(self, job: str) -> int:
         """Wait until a batch job has ended and return its exit status; ``sbatch --wait`` would look only every 10 s."""
-        deadline = time.monotonic() + (seconds(60) if timeout is None else timeout)
+        deadline = time.monotonic() + seconds(60)
         while True:
             shown = self.run("scontrol", "--oneliner", "show", "job", job).stdout
             state = re.search(r"JobState=(\S+)", shown)
@@ -119,8 +115,8 @@ class Slurm:
                 raise AssertionError(f"job {job} has not ended: {shown}")
             time.sleep(LOOK_AGAIN)
 
-    def wait_for_file(self, path: Path, timeout: float | None = None) -> None:
-        deadline = time.monotonic() + (seconds(60) if timeout is None else timeout)
+    def wait_for_file(self, path: Path) -> None:
+        deadline = time.monotonic() + seconds(60)
         while not path.exists():
             if time.monotonic() > deadline:
                 raise AssertionError(f"no job has written {path}")
