@@ -81,6 +81,7 @@ NO_BROKERS: list[object] = [
         {"fingerprint": SECRET},
         {"url": "ws://login1:6900", "fingerprint": SECRET},
         {"url": "ws://login1:6900"},
+        {"tokens": [SECRET]},
         {"tokens": {"rank": SECRET + " x"}},
         *({"fingerprints": pins} for pins in NO_PINS),
         *({"brokers": brokers} for brokers in NO_BROKERS),

@@ -15,7 +15,7 @@ import pytest
 
 from dbg_agent.evidence import flight_recorder, torch_collectives
 from dbg_agent.evidence.flight_recorder import LastStatus, Recorder, read, recorders_of
-from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups
+from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups, shape_of
 from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from tests.conftest import Approved
@@ -112,6 +112,13 @@ def test_a_look_at_a_call_keeps_none_of_its_values_alive(torch: FakeTorch, name:
 
 def fails(*_arguments: object) -> None:
     raise SystemExit
+
+
+def test_an_object_that_is_no_tensor_has_no_shape(torch: FakeTorch) -> None:
+    tensor = type("Tensor", (), {"shape": (2, 3), "dtype": "torch.float32"})
+    vars(torch.torch)["Tensor"] = tensor
+    assert shape_of(tensor()) == (((2, 3),), ("float32",))
+    assert shape_of(type("Ours", (tensor,), {"shape": property(fails)})()) == shape_of(None) == ((), ())
 
 
 # -------------------------------------------------------------------------------------------------------------- groups
@@ -278,6 +285,24 @@ def test_what_turns_the_recorder_on_is_said(
     approved(lack(), "2")
     record(monkeypatch, gloo=b"{")
     approved(lack(), "3")
+
+
+def test_entries_without_the_name_of_a_group_are_not_told(
+    approved: Approved, torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=3)
+    record(monkeypatch, gloo=dump(raw(3, "gloo:all_gather", group=""), enqueued=3, completed=2))
+    assert collectives() == []
+    approved(lack())
+
+
+def test_the_only_group_has_its_numbers_though_its_entries_are_not_read(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=5000)
+    record(monkeypatch, gloo=dump(raw(5000, "gloo:all_reduce"), enqueued=5000, completed=4999))
+    (group,) = [one for one in torch_seen(False) if isinstance(one, GroupSeen)]
+    assert (group.enqueued, group.completed) == (5000, 4999)
 
 
 ON_AND_EMPTY = b'{"pg_config":{"":{"ranks":"[0, 1]"}},"pg_status":{},"version":"2.10"}'

@@ -134,6 +134,24 @@ def test_closed_over_and_global_variables_are_read() -> None:
     assert variable(_frame(), "nothing") is UNKNOWN
 
 
+def test_the_body_of_a_class_with_a_mapping_of_its_own_is_not_read() -> None:
+    class Mapping(dict[str, Any]):
+        get = fails
+
+    class Meta(type):
+        @classmethod
+        def __prepare__(cls, *_args: Any, **_more: Any) -> Any:
+            return Mapping()
+
+        def __new__(cls, name: str, bases: Any, space: Any) -> Any:
+            return type.__new__(cls, name, bases, dict(space))
+
+    class Body(metaclass=Meta):
+        found = local(_frame(), "__module__")
+
+    assert Body.found is UNKNOWN
+
+
 # --------------------------------------------- the call that a frame is in: C code, which calls back into the test
 
 PATTERN = re.compile("a")

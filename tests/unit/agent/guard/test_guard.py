@@ -129,6 +129,7 @@ def test_slurms_time_limit_is_told(approved: Approved, late: int, is_told: bool)
         ("timeout 60 python", TimeLimit("timeout 60", 60, 15)),
         ("timeout -k 5 -s INT 1.5m python -k 3", TimeLimit("timeout -k 5 -s INT 1.5m", 90, 2)),
         ("timeout --signal=SIGUSR1 --foreground 2h x", TimeLimit("timeout --signal=SIGUSR1 --foreground 2h", 7200, 10)),
+        ("timeout -s9 -k1 .5 x", TimeLimit("timeout -s9 -k1 .5", 0.5, 9)),
         ("timeout 0 x", None),
         ("timeout --help", None),
         ("timeout -s", None),

@@ -155,6 +155,7 @@ def test_ranks_that_a_script_spawns_agree_once_their_framework_is_up() -> None:
     [
         (["train.py"], None, "/home/me/train.py", "train.py-1000"),
         (["../you/train.py"], None, "/home/you/train.py", "train.py-1000"),
+        (["/opt/run"], None, "/opt/run", "run-1000"),
         (["/venv/torch/pkg/__main__.py"], "pkg.__main__", "-m pkg", "pkg-1000"),
         (["train.py"], "dbg_agent.__main__", "/home/me/train.py", "train.py-1000"),
         (["-c"], None, "-c", "python-1000"),

@@ -27,6 +27,7 @@ from dbg_agent.link.dialling import Dialler
 from dbg_agent.link.link import Link
 from dbg_agent.link.lookup import find_ranks_broker
 from dbg_dial.find import Opening
+from dbg_dial.tcp import OwnSocket
 from dbg_wire.codec import Input, decode, encode, encode_data
 from dbg_wire.errors import (
     BadEndpoint,
@@ -42,10 +43,12 @@ from dbg_wire.errors import (
     WrongVersion,
 )
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint, Reach, fingerprint_of
+from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Goodbye, Message, Probe, Sender, Welcome
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
 from tests.support.reach import PIN
+from tests.support.time_unit import seconds
 
 SECONDS = 10.0
 TOKEN = "t" * 43
@@ -306,6 +309,21 @@ def test_it_comes_back_and_restates_itself_after(
     assert desk.registrations == 2
 
 
+def test_a_loop_that_dies_has_a_successor_with_its_timers(
+    broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = broker.connections.get(timeout=SECONDS)
+    called = threading.Event()
+    link.call_later(seconds(0.5), called.set)
+    with monkeypatch.context() as patch:
+        patch.setattr(OwnSocket, "is_open", lambda _socket: False)
+        desk.disconnects.get(timeout=seconds(SILENT_SECONDS + 5.0))
+    assert broker.connections.get(timeout=SECONDS) is not None
+    assert called.wait(SECONDS)
+    # Its socket was given up unclosed, as if the number were the program's.
+    broker.cut(first)
+
+
 def test_it_finds_a_broker_that_starts_later_and_later_calls_pay_nothing_for_the_wait(
     start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
 ) -> None:
@@ -530,6 +548,7 @@ ABSENT: dict[str, tuple[Make, type[DbgError]]] = {
     "says nothing": (answers(fake.say_nothing), BrokerUnreachable),
     "accepts and says nothing": (answers(fake.accept_and_send()), BrokerUnreachable),
     "garbage text": (answers(fake.accept_and_send(fake.frame(fake.TEXT, b"hello"))), BrokerUnreachable),
+    "no welcome": (answers(fake.accept_and_send(fake.message(type="future"))), BrokerUnreachable),
     "broken welcome": (answers(fake.accept_and_send(fake.message(type="welcome", minor="x"))), BrokerUnreachable),
 }
 """Faults that a broker's start may still end: a rank waits until its time is over."""

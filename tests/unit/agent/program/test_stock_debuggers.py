@@ -262,3 +262,13 @@ def test_streams_that_are_not_patched_are_told_once(stops: list[Stop], capfd: py
     assert capfd.readouterr().err.count("patch_stdstreams is ignored") == 1
     assert (sys.stdin, sys.stdout, sys.stderr) == before
     assert len(stops) == 2
+
+
+def test_a_module_that_is_not_there_fails_as_ever(stopped_at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "remote_pdb", raising=False)
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+    stock_calls.redirect()
+    with pytest.raises(ModuleNotFoundError, match="remote_pdb"):
+        importlib.import_module("remote_pdb")
+    assert stopped_at == []

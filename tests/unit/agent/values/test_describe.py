@@ -208,6 +208,7 @@ def tree(leaf: object) -> Node:
         (Batch(0.5, {"a"}), Batch(0.5, {"a"}, hidden=1)),
         (Batch(0.5, {"a"}), Batch(0.5, {"b"})),
         (Batch(without(Batch(0.5, set()), "names"), set()), without(Batch(Batch(0.5, set()), set()), "names")),
+        (Point(1, "a"), Point(1, "b")),
         ([Text("...")], [Text("…")]),
         ([Size(number) for number in range(11_000)], [Size(number % 10_999) for number in range(11_000)]),
         (loop(1), loop(2)),

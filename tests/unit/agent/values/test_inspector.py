@@ -103,6 +103,8 @@ def test_the_expression_of_each_part_yields_its_text(value: object) -> None:
         (collections.deque([1, 2]), ["0", "1"]),
         (collections.UserDict(a=1), ["data", "'a'"]),
         (frozenset([3]), ["0"]),
+        ({"a": 1}.items(), ["0"]),
+        (KeyError("x"), ["args"]),
         (range(3, 5), ["0", "1"]),
         (range(10**30), []),
         (3.5, []),

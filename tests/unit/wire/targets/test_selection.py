@@ -208,6 +208,7 @@ def test_offers_the_target_in_each_job_as_one_types_it(text: str, candidates: tu
     ("text", "expected"),
     [
         ("hang*/5", "hang-1/h:5 hang-2/h:5"),
+        ("h*g*2/4", "hang-2/h:4"),
         ("*/all,!hang*/5", "hang-1/h:4 hang-2/h:4 other/h:4 other/h:5"),
         ("hang*/!5", "hang-1/h:4 hang-2/h:4"),
         ("hang-1*/4", "hang-1/h:4"),
