@@ -6,9 +6,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from tests.conftest import OpenTerminal
 from tests.smoke.test_missing_broker import pass_by
 from tests.support import fake_brokers as fake
 from tests.support.broker import RunningBroker, running_broker
-from tests.support.fake_brokers import TOKEN, Answer, FakeBroker, Impostor, Kind, is_at_most_a_hello
+from tests.support.fake_brokers import TOKEN, FakeBroker, Impostor, Kind, is_at_most_a_hello
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import ask, attach, start_ranks, wait_until, wait_until_stopped
@@ -28,20 +26,8 @@ LONG_SECONDS = 1000.0
 """Timeout in seconds of ranks that give up at once: far more than their end is waited for."""
 
 
-@dataclass(frozen=True)
-class Place:
-    """The place where a test arranges a missing or faulty broker."""
-
-    processes: Processes
-    home: Path
-
-
-Make = Callable[[Place], AbstractContextManager[dict[str, str]]]
-"""A function that sets up the fault, and gives the variables that lead a rank to it."""
-
-
 @contextlib.contextmanager
-def black_hole(place: Place) -> Iterator[dict[str, str]]:
+def black_hole() -> Iterator[dict[str, str]]:
     """Name a port that drops every dial, since the queue of its listener is full."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, contextlib.ExitStack() as stack:
         for _ in range(8):
@@ -51,39 +37,18 @@ def black_hole(place: Place) -> Iterator[dict[str, str]]:
         yield {"DBG_BROKER": f"127.0.0.1:{listener.getsockname()[1]}#{PIN}", "DBG_TOKEN": TOKEN}
 
 
-@contextlib.contextmanager
-def wrong_token(place: Place) -> Iterator[dict[str, str]]:
-    """Run a broker, and give the token of another broker."""
-    running_broker(place.processes, place.home)
-    yield {"DBG_TOKEN": TOKEN}
-
-
-def faked(answer: Answer) -> Make:
-    @contextlib.contextmanager
-    def make(place: Place) -> Iterator[dict[str, str]]:
-        with FakeBroker(answer) as broker:
-            yield broker.variables
-
-    return make
-
-
-FINAL: dict[str, Make] = {
-    "wrong token": wrong_token,
-    "another service": faked(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")),
-}
-"""Faults that no wait ends: a rank names them at once."""
-
-
 def test_a_loop_waits_once_for_a_network_that_swallows_everything(processes: Processes, home: Path) -> None:
-    with black_hole(Place(processes, home)) as variables:
+    with black_hole() as variables:
         waited, _ = pass_by(processes, home, {"DBG_CONNECT_TIMEOUT": "0.3", **variables})
     assert waited == "[0]"
 
 
-@pytest.mark.parametrize("case", FINAL)
-def test_a_loop_does_not_wait_for_what_waiting_would_not_mend(case: str, processes: Processes, home: Path) -> None:
-    with FINAL[case](Place(processes, home)) as variables:
-        pass_by(processes, home, {"DBG_CONNECT_TIMEOUT": str(LONG_SECONDS), **variables})
+def test_a_loop_does_not_wait_for_what_waiting_would_not_mend(processes: Processes, home: Path) -> None:
+    patient = {"DBG_CONNECT_TIMEOUT": str(LONG_SECONDS)}
+    with FakeBroker(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")) as another_service:
+        pass_by(processes, home, {**patient, **another_service.variables})
+    running_broker(processes, home)
+    pass_by(processes, home, {**patient, "DBG_TOKEN": TOKEN})
 
 
 def test_a_broker_that_comes_later_is_found(processes: Processes, home: Path) -> None:

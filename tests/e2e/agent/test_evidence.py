@@ -127,21 +127,15 @@ def test_threads_that_wait_for_each_other_have_one_number_and_no_others_have(tol
     assert sorted(numbers) == list(range(1, len(circles) + 1))
 
 
-def test_the_main_thread_is_first(approved: Approved, told: dict[str, Told]) -> None:
+def test_the_main_thread_is_first_circles_have_frames_and_our_own_threads_are_left_out(
+    approved: Approved, told: dict[str, Told]
+) -> None:
     first = next(iter(told.values()))
-    assert first.is_main
     approved(first.text)
-    assert [row.thread for row in told.values() if row.is_main] == ["MainThread"]
-
-
-def test_threads_of_a_circle_have_their_frames(told: dict[str, Told]) -> None:
+    assert [row.thread for row in told.values() if row.is_main] == [first.thread] == ["MainThread"]
     assert told["a_then_b"].frames[-1][0] == "a_then_b"
     assert told["lock_then_condition"].frames[-2][0] == "lock_then_condition"
-
-
-def test_our_own_threads_are_left_out(approved: Approved, told: dict[str, Told]) -> None:
-    of_processes = ("Thread-", "QueueFeeder")
-    others = {name for name in set(told) - set(CASES) if not name.startswith(of_processes)}
+    others = {name for name in set(told) - set(CASES) if not name.startswith(("Thread-", "QueueFeeder"))}
     assert others == {"MainThread", "in_pool_0", "of_events_0", "task sleep"}
     approved(told["of_events_0"].text)
     assert (told["in_pool_0"].kind, told["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")
