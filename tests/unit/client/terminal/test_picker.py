@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.output import DummyOutput
 
 from dbg_client.actions.in_session import Answering
@@ -13,6 +14,7 @@ from dbg_client.core.choose import Choice
 from dbg_client.core.directory import Directory
 from dbg_client.core.link import BrokerLink
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.terminal.pager import Pager
 from dbg_client.terminal.picker import PickActions, Picker
 from dbg_wire.codec import Input
 from dbg_wire.messages import Answers, Change, Gone, Kind, Message, Question, RankAnswer, Snapshot
@@ -162,3 +164,43 @@ async def test_a_break_in_that_is_given_up_is_withdrawn() -> None:
         await asyncio.wait([stopping], timeout=seconds(10))
 
         assert [question.withdrawn for question in broker.sent] == [False, True]
+
+
+PREFIX = b"\x1d"
+
+
+async def for_the_session(lines: int, keys: str, prefix: bytes | None = PREFIX) -> bytes:
+    """Return the keys that the session gets when the pager of so many lines has ended; nothing may be left behind."""
+    with create_pipe_input() as source:
+        source.send_text(keys)
+        pager = Pager("".join(f"line {number}\n" for number in range(lines)), source, Screen(), prefix)
+        keys_left = await asyncio.wait_for(pager.run(), seconds(10))
+        assert get_typeahead(source) == []
+        return keys_left
+
+
+@pytest.mark.parametrize("lines", [23, 60])
+@pytest.mark.parametrize(
+    "keys", ["q", "\x03", " q", "\r\rq", "jkq", "\x1b[B\x1b[6~\x1b[Hq", "Gbq", "g   q", "/line\rnNq"]
+)
+async def test_moves_stay_on_the_page_and_what_is_typed_behind_q_is_dropped(lines: int, keys: str) -> None:
+    assert await for_the_session(lines, f"{keys}rest") == b""
+
+
+@pytest.mark.parametrize(
+    ("keys", "session"),
+    [
+        ("\x1dd", b"\x1dd"),
+        ("\x1dnx", b"\x1dnx"),
+        ("zz\x1d:where\r", b"\x1d:where\r"),
+        (":where\r", b"\x1d:where\r"),
+        ("qzz\x1dd", b"\x1dd"),
+        ("\x1d]q", b""),
+        ("\x1d\x1b[Aq", b""),
+        ("/:q\r\x1dd", b"\x1dd"),
+        ("/q\x7fx\x1dd", b"\x1dd"),
+        ("\x1b[200~e all rank\nq\n\x1b[201~\x1dd", b"\x1dd"),
+    ],
+)
+async def test_the_prefix_and_a_colon_are_for_the_session(keys: str, session: bytes) -> None:
+    assert await for_the_session(60, keys) == session

@@ -1,3 +1,5 @@
+"""The user's terminal: its modes, what is written to it, and what is drawn while it is lent."""
+
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +15,8 @@ from dataclasses import dataclass
 import pyte
 import pytest
 
-from dbg_client.terminal import screen
+from dbg_client.terminal import canvas, screen
+from dbg_client.terminal.canvas import Canvas, last_row
 from dbg_client.terminal.screen import CANCEL, MAX_BUFFERED, RawTerminal, TerminalWriter
 from dbg_wire.errors import BadInput
 from dbg_wire.sequences import PRIVATE_MODES, StreamScanner
@@ -239,6 +242,7 @@ def test_the_reset_moves_nothing_and_takes_region_colours_and_charset_back(raw_t
 
 def test_the_reset_follows_half_a_sequence(raw_terminal: Terminal) -> None:
     reset = reset_bytes(raw_terminal)
+    assert reset.startswith(CANCEL)  # which is written alone where output was dropped
     for half in (b"\x1b[12", b"\x1b]8;;http", b"\x1bPq", "日".encode()[:2], b"\x1b"):
         scanner = StreamScanner()
         scanner.feed(half)
@@ -289,16 +293,6 @@ async def test_what_is_written_arrives_in_order(raw_terminal: Terminal, writer: 
     writer.close()
 
 
-async def test_the_shells_description_never_becomes_non_blocking(
-    raw_terminal: Terminal, writer: TerminalWriter
-) -> None:
-    raw_terminal.fill()
-    writer.write(b"x")
-    assert os.get_blocking(raw_terminal.program)
-    writer.close()
-    assert os.get_blocking(raw_terminal.program)
-
-
 async def test_a_frozen_terminal_overflows_within_the_bound_and_recovers(
     raw_terminal: Terminal, writer: TerminalWriter
 ) -> None:
@@ -310,6 +304,7 @@ async def test_a_frozen_terminal_overflows_within_the_bound_and_recovers(
         assert writer.buffered <= MAX_BUFFERED
         assert written < 10 * MAX_BUFFERED
     writer.write(b"while overflowed")
+    assert os.get_blocking(raw_terminal.program)
     assert writer.buffered == len(CANCEL)
     reader = Reader(raw_terminal.window)
     assert await asyncio.wait_for(writer.drain(), 20) is True
@@ -319,23 +314,6 @@ async def test_a_frozen_terminal_overflows_within_the_bound_and_recovers(
     taken = seen.removesuffix(CANCEL + b"repaint")
     assert taken == (line * (written // len(line)))[: len(taken)]
     assert await asyncio.wait_for(writer.drain(), 20) is False
-    reader.stop()
-    writer.close()
-
-
-async def test_after_a_drop_the_terminal_is_at_rest(raw_terminal: Terminal) -> None:
-    writer = TerminalWriter(raw_terminal.program, asyncio.get_running_loop(), limit=1000)
-    raw_terminal.fill()
-    stuffed = raw_terminal.shown()
-    writer.write(b"\x1b]8;;" + b"x" * 100_000)
-    assert writer.overflowed
-    reader = Reader(raw_terminal.window)
-    await asyncio.wait_for(writer.drain(), 20)
-    seen = await reader.until(lambda seen: seen.endswith(CANCEL))
-    scanner = StreamScanner()
-    scanner.feed(stuffed + seen)
-    assert b"\x1b]8;;" in seen
-    assert scanner.at_rest
     reader.stop()
     writer.close()
 
@@ -356,17 +334,79 @@ async def test_a_closed_window_ends_the_wait_for_it_and_takes_everything(
     writer.close()
 
 
-async def test_a_descriptor_that_can_only_be_copied_is_not_waited_for_either() -> None:
-    reading, writing = os.pipe()
-    os.write(writing, b"first")
-    writer = TerminalWriter(writing, asyncio.get_running_loop())
-    data = bytes(range(256)) * 300
-    writer.write(data)
-    assert 0 < writer.buffered < len(data)
-    reader = Reader(reading)
-    assert await asyncio.wait_for(writer.drain(), 20) is False
-    assert await reader.until(lambda seen: len(seen) == len(data) + 5) == b"first" + data
-    reader.stop()
-    writer.close()
-    os.close(reading)
-    os.close(writing)
+ROWS, COLUMNS = 24, 80
+
+
+class SlowWriter:
+    """A writer to a terminal that takes nothing until :attr:`flows` is set."""
+
+    made: SlowWriter
+
+    def __init__(self, _descriptor: int, _loop: asyncio.AbstractEventLoop) -> None:
+        self.written = b""
+        self.gone = self.overflowed = False
+        self.flows = asyncio.Event()
+        SlowWriter.made = self
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    async def drain(self) -> bool:
+        await self.flows.wait()
+        return False
+
+    def close(self) -> None:
+        """Do nothing: there is no descriptor."""
+
+
+class SettledTerminal(RawTerminal):
+    """A terminal without settings, of a fixed size."""
+
+    def enter_raw(self) -> None:
+        """Do nothing."""
+
+    def leave_raw(self) -> None:
+        """Do nothing."""
+
+    def size(self) -> tuple[int, int]:
+        return ROWS, COLUMNS
+
+
+@pytest.fixture
+async def opened(monkeypatch: pytest.MonkeyPatch) -> Canvas:
+    monkeypatch.setattr(canvas, "TerminalWriter", SlowWriter)
+    made = Canvas(SettledTerminal(0, 1), status=True, dropped=lambda: None, gone=lambda: None)
+    made.open()
+    return made
+
+
+async def test_nothing_of_the_rank_is_drawn_behind_the_row_that_is_lent(opened: Canvas) -> None:
+    lending = asyncio.ensure_future(opened.lend(row=True))
+    await asyncio.sleep(0)
+    opened.show(b"drawn by the rank")
+    opened.paint("a status line")
+    SlowWriter.made.flows.set()
+    await lending
+    _, row, behind = SlowWriter.made.written.partition(last_row(ROWS))
+    assert row
+    assert b"rank" not in behind
+    assert b"status" not in behind
+
+
+async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
+    opened: Canvas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canvas, "LEAVE_SECONDS", 0.0)
+    lending = asyncio.ensure_future(opened.lend(row=True))
+    await asyncio.wait({lending}, timeout=0.1)
+    assert not lending.done()
+    SlowWriter.made.flows.set()
+    await lending
+
+
+async def test_what_comes_after_the_terminal_is_taken_back_is_drawn(opened: Canvas) -> None:
+    SlowWriter.made.flows.set()
+    await opened.lend(row=False)
+    opened.resume()
+    opened.show(b"drawn by the rank")
+    assert SlowWriter.made.written.endswith(b"drawn by the rank")

@@ -1,4 +1,4 @@
-"""docs/reference/log-lines.md lists the events that are logged, as the code words them."""
+"""The project agrees with itself: its changelog, addresses, verbs and the page of its log lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,42 @@ import ast
 import re
 from collections.abc import Iterator
 
+from dbg_broker.cli.parser import OF_THE_TERMINAL, parser_of_the_command, verbs_of
+from dbg_client.words.verbs import OF_THE_BROKER, VERBS
+from dbg_wire.version import RELEASE
 from tests.support.packages import ROOT, parsed
+
+PROJECT = (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_changelog_begins_with_what_is_unreleased_or_with_this_release() -> None:
+    newest = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    is_release = re.fullmatch(r"\d+\.\d+\.\d+", RELEASE)
+    assert newest == (RELEASE if is_release else "Unreleased")
+
+
+def test_all_addresses_are_below_one() -> None:
+    """A reader on PyPI follows each link of the README, and sees its picture."""
+    (source,) = re.findall(r'^Source = "(.+)"$', PROJECT, re.MULTILINE)
+    addresses = re.findall(r"https://github\.com/[^\s\"']+", PROJECT)
+    assert len(addresses) == 4
+    assert all(address.startswith(source) for address in addresses)
+
+    (pattern,) = re.findall(r"^pattern = '(.+)'$", PROJECT, re.MULTILINE)
+    (replacement,) = re.findall(r"^replacement = '(.+)'$", PROJECT, re.MULTILINE)
+    text = re.sub(pattern, replacement, (ROOT / "README.md").read_text())
+    assert not re.findall(r"\]\((?!https?://)[^)]*\)", text)
+    assert f"![PuDB in rank 2]({source}/blob/HEAD/docs/images/pudb.svg?raw=true)" in text
+
+
+OF_BROKER = set(verbs_of(parser_of_the_command()))
+OF_TERMINAL = {row.name for row in VERBS}
+
+
+def test_each_command_knows_the_verbs_that_only_the_other_has() -> None:
+    assert set(OF_THE_BROKER) == OF_BROKER - OF_TERMINAL
+    assert OF_TERMINAL - OF_BROKER - {"help"} == OF_THE_TERMINAL
+
 
 PAGE = (ROOT / "docs/reference/log-lines.md").read_text(encoding="utf-8")
 LEVELS = {"debug": "debug", "info": "info", "warning": "warning", "error": "error", "exception": "error"}

@@ -1,0 +1,267 @@
+"""What a program asks of ranks, at a broker that answers as a test has prepared it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import json
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import dbg_client
+from dbg_client.api.blocking import Broker, Job, Ranks, Stop
+from dbg_client.api.broker import AsyncBroker, open_broker
+from dbg_client.api.ranks import AsyncJob, AsyncRanks
+from dbg_client.api.stop import AsyncStop
+from dbg_client.api.targets import Wanted, read_wanted, target_text
+from dbg_client.core.errors import RankEnded
+from dbg_client.core.remembered_groups import UnknownGroup
+from dbg_client.core.switchboard import switchboard_to
+from dbg_client.faces.dap.adapter import Adapter
+from dbg_client.faces.dap.messages import Request
+from dbg_client.faces.mcp.server import McpServer
+from dbg_dial.waiting import within
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Action, Kind, Notice, RankAnswer, RankReport, Report
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import select
+from tests.support.time_unit import seconds
+from tests.unit.client.faces.dap.shown import Shown
+from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_pdb_report, make_prompt, make_rank
+
+
+def running(number: int) -> RankInfo:
+    return make_rank(number, state=RankState.RUNNING, reason=None, where=None)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> pytest.MonkeyPatch:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    return monkeypatch
+
+
+def visit(monkeypatch: pytest.MonkeyPatch, broker: FakeBroker) -> dbg_client.Broker:
+    for name, value in broker.environment.items():
+        monkeypatch.setenv(name, value)
+    return dbg_client.connect()
+
+
+def test_a_wait_for_each_rank_names_those_that_run(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(0), running(1), running(2), running(3)) as fake, visit(environment, fake) as broker:
+        job = broker.job()
+        assert [rank.rank for rank in job[0].wait_for_each(0.0)] == [0]
+        for ranks in (job, job[2], job[7]):
+            with pytest.raises(dbg_client.TimedOut):
+                ranks.wait_for_each(0.0)
+    ended = make_rank(0, state=RankState.EXITED, exit=1, where=None)
+    with FakeBroker(ended) as fake, visit(environment, fake) as broker, pytest.raises(RankEnded):
+        broker.job("4711.0").wait_for_each(0.0)
+
+
+def test_ranks_without_breakpoints_and_ranks_that_know_none_are_told_apart(environment: pytest.MonkeyPatch) -> None:
+    fake = FakeBroker(make_rank(0), make_rank(1))
+    stock = RankAnswer(key="", kind=Kind.ERROR, text="an older debugger")
+    fake.answers[Action.BREAKPOINTS] = RankAnswer(key="", kind=Kind.VALUE, text="")
+    with fake, visit(environment, fake) as broker:
+        fake.said[make_rank(1).key] = stock
+        answer = broker.job().breakpoints()
+        assert [(group.kind, group.ranks) for group in answer.groups] == [("value", "0"), ("error", "1")]
+        assert answer.by_rank == {"gpu013:0": ()}
+        assert answer.errors == {"gpu013:1": stock.text}
+
+
+def test_a_job_that_is_not_there_or_not_named_is_told_with_those_that_live(environment: pytest.MonkeyPatch) -> None:
+    ranks = (make_rank(0), make_rank(1, job="train-2"))
+    with FakeBroker(*ranks) as fake, visit(environment, fake) as broker:
+        with pytest.raises(dbg_client.DbgError):
+            broker.job("train-3")
+        with pytest.raises(dbg_client.DbgError):
+            broker.job()
+        assert broker.job("train-2").list() == (ranks[1],)
+    with (
+        FakeBroker() as fake,
+        visit(environment, fake) as broker,
+        pytest.raises(dbg_client.DbgError),
+    ):
+        broker.job()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text"),
+    [
+        ("0-7,!3", "0-7,!3"),
+        (5, "5"),
+        ([0, 3], "0,3"),
+        (slice(0, 8), "0-7"),
+        (slice(0, 8, 2), "0-7/2"),
+        (slice(None), "all"),
+    ],
+)
+def test_ranks_are_named_as_in_python_and_as_in_the_terminal(wanted: Wanted, text: str) -> None:
+    assert target_text(wanted) == text
+
+
+@pytest.mark.parametrize("wanted", [[], slice(4, 4), slice(3, None), slice(8, 2)])
+def test_what_names_no_rank_is_an_error_that_says_what_to_write(wanted: Wanted) -> None:
+    with pytest.raises(BadInput, match=r"as in job\["):
+        target_text(wanted)
+
+
+def test_a_target_is_of_the_job_alone_and_knows_the_groups_of_the_last_answer() -> None:
+    ranks = [make_rank(0), make_rank(1), make_rank(0, key="other", job="other", address="gpu013:0")]
+    assert [rank.job for rank in select(read_wanted("all", "4711.0", {}), ranks).ranks] == ["4711.0", "4711.0"]
+    group = read_wanted("@1", "4711.0", {"@1": frozenset({ranks[1].key})})
+    assert select(group, ranks).ranks == (ranks[1],)
+    with pytest.raises(UnknownGroup, match="no group @2"):
+        read_wanted("@2", "4711.0", {"@1": frozenset({ranks[1].key})})
+
+
+LET_GO = "bob let it go"
+
+
+async def test_a_program_is_told_who_let_its_rank_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        for name, value in broker.environment.items():
+            monkeypatch.setenv(name, value)
+        async with dbg_client.aconnect() as connected, connected.job()["5"].attach() as stop:
+            broker.tell(Notice(text=LET_GO, ends_stop=True))
+            broker.tell(Report(report=RankReport(state=RankState.RUNNING)))
+            await stop._switchboard.until(lambda: stop._attachment.ending.by or None, seconds(20))
+            with pytest.raises(dbg_client.StopEnded):
+                await stop.eval("loss")
+
+
+async def test_a_program_has_its_next_stop_once_the_debugger_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    rank = make_rank(5)
+    with FakeBroker(rank, reports={rank.key: make_pdb_report(make_prompt())}) as broker:
+        for name, value in broker.environment.items():
+            monkeypatch.setenv(name, value)
+        async with dbg_client.aconnect() as connected, connected.job()["5"].attach() as stop:
+            await stop.resume()
+            waiting = asyncio.create_task(stop.wait(seconds(20)))
+            # Behind set_trace() pdb runs to the next line first, and a rank that runs is asked in vain.
+            broker.tell(Report(report=make_pdb_report(None, stop=2)))
+            await stop._switchboard.until(lambda: stop._stop.number == 2 or None, seconds(20))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not waiting.done()
+            broker.tell(Report(report=make_pdb_report(make_prompt(2), stop=2)))
+            assert (await waiting) == HERE
+
+
+TWINS: list[tuple[type[Any], type[Any]]] = [
+    (AsyncBroker, Broker),
+    (AsyncJob, Job),
+    (AsyncRanks, Ranks),
+    (AsyncStop, Stop),
+]
+
+
+@pytest.mark.parametrize(("waited_for", "blocking"), TWINS)
+def test_each_class_has_the_methods_of_its_twin_with_their_parameters_and_their_documentation(
+    waited_for: type[Any], blocking: type[Any]
+) -> None:
+    names = [name for name in dir(waited_for) if not name.startswith("_") or name == "_repr_html_"]
+    assert len(names) > 5
+    for name in names:
+        there, here = getattr(waited_for, name), getattr(blocking, name)
+        assert not inspect.iscoroutinefunction(here), name
+        if isinstance(there, property):
+            assert here.__doc__ == there.__doc__, name
+            continue
+        shown, expected = (
+            [one.replace(annotation=inspect.Parameter.empty) for one in inspect.signature(method).parameters.values()]
+            for method in (here, there)
+        )
+        assert shown == expected, name
+        assert name == "_repr_html_" or here.__doc__ == there.__doc__, name
+
+
+Visit = Callable[[FakeBroker], None]
+
+ROUNDS = 10
+
+
+def forget(broker: FakeBroker) -> None:
+    """Drop a connection that was never closed."""
+    assert len(dbg_client.connect(address(broker)).ranks) == 1
+
+
+def close(broker: FakeBroker) -> None:
+    """Close a connection."""
+    with dbg_client.connect(address(broker)) as connection:
+        assert len(connection.ranks) == 1
+
+
+def lose(broker: FakeBroker) -> None:
+    """Drop a connection that broke."""
+    connection = dbg_client.connect(address(broker))
+    broker.cut()
+    assert len(connection.ranks) == 1
+
+
+def ask_as_an_agent(broker: FakeBroker) -> None:
+    """Have the server of an agent list the ranks."""
+    said: list[dict[str, Any]] = []
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ranks", "arguments": {}}}
+
+    async def visit() -> None:
+        server = McpServer(
+            lambda program: open_broker(address(broker), seconds(30), program=program),
+            lambda line: said.append(json.loads(line)),
+        )
+        await server.receive(json.dumps(call).encode())
+        await within(seconds(30), asyncio.gather(*server._open._tasks.values()))
+        await server.end()
+
+    asyncio.run(visit())
+    assert "gpu013" in said[0]["result"]["content"][0]["text"]
+
+
+def attach_an_ide(broker: FakeBroker) -> None:
+    """Attach an IDE, and let it go."""
+
+    async def visit() -> None:
+        shown = Shown()
+        adapter = Adapter(lambda name: switchboard_to(address(broker), seconds(30), program=name), None, shown.take)
+        adapter.receive(Request(1, "attach", {"target": "all"}))
+        assert (await shown.answer(1))["success"]
+        await adapter.close()
+
+    asyncio.run(visit())
+
+
+def address(broker: FakeBroker) -> str:
+    return f"ws://127.0.0.1:{broker.port}"
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone
+
+
+@pytest.mark.parametrize("visit", [forget, close, lose, ask_as_an_agent, attach_an_ide])
+def test_ten_brokers_that_were_left_keep_no_descriptor_and_no_thread(
+    visit: Visit, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {**environ, "DBG_TOKEN": TOKEN}.items():
+        monkeypatch.setenv(name, value)
+    with FakeBroker(make_rank(0)) as first:
+        # What is made once for a process is there from now on.
+        visit(first)
+    gc.collect()
+    threads, before = set(threading.enumerate()), descriptors()
+    with FakeBroker(make_rank(0)) as one, FakeBroker(make_rank(1)) as two:
+        brokers = {one._thread, two._thread}
+        for number in range(ROUNDS):
+            visit((one, two)[number % 2])
+        gc.collect()
+        for thread in set(threading.enumerate()) - threads - brokers:
+            thread.join(seconds(20))
+        assert set(threading.enumerate()) - brokers <= threads
+    assert descriptors() <= before
