@@ -1,7 +1,8 @@
 """There is one way to a broker: pinned, or without TLS with a token that opens nothing later.
 
 All ways that the packages offer are tried with a broker that must not be dialled;
-``tests/e2e/project/test_one_way.py`` reads in the sources that there is no other."""
+``tests/e2e/project/test_one_way.py`` reads in the sources that there is no other.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -37,26 +38,9 @@ RankNumbers = tuple[str, int, int | None, int | None]
 NOBODY = ("none", 0, 0, 1)
 
 
-def who(
-    environ: Mapping[str, str],
-    *,
-    pid: int = 1000,
-    hostname: str = "vm.example.org",
-    framework: tuple[int, int] | None = None,
-    ancestors: tuple[int, ...] | None = None,
-    proxy_pid: int | None = None,
-) -> Identity:
-    return identify(
-        environ,
-        argv=["train.py", "--lr", "1"],
-        executable_module=None,
-        pid=pid,
-        hostname=hostname,
-        directory="/home/me",
-        framework=framework,
-        ancestors=ancestors,
-        proxy_pid=proxy_pid,
-    )
+def who(environ: Mapping[str, str], **changes: Any) -> Identity:
+    known: dict[str, Any] = {"pid": 1000, "hostname": "vm.example.org", "directory": "/home/me", **changes}
+    return identify(environ, argv=["train.py", "--lr", "1"], executable_module=None, **known)
 
 
 def numbers(identity: Identity) -> RankNumbers:

@@ -121,9 +121,9 @@ def busy(link: Link) -> Iterator[None]:
     enough.set()
 
 
-def test_a_fork_waits_for_what_the_thread_is_doing(link: Link) -> None:
+def test_a_fork_waits_for_what_the_thread_is_doing_and_keeps_it_at_rest_until_it_is_over(link: Link) -> None:
+    started, ran = threading.Event(), threading.Event()
     done: list[str] = []
-    started = threading.Event()
 
     def work() -> None:
         started.set()
@@ -134,11 +134,6 @@ def test_a_fork_waits_for_what_the_thread_is_doing(link: Link) -> None:
     assert started.wait(LONG)
     with forking(link.fork_safety):
         assert done == ["work"]
-
-
-def test_the_thread_does_nothing_during_a_fork_and_goes_on_afterwards(link: Link) -> None:
-    ran = threading.Event()
-    with forking(link.fork_safety):
         link.do(ran.set)
         assert not ran.wait(0.05)
     assert ran.wait(LONG)

@@ -20,7 +20,6 @@ from dbg_wire.messages import (
     Greet,
     Kind,
     RankReport,
-    Register,
     Sender,
     SessionInfo,
     StopInfo,
@@ -30,31 +29,8 @@ from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import Breakpoint, Place, RankState
 from dbg_wire.records.record import Record, checked
 from tests.conftest import Approved
-from tests.support.rank_infos import record_of
+from tests.unit.broker.peers import registration
 from tests.unit.wire.values import records
-
-
-def registration(**changes: Any) -> Register:
-    said: dict[str, Any] = {
-        "minor": 0,
-        "release": "0.1.0",
-        "key": "4711.0/0.0/gpu013:0/8800",
-        "job": "4711.0",
-        "run": "0.0",
-        "host": "gpu013",
-        "rank": 0,
-        "local_rank": 0,
-        "world_size": 8,
-        "child": None,
-        "pid": 8800,
-        "ancestors": (8790,),
-        "kernel": "another/1",
-        "script": "/home/me/train.py",
-        "directory": "/home/me",
-        "python": "3.11.7",
-        "report": RUNNING,
-    }
-    return record_of(Register, {**said, **changes})
 
 
 @pytest.mark.parametrize(

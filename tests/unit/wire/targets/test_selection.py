@@ -226,14 +226,6 @@ def test_a_pattern_of_jobs_has_to_fit_the_whole_name(text: str) -> None:
         select(parse_target(text), [rank("h:5", job="hang-1")])
 
 
-def test_a_dead_rank_of_an_older_job_hides_no_live_number() -> None:
-    for state in (RankState.EXITED, RankState.LOST):
-        dead = [rank("h:5", job="hang-1", state=state, since=9.0), rank("h:6", job="hang-1")]
-        ranks = [*dead, rank("h:5", job="hang-2")]
-        for text in ("5", "h:5", "5@1", "all,!6"):
-            assert "hang-2/h:5" in chosen(text, ranks), (state, text)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -267,25 +259,6 @@ def test_a_term_without_a_job_is_judged_apart_from_those_with_one() -> None:
     assert chosen("A/0,:0", [lost]) == "A/g1:0"
 
 
-@pytest.mark.parametrize("gone", [RankState.EXITED, RankState.LOST])
-def test_a_live_job_goes_before_one_that_is_gone(gone: RankState) -> None:
-    ranks = block("B", ["g1"], 2)
-    ranks += [info.replace(since=9.0) for info in block("A", ["g1"], 2, state=gone)]
-    assert chosen("g1:0", ranks) == "B/g1:0"
-    assert chosen("all", ranks) == "B/g1:0 B/g1:1"
-
-
-def test_of_jobs_that_are_gone_the_newest_is_meant() -> None:
-    ranks = [
-        rank(f"h:{number}", job=job, state=RankState.EXITED, since=since)
-        for job, since in [("A", 1.0), ("B", 3.0), ("C", 2.0)]
-        for number in (0, 1)
-    ]
-    assert chosen("h:0", ranks) == "B/h:0"
-    assert chosen("all", ranks) == "B/h:0 B/h:1"
-    assert chosen("all", ranks, any_job=True) == "A/h:0 A/h:1 B/h:0 B/h:1 C/h:0 C/h:1"
-
-
 def test_two_live_processes_at_one_address_are_told_apart_by_pid() -> None:
     twins = [rank("h:5", pid=11), rank("h:5", pid=22), rank("h:6", pid=33)]
     with pytest.raises(AmbiguousTarget) as caught:
@@ -298,12 +271,11 @@ def test_two_live_processes_at_one_address_are_told_apart_by_pid() -> None:
     assert list(unique_targets(twins).values()) == ["A/h:5@11", "A/h:5@22", "h:6"]
 
 
-def test_one_number_on_two_hosts_of_a_job_is_ambiguous_only_while_both_live() -> None:
+def test_one_number_on_two_hosts_of_a_job_is_ambiguous() -> None:
     runs = [rank("g1:5"), rank("g2:5")]
     with pytest.raises(AmbiguousTarget) as caught:
         select(parse_target("5"), runs)
     assert caught.value.candidates == ("A/g1:5", "A/g2:5")
-    assert chosen("5", [rank("g1:5", state=RankState.LOST, since=9.0), rank("g2:5")]) == "A/g2:5"
 
 
 def test_a_unique_target_is_no_longer_than_needed() -> None:
@@ -346,32 +318,42 @@ def test_a_remembered_group_selects_its_processes_of_any_job_and_state() -> None
         select(parse_target("@err"), [live])
 
 
-class TestJobsThatHaveEnded:
-    """What a target without a job means while one job lives and others have ended."""
+def crowd(text: str) -> list[RankInfo]:
+    """Return the ranks that a text names, each with its state and since when it has it, such as ``A/h:5 lost 9``."""
+    found = []
+    for one in text.split(", "):
+        address, state, since = one.split() if " " in one else (one, RankState.STOPPED, 0)
+        job, _, place = address.partition("/")
+        found.append(rank(place, job=job, state=RankState(state), since=float(since)))
+    return found
 
-    def test_a_rank_of_a_job_that_lives_goes_before_one_that_exited_later(self) -> None:
-        now = [rank("h:0", job="B"), rank("h:1", job="B", state=RankState.EXITED, since=5.0)]
-        before = rank("h:1", job="A", state=RankState.EXITED, since=9.0)
-        assert chosen("1", [*now, before]) == "B/h:1"
-        assert chosen("h:1", [*now, before]) == "B/h:1"
 
-    def test_nobody_of_them_answers_for_a_number_that_the_living_job_has_not(self) -> None:
-        ranks = [rank("h:0", job="B"), rank("h:1", job="A", state=RankState.EXITED)]
-        for text in ("1", "h:1", "0-3,!0"):
-            with pytest.raises(NoSuchRank) as caught:
-                select(parse_target(text), ranks)
-            assert "A/h:1 has exited" in str(caught.value)
-        assert chosen("A/1", ranks) == "A/h:1"
-        assert chosen("1@1", ranks) == "A/h:1"
-        assert chosen("1", ranks, any_job=True) == "A/h:1"
-        assert unique_target(ranks[1], ranks) == "A/h:1"
+@pytest.mark.parametrize(
+    ("ranks", "texts", "expected"),
+    [
+        ("A/h:5 exited 9, A/h:6, B/h:5", "5 h:5", "B/h:5"),
+        ("A/h:5 lost 9, A/h:6, B/h:5", "5 h:5 5@1", "B/h:5"),
+        ("B/h:0, A/h:0 exited 9, A/h:1 exited 9", "h:0 all", "B/h:0"),
+        ("B/h:0, A/h:0 lost 9, A/h:1 lost 9", "h:0 all", "B/h:0"),
+        ("A/h:0 exited 1, B/h:0 exited 3, C/h:0 exited 2", "h:0 all", "B/h:0"),
+        ("A/h:0 exited 1, B/h:0 exited 3, C/h:0 exited 2", "*/all", "A/h:0 B/h:0 C/h:0"),
+        ("A/g1:5 lost 9, A/g2:5", "5", "A/g2:5"),
+        ("B/h:0, B/h:1 exited 5, A/h:1 exited 9", "1 h:1", "B/h:1"),
+        ("B/h:0, A/h:1 lost 0", "1", "A/h:1"),
+    ],
+)
+def test_a_job_that_lives_is_meant_and_of_those_that_are_gone_the_newest(ranks: str, texts: str, expected: str) -> None:
+    assert {chosen(text, crowd(ranks)) for text in texts.split()} == {expected}
 
-    def test_where_no_job_lives_the_last_one_is_meant(self) -> None:
-        gone = [rank("h:1", job=job, state=RankState.EXITED, since=since) for job, since in (("A", 1.0), ("B", 2.0))]
-        assert chosen("1", gone) == "B/h:1"
 
-    def test_one_that_is_lost_may_be_there_still(self) -> None:
-        assert chosen("1", [rank("h:0", job="B"), rank("h:1", job="A", state=RankState.LOST)]) == "A/h:1"
+def test_no_job_that_has_ended_answers_for_a_number_that_the_living_one_has_not() -> None:
+    ranks = crowd("B/h:0, A/h:1 exited 0")
+    for text in ("1", "h:1", "0-3,!0"):
+        with pytest.raises(NoSuchRank) as caught:
+            select(parse_target(text), ranks)
+        assert "A/h:1 has exited" in str(caught.value)
+    assert chosen("A/1", ranks) == chosen("1@1", ranks) == chosen("1", ranks, any_job=True) == "A/h:1"
+    assert unique_target(ranks[1], ranks) == "A/h:1"
 
 
 unhurried = settings(deadline=None)
