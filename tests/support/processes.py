@@ -16,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from tests.support.collector import Collector, Output
 from tests.support.holder import wait_without_reaping
 from tests.support.time_unit import seconds
 
@@ -31,6 +30,9 @@ TAIL = 4000
 
 USUAL_WAIT = 20.0
 """Seconds that a test waits if it gives no limit: several starts of an interpreter on a busy machine."""
+
+CHUNK = 1 << 20
+"""Bytes read at once: more than a full pipe has."""
 
 Stream = Literal["stdout", "stderr"]
 
@@ -65,33 +67,67 @@ def run_command(
 
 
 class Child:
-    """One process started by a test, in a session of its own.
+    """One process started by a test, in a session of its own; a thread reads its output and notices its end.
 
     The process number stays taken until the test has ended, even after the child's death, so that no signal of the
     test reaches another process.
     """
 
-    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path, collector: Collector) -> None:
+    def __init__(self, name: str, popen: subprocess.Popen[bytes], log: Path) -> None:
         self.name = name
         self.pid = popen.pid
         self.log = log
         self._popen = popen
-        self._changed = collector.changed
+        self._changed = threading.Condition()
         self._log_file = log.open("wb", buffering=0)
-        self._outputs: dict[str, Output] = {}
+        self._outputs = {"stdout": bytearray(), "stderr": bytearray()}
+        self._stop, self._stopped = os.pipe()
         self.exit_status: int | None = None
         """None while the child lives, then its exit status, or the negated number of the signal that ended it."""
-        for name_of_stream, stream in (("stdout", popen.stdout), ("stderr", popen.stderr)):
-            assert stream is not None
-            self._outputs[name_of_stream] = Output(stream, self._log_file)
-        collector.add(list(self._outputs.values()), os.pidfd_open(popen.pid), self._note_end)
+        self._thread = threading.Thread(target=self._follow, name=f"output of {name}", daemon=True)
+        self._thread.start()
 
-    def _note_end(self) -> None:
-        self.exit_status = wait_without_reaping(self.pid)
+    def _follow(self) -> None:
+        """Read until both streams have ended, as a grandchild may hold them open, or until the child is reaped."""
+        end = os.pidfd_open(self.pid)
+        assert self._popen.stdout is not None
+        assert self._popen.stderr is not None
+        streams = {self._popen.stdout.fileno(): "stdout", self._popen.stderr.fileno(): "stderr"}
+        poll = select.poll()
+        for number in (*streams, end, self._stop):
+            poll.register(number, select.POLLIN)
+        for number in streams:
+            os.set_blocking(number, False)
+        with self._popen.stdout, self._popen.stderr:
+            while streams or self.exit_status is None:
+                ready = {number for number, _ in poll.poll()}
+                with self._changed:
+                    # All output is read before the end is told.
+                    for number in tuple(streams) if end in ready else ready & streams.keys():
+                        if not self._read(number, self._outputs[streams[number]]):
+                            poll.unregister(number)
+                            del streams[number]
+                    if end in ready:
+                        self.exit_status = wait_without_reaping(self.pid)
+                        poll.unregister(end)
+                    self._changed.notify_all()
+                if self._stop in ready:
+                    break
+        os.close(end)
+
+    def _read(self, number: int, output: bytearray) -> bool:
+        """Read the bytes that are there, all that a pipe holds; return False at the end of the stream."""
+        try:
+            data = os.read(number, CHUNK)
+        except BlockingIOError:
+            return True
+        output += data
+        self._log_file.write(data)
+        return bool(data)
 
     def text(self, stream: Stream = "stdout") -> str:
         with self._changed:
-            return self._outputs[stream].text()
+            return self._outputs[stream].decode(errors="replace")
 
     def wait_for_output(self, pattern: str, timeout: float | None = None, stream: Stream = "stdout") -> re.Match[str]:
         """Wait until ``pattern``, a regular expression, matches the child's output to ``stream``; return the match.
@@ -101,7 +137,7 @@ class Child:
         sought = re.compile(pattern, re.MULTILINE)
 
         def found() -> re.Match[str] | None:
-            return sought.search(self._outputs[stream].text())
+            return sought.search(self._outputs[stream].decode(errors="replace"))
 
         with self._changed:
             self._changed.wait_for(lambda: bool(found()) or self.exit_status is not None, _limit(timeout))
@@ -143,8 +179,10 @@ class Child:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
-        with self._changed:
-            self._log_file.close()
+        os.close(self._stopped)
+        self._thread.join()
+        os.close(self._stop)
+        self._log_file.close()
 
 
 class Processes:
@@ -157,7 +195,6 @@ class Processes:
     def __init__(self, logs: Path) -> None:
         self.logs = logs
         self.mark = uuid.uuid4().hex
-        self._collector: Collector | None = None
         self._children: list[Child] = []
 
     def start(
@@ -170,9 +207,7 @@ class Processes:
         death_signal: str = "KILL",
     ) -> Child:
         """Start ``command`` with stdin at /dev/null; its output goes to ``<name>.log`` and can be waited for."""
-        if self._collector is None:
-            self.logs.mkdir(parents=True, exist_ok=True)
-            self._collector = Collector()
+        self.logs.mkdir(parents=True, exist_ok=True)
         marked = self.marked(os.environ if env is None else env)
         popen = subprocess.Popen(
             with_death_signal(command, death_signal),
@@ -183,7 +218,7 @@ class Processes:
             cwd=cwd,
             start_new_session=True,
         )
-        child = Child(name, popen, self._new_log(name), self._collector)
+        child = Child(name, popen, self._new_log(name))
         self._children.append(child)
         return child
 
@@ -215,9 +250,6 @@ class Processes:
             child.reap()
         self._children.clear()
         self._kill_strays()
-        if self._collector is not None:
-            self._collector.close()
-            self._collector = None
 
     def _kill_strays(self) -> None:
         needle = f"{MARK}={self.mark}".encode()
