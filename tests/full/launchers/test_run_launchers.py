@@ -40,7 +40,7 @@ PATIENCE = seconds(60)
 """Seconds for a launcher to start or to end its ranks."""
 
 
-def check_cycle(directory: Directory, command: list[str], *, status: int, patience: float = PATIENCE) -> None:
+def check_cycle(directory: Directory, command: list[str], *, status: int, patience: float) -> None:
     """Go to rank 1 in a first run; fail unless the second run is there with no key, and both runs end completely."""
     first = directory.start(*ONCE, "--", *command)
     ranks = wait_until_stopped(directory.home, 2, patience)
@@ -66,14 +66,26 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
     assert directory.left_behind(first, again) == []
 
 
-@needs_mpirun
-def test_mpirun(directory: Directory) -> None:
-    check_cycle(directory, mpirun(2, sys.executable, "train.py"), status=STATUS)
-
-
-def test_srun(directory: Directory, slurm: Slurm) -> None:
-    directory.environ = slurm.environment()
-    check_cycle(directory, ["srun", "-N2", "-n2", sys.executable, "train.py"], status=STATUS)
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        pytest.param("mpirun", STATUS, marks=needs_mpirun),
+        pytest.param("srun", STATUS, marks=pytest.mark.xdist_group("slurm")),
+        pytest.param("torchrun", 1, marks=needs_torch),
+    ],
+)
+@pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
+def test_the_next_run_is_at_the_same_rank_and_line(
+    request: pytest.FixtureRequest, directory: Directory, name: str, status: int
+) -> None:
+    if name == "srun":
+        directory.environ = request.getfixturevalue("slurm").environment()
+    commands = {
+        "mpirun": mpirun(2, sys.executable, "train.py"),
+        "srun": ["srun", "-N2", "-n2", sys.executable, "train.py"],
+        "torchrun": torchrun(2, "train.py"),
+    }
+    check_cycle(directory, commands[name], status=status, patience=seconds(TORCH_SECONDS))
 
 
 def test_sbatch(directory: Directory, slurm: Slurm) -> None:
@@ -85,12 +97,6 @@ def test_sbatch(directory: Directory, slurm: Slurm) -> None:
     attach(directory.home, "continue", "all")
     assert terminal.exit_status(PATIENCE) == STATUS
     assert (directory.path / "job.out").read_text().count("ends") == 2
-
-
-@needs_torch
-@pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
-def test_torchrun(directory: Directory) -> None:
-    check_cycle(directory, torchrun(2, "train.py"), status=1, patience=seconds(TORCH_SECONDS))
 
 
 @needs_mpirun

@@ -127,13 +127,3 @@ def test_without_a_descriptor_newcomers_hear_so_and_who_is_there_stays(
     told = broker.process.text("stderr")
     assert told.count("newcomers are refused") == told.count(TAKEN_AGAIN)
     stands.ping().wait(seconds(20))
-
-
-def test_an_honest_rank_gets_in_beside_a_thousand_that_say_nothing(
-    processes: Processes, home: Path, held: contextlib.ExitStack
-) -> None:
-    broker = running_broker(processes, home, "--insecure", wrap=lambda command: with_files(1024, command))
-    for _ in range(1013):
-        held.enter_context(socket.create_connection(("127.0.0.1", broker.port), seconds(20)))
-    register(held.enter_context(dial(broker)), 0)
-    assert [rank["address"] for rank in attach_list(home)] == ["gpu013:0"]

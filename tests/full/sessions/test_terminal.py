@@ -1,28 +1,39 @@
-"""Detaching loses nothing, attaching again shows everything; one terminal types, and the others know which."""
+"""Detaching loses nothing, every size is drawn whole, and each terminal knows what others do."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import dbg_client
 from dbg_client.core.waiting import WAITING
 from tests.conftest import OpenTerminal
+from tests.e2e.test_mcp import agent, call
+from tests.smoke.test_pudb import ASKS, shows_dialog
 from tests.smoke.test_terminal import ME, detach
+from tests.support.ide import ide
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
     DRAWN,
     HELP,
     line_after_all_keys,
+    rows_of_rank,
     sit_in_pudb,
     wait_for_line,
 )
-from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_states
+from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_states, wait_until_stopped
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
+    WORD,
+    WORKING,
+    let_end,
     nobody_there,
     start_stopped,
     wait_for_list,
@@ -136,9 +147,6 @@ def test_who_steps_while_others_are_held_is_told_and_lets_them_go(
     assert ranks[0].wait() == 0
 
 
-pytestmark = pytest.mark.usefixtures("broker")
-
-
 def test_the_rank_stays_stopped_and_is_whole_at_another_size(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
@@ -198,3 +206,135 @@ def test_follow_goes_to_the_next_stop_and_over_a_relaunch(
     terminal.send("\x03")
     assert terminal.exit_status() == 130
     assert_given_back(terminal, tmp_path)
+
+
+@pytest.mark.parametrize("term", [None, "dumb", "xterm"])
+def test_256_colours_whatever_the_ranks_own_terminal_is(
+    term: str | None, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    config = home / "homes" / "rank0" / ".config" / "pudb" / "pudb.cfg"
+    config.parent.mkdir(parents=True)
+    config.write_text("[pudb]\ntheme = monokai-256\n")
+    unset = ["-u", "TERM", "-u", "COLORTERM"] if term is None else [f"TERM={term}"]
+    (rank,) = start_ranks(processes, home, WORKING, 1, wrap=lambda command: ["env", *unset, *command])
+    wait_until_stopped(home, 1)
+    terminal = sit_in_pudb(open_terminal, "0")
+    assert re.search(rb"38;5;\d+", terminal.output)
+    named = {"default", "black", "red", "green", "brown", "blue", "magenta", "cyan", "white"}
+    shown = {colour for row in range(23) for pair in terminal.virtual.colours(row) for colour in pair}
+    assert shown - named, shown
+    assert rank.text("stderr").count("\n") == 1, rank.text("stderr")
+
+
+def test_every_character_is_drawn_for_a_rank_in_an_ascii_locale(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    ascii_only = {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    rank = start_stopped(processes, home, WORKING, env={**ascii_only, "PYTHONCOERCECLOCALE": "0"})
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.wait_for(re.compile(f'word = "{WORD}"'))
+    terminal.wait_for(re.compile(f"word: '{WORD}'"))
+    terminal.send("q")
+    terminal.wait_for(shows_dialog(ASKS))
+    terminal.send("s!print(word * 2)\r")
+    terminal.wait_for(re.compile(f"^{WORD * 2}$", re.MULTILINE))
+    terminal.send(b"\x18")
+    let_end(terminal, rank)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(16, 60), (40, 140)], ids=["smaller", "larger"])
+def test_a_watcher_of_another_size_sees_no_garbage(
+    rows: int, cols: int, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    start_stopped(processes, home, COUNTING)
+    driver = sit_in_pudb(open_terminal, "0", rows=24, cols=100)
+    watcher = open_terminal(attach_command("0", "--watch"), rows, cols)
+
+    def wait_for_what_fits() -> None:
+        # The last column shows what was written there last.
+        drawn = [row[: cols - 1].rstrip() for row in rows_of_rank(home, "0")][: rows - 1]
+        expected = drawn + [""] * (rows - 1 - len(drawn))
+        watcher.wait_for(lambda terminal: [row[: cols - 1].rstrip() for row in terminal.screen[:-1]] == expected)
+
+    wait_for_what_fits()
+    watcher.wait_for(lambda terminal: ("  cut off  " in terminal.row(-1)) == (cols < 100))
+    driver.send("n")
+    wait_for_line(driver, COUNTING_STOP + 1)
+    wait_for_what_fits()
+    driver.resize(20, 80)
+    driver.wait_for(lambda terminal: terminal.row(-2).startswith(">>>"))
+    wait_for_what_fits()
+
+
+TRAIN = """\
+import dbg_agent, os, threading
+rank = int(os.environ["RANK"])
+loss = 0.25
+dbg_agent.set_trace(engine="pudb" if rank == 1 else "pdb")
+loss += 1
+loss += 1
+threading.Event().wait()
+"""
+
+
+def test_terminals_are_told_what_others_do(
+    processes: Processes, home: Path, open_terminal: OpenTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBG_HOME", str(home))
+    start_ranks(processes, home, TRAIN, 3)
+    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
+    lines = open_terminal(attach_command("0"), 30, 150)
+    lines.wait_for("(Pdb)")
+    screen = sit_in_pudb(open_terminal, "1", cols=150)
+
+    asyncio.run(ask_and_step(home, [lines, screen]))
+    with dbg_client.connect() as broker:
+        broker.job()["0"].command("p loss")
+    lines.wait_for(re.compile(r'"\S+@\S+ \(Python\)" ran `p loss`'))
+    attach(home, "command", "1", "p loss + 1")
+    screen.wait_for(re.compile(r'"\S+@[^ "]+" ran `p loss \+ 1`'))
+
+    asyncio.run(let_go(home))
+    for terminal in (lines, screen):
+        assert terminal.exit_status() == 7
+        terminal.wait_for(re.compile(r':\d went on: "\S+@\S+ \(claude-code\)" '))
+
+    watching = open_terminal(attach_command("2", "--watch"), 30, 150)
+    watching.wait_for("Attached")
+    act_in_an_ide(home, home / "rank_script.py", watching)
+    assert watching.exit_status() == 7
+
+
+def act_in_an_ide(home: Path, script: Path, watching: Terminal) -> None:
+    """Set a breakpoint, a variable, step, and let the rank go on, each seen in the terminal that looks on."""
+    who = r'"\S+@\S+ \(VS Code\)"'
+    with ide(home) as window:
+        window.attach({script: [{"line": 6}]}, target="2")
+        watching.wait_for(re.compile(who + " set a breakpoint at rank_script.py:6"))
+        thread = window.stop_of(2)
+        window.evaluate("loss = 0.5", window.top(thread)["id"])
+        watching.wait_for(re.compile(who + " ran `loss = 0.5`"))
+        window.request("next", {"threadId": thread})
+        window.stopped(thread)
+        watching.wait_for(re.compile("rank_script.py:[56] in <module>"))
+        window.set_breakpoints(script)
+        watching.wait_for(re.compile(who + " cleared a breakpoint at rank_script.py:6"))
+        window.go_on(thread)
+        watching.wait_for(re.compile(rf"\S+:2 went on: {who}"))
+        window.leave()
+
+
+async def ask_and_step(home: Path, terminals: Sequence[Terminal]) -> None:
+    """Do what needs an answer, which is the terminals' sign that it was done."""
+    async with agent(home, name="claude\n-code") as session:
+        await call(session, "eval", expression="loss\\\n+ 1", ranks="0-1")
+        for terminal in terminals:
+            await asyncio.to_thread(terminal.wait_for, re.compile(r'"\S+@\S+ \(claude\\n-code\)" asked `loss\\ …`'))
+        await call(session, "command", command="n", ranks="0-1")
+        for terminal in terminals:
+            await asyncio.to_thread(terminal.wait_for, re.compile(r'"\S+@\S+ \(claude\\n-code\)" ran `n`'))
+
+
+async def let_go(home: Path) -> None:
+    async with agent(home, name="claude-code") as session:
+        await call(session, "continue", ranks="0-1")

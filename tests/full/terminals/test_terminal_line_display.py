@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -108,30 +108,30 @@ def test_a_command_is_sent_once_and_not_shown_twice(broker: FakeBroker, environ:
         assert replied(broker) == [(1, "p loss")]
 
 
-def test_leaving_gives_the_terminal_back(broker: FakeBroker, environ: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda window: window.send("\x1dd"),
+        lambda window: window.signal(signal.SIGTERM),
+        lambda window: window.signal(signal.SIGHUP),
+    ],
+    ids=["detach", "SIGTERM", "SIGHUP"],
+)
+def test_leaving_gives_the_terminal_back(
+    broker: FakeBroker, environ: dict[str, str], leave: Callable[[Window], None]
+) -> None:
     with Window(broker, environ) as window:
         before = window.settings()
         window.at_prompt()
-        window.send("half a line\x1dd")
-
+        window.send("half a line")
+        window.at_prompt("(Pdb) half a line")
+        leave(window)
         assert window.exit_status() == 0
         broker.wait_for(Detach)
+        assert replied(broker) == []
         assert window.settings() == before
         assert "half a line" not in window.text
         assert 2004 not in window.virtual.private_modes
-        assert window.screen[3].startswith("Detached from gpu013:5")
-        assert replied(broker) == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_leaves(broker: FakeBroker, environ: dict[str, str], number: int) -> None:
-    with Window(broker, environ) as window:
-        before = window.settings()
-        window.at_prompt()
-        window.signal(number)
-
-        assert window.exit_status() == 0
-        assert window.settings() == before
 
 
 def test_a_closed_window_leaves(broker: FakeBroker, environ: dict[str, str]) -> None:
