@@ -60,24 +60,15 @@ class Ide:
         """Return a client at the pipes of an adapter; :meth:`close` ends it."""
         return cls(_JudgedStream.from_process(process))
 
-    # -------------------------------------------------------------------------------------------------------- requests
-
-    def begin(self, command: str, arguments: Message | None = None) -> Any:
-        """Send a request; :meth:`answer` returns what comes of it."""
-        return self._channel.send_request(command, arguments)
-
-    def answer(self, request: Any) -> Message:
-        """Return the body of the response to a request. Raises Refused for an error response."""
+    def request(self, command: str, arguments: Message | None = None) -> Message:
+        """Send a request and return the body of its response. Raises Refused for an error response."""
         try:
-            body = request.wait_for_response()
+            body = self._channel.send_request(command, arguments).wait_for_response()
         except MessageHandlingError as error:
             raise Refused(error.reason) from None
         finally:
             self.check()
         return dict(body or {})
-
-    def request(self, command: str, arguments: Message | None = None) -> Message:
-        return self.answer(self.begin(command, arguments))
 
     def attach(
         self, breakpoints: Mapping[Path, Sequence[Message]] = {}, client: Mapping[str, object] = {}, **arguments: object
@@ -93,17 +84,14 @@ class Ide:
 
     def set_breakpoints(self, path: Path, *wanted: Message) -> list[Message]:
         source = {"name": path.name, "path": str(path)}
-        body = self.request("setBreakpoints", {"source": source, "breakpoints": list(wanted)})
-        found: list[Message] = body["breakpoints"]
-        return found
+        return list(self.request("setBreakpoints", {"source": source, "breakpoints": list(wanted)})["breakpoints"])
 
     def threads(self) -> dict[str, int]:
         return {one["name"]: one["id"] for one in self.request("threads")["threads"]}
 
     def stack(self, thread: int, levels: int = 20) -> list[Message]:
-        body = self.request("stackTrace", {"threadId": thread, "startFrame": 0, "levels": levels})
-        found: list[Message] = body["stackFrames"]
-        return found
+        wanted = {"threadId": thread, "startFrame": 0, "levels": levels}
+        return list(self.request("stackTrace", wanted)["stackFrames"])
 
     def top(self, thread: int) -> Message:
         return self.stack(thread)[0]
@@ -120,8 +108,6 @@ class Ide:
     def leave(self) -> None:
         self.request("disconnect", {"restart": False, "terminateDebuggee": False})
         assert self.is_over.wait(seconds(20))
-
-    # ---------------------------------------------------------------------------------------------------------- events
 
     def event(self, name: str, fits: Callable[[Message], bool] = lambda body: True) -> Message:
         """Take the first event of this name that fits, of those that have come or will come, and return its body."""
@@ -147,31 +133,23 @@ class Ide:
 
     def go_on(self, thread: int) -> None:
         """Let a thread go on as a user does who sends it again where it came too soon to be typed."""
-        is_too_soon = True
-        while is_too_soon:
-            try:
-                self.request("continue", {"threadId": thread})
-            except Refused as refused:
-                if "send it again" not in str(refused):
-                    raise
-            else:
-                is_too_soon = False
+        try:
+            self.request("continue", {"threadId": thread})
+        except Refused as refused:
+            if "send it again" not in str(refused):
+                raise
+            self.go_on(thread)
 
     def stop_of(self, rank: int) -> int:
         """Return the thread of a rank, once the window is told that it stands."""
-        taken: list[Message] = []
-        while not taken:
-            taken = self._stop_taken(rank, self._count)
-        return int(taken[0]["threadId"])
-
-    def _stop_taken(self, rank: int, count: int) -> list[Message]:
-        """Take a stop of a rank that has come, or wait for an event after so many: the rank may come with that."""
-        numbers = {number for name, number in self.threads().items() if re.search(rf":{rank}\b", name)}
-        taken = self._taken("stopped", lambda body: body["threadId"] in numbers)
-        if not taken:
+        while True:
+            count = self._count
+            numbers = {number for name, number in self.threads().items() if re.search(rf":{rank}\b", name)}
+            if taken := self._taken("stopped", lambda body: body["threadId"] in numbers):  # noqa: B023
+                return int(taken[0]["threadId"])
+            # The rank may come with the next event.
             with self._came:
-                assert self._came.wait_for(lambda: self._count != count, seconds(30)), f"there came {self.events}"
-        return taken
+                assert self._came.wait_for(lambda: self._count != count, seconds(30)), f"there came {self.events}"  # noqa: B023
 
     def stopped(self, thread: int) -> Message:
         return self.event("stopped", lambda body: bool(body["threadId"] == thread))

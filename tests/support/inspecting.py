@@ -15,38 +15,24 @@ from tests.support.time_unit import seconds
 
 
 class Look:
-    """Looks into the rank of this number; each call waits for its answer."""
+    """Looks into the only rank; each call waits for its answer."""
 
-    def __init__(self, switchboard: Switchboard, thread: LoopThread, rank: int) -> None:
+    def __init__(self, switchboard: Switchboard, thread: LoopThread) -> None:
         self._switchboard = switchboard
         self._thread = thread
-        self._rank = rank
 
-    def of(self, rank: int) -> Look:
-        return Look(self._switchboard, self._thread, rank)
-
-    def ask(
-        self,
-        action: Action,
-        text: str,
-        frame: str = "",
-        patience: float | None = None,
-        inquiry: Inspection | None = None,
-    ) -> RankAnswer:
-        asker = Asker(self._switchboard, patience or seconds(20))
+    def ask(self, action: Action, text: str = "", frame: str = "", inquiry: Inspection | None = None) -> RankAnswer:
+        asker = Asker(self._switchboard, seconds(20))
         (answer,) = self._thread.do(asker.ask(action, [self._info()], text, inquiry=inquiry, frame=frame))
         return answer
 
-    def answer(self, question: Inspection, frame: str = "", patience: float | None = None) -> RankAnswer:
-        return self.ask(Action.INSPECT, "", frame, patience, question)
-
-    def look(self, question: Inspection, frame: str = "", patience: float | None = None) -> Inspected:
-        answer = self.answer(question, frame, patience)
+    def look(self, question: Inspection, frame: str = "") -> Inspected:
+        answer = self.ask(Action.INSPECT, "", frame, question)
         assert answer.kind is Kind.VALUE, answer
         return inspected_in(answer.rows)
 
-    def refusal(self, question: Inspection, frame: str = "", patience: float | None = None) -> str:
-        answer = self.answer(question, frame, patience)
+    def refusal(self, question: Inspection) -> str:
+        answer = self.ask(Action.INSPECT, inquiry=question)
         assert answer.kind is Kind.ERROR, answer
         return answer.text
 
@@ -80,7 +66,8 @@ class Look:
         return self._thread.do(self._switchboard.until(stopped, seconds(20)))
 
     def _info(self) -> RankInfo:
-        return next(one for one in self._switchboard.directory.ranks if one.rank == self._rank)
+        (info,) = self._switchboard.directory.ranks
+        return info
 
 
 @contextmanager
@@ -94,7 +81,7 @@ def looking() -> Iterator[Look]:
 
     switchboard = thread.do(open_switchboard())
     try:
-        yield Look(switchboard, thread, 0)
+        yield Look(switchboard, thread)
     finally:
         thread.do(switchboard.close())
         thread.end()
