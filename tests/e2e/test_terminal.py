@@ -17,7 +17,6 @@ from tests.smoke.test_endings import (
     ended,
     start_one,
 )
-from tests.smoke.test_terminal import detach
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import (
     DRAWN,
@@ -27,6 +26,7 @@ from tests.support.pudb_terminal import (
     wait_for_line,
 )
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks
+from tests.support.sessions import detach
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,

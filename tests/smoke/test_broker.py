@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +36,6 @@ def unchanging(ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return what a restart must not change of ranks, in a fixed order."""
     kept = ("address", "job", "run", "pid", "state", "reason", "where", "engine", "world_size", "child")
     return sorted(({name: rank[name] for name in kept} for rank in ranks), key=str)
-
-
-def said(terminal: Terminal) -> str:
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", " ", terminal.output.decode(errors="replace"))
 
 
 def test_ranks_and_terminal_come_back_to_the_same_frame(

@@ -14,8 +14,8 @@ from tests.support.broker import RunningBroker
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Child, Processes
 from tests.support.pudb_terminal import DRAWN
-from tests.support.ranks import attach, attach_command, start_ranks, wait_until
-from tests.support.stopped_rank import start_stopped, wait_for_state
+from tests.support.ranks import attach, attach_command, wait_until
+from tests.support.stopped_rank import start_stopped
 from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.usefixtures("broker")
@@ -38,11 +38,6 @@ exec(os.environ.get("ENDS", ""))
 
 def start_one(processes: Processes, home: Path, **variables: str) -> Child:
     return start_stopped(processes, home, SCRIPT, variables)
-
-
-def start_running(processes: Processes, home: Path) -> None:
-    start_ranks(processes, home, SCRIPT, 1, env={"WAITS_FIRST": "1"})
-    wait_for_state(home, "running")
 
 
 def attach_with_own_settings(open_terminal: OpenTerminal, home: Path, *arguments: str) -> Terminal:

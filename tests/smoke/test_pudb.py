@@ -25,14 +25,6 @@ from tests.support.stopped_rank import (
 
 pytestmark = pytest.mark.usefixtures("broker")
 
-ASKS = "Leave the debugger?"
-"""Title of the dialog that ``q`` opens."""
-
-
-def shows_dialog(title: str) -> re.Pattern[str]:
-    """Return a pattern of the whole box of PuDB's dialog with that title."""
-    return re.compile(rf"┌─+┐.*│ +{re.escape(title)} +│.*└─+┘", re.DOTALL)
-
 
 def test_steps_breakpoints_and_expressions(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
     rank = start_stopped(processes, home, WORKING)

@@ -87,7 +87,7 @@ ME = f"{getpass.getuser()}@{os.uname().nodename.partition('.')[0]}"
 TAKEN = who_types(Turn(first=False, had=True, has=False, driver_before=ME, driver=ME, wished=False), "") or ""
 """The news to whom the keyboard was taken from."""
 
-DETACH, TAKE, NEXT, PREVIOUS = "\x1dd", "\x1dw", "\x1dn", "\x1dp"
+TAKE = "\x1dw"
 
 
 def wait_for_notice(terminal: Terminal, text: str, *, since: int) -> None:
@@ -97,11 +97,6 @@ def wait_for_notice(terminal: Terminal, text: str, *, since: int) -> None:
         return text.encode() in terminal.output[since:]
 
     terminal.wait_for(has_shown)
-
-
-def detach(terminal: Terminal) -> None:
-    terminal.send(DETACH)
-    assert terminal.exit_status() == 0
 
 
 def test_the_keyboard_changes_hands_and_the_former_driver_is_told(

@@ -10,7 +10,6 @@ import linecache
 import re
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -82,32 +81,24 @@ def _names() -> list[str]:
     return names
 
 
-def _recording(make: Callable[[], Any]) -> Callable[[], Any]:
-    def made() -> Any:
-        frame = sys._getframe(1)
-        found = AGENT.search(frame.f_code.co_filename)
-        name = NAME.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno))
-        return make() if found is None or name is None else Recorded(f"agent/{found[1]} {name[1]}", make())
-
-    return made
+def _recorded(lock: Any) -> Any:
+    """Return a lock, recorded if the caller's caller is a module of the agent, under the name that it gets there."""
+    frame = sys._getframe(2)
+    found = AGENT.search(frame.f_code.co_filename)
+    name = NAME.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno))
+    return lock if found is None or name is None else Recorded(f"agent/{found[1]} {name[1]}", lock)
 
 
 def record() -> None:
-    rlock = threading.RLock
+    """Record the locks that modules of the agent make from here on."""
+    make_lock, make_rlock = threading.Lock, threading.RLock
 
     class RecordedCondition(threading.Condition):
-        """A condition whose lock is recorded if a module of the agent makes it."""
-
         def __init__(self, lock: Any = None) -> None:
-            frame = sys._getframe(1)
-            found = AGENT.search(frame.f_code.co_filename)
-            name = NAME.match(linecache.getline(frame.f_code.co_filename, frame.f_lineno))
-            if lock is None and found is not None and name is not None:
-                lock = Recorded(f"agent/{found[1]} {name[1]}", rlock())
-            super().__init__(lock)
+            super().__init__(_recorded(make_rlock()) if lock is None else lock)
 
-    threading.Lock = _recording(threading.Lock)  # type: ignore[assignment]
-    threading.RLock = _recording(rlock)  # type: ignore[assignment]
+    threading.Lock = lambda: _recorded(make_lock())  # type: ignore[assignment]
+    threading.RLock = lambda: _recorded(make_rlock())  # type: ignore[assignment]
     threading.Condition = RecordedCondition  # type: ignore[misc]
 
 

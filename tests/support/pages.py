@@ -234,7 +234,3 @@ async def page(
 async def key_of(browser: Browser, number: int = 0) -> str:
     async with browser.live() as live:
         return str((await live.rows())[number]["key"])
-
-
-def line_in(row: Said) -> int | None:
-    return row["where"]["line"] if row["where"] is not None else None

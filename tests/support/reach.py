@@ -17,7 +17,6 @@ SECRET = "s3cret-T0ken_of-a-Rank"  # noqa: S105 - nobody's
 TOKENS: dict[TokenRole, str] = {"rank": "rank-" + SECRET, "driver": "driver-" + SECRET, "watcher": "watcher-" + SECRET}
 RENDEZVOUS = Rendezvous(url="wss://login1:6900", host="login1", pid=4711, fingerprint=PIN, tokens=TOKENS)
 THROW_AWAY: dict[TokenRole, str] = {role: THROW_AWAY_MARK + token for role, token in TOKENS.items()}
-INSECURE = Rendezvous(url="ws://login1:6900", host="login1", pid=4711, fingerprint=None, tokens=THROW_AWAY)
 
 names = st.from_regex(r"[a-z_][a-z0-9_.-]{0,60}", fullmatch=True)
 hosts = names | st.ip_addresses(v=4).map(str) | st.ip_addresses(v=6).map(str)

@@ -21,19 +21,6 @@ def pause():
 """
 """The begin of scripts whose ranks wait in ``pause()`` for a SIGUSR1 of the test, which may come before the call."""
 
-WITH_PAUSE = f"""\
-{PAUSE}
-def main():
-    a = 1
-    set_trace()
-    pause()
-    b = a + 1
-    c = b + 1
-    print("result", c, flush=True)
-
-main()
-"""
-"""A program that pauses after its stop, and then writes ``result 3``."""
 
 WORD = "Größe 日本語 ┌─┐"
 """Characters outside of ASCII, two columns wide, and of line drawing."""
@@ -101,10 +88,6 @@ def nobody_there(listed: list[dict[str, Any]]) -> bool:
 def wait_for_list(home: Path, expected: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
     """Return the ranks of ``list --all`` once ``expected`` is true of them; wait as long as the test may last."""
     return wait_until(home, expected, "what the test waits for", listing=("--all",), timeout=math.inf)
-
-
-def wait_for_state(home: Path, state: str) -> None:
-    wait_for_list(home, lambda listed: {rank["state"] for rank in listed} == {state})
 
 
 def wait_for_whole(terminal: Terminal, home: Path, target: str = "0") -> None:

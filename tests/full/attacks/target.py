@@ -22,9 +22,6 @@ from tests.unit.broker.peers import Peer, attach, registration, trusting_context
 SAME_ADDRESS = "127.0.0.1"
 """Where the terminal and the rank of the echo come from."""
 
-OTHER_ADDRESS = "127.0.0.2"
-"""A second host, as far as the broker can tell: Linux takes the whole of 127.0.0.0/8 for the loopback."""
-
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -42,7 +42,6 @@ IMAGE = broker_image()
 WATCHING = ("env", "TERM=xterm", "dbg-attach", "0", "--watch")
 BROKER = pod_spec(one(manifest("broker.yaml"), "Deployment"))
 RANK = pod_spec(one(manifest("train.yaml"), "Job"))
-TRAINING = RANK["containers"][0]
 
 
 @dataclass

@@ -47,8 +47,6 @@ b = 2
 c = 3
 print(who, "went on", flush=True)
 """
-STOP = 4
-"""Line of the call in SCRIPT."""
 
 METRICS = """\
 import ssl, sys, urllib.request

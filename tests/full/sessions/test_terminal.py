@@ -14,8 +14,7 @@ import dbg_client
 from dbg_client.core.waiting import WAITING
 from tests.conftest import OpenTerminal
 from tests.e2e.test_mcp import agent, call
-from tests.smoke.test_pudb import ASKS, shows_dialog
-from tests.smoke.test_terminal import ME, detach
+from tests.smoke.test_terminal import ME
 from tests.support.ide import ide
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
@@ -28,6 +27,7 @@ from tests.support.pudb_terminal import (
     wait_for_line,
 )
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.sessions import detach
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
@@ -235,7 +235,8 @@ def test_every_character_is_drawn_for_a_rank_in_an_ascii_locale(
     terminal.wait_for(re.compile(f'word = "{WORD}"'))
     terminal.wait_for(re.compile(f"word: '{WORD}'"))
     terminal.send("q")
-    terminal.wait_for(shows_dialog(ASKS))
+    # The whole box of the dialog.
+    terminal.wait_for(re.compile(r"┌─+┐.*│ +Leave the debugger\? +│.*└─+┘", re.DOTALL))
     terminal.send("s!print(word * 2)\r")
     terminal.wait_for(re.compile(f"^{WORD * 2}$", re.MULTILINE))
     terminal.send(b"\x18")
