@@ -9,8 +9,6 @@ import pytest
 
 from tests.full.attacks.attacker import Begun
 from tests.full.attacks.conftest import MEASURED_SECONDS, Attacked, under_attack
-from tests.full.attacks.figures import figures
-from tests.full.attacks.table import BEGIN, END, rows, with_rows
 from tests.full.attacks.target import Target
 
 
@@ -53,18 +51,3 @@ def test_a_broker_whose_turns_are_long_is_noticed(tmp_path: Path) -> None:
         felt = attacked.echo.measure(MEASURED_SECONDS)
     with pytest.raises(AssertionError, match="in the broker at most 100 ms"):
         felt.check()
-
-
-def test_a_row_of_the_table_is_replaced_by_a_new_run_and_others_stay(tmp_path: Path) -> None:
-    felt = figures([1.0, 2.0, 3.0], 5.0)
-    for name in ("flood", "storm"):
-        felt.keep(tmp_path, name, "in 1 s")
-    lines = (tmp_path / "attacks.jsonl").read_text().splitlines()
-    page = with_rows(f"before\n{BEGIN}\n{END}\nafter\n", rows(lines))
-    again = with_rows(page.replace("flood | 2.0", "flood | 7.0"), rows(lines[1:]))
-    assert [line for line in again.splitlines() if "flood" in line] == [
-        f"| flood | 7.0 ms | {felt.p99:.0f} ms | 5 ms | in 1 s |"
-    ]
-    assert again.startswith("before\n")
-    assert again.endswith("\nafter\n")
-    assert again.count("storm") == 1

@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 
 from tests.docs.page_picture import waiting_crowd
-from tests.support.broker import running_broker
-from tests.support.chromium import Chromium
-from tests.support.pages import LINE, TRAIN, address_of, start_web, stopped_ranks
+from tests.support.chromium import Chromium, Tab
+from tests.support.pages import LINE, address_of, start_web, stopped_ranks
 from tests.support.processes import Processes
-from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
+from tests.support.ranks import attach, wait_until_states
 
 ROOT = Path(__file__).parents[3]
+
+
+def open_debugger(tab: Tab, count: int) -> None:
+    """Open the debugger of the first rank once so many ranks are stopped."""
+    tab.until_text("#counts", f"{count} stopped")
+    tab.focus("#grid")
+    tab.press("Enter")
+    tab.until_terminal("PuDB")
 
 
 def test_a_thousand_ranks_are_drawn_selected_and_asked(chromium: Chromium, processes: Processes, home: Path) -> None:
@@ -78,10 +85,7 @@ def test_a_page_whose_server_says_nothing_any_more_says_so_and_comes_back(
     with chromium.tab("about:blank") as tab:
         chromium.do(tab.page.clock.install())
         tab.open(f"{base}/?token={token}")
-        tab.until_text("#counts", "1 stopped")
-        tab.focus("#grid")
-        tab.press("Enter")
-        tab.until_terminal("PuDB")
+        open_debugger(tab, 1)
         # As behind a tunnel whose network is gone: no connection ends.
         web.signal(signal.SIGSTOP)
         chromium.do(tab.page.clock.fast_forward("00:20"))
@@ -111,46 +115,13 @@ def test_news_leave_the_keys_where_they_are_and_ages_go_on(
         tab.until(f"document.querySelector('#inspector time').textContent !== {shown!r}")
 
 
-def test_several_jobs_are_looked_at_at_once_and_told_apart(
-    chromium: Chromium, processes: Processes, home: Path
-) -> None:
-    running_broker(processes, home)
-    for job in ("one", "two"):
-        start_ranks(processes, home, TRAIN, 1, env={"DBG_JOB": job}, name=job)
-    wait_until(home, lambda ranks: len(ranks) == 2 and ranks[0]["state"] == ranks[1]["state"] == "stopped", "two jobs")
-    with chromium.tab(address_of(processes, home, "--drive")) as tab:
-        tab.until_text("#counts", "2 stopped")
-        tab.ask("where")
-        tab.until_text("#answer .sum", "2 of 2")
-        # What changes ranks is for one job, unless they are chosen.
-        tab.ask("continue")
-        tab.until_text("#asking .failure", "fits several ranks")
-        tab.focus("#grid")
-        tab.press("End", "Space")
-        tab.until_text("#inspector", "two/")
-        tab.press("Enter")
-        tab.until_text(".pane header", "two/")
-        tab.press("Control+]", "r")
-        # Keys pass by the list, which nobody sees beside the grid.
-        tab.until("document.querySelector('#list').textContent.includes('two/')")
-        tab.press("Tab")
-        assert tab.evaluate("() => document.activeElement.closest('#list')") is None
-        tab.click("#view")
-        tab.until("!document.querySelector('#list [tabindex]')")
-        tab.press("Tab")
-        assert tab.evaluate("() => Boolean(document.activeElement.closest('#list'))")
-
-
 def test_the_end_of_the_command_is_told_and_what_was_shown_can_be_saved(
     chromium: Chromium, processes: Processes, home: Path
 ) -> None:
     stopped_ranks(processes, home, 1)
     web, base, token = start_web(processes, home)
     with chromium.tab(f"{base}/?token={token}") as tab:
-        tab.until_text("#counts", "1 stopped")
-        tab.focus("#grid")
-        tab.press("Enter")
-        tab.until_terminal("PuDB")
+        open_debugger(tab, 1)
         web.terminate()
         tab.until_text(".pane .standing", "over")
         tab.fill("#line", "loss + 1")
@@ -167,10 +138,7 @@ def test_a_terminal_has_the_size_of_its_pane_and_takes_what_is_pasted(
 ) -> None:
     stopped_ranks(processes, home, 1)
     with chromium.tab(address_of(processes, home, "--drive"), size=(1400, 1000)) as tab:
-        tab.until_text("#counts", "1 stopped")
-        tab.focus("#grid")
-        tab.press("Enter")
-        tab.until_terminal("PuDB")
+        open_debugger(tab, 1)
         wide = max(map(len, tab.terminal().splitlines()))
         tab.resize(900, 800)
         # PuDB draws its right half anew, closer to the left one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,16 @@ print("ended well", flush=True)
 """
 
 
+def one_rank(
+    processes: Processes, home: Path, script: str, state: str = "stopped", env: Mapping[str, str] = {}
+) -> Child:
+    """Start a broker and a rank, and return the rank once it is in a state."""
+    running_broker(processes, home)
+    (rank,) = start_ranks(processes, home, script, 1, env=env)
+    wait_until_states(home, {0: state})
+    return rank
+
+
 def end_well(home: Path, rank: Child) -> None:
     assert attach(home, "continue", "all").returncode == 0
     assert rank.wait(seconds(20)) == 0
@@ -68,18 +79,14 @@ def end_well(home: Path, rank: Child) -> None:
 def test_nothing_that_is_asked_ends_the_stop_or_keeps_the_rank(
     processes: Processes, home: Path, question: tuple[str, ...], answer: str
 ) -> None:
-    running_broker(processes, home)
-    (rank,) = start_ranks(processes, home, HOSTILE, 1)
-    wait_until_states(home, {0: "stopped"})
+    rank = one_rank(processes, home, HOSTILE)
     assert answer in texts(ask(home, question[0], "0", *question[1:]))["0"]
     assert texts(ask(home, "eval", "0", "6 * 7")) == {"0": "42"}
     end_well(home, rank)
 
 
 def test_what_catches_its_interrupt_is_interrupted_again(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    (rank,) = start_ranks(processes, home, HOSTILE, 1)
-    wait_until_states(home, {0: "stopped"})
+    rank = one_rank(processes, home, HOSTILE)
     ask(home, "eval", "0", "repr(Stubborn())", "--timeout", "1")
     assert texts(ask(home, "eval", "0", "6 * 7")) == {"0": "42"}
     end_well(home, rank)
@@ -88,9 +95,7 @@ def test_what_catches_its_interrupt_is_interrupted_again(processes: Processes, h
 def test_the_deadline_of_a_question_leaves_an_open_prompt_alone(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
-    running_broker(processes, home)
-    (rank,) = start_ranks(processes, home, HOSTILE, 1)
-    wait_until_states(home, {0: "stopped"})
+    rank = one_rank(processes, home, HOSTILE)
     terminal = open_terminal(attach_command("0", "--engine", "pdb"), rows=24, cols=100)
     terminal.wait_for("(Pdb)")
     terminal.send(b"interact\r")
@@ -104,7 +109,6 @@ def test_the_deadline_of_a_question_leaves_an_open_prompt_alone(
 
 
 def test_a_stop_within_the_programs_logging_can_be_left(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
     script = (
         "import logging, os, time, dbg_agent\n"
         "logging.basicConfig(level=logging.DEBUG, filename='log')\n"
@@ -117,8 +121,7 @@ def test_a_stop_within_the_programs_logging_can_be_left(processes: Processes, ho
         "logging.info('%s', Stops())\n"
         "print('ended well', flush=True)\n"
     )
-    (rank,) = start_ranks(processes, home, script, 1)
-    wait_until_states(home, {0: "running"})
+    rank = one_rank(processes, home, script, "running")
     (home / "homes" / "rank0" / "go").touch()
     wait_until_states(home, {0: "stopped"})
     end_well(home, rank)
@@ -209,7 +212,6 @@ def test_whoever_interrupts_a_held_exit_sees_nothing_of_ours(processes: Processe
 
 
 def test_an_exception_that_is_stepped_through_to_the_end_is_kept(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
     script = (
         "import dbg_agent\n"
         "dbg_agent.install(post_mortem=True, lease=600)\n"
@@ -218,8 +220,7 @@ def test_an_exception_that_is_stepped_through_to_the_end_is_kept(processes: Proc
         "    raise ValueError('boom')\n"
         "fail()\n"
     )
-    (rank,) = start_ranks(processes, home, script, 1, env={"DBG_ENGINE": "pdb"})
-    wait_until_states(home, {0: "stopped"})
+    rank = one_rank(processes, home, script, "stopped", env={"DBG_ENGINE": "pdb"})
     for _ in range(20):
         if "running" in texts(ask(home, "command", "0", "n")).get("0", ""):
             break
@@ -231,7 +232,6 @@ def test_an_exception_that_is_stepped_through_to_the_end_is_kept(processes: Proc
 
 
 def test_the_stack_of_a_crash_is_where_its_frames_were_left(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
     script = (
         "import dbg_agent\n"
         "dbg_agent.install(post_mortem=True, lease=600)\n"
@@ -242,8 +242,7 @@ def test_the_stack_of_a_crash_is_where_its_frames_were_left(processes: Processes
         "        print('on its way out')\n"
         "fail()\n"
     )
-    (rank,) = start_ranks(processes, home, script, 1)
-    wait_until_states(home, {0: "stopped"})
+    rank = one_rank(processes, home, script)
     assert "rank_script.py(5)fail()" in texts(ask(home, "command", "0", "w"))["0"]
     # SIGINT ends the rank without a second traceback.
     rank.signal(signal.SIGINT)
@@ -253,7 +252,6 @@ def test_the_stack_of_a_crash_is_where_its_frames_were_left(processes: Processes
 
 @pytest.mark.parametrize("engine", ["pudb", "pdb"])
 def test_no_frame_stays_traced_after_a_stop_and_its_breakpoints(processes: Processes, home: Path, engine: str) -> None:
-    running_broker(processes, home)
     script = (
         "import os, sys, time, dbg_agent\n"
         "dbg_agent.install()\n"
@@ -263,8 +261,7 @@ def test_no_frame_stays_traced_after_a_stop_and_its_breakpoints(processes: Proce
         "    step()\n"
         "print(sys.gettrace(), sys._getframe().f_trace, 'ended well', flush=True)\n"
     )
-    (rank,) = start_ranks(processes, home, script, 1, env={"DBG_ENGINE": engine})
-    wait_until_states(home, {0: "running"})
+    rank = one_rank(processes, home, script, "running", env={"DBG_ENGINE": engine})
     assert attach(home, "interrupt", "0").returncode == 0
     ask(home, "command", "0", f"b {home / 'rank_script.py'}:4")
     ask(home, "command", "0", "c")

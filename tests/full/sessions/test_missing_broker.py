@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,24 +11,10 @@ import pytest
 from tests.e2e.test_missing_broker import LONG_SECONDS
 from tests.smoke.test_missing_broker import PASSES, WAIT_SECONDS, one_line
 from tests.support.broker import running_broker
-from tests.support.fake_brokers import TOKEN
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_list, start_ranks, wait_until, wait_until_stopped
 from tests.support.reach import PIN
 from tests.support.time_unit import seconds
-
-
-def test_a_name_server_that_does_not_answer_delays_neither_a_stop_nor_the_end(processes: Processes, home: Path) -> None:
-    script = f"""\
-import socket, threading
-def hang(*arguments, **options):
-    threading.Event().wait({LONG_SECONDS})
-socket.getaddrinfo = hang
-{PASSES}"""
-    variables = {"DBG_BROKER": f"login1:6900#{PIN}", "DBG_TOKEN": TOKEN, "DBG_CONNECT_TIMEOUT": str(WAIT_SECONDS)}
-    (rank,) = start_ranks(processes, home, script, 1, env=variables)
-    assert rank.wait(seconds(20)) == 0
-    assert f" {WAIT_SECONDS:g} s" in one_line(rank)
 
 
 @pytest.mark.parametrize(("broker", "wait"), [("", WAIT_SECONDS), (f"login1:6900#{PIN}", 3 * WAIT_SECONDS)])
@@ -91,38 +74,3 @@ def test_a_stop_that_was_passed_is_told_once_there_is_a_broker(processes: Proces
     assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 0
     assert f"--stop-at {stop} " in rank.text("stderr")
-
-
-SCRIPT = """\
-import dbg_agent
-dbg_agent.install(post_mortem=True)
-raise RuntimeError("boom")
-"""
-
-
-def test_crash_that_nobody_can_hear_of_ends_at_once(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    with socket.socket() as full:
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        address = full.getsockname()
-        # The full queue of the listener drops every dial, like a network that swallows everything.
-        with socket.create_connection(address):
-            environ = {
-                **{name: value for name, value in os.environ.items() if name != "CI"},
-                "DBG_HOME": str(tmp_path),
-                "DBG_BROKER": f"127.0.0.1:{address[1]}#sha256:" + "0" * 64,
-                "DBG_TOKEN": "t" * 43,
-            }
-            result = subprocess.run(
-                [sys.executable, str(script)],
-                env=environ,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=seconds(30),
-            )
-    assert result.returncode == 1
-    assert "RuntimeError: boom" in result.stderr
-    assert result.stderr.count("dbg-agent: ") == 1

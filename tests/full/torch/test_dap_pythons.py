@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 from tests.docs.pages import ROOT
 from tests.support.broker import running_broker
 from tests.support.ide import Ide, ide
-from tests.support.launchers import torchrun
 from tests.support.processes import Processes
 from tests.support.ranks import NEVER_BOUND_PORTS, start_ranks, wait_until_states
 
@@ -81,26 +79,3 @@ def test_ranks_of_each_python_stop_at_a_breakpoint_that_is_set_while_they_run(pr
             assert len(window.threads()) >= 1
             window.leave()
     (home / "enough").touch()
-
-
-def test_ranks_under_torchrun_stop_at_a_breakpoint_of_the_ide(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    script = home / "train.py"
-    script.write_text(TRAIN)
-    environment = {**os.environ, "DBG_HOME": str(home)}
-    job = processes.start("torchrun", torchrun(2, str(script)), env=environment)
-    wait_until_states(home, {0: "running", 1: "running"})
-    with ide(home) as window:
-        for thread in stop_them_all(window, script, 2).values():
-            window.request("stepOut", {"threadId": thread})
-            window.stopped(thread)
-        (home / "enough").touch()
-        # The breakpoint goes with the IDE; the ranks stay where they are.
-        window.leave()
-    wait_until_states(home, {0: "stopped", 1: "stopped"})
-    with ide(home) as window:
-        window.attach()
-        for rank in range(2):
-            window.go_on(window.stop_of(rank))
-        assert job.wait() == 0
-        window.leave()
