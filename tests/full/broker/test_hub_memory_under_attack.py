@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.messages import Goodbye, Message
 from dbg_wire.records.ranks import Breakpoint, Place
+from tests.support.processes import Processes
 from tests.support.serving import SECONDS, Serving, run
 from tests.support.tokens import written_tokens
 from tests.unit.broker.peers import RUNNING, registration
@@ -35,10 +35,8 @@ questions.MAX_BYTES = websocket.MAX_UNFINISHED_BYTES = limits.MAX_ENDED_BYTES = 
 
 
 @pytest.fixture
-def serving(home: Path) -> Iterator[Serving]:
-    serving = Serving(home, ("--listen", "127.0.0.1:0", "--insecure"), first=FIRST)
-    yield serving
-    serving.end(signal.SIGKILL)
+def serving(processes: Processes, home: Path) -> Serving:
+    return Serving(processes, home, "--listen", "127.0.0.1:0", "--insecure", first=FIRST)
 
 
 @pytest.fixture

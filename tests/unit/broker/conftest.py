@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.cli.main import main
-from tests.support.serving import serve
 from tests.unit.broker.peers import Broker, running_broker
-
-__all__ = ["serve"]
 
 
 @pytest.fixture(params=["plain", "tls"])
