@@ -67,22 +67,3 @@ def test_a_python_without_the_client_of_nats(home: Path, tmp_path: Path) -> None
     (tmp_path / "nats.py").write_text("raise ImportError('not here')\n")
     line = refusal(home, "--cluster", "nats://127.0.0.1", status=2, PYTHONPATH=str(tmp_path))
     assert "pip install 'dbg-broker[cluster]'" in line
-
-
-def test_one_broker_alone_loads_nothing_of_it(home: Path, processes: Processes) -> None:
-    script = (
-        "import sys, threading, os, signal\n"
-        "from dbg_broker.cli.main import main\n"
-        "import dbg_broker.verbs.serve as serve\n"
-        "before = serve.announce\n"
-        "def announce(*args):\n"
-        "    names = [name for name in sys.modules if name.split('.')[0] == 'nats' or 'cluster' in name\n"
-        "        or 'net.bus' in name or name.endswith('joining')]\n"
-        "    print('loaded', names, flush=True)\n"
-        "    os.kill(os.getpid(), signal.SIGTERM)\n"
-        "serve.announce = announce\n"
-        "sys.exit(main(['serve', '--listen', '127.0.0.1:0']))\n"
-    )
-    child = processes.start("broker", [sys.executable, "-c", script], env={**os.environ, "DBG_HOME": str(home)})
-    assert child.wait() == 0
-    assert child.text() == "loaded []\n"

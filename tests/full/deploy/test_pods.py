@@ -1,4 +1,4 @@
-"""The manifests' containers run on this machine as their pods would, and a rank that comes back keeps its name."""
+"""The manifests' containers run on this machine as their pods would; ranks outlive their broker's pod."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.manifests import DEPLOY, RELEASES, broker_image, check_schema, documents, manifest, one, pod_spec
+from tests.support.nats_servers import needs_nats
 from tests.support.netns import Host, hosts
 from tests.support.pods import Node
 from tests.support.processes import Child, Processes
@@ -208,3 +209,84 @@ def test_a_name_that_no_job_can_have_is_refused_before_anything_is_made(tmp_path
     assert (made.returncode, made.stdout) == (2, "")
     assert made.stderr != ""
     assert not (tmp_path / "laptop").exists()
+
+
+BROKERS = manifest("brokers.yaml")
+CLUSTERED, NATS = (pod_spec(one(BROKERS, "StatefulSet", name)) for name in ("dbg-broker", "nats"))
+COUNT = one(BROKERS, "StatefulSet", "nats")["spec"]["replicas"]
+
+STOPS = "value = 41\nimport dbg_agent; dbg_agent.set_trace()\nprint('went on', flush=True)\n"
+
+
+@dataclass
+class Site:
+    """Hosts with a pod of NATS and a broker's pod each, and one for a pod of the job."""
+
+    nodes: list[Node]
+    hosts: list[Host]
+    train: Host
+    processes: Processes
+
+    def start_nats(self, number: int) -> Child:
+        """Run a pod of NATS."""
+        host = self.hosts[number]
+        named = Host(f"nats-{number}", host.ip, host.namespace, host.hosts_file)
+        nats = self.processes.start(f"nats-{number}", self.nodes[number].command(named, NATS, "nats", None))
+        nats.wait_for_output("Server is ready", stream="stderr")
+        return nats
+
+    def serve(self, number: int) -> Child:
+        """Run a broker's pod: what prepares it, and then the broker, until that is ready."""
+        node, host = self.nodes[number], self.hosts[number]
+        prepared = node.command(host, CLUSTERED, "home", IMAGE)
+        assert subprocess.run(prepared, timeout=seconds(20), check=False).returncode == 0
+        broker = self.processes.start(f"broker-{number}", node.command(host, CLUSTERED, "broker", IMAGE))
+        broker.wait_for_output("ready at wss://")
+        return broker
+
+    def in_broker(self, number: int, *command: str) -> subprocess.CompletedProcess[str]:
+        """Do what ``kubectl exec`` does in a broker's pod."""
+        argv = self.nodes[number].command(self.hosts[number], CLUSTERED, "broker", IMAGE, None, *command)
+        return subprocess.run(argv, capture_output=True, text=True, timeout=seconds(60), check=False)
+
+
+@pytest.fixture
+def site(tmp_path: Path, processes: Processes) -> Iterator[Site]:
+    if reason := missing_for_netns():
+        pytest.skip(reason)
+    made = make_secrets(tmp_path, "--cluster", "train")
+    assert made.returncode == 0, made.stderr
+    secrets = {secret["metadata"]["name"]: secret for secret in documents(made.stdout)}
+    names = [f"dbg-broker-{number}" for number in range(COUNT)]
+    with hosts([*names, "train-0"], tmp_path) as (*brokers, train):
+        nodes = []
+        with train.hosts_file.open("a") as file:
+            for number, host in enumerate(brokers):
+                (tmp_path / host.name).mkdir()
+                nodes.append(Node(tmp_path / host.name, secrets))
+                file.write(f"{host.ip} nats-{number}.nats.dbg-broker.svc\n")
+            # The balancer in front has led to the first one.
+            file.write(f"{brokers[0].ip} dbg-broker.dbg-broker.svc\n")
+        yield Site(nodes, brokers, train, processes)
+
+
+@needs_nats
+def test_a_rank_outlives_its_brokers_pod_and_is_asked_at_another(site: Site) -> None:
+    for number in range(COUNT):
+        site.start_nats(number)
+    brokers = [site.serve(number) for number in range(COUNT)]
+    (site.nodes[0].folder / "rank").mkdir()
+    node = Node(site.nodes[0].folder / "rank", site.nodes[0].secrets)
+    stops = node.command(site.train, RANK, "train", None, 0, sys.executable, "-c", STOPS)
+    rank = site.processes.start("train-0", stops)
+    asked = site.in_broker(2, "dbg-attach", "eval", "0", "value + 1", "--wait", "--for", "60")
+    assert "42" in asked.stdout, asked.stderr
+    (listed,) = json.loads(site.in_broker(1, "dbg-attach", "list", "--json").stdout)["ranks"]
+    assert (listed["address"], listed["job"], listed["state"]) == ("train-0:0", "train", "stopped")
+    # The pod is gone that the balancer leads to: the rank has learnt of the others.
+    brokers[0].kill()
+    brokers[0].wait()
+    asked = site.in_broker(2, "dbg-attach", "eval", "0", "value + 2", "--wait", "--for", "60")
+    assert "43" in asked.stdout, asked.stderr
+    assert site.in_broker(1, "dbg-attach", "continue", "0").returncode == 0
+    rank.wait_for_output("went on")

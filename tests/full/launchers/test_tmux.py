@@ -144,23 +144,3 @@ def test_a_token_reaches_the_panes_and_no_command_line(
     shell.send("\x1dd")
     shell.wait_for("Enter")
     assert list(own.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "names"),
-    [
-        pytest.param({"PATH": "/nonexistent"}, "PATH", id="not installed"),
-        pytest.param({"TMUX": "/nonexistent/default,1,0"}, "window", id="no server"),
-    ],
-)
-def test_a_tmux_that_can_not_be_had_is_one_sentence(
-    processes: Processes, home: Path, tmux: Server, changes: dict[str, str], names: str
-) -> None:
-    start_ranks(processes, home, STOPPING, 1)
-    wait_until_states(home, {0: "stopped"})
-
-    done = attach(home, "tmux", "0", env={"TMUX": "/nonexistent/default,1,0", **changes})
-
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert names in line

@@ -17,12 +17,10 @@ from tests.support.runs import (
     LINE,
     PROGRAM,
     PYTHON,
-    STATUS,
     STOP,
     Directory,
     command_line,
     go_through,
-    line_of,
     text_of,
     wait_for_broker_to_leave,
     wait_for_prompt,
@@ -77,21 +75,6 @@ def test_killing_it_gives_the_screen_back_and_the_job_goes_on(directory: Directo
     assert [rank["state"] for rank in attach_list(directory.home)] == ["stopped"]
     directory.attach("kill", "all", "-y")
     assert terminal.exit_status() == 128 + signal.SIGKILL
-
-
-def test_two_runs_in_one_directory_do_not_mix(directory: Directory) -> None:
-    other = line_of("return total")
-    first = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
-    second = directory.run_to_prompt("--stop-at", f"train.py:{other}", *PYTHON, line=other)
-    assert len({rank["job"] for rank in attach_list(directory.home)}) == 2
-    second.send("c")
-    assert second.exit_status() == STATUS
-    assert first.row(-1).lstrip().split("  ")[1] == "stopped"
-    go_through(first)
-    assert first.exit_status() == STATUS
-    assert text_of(first).count("total 3") == 1
-    assert text_of(second).count("total 3") == 1
-    assert len(directory.outputs()) == 2
 
 
 def parent_of(pid: int) -> int:

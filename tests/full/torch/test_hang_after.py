@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from dbg_broker.run.life import HUNG_STATUS
-from dbg_client.questions.standstill import LEAD_SECONDS
 from tests.support.launchers import torchrun
 from tests.support.processes import Child
 from tests.support.ranks import attach
 from tests.support.requirements import needs_torch
 from tests.support.runs import Directory, text_of
-from tests.support.slurm import Slurm
 from tests.support.time_unit import seconds
 
 # A read from a named pipe uses no processor time, and the test ends it.
@@ -160,28 +157,3 @@ def test_a_job_of_torchrun_is_ended_with_all_its_ranks(directory: Directory) -> 
     assert run.wait(seconds(2 * TORCH_SECONDS)) == HUNG_STATUS
     assert re.search(r"rank 1 .* all_reduce #3 of group 1: ", run.text())
     assert directory.left_behind() == []
-
-
-def test_a_job_of_srun_is_ended_with_what_each_rank_has_printed_last(directory: Directory, slurm: Slurm) -> None:
-    prepare(directory, PROGRAM.replace('end=""', 'os.environ["SLURM_PROCID"]'))
-    directory.environ = slurm.environment()
-    command = ("srun", "-N2", "-n2", "--label", sys.executable, "train.py")
-    run = in_batch(directory, "--hang-after", "3", "--on-hang", "end", "--", *command)
-    assert run.wait(seconds(120)) == HUNG_STATUS
-    (report,) = reports(directory)
-    text = report.read_text()
-    assert "\n  0:\n    begins 0\n  1:\n    begins 1\n" in text
-    assert "wait_for_shard train.py:" in text
-    assert directory.left_behind() == []
-
-
-def test_the_report_is_there_before_the_scheduler_ends_the_job(directory: Directory) -> None:
-    prepare(directory)
-    end = time.time() + LEAD_SECONDS + 5
-    directory.environ = {"SLURM_JOB_END_TIME": f"{end:.0f}"}
-    run = in_batch(directory, "--hang-after", "3600", "--on-hang", "report", "--", sys.executable, "train.py")
-    run.wait_for_output(REPORTED, seconds(60))
-    assert "wait_for_shard train.py:" in reports(directory)[0].read_text()
-    deliver(directory, "first")
-    deliver(directory, "second")
-    assert run.wait(seconds(30)) == 0
