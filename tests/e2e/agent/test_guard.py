@@ -1,4 +1,4 @@
-"""What is made of py-spy's output, and of its absence; the real one is in test_exec."""
+"""A guard reads py-spy or says why not, runs commands, and watches processes."""
 
 from __future__ import annotations
 

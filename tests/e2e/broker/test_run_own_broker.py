@@ -80,14 +80,6 @@ def test_one_that_is_there_is_used_and_stays_for_the_last(find: Find, home: Path
     assert first.process.wait(seconds(20)) == 0
 
 
-def test_one_that_was_started_by_hand_is_used_and_left_alone(find: Find, serve: Serve, home: Path) -> None:
-    serving = serve()
-    found = find()
-    assert (found.url, found.process, found.pid) == (serving.url, None, serving.pid)
-    release(found)
-    assert serving.end()[0] == 0
-
-
 def test_several_runs_at_once_have_one_broker(find: Find) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = [future.result() for future in [pool.submit(find) for _ in range(4)]]
