@@ -14,7 +14,7 @@ import pytest
 from dbg_agent.breakpoints.compiled import UNMADE
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from tests.conftest import OpenTerminal
-from tests.smoke.test_line_breakpoints import wishes
+from tests.smoke.test_break_in import wishes
 from tests.support import one_session
 from tests.support.broker import running_broker
 from tests.support.processes import Processes

@@ -1,9 +1,17 @@
-"""Running ranks are broken into at any place, and go on afterwards as if nothing had happened."""
+"""Running ranks stop where they are, or at a breakpoint of an IDE, and go on as if nothing had happened."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
+import pytest
+
+import dbg_client
+from dbg_client.core.asking import Asker
+from dbg_client.questions.breakpoints import breakpoints_in
+from dbg_wire.messages import Action, Kind
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import ask, attach, start_ranks, texts, wait_until_states
@@ -85,3 +93,60 @@ def test_a_rank_without_install_says_so(processes: Processes, home: Path) -> Non
     (group,) = ask(home, "interrupt", "0")["groups"]
     assert group["kind"] == "error"
     assert "install()" in group["text"]
+
+
+TRAIN = """\
+import dbg_agent, os, time
+dbg_agent.install()
+rank = int(os.environ["RANK"])
+
+def step(number):
+    loss = number / 2
+    return loss
+
+number = 0
+print("trains", flush=True)
+while not os.path.exists(os.environ["ENOUGH"]):
+    step(number)
+    number += 1
+    time.sleep(0.001)
+print("ended well", flush=True)
+"""
+
+LOSS = TRAIN.splitlines().index("    return loss") + 1
+
+
+async def wishes(wish: BreakpointsWish) -> list[tuple[BreakpointState, ...]]:
+    async with dbg_client.aconnect(timeout=seconds(20)) as broker:
+        asker = Asker(broker._switchboard, seconds(10))
+        answers = await asker.ask(Action.BREAKPOINTS, broker.ranks, inquiry=wish)
+        assert all(answer.kind is Kind.VALUE for answer in answers), answers
+        return [breakpoints_in(answer) for answer in answers]
+
+
+def test_running_ranks_stop_at_a_breakpoint_of_an_ide_and_go_on(
+    processes: Processes, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    running_broker(processes, home)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    enough = tmp_path / "enough"
+    ranks = start_ranks(processes, home, TRAIN, 2, env={"ENOUGH": str(enough)})
+    wait_until_states(home, {0: "running", 1: "running"})
+    for rank in ranks:
+        rank.wait_for_output("trains")
+    file = str(home / "rank_script.py")
+    wish = BreakpointWish(file=file, line=LOSS, condition="rank == 1 or number > 100", hits="== 1")
+    for (state,) in asyncio.run(wishes(BreakpointsWish(set=(wish,)))):
+        assert (state.asked, state.line, state.is_set, state.problem) == (LOSS, LOSS, True, "")
+    wait_until_states(home, {0: "stopped", 1: "stopped"})
+    assert texts(ask(home, "eval", "all", "number > 100")) in ({"0-1": "True"}, {"0": "True", "1": "False"})
+    for (state,) in asyncio.run(wishes(BreakpointsWish())):
+        assert (state.hits_so_far, state.condition) == (1, wish.condition)
+    cleared = BreakpointsWish(clear=(LineOfFile(file=file, line=LOSS),))
+    assert asyncio.run(wishes(cleared)) == [(), ()]
+    attach(home, "continue", "all")
+    wait_until_states(home, {0: "running", 1: "running"})
+    enough.touch()
+    for rank in ranks:
+        assert rank.wait() == 0
+        assert "ended well" in rank.text()

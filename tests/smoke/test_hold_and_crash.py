@@ -8,14 +8,7 @@ from typing import Any
 
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
-from tests.support.ranks import (
-    ask,
-    attach,
-    start_ranks,
-    texts,
-    wait_until,
-    wait_until_states,
-)
+from tests.support.ranks import ask, attach, start_ranks, texts, wait_until, wait_until_states
 
 ONCE = """\
 import os

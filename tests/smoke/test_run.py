@@ -5,15 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from tests.support.runs import (
-    LINE,
-    PYTHON,
-    STATUS,
-    STOP,
-    Directory,
-    go_through,
-    text_of,
-)
+from tests.support.runs import LINE, PYTHON, STATUS, STOP, Directory, go_through, text_of
 
 
 def test_shows_the_prompt_with_no_key_and_returns_the_status(directory: Directory) -> None:

@@ -1,4 +1,4 @@
-"""The PuDB of a rank in a real terminal: whole at every size, in its colours, over steps, stops and endings."""
+"""The PuDB of a rank in a real terminal: whole at every size, its keys work, and the keyboard changes hands."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from dbg_client.attachment.notices import HAS_KEYBOARD, ONLY_WATCH, Turn, who_ty
 from tests.conftest import OpenTerminal
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes
-from tests.support.pudb_terminal import (
-    DRAWN,
-    line_after_all_keys,
-    sit_in_pudb,
-)
+from tests.support.pudb_terminal import DRAWN, line_after_all_keys, sit_in_pudb, wait_for_line
 from tests.support.ranks import attach_command, attach_list
 from tests.support.stopped_rank import (
     COUNTING,
     COUNTING_STOP,
+    SCALED,
     WORD,
     WORKING,
+    WORKING_STOP,
     let_end,
     start_stopped,
     wait_for_status,
     wait_for_whole,
+    wait_until_gone,
 )
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -122,3 +121,31 @@ def test_the_keyboard_changes_hands_and_the_former_driver_is_told(
     wait_for_notice(new, TAKEN, since=seen)
     wait_for_whole(former, home)
     assert line_after_all_keys(former, home) == COUNTING_STOP + 1
+
+
+def test_steps_breakpoints_and_expressions(processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+    rank = start_stopped(processes, home, WORKING)
+    terminal = sit_in_pudb(open_terminal, "0")
+    terminal.send("n")
+    wait_for_line(terminal, WORKING_STOP + 1)
+    terminal.send("s")
+    terminal.wait_for(re.compile(r">> scaled"))
+    terminal.send("n")
+    wait_for_line(terminal, SCALED)
+    terminal.wait_for("number: 4")
+    terminal.send("!number * 1000 + 2\r")
+    terminal.wait_for(re.compile(r"^4002$", re.MULTILINE))
+    terminal.send("number = 5\r\x18n")
+    terminal.wait_for("result: 50")
+    terminal.send("nn")
+    terminal.wait_for("a: 50")
+    wait_for_line(terminal, WORKING_STOP + 2)
+    # A breakpoint is set two lines down, where `c` stops.
+    terminal.send("jjb")
+    terminal.wait_for(re.compile(r"rank_script\.py:17"))
+    terminal.send("c")
+    terminal.wait_for("c: 52")
+    assert line_after_all_keys(terminal, home) == WORKING_STOP + 4
+    terminal.send("b")
+    wait_until_gone(terminal, "rank_script.py:17 (")
+    let_end(terminal, rank, result=54)

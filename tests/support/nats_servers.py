@@ -52,10 +52,7 @@ class NatsServers:
             cluster = CLUSTER.format(port=routes[number], routes=shown) if count > 1 else ""
             self._file(number).write_text(
                 CONFIGURATION.format(
-                    name=f"n{number}",
-                    port=self.ports[number],
-                    store=self._store(number),
-                    more=cluster + more,
+                    name=f"n{number}", port=self.ports[number], store=self._store(number), more=cluster + more
                 )
             )
 

@@ -86,11 +86,7 @@ def attach_command(*arguments: str) -> list[str]:
 
 
 def attach(
-    home: Path,
-    *arguments: str,
-    env: Mapping[str, str] | None = None,
-    timeout: float | None = None,
-    wrap: Wrap = list,
+    home: Path, *arguments: str, env: Mapping[str, str] | None = None, timeout: float | None = None, wrap: Wrap = list
 ) -> subprocess.CompletedProcess[str]:
     """Run ``dbg-attach`` without a terminal until it ends, and return status, stdout and stderr."""
     environ = {**os.environ, "DBG_HOME": str(home), **(env or {})}

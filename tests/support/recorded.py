@@ -34,9 +34,7 @@ def raw(number: int, name: str, *, group: str = "0", state: str = "scheduled", *
 
 def dump(*entries: dict[str, Any], enqueued: int = 0, completed: int = 0) -> bytes:
     """Return a dump as JSON, written as torch writes it."""
-    status = {
-        "0": {"last_enqueued_collective": str(enqueued), "last_completed_collective": str(completed)},
-    }
+    status = {"0": {"last_enqueued_collective": str(enqueued), "last_completed_collective": str(completed)}}
     document = {"entries": list(entries), "pg_status": status if enqueued else {}, "version": "2.10"}
     if not entries:
         del document["entries"]

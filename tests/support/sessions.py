@@ -15,12 +15,7 @@ DETACH = b"\x1dd"
 
 
 def open_pudb(
-    open_terminal: OpenTerminal,
-    target: str,
-    address: str,
-    *,
-    wrap: Wrap = list,
-    timeout: float | None = None,
+    open_terminal: OpenTerminal, target: str, address: str, *, wrap: Wrap = list, timeout: float | None = None
 ) -> Terminal:
     """Attach a terminal to ``target``; return it once it shows PuDB over a status line of the stopped ``address``."""
     terminal = open_terminal(wrap(attach_command(target)), rows=ROWS, cols=COLUMNS)

@@ -11,8 +11,7 @@ import pytest
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from tests.conftest import OpenTerminal
 from tests.e2e.test_breakpoints import STILL_IMPORTS
-from tests.smoke.test_break_in import end, start
-from tests.smoke.test_line_breakpoints import wishes
+from tests.smoke.test_break_in import end, start, wishes
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
