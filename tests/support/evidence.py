@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import switchboard_to
 from dbg_wire.messages import Action, Look
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, evidence_in
@@ -30,29 +29,24 @@ def ask_until(home: Path, n: int, check: Check, timeout: float) -> None:
 async def _ask(home: Path, n: int, check: Check, timeout: float) -> None:
     deadline = time.monotonic() + timeout
     switchboard = switchboard_to(None, seconds(10), {**os.environ, "DBG_HOME": str(home)})
-    directory = switchboard.directory
     await switchboard.dial()
     try:
-        await switchboard.until(lambda: len(directory.ranks) == n or None, timeout)
-        asker = Asker(switchboard)
+        await switchboard.until(lambda: len(switchboard.directory.ranks) == n or None, timeout)
         while True:
+            ranks = switchboard.directory.ranks
+            answers = await Asker(switchboard).ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
             try:
-                check(await _told(asker, directory))
+                check(
+                    {rank.rank: evidence_in(one.rows) or Evidence() for rank, one in zip(ranks, answers, strict=True)}
+                )
+                return
             except AssertionError:
                 if time.monotonic() > deadline:
                     raise
-                # Each look is work for all ranks, which have to get to what is expected.
-                await asyncio.sleep(0.1)
-            else:
-                return
+            # Each look is work for all ranks, which have to get to what is expected.
+            await asyncio.sleep(0.1)
     finally:
         await switchboard.close()
-
-
-async def _told(asker: Asker, directory: Directory) -> dict[int, Evidence]:
-    ranks = directory.ranks
-    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
-    return {rank.rank: evidence_in(answer.rows) or Evidence() for rank, answer in zip(ranks, answers, strict=True)}
 
 
 def unfinished(evidence: Evidence) -> list[CollectiveSeen]:

@@ -21,7 +21,7 @@ from dbg_client.views.pick_list import make_rows
 from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.records.evidence import EvidenceRecord
 from dbg_wire.records.ranks import Place, RankInfo
-from tests.support.counted import calls_of
+from tests.support.calls import calls_of
 from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, group, told
 
 FEW = 100

@@ -25,7 +25,7 @@ from dbg_agent.stop.stacks import all_frames
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.stop_points import StopAt
 from tests.conftest import Approved
-from tests.support.deep_calls import with_calls_left
+from tests.support.calls import with_calls_left
 from tests.support.time_unit import seconds
 from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.unit.agent.pdb_driver import Driver, drive

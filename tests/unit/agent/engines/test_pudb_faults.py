@@ -18,7 +18,7 @@ from dbg_agent.engines.pudb_import import untraceable
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stops import Crash
-from tests.support.deep_calls import with_calls_left
+from tests.support.calls import with_calls_left
 from tests.unit.agent.pudb_stops import stop_with
 from tests.unit.agent.pudb_viewer import Viewer, drive, let_go, play
 

@@ -12,7 +12,7 @@ import pytest
 
 from dbg_agent.stop import room
 from dbg_agent.stop.room import make_room
-from tests.support.deep_calls import calls_left, with_calls_left
+from tests.support.calls import calls_left, with_calls_left
 from tests.support.time_unit import seconds
 
 SECONDS = seconds(20)

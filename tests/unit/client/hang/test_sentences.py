@@ -22,7 +22,7 @@ from dbg_wire.records.evidence import (
 )
 from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState
 from tests.conftest import Approved
-from tests.support.counted import calls_of
+from tests.support.calls import calls_of
 from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, elsewhere, group, in_c_code, told, waiting
 from tests.support.rank_infos import changed
 

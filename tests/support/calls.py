@@ -1,0 +1,43 @@
+"""Calls: how many some work takes, a measure that no busy machine changes, and how many the stack has room for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def calls_left(nested: int = 0) -> int:
+    try:
+        return calls_left(nested + 1)
+    except RecursionError:
+        return nested
+
+
+def with_calls_left(left: int, call: Callable[[], T]) -> T:
+    """Return what ``call`` returns; it is called where the stack has room for itself and ``left`` calls more."""
+
+    def deep(nested: int) -> T:
+        return deep(nested - 1) if nested else call()
+
+    return deep(calls_left() - left - 1)
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return how many functions of Python and of C the work calls in this thread."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
