@@ -1,22 +1,25 @@
-"""Tokens over three real brokers: issued at one, they open all; revoked at any, their connections end everywhere."""
+"""Tokens over three real brokers, and what keeps a broker from joining them."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import nats
+import pytest
 from nats.aio.msg import Msg
 
 from dbg_agent.rank.membership import SECRET_BYTES
 from tests.full.broker.test_tokens import REVOKED, terminal
-from tests.support.cluster import Brokers, admits, issue, wait_until_told
-from tests.support.nats_servers import NatsServers
+from tests.support.cluster import Brokers, admits, issue, make_home, wait_until_told
+from tests.support.nats_servers import NatsServers, free_ports, started_servers
 from tests.support.processes import Processes
 from tests.support.ranks import attach_command
 from tests.support.serving import run, tokens
@@ -125,3 +128,56 @@ def test_nats_never_carries_a_token_or_the_secret_of_a_rank(
     assert hashlib.sha256(SECRET.encode()).hexdigest().encode() in heard
     assert SECRET.encode() not in heard
     assert bytes.fromhex(SECRET) not in heard
+
+
+def refusal(home: Path, *arguments: str, status: int, **environ: str) -> str:
+    """Return what ``serve`` says that ends with this status; it has listened nowhere."""
+    command = [sys.executable, "-m", "dbg_broker", "serve", "--listen", "127.0.0.1:0", *arguments]
+    env = {**os.environ, "DBG_HOME": str(home), **environ}
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert said.returncode == status, said.stderr
+    assert said.stdout == ""
+    assert not (home / "broker.json").exists()
+    (line,) = said.stderr.splitlines()
+    return line
+
+
+@contextmanager
+def server(directory: Path, more: str) -> Iterator[NatsServers]:
+    """Run one server of NATS with more in its configuration."""
+    yield from started_servers(directory, 1, more=more)
+
+
+def test_an_address_that_is_none(home: Path) -> None:
+    line = refusal(home, "--cluster", "http://h1", status=2)
+    assert "--cluster 'http'://" in line
+    assert "nats://HOST" in line
+
+
+def test_nats_without_jetstream(home: Path, processes: Processes) -> None:
+    (port,) = free_ports(1)
+    nats = processes.start("nats", ["nats-server", "-a", "127.0.0.1", "-p", str(port)])
+    nats.wait_for_output("Server is ready", stream="stderr")
+    line = refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=1)
+    assert f"nats://127.0.0.1:{port}" in line
+    assert "nats-server" in line
+    assert "-js" in line
+
+
+def test_another_sites_cluster(nats: NatsServers, processes: Processes, tmp_path: Path) -> None:
+    nats.start()
+    ours = Brokers(processes, nats, tmp_path / "ours", tmp_path / "tokens")
+    first = ours.add()
+    line = refusal(make_home(tmp_path / "theirs", tmp_path / "none"), "--cluster", nats.url, status=1)
+    assert all(fact in line for fact in (first.url, str(first.process.pid), "tokens/"))
+
+
+@pytest.mark.parametrize("arguments", [["--insecure"], ["--driver-token", "memory"]])
+def test_tokens_that_others_can_not_have(home: Path, arguments: list[str]) -> None:
+    assert " ".join(arguments) in refusal(home, "--cluster", "nats://127.0.0.1", *arguments, status=2)
+
+
+def test_a_python_without_the_client_of_nats(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "nats.py").write_text("raise ImportError('not here')\n")
+    line = refusal(home, "--cluster", "nats://127.0.0.1", status=2, PYTHONPATH=str(tmp_path))
+    assert "pip install 'dbg-broker[cluster]'" in line

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of one command: questions, progress, repetition, a pager, and Ctrl-C."""
+"""Commands of a shell in a real terminal on a scripted broker: waiting, picking, repeating, a pager and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -6,18 +6,136 @@ import json
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dbg_wire.messages import Action, Attach, Change, Kind, Progress, Question, RankAnswer
-from dbg_wire.records.ranks import RankState
+from dbg_wire.codec import Input
+from dbg_wire.messages import Action, Attach, Change, Kind, Progress, Question, RankAnswer, Subscribe
+from dbg_wire.records.ranks import RankInfo, RankState
 from tests.e2e.client.desk import Desk, command
+from tests.e2e.client.test_terminal_raw import Window
 from tests.support.terminal import Terminal
 from tests.unit.client.actions.desk import gone
 from tests.unit.client.actions.test_verbs import RUNNING, answering, value
 from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+WAITED_FOR = make_rank(5, state=RankState.RUNNING, where=None, reason=None, since=1760000001.0)
+
+
+STOPPED = make_rank(5)
+
+
+STOPPED_AGAIN = make_rank(5, since=1760000002.0)
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker() as serving:
+        yield serving
+
+
+def listed(broker: FakeBroker, *ranks: RankInfo) -> None:
+    broker.ranks = {rank.key: rank for rank in ranks}
+
+
+def tell(broker: FakeBroker, rank: RankInfo) -> None:
+    broker.ranks[rank.key] = rank
+    broker.tell(Change(rank=rank))
+
+
+def test_waiting_attaches_as_soon_as_the_rank_stops(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, WAITED_FOR)
+    with Window(broker, environ, "wait", "5") as window:
+        window.wait_for(re.compile("for 5 .*Ctrl-C"))
+        window.send("q\r")
+        window.wait_for("q")
+        tell(broker, STOPPED_AGAIN)
+
+        window.opened()
+        window.send("n")
+        assert broker.wait_for(Input).data == b"n"  # and not the keys that were typed during the wait
+
+
+def test_waiting_has_an_end_and_can_be_given_up(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, WAITED_FOR)
+    with Window(broker, environ, "wait", "5", "--for", "0.2") as window:
+        assert window.exit_status() == 6
+        assert "0.2 s" in window.text
+    with Window(broker, environ, "wait", "5") as window:
+        window.wait_for("Waiting for 5")
+        window.send("\x03")
+        assert window.exit_status() == 130
+
+
+def test_waiting_goes_on_over_a_restart_of_the_broker(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, WAITED_FOR)
+    with Window(broker, environ, "wait", "5") as window:
+        window.wait_for("Waiting for 5")
+        broker.stop()
+        window.wait_for(re.compile("broker .*reconnecting"))
+        with FakeBroker(STOPPED_AGAIN, port=broker.port):
+            window.wait_for("PUDB SCREEN")
+            assert b"The broker is back." in window.output
+
+
+def test_without_a_target_one_picks(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, make_rank(4), STOPPED)
+    with Window(broker, environ, "--escape", "^]") as window:
+        window.wait_for("Pick ")
+        window.send("/:5\r")
+        window.opened()
+        assert broker.wait_for(Attach).key == STOPPED.key
+
+
+@pytest.mark.parametrize(("key", "status"), [("q", 0), ("\x1b", 0), ("\x03", 130)])
+def test_picking_nothing_leaves(key: str, status: int, broker: FakeBroker, environ: dict[str, str]) -> None:
+    with Window(broker, environ, "--no-status") as window:
+        before = window.settings()
+        window.wait_for("broker at ws://127.0.0.1")
+        window.send(key)
+        assert window.exit_status() == status
+        assert window.settings() == before
+        assert 1049 not in window.virtual.private_modes
+
+
+def test_the_picker_follows_the_ranks_and_the_broker(broker: FakeBroker, environ: dict[str, str]) -> None:
+    listed(broker, WAITED_FOR, make_rank(6, state=RankState.RUNNING, where=None, reason=None))
+    with Window(broker, environ, "--no-status") as window:
+        window.wait_for("gpu013:5 is running")
+        window.send("\x1b[B")
+        window.wait_for("gpu013:6 is running")
+        window.send("\x1b[A")
+        window.wait_for("gpu013:5 is running")
+        tell(broker, STOPPED_AGAIN)
+        window.wait_for("Enter ")
+        broker.stop()
+        window.wait_for("reconnecting")
+        with FakeBroker(STOPPED, make_rank(7), port=broker.port) as again:
+            again.wait_for(Subscribe)
+            window.wait_for("gpu013:7")
+            # The last line is drawn after the list.
+            window.wait_for(lambda it: "broker gone" not in "\n".join(it.screen))
+
+
+@pytest.mark.parametrize("keys", ["", "?", "e"])
+def test_a_window_that_is_closed_at_the_picker_is_no_error(
+    keys: str, broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+) -> None:
+    listed(broker, STOPPED)
+    said = tmp_path / "stderr"
+    command = ["sh", "-c", f'exec "$0" -m dbg_client 2> {said}', sys.executable]
+    with Terminal(command, 24, 80, {**environ, **broker.environment}) as window:
+        window.wait_for("1 of 1 rank")
+        window.send(keys)
+        window.wait_for({"": "Enter ", "?": "q ", "e": "1 rank"}[keys])
+        window.close_window()
+
+        assert window.exit_status() == 0
+    assert said.read_text() == ""
+
 
 RANKS = (make_rank(4), make_rank(5))
 
@@ -143,14 +261,14 @@ MARKS = "sed 's/^/paged /'"
 
 
 @pytest.fixture
-def broker() -> Iterator[FakeBroker]:
+def crowd() -> Iterator[FakeBroker]:
     with FakeBroker(*map(make_rank, range(MANY))) as serving:
         yield serving
 
 
-def shown(broker: FakeBroker, environ: dict[str, str], *words: str, **more: str) -> tuple[int, str]:
+def shown(crowd: FakeBroker, environ: dict[str, str], *words: str, **more: str) -> tuple[int, str]:
     """Return exit status and screen of a terminal with fewer rows than ranks."""
-    with typed(broker, environ, *words, cols=120, **more) as window:
+    with typed(crowd, environ, *words, cols=120, **more) as window:
         status = window.exit_status()
         return status, "\n".join(window.screen)
 
@@ -168,9 +286,9 @@ def shown(broker: FakeBroker, environ: dict[str, str], *words: str, **more: str)
     ],
 )
 def test_a_long_answer_goes_through_the_users_pager(
-    words: list[str], pager: str, paged: bool, broker: FakeBroker, environ: dict[str, str]
+    words: list[str], pager: str, paged: bool, crowd: FakeBroker, environ: dict[str, str]
 ) -> None:
-    status, screen = shown(broker, environ, *words, PAGER="cat", DBG_PAGER=pager)
+    status, screen = shown(crowd, environ, *words, PAGER="cat", DBG_PAGER=pager)
 
     assert status == 0
     assert ("paged" in screen) == paged
@@ -178,23 +296,23 @@ def test_a_long_answer_goes_through_the_users_pager(
 
 
 def test_a_pager_that_is_left_at_once_is_no_error_and_the_status_is_the_commands(
-    broker: FakeBroker, environ: dict[str, str]
+    crowd: FakeBroker, environ: dict[str, str]
 ) -> None:
     text = "\n".join(f"row {number}" for number in range(MANY))
-    broker.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.SILENT, text="")
-    broker.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text=text, digest="d")
+    crowd.answers[Action.EVAL] = RankAnswer(key="", kind=Kind.SILENT, text="")
+    crowd.answers[Action.COMMAND] = RankAnswer(key="", kind=Kind.VALUE, text=text, digest="d")
 
-    assert shown(broker, environ, "list", "--all-rows", DBG_PAGER="true")[0] == 0
-    status, screen = shown(broker, environ, "command", "all", "p x", "--fail-if-differ", DBG_PAGER="true")
+    assert shown(crowd, environ, "list", "--all-rows", DBG_PAGER="true")[0] == 0
+    status, screen = shown(crowd, environ, "command", "all", "p x", "--fail-if-differ", DBG_PAGER="true")
     assert (status, screen.strip()) == (0, "")
-    assert shown(broker, environ, "eval", "all", "x", DBG_PAGER="true")[0] == 6
+    assert shown(crowd, environ, "eval", "all", "x", DBG_PAGER="true")[0] == 6
 
 
-def test_ctrl_c_is_the_pagers(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
+def test_ctrl_c_is_the_pagers(crowd: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
     script = tmp_path / "pager"
     script.write_text("#!/bin/sh\ntrap 'echo mine; exit 0' INT\necho ready\ncat > /dev/null\nread line < /dev/tty\n")
     script.chmod(0o700)
-    with typed(broker, environ, "list", "--all-rows", DBG_PAGER=str(script)) as window:
+    with typed(crowd, environ, "list", "--all-rows", DBG_PAGER=str(script)) as window:
         window.wait_for("ready")
         window.send("\x03")
         window.wait_for("mine")

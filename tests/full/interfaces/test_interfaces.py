@@ -1,18 +1,23 @@
-"""An IDE, by a client of its protocol that is not ours, looks into real ranks, stops them and moves them."""
+"""An IDE, a coding agent and the server of the page, each by a client that is not ours, beside real ranks."""
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenTerminal
 from tests.e2e.test_dap import TRAIN
+from tests.e2e.test_mcp import agent, call
 from tests.support.broker import running_broker
 from tests.support.ide import Ide, adapter_process, ide
+from tests.support.pages import key_of, page, run
 from tests.support.processes import Processes
-from tests.support.ranks import attach_command, start_ranks, wait_until_states
+from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states, wait_until_stopped
+from tests.support.straight import STOP, STRAIGHT
 from tests.support.time_unit import seconds
 
 
@@ -84,3 +89,59 @@ def test_an_ide_that_pauses_a_rank_types_there_and_a_terminal_that_waited_looks_
         assert window.stopped(thread)["reason"] == "step"
         terminal.wait_for("(VS Code) types")
         window.leave()
+
+
+def test_an_agent_starts_a_program_and_waits_for_its_stop(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    script = home / "train.py"
+    script.write_text("loss = 0.5\nprint('began', flush=True)\nloss += 1\n")
+    told = asyncio.run(start_and_wait(home, script))
+    assert told.startswith("started (pid ")
+    output = Path(told.rpartition(" is in ")[2])
+    assert output.parent.stat().st_mode & 0o077 == 0
+    assert "began" in output.read_text()
+
+
+async def start_and_wait(home: Path, script: Path) -> str:
+    """Start a program that stops at its third line, look at it there and let it end; return what `run` tells."""
+    async with agent(home) as session:
+        nowhere = await call(session, "run", command=[sys.executable], directory="/no/such/place")
+        assert nowhere.startswith("ERROR ")
+        assert "/no/such/place" in nowhere
+        told = await call(session, "run", command=[sys.executable, str(script)], stop_at=f"{script}:3")
+        stop = await call(session, "wait_for_stop", seconds=seconds(30))
+        assert f"{script}:3" in stop, stop
+        assert "0.5" in await call(session, "eval", expression="loss")
+        await call(session, "continue")
+        return told
+
+
+@pytest.mark.parametrize(("role", "arguments"), [("watcher", ("--drive",)), ("driver", ())])
+def test_a_page_that_may_only_look_changes_nothing(
+    processes: Processes, home: Path, role: str, arguments: tuple[str, ...]
+) -> None:
+    broker = running_broker(processes, home)
+    start_ranks(processes, home, STRAIGHT, 1)
+    wait_until_stopped(home, 1)
+    variables = {"DBG_TOKEN": broker.tokens[role], "DBG_BROKER": f"{broker.url}#{broker.rendezvous['fingerprint']}"}
+
+    async def work() -> None:
+        async with (
+            page(processes, home, *arguments, env=variables) as (browser, _),
+            browser.live() as live,
+            browser.terminal(await key_of(browser), "take") as terminal,
+        ):
+            assert (await live.until("hello"))["drive"] is False
+            await terminal.until_bytes(b"PuDB")
+            await terminal.socket.send_bytes(b"n")
+            await terminal.until("bell")
+            await terminal.say("take")
+            await terminal.until("bell")
+            for number, line in enumerate(("eval 0 n", "command 0 n", "continue 0", "kill 0", "interrupt 0")):
+                said = await live.answer(number, line, yes=True)
+                assert said["type"] == "failed", line
+            where = await live.answer(9, "where")
+            assert where["document"]["groups"][0]["frames"][-1]["line"] == STOP
+
+    run(work)
+    assert attach(home, "eval", "0", "n").stdout.endswith("0\n")
