@@ -19,23 +19,25 @@ Wrap = Callable[[Sequence[str]], list[str]]
 
 
 class RunningBroker:
-    """A broker that is ready, with ``home`` as its ``DBG_HOME``; made by :func:`running_broker`."""
+    """A ``dbg-broker serve`` that is ready, with ``home`` as its ``DBG_HOME``; tests call it :func:`running_broker`.
+
+    The broker listens on a free port of ``listen``, is logged as ``broker``, and ends with ``processes``.
+    """
 
     def __init__(
         self,
         processes: Processes,
         home: Path,
-        arguments: Sequence[str],
-        *,
-        listen: str,
-        env: Mapping[str, str],
-        wrap: Wrap,
+        *arguments: str,
+        listen: str = "127.0.0.1",
+        env: Mapping[str, str] | None = None,
+        wrap: Wrap = list,
     ) -> None:
         self.home = home
         self._processes = processes
         self._arguments = arguments
         self._host = listen
-        self._env = dict(env) | {"DBG_HOME": str(home)}
+        self._env = {**(os.environ if env is None else env), "DBG_HOME": str(home)}
         self._wrap = wrap
         # Port 0: the broker takes a free one and says which.
         self.process = self._start(0)
@@ -93,16 +95,4 @@ class RunningBroker:
         self.process = self._start(self._port)
 
 
-def running_broker(
-    processes: Processes,
-    home: Path,
-    *arguments: str,
-    listen: str = "127.0.0.1",
-    env: Mapping[str, str] | None = None,
-    wrap: Wrap = list,
-) -> RunningBroker:
-    """Start ``dbg-broker serve`` with ``home`` as its ``DBG_HOME`` and return when it is ready.
-
-    The broker listens on a free port of ``listen``, is logged as ``broker``, and ends with ``processes``.
-    """
-    return RunningBroker(processes, home, arguments, listen=listen, env=os.environ if env is None else env, wrap=wrap)
+running_broker = RunningBroker

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
 
 from dbg_broker.net.bus.bus import Bus, BusHandlers
 from dbg_broker.net.bus.connection import Servers
@@ -13,8 +12,6 @@ from dbg_broker.timers import Timers
 from dbg_dial.waiting import within
 from tests.support.nats_servers import NatsServers
 from tests.support.time_unit import seconds
-
-T = TypeVar("T")
 
 
 class End:

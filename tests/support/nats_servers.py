@@ -79,13 +79,12 @@ class NatsServers:
         child.wait()
         self.children[number] = None
 
-    def stop(self, *, empty: bool = True) -> None:
-        """Kill all of them; what they have kept is removed unless ``empty`` is False."""
+    def stop(self) -> None:
+        """Kill all of them, and remove what they have kept."""
         for number, child in enumerate(self.children):
             if child is not None:
                 self.kill(number)
-            if empty:
-                shutil.rmtree(self._store(number), ignore_errors=True)
+            shutil.rmtree(self._store(number), ignore_errors=True)
 
     def suspend(self) -> None:
         """Suspend all of them (SIGSTOP): nobody answers, and no connection ends."""

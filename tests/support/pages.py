@@ -231,6 +231,6 @@ async def page(
         yield browser, child
 
 
-async def key_of(browser: Browser, number: int = 0) -> str:
+async def key_of(browser: Browser) -> str:
     async with browser.live() as live:
-        return str((await live.rows())[number]["key"])
+        return str((await live.rows())[0]["key"])

@@ -99,10 +99,10 @@ def rank(
     )
 
 
-def block(job: str, hosts: Sequence[str], per_host: int, state: RankState = RankState.STOPPED) -> list[RankInfo]:
+def block(job: str, hosts: Sequence[str], per_host: int) -> list[RankInfo]:
     """Make the ranks of a job that are numbered host by host."""
     return [
-        rank(f"{host}:{node * per_host + local}", job=job, local=local, state=state)
+        rank(f"{host}:{node * per_host + local}", job=job, local=local)
         for node, host in enumerate(hosts)
         for local in range(per_host)
     ]

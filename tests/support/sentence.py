@@ -31,12 +31,9 @@ def check_sentence(text: str, says: str, secrets: Sequence[str] = (SECRET,)) -> 
 Input = TypeVar("Input")
 
 
-def refusals(call: Callable[[Input], object], inputs: Iterable[Input], *, without: Path | None = None) -> str:
-    """Return a line for each input with the harmless sentence of the error by which a call refuses it.
-
-    The path ``without``, which differs from run to run, is left out.
-    """
-    return "\n".join(refusal(call, one, without) for one in inputs)
+def refusals(call: Callable[[Input], object], inputs: Iterable[Input]) -> str:
+    """Return a line for each input with the harmless sentence of the error by which a call refuses it."""
+    return "\n".join(refusal(call, one) for one in inputs)
 
 
 def refusal(call: Callable[[Input], object], one: Input, without: Path | None = None) -> str:
