@@ -2,11 +2,111 @@
 
 from __future__ import annotations
 
-from dbg_broker.cli.parser import parser_of_the_command
-from tests.docs import attach_page, broker_page
-from tests.docs.pages import ROOT
+import argparse
 
-PAGES = {"dbg-attach": attach_page.man_page(), "dbg-broker": broker_page.man_page(parser_of_the_command())}
+from dbg_broker.cli.parser import parser_of_the_command, summaries_of, verbs_of
+from dbg_client.words.config import PREFERENCES
+from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
+from dbg_client.words.parsers import ASKING, ATTACH, OTHER, all_options
+from dbg_client.words.verbs import VERBS, VerbRow
+from dbg_wire.command_line.parser import help_of, options_of, usage_of
+from tests.docs.pages import ROOT
+from tests.docs.roff import ManPage
+
+ATTACH_SUMMARY = "attach a terminal to the debugger of any rank of a running job"
+
+_FILE = """\
+~/.config/dbg-broker/config.toml, or dbg-broker/config.toml in $XDG_CONFIG_HOME, has defaults for the settings below.
+A variable goes before it, and an option before that; `dbg-attach config` shows what holds.
+"""
+
+
+def attach_page() -> str:
+    """Return dbg-attach.1."""
+    page = ManPage("dbg-attach", ATTACH_SUMMARY)
+    page.section("synopsis")
+    page.synopsis("dbg-attach [VERB] [TARGET] [options]")
+    page.section("description")
+    page.paragraphs(DESCRIPTION)
+    page.paragraphs(TARGETS)
+    page.paragraphs(MORE)
+    page.section("verbs")
+    page.entries((_usage(row), _verb_text(row)) for row in VERBS)
+    page.section("options")
+    options = all_options()
+    for group in (ASKING, ATTACH, OTHER):
+        page.subsection(group[0].upper() + group[1:])
+        page.entries((usage_of(one.action), f"{full_help(one)}.") for one in options if one.group == group)
+    page.entries(
+        [("-h, --help", "Show a short page of this, or that of the verb."), ("--version", "Show release and protocol.")]
+    )
+    page.section("environment")
+    page.entries((name, f"{meaning}.") for name, meaning in ENVIRONMENT)
+    page.section("files")
+    page.paragraphs(_FILE)
+    page.entries((f"{row.key} =", f"{row.help}: {row.takes}.") for row in PREFERENCES.values())
+    page.section("exit status")
+    page.entries((status, f"{meaning}.") for status, meaning in EXIT_STATUSES)
+    page.section("examples")
+    page.entries((command, f"{meaning}.") for command, meaning in EXAMPLES)
+    page.section("see also")
+    page.paragraphs("dbg-broker(1), tmux(1)")
+    return str(page)
+
+
+def _usage(row: VerbRow) -> str:
+    return ", ".join(filter(None, [row.usage, row.short]))
+
+
+def _verb_text(row: VerbRow) -> str:
+    spoken = f" In a session: {row.usage_in_session}." if row.in_session is not None else ""
+    return f"{row.help[0].upper()}{row.help[1:]}. Example: dbg-attach {row.example}.{spoken}"
+
+
+BROKER_SUMMARY = "the meeting point of ranks that stop in a debugger and of terminals that attach to them"
+
+BROKER_STATUSES = (
+    ("0", "done"),
+    ("1", "error"),
+    ("2", "usage"),
+    ("4", "no broker answers"),
+    ("5", "the broker refused us, or is not the one pinned"),
+    ("130", "interrupted"),
+)
+"""Those of `run` are its command's own."""
+
+
+def broker_page(parser: argparse.ArgumentParser) -> str:
+    """Return dbg-broker.1."""
+    page = ManPage("dbg-broker", BROKER_SUMMARY)
+    page.section("synopsis")
+    page.synopsis("dbg-broker VERB [options]", "dbg-broker run [options] -- COMMAND …")
+    page.section("description")
+    page.paragraphs(f"{parser.description}\n\n{parser.epilog}")
+    page.section("verbs")
+    summaries = summaries_of(parser)
+    for name, verb in verbs_of(parser).items():
+        page.subsection(name)
+        page.paragraphs(f"{_sentence(summaries[name])}\n\n{verb.epilog or ''}".strip())
+        page.entries((usage_of(action), _sentence(help_of(action))) for action in _shown(verb))
+    page.section("exit status")
+    page.entries((status, f"{meaning}.") for status, meaning in BROKER_STATUSES)
+    page.paragraphs("run ends with the status of its command.")
+    page.section("see also")
+    page.paragraphs("dbg-attach(1)")
+    return str(page)
+
+
+def _shown(verb: argparse.ArgumentParser) -> list[argparse.Action]:
+    operands = [action for action in verb._get_positional_actions() if action.help != argparse.SUPPRESS]
+    return [*operands, *(action for action in options_of(verb) if action.dest != "help")]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")
+
+
+PAGES = {"dbg-attach": attach_page(), "dbg-broker": broker_page(parser_of_the_command())}
 
 if __name__ == "__main__":
     for name, page in PAGES.items():
