@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -19,10 +19,10 @@ from dbg_client.views.groups import show_groups
 from dbg_client.views.list import list_document, show_plain, show_table
 from dbg_client.views.pick_list import make_rows
 from dbg_wire.messages import Action, RankAnswer
-from dbg_wire.records.evidence import EvidenceRecord
 from dbg_wire.records.ranks import Place, RankInfo
 from tests.support.calls import calls_of
 from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, group, told
+from tests.unit.client.actions.desk import answer_of
 
 FEW = 100
 NOW = 1760000100.0
@@ -59,43 +59,29 @@ def recorded(count: int) -> list[RankEvidence]:
     ]
 
 
-def unrecorded(count: int) -> list[RankEvidence]:
-    """No library has recorded a collective; ranks are at a few places."""
+def without_calls(count: int, answers: Callable[[int, RankAnswer], RankAnswer]) -> list[RankEvidence]:
+    """No library has recorded a collective."""
     return [
         replace(
-            one,
-            evidence=replace(one.evidence, groups=(), collectives=()),
-            answer=one.answer.replace(frames=LOADING if index % 10 == 3 else REDUCING),
+            one, evidence=replace(one.evidence, groups=(), collectives=()), answer=answers(one.rank.rank, one.answer)
         )
-        for index, one in enumerate(recorded(count))
+        for one in recorded(count)
         if one.evidence is not None
     ]
 
 
-def everywhere(count: int) -> list[RankEvidence]:
+def at_a_few_places(rank: int, answer: RankAnswer) -> RankAnswer:
+    return answer.replace(frames=LOADING if rank % 10 == 3 else REDUCING)
+
+
+def everywhere(rank: int, answer: RankAnswer) -> RankAnswer:
     """Each rank is at a line and has a value of its own."""
-    return [
-        replace(
-            one,
-            answer=one.answer.replace(
-                text=f"value {index}", frames=(MAIN, Place(file="/home/me/m.py", line=index + 1, function="f"))
-            ),
-            evidence=replace(one.evidence, groups=(), collectives=()),
-        )
-        for index, one in enumerate(recorded(count))
-        if one.evidence is not None
-    ]
-
-
-def with_rows(one: RankEvidence) -> RankAnswer:
-    seen = one.evidence
-    assert seen is not None
-    rows: list[EvidenceRecord] = [*seen.sources, *seen.groups, *seen.collectives]
-    return one.answer.replace(rows=rows)
+    own = Place(file="/home/me/m.py", line=rank + 1, function="f")
+    return answer.replace(text=f"value {rank}", frames=(MAIN, own))
 
 
 def asker_of(job: Sequence[RankEvidence]) -> Asker:
-    return cast(Asker, CannedAsker([with_rows(one) for one in job]))
+    return cast(Asker, CannedAsker([answer_of(one) for one in job]))
 
 
 def where(job: Sequence[RankEvidence]) -> None:
@@ -128,7 +114,11 @@ def listed(job: Sequence[RankEvidence]) -> None:
 
 
 VERBS = {"where": where, "why": why, "eval": values, "list": listed}
-JOBS = {"recorded": recorded, "unrecorded": unrecorded, "everywhere": everywhere}
+JOBS: dict[str, Callable[[int], list[RankEvidence]]] = {
+    "recorded": recorded,
+    "unrecorded": lambda count: without_calls(count, at_a_few_places),
+    "everywhere": lambda count: without_calls(count, everywhere),
+}
 
 
 CASES = [(verb, job) for verb in VERBS for job in JOBS if verb != "list" or job == "everywhere"]

@@ -65,11 +65,6 @@ def test_every_name_offered_is_there_and_says_what_it_is_for() -> None:
     )
 
 
-def test_what_is_not_offered_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match="'dbg_client' has no attribute 'Session'"):
-        _ = dbg_client.Session
-
-
 @pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_the_core_neither_reads_nor_writes_the_standard_streams(path: Path) -> None:
     used = [

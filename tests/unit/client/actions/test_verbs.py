@@ -13,9 +13,9 @@ import pytest
 from dbg_client.questions.verbs import refuse_for_sets
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Change, Kind, Look, RankAnswer, Subscribe
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
+from tests.support.rank_evidence import call, done, group
 from tests.support.rank_infos import changed
 from tests.support.sentence import HOSTILE, RAW
 from tests.unit.client.actions.desk import NOW, Desk, gone, meanwhile, questions
@@ -163,23 +163,12 @@ def test_a_group_of_an_answer_is_a_target_of_the_next(approved: Approved, broker
     assert desk.run("list", "@err", "--plain").out.split("\t")[0] == "gpu013:5"
 
 
-def collective(sequence: int, *, waits: bool = True) -> tuple[EvidenceRecord, ...]:
-    """Return what a rank of the group 3-5 tells that has called so many collectives, and waits in the last one."""
-    finished = sequence - 1 if waits else sequence
-    group = GroupSeen(
-        library="torch", name="0", title="dp_0", members="3-5", enqueued=sequence, started=sequence, completed=finished
-    )
-    state = CollectiveState.STARTED if waits else CollectiveState.COMPLETED
-    call = CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence, age=250.0)
-    return group, call
-
-
 def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(approved: Approved, desk: Desk) -> None:
-    waits = [stack("/c.py", 9).replace(rows=collective(7), age=252.0) for _ in range(2)]
-    with desk.at(
-        FakeBroker(*(make_rank(number, state=RankState.RUNNING, reason=None) for number in (3, 4, 5)))
-    ) as broker:
-        answering(broker, _3=waits[0], _4=waits[1], _5=stack("/data.py", 17).replace(rows=collective(6, waits=False)))
+    members = group(members="3-5", at=6)
+    waits = stack("/c.py", 9).replace(rows=(members, call(7, age=250.0)), age=252.0)
+    ranks = [make_rank(number, state=RankState.RUNNING, reason=None) for number in (3, 4, 5)]
+    with desk.at(FakeBroker(*ranks)) as broker:
+        answering(broker, _3=waits, _4=waits, _5=stack("/data.py", 17).replace(rows=(members, done(6))))
         approved(desk.run("where").out)
         groups = json.loads(desk.run("where", "--json").out)["groups"]
         desk.run("where", "@missing")
@@ -190,7 +179,7 @@ def test_where_names_the_collective_and_who_is_missing_from_it_is_a_target(appro
 
     asked = questions(broker)
     assert (asked[0].look, asked[2].keys, asked[3].keys) == (Look.COLLECTIVES, *[(make_rank(5).key,)] * 2)
-    assert [(group["collective"] is None, group["age"]) for group in groups] == [(False, 252.0), (True, None)]
+    assert [(one["collective"] is None, one["age"]) for one in groups] == [(False, 252.0), (True, None)]
 
 
 def test_the_last_stacks_of_a_job_that_has_ended_are_no_failure(desk: Desk) -> None:

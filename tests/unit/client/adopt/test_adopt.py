@@ -83,27 +83,21 @@ def test_only_the_same_version_runs_a_file_for_us(monkeypatch: pytest.MonkeyPatc
     assert not can_remote_exec(None)
 
 
-def test_the_file_has_the_code_and_goes_once_it_was_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [None, PermissionError, RuntimeError])
+def test_the_file_has_the_code_and_goes_whether_or_not_it_was_run(
+    error: type[Exception] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
 
     def remote_exec(pid: int, script: str) -> None:
         asked.append((pid, Path(script).read_text()))
+        if error is not None:
+            raise error
 
     monkeypatch.setattr(sys, "remote_exec", remote_exec, raising=False)
-    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED) is ADOPTED
+    # None: it is forbidden, and the other way is left.
+    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED) is (ADOPTED if error is None else None)
     assert asked == [(7, "pass")]
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("error", [PermissionError, RuntimeError])
-def test_where_it_is_forbidden_the_other_way_is_left(
-    error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def remote_exec(pid: int, script: str) -> None:
-        raise error
-
-    monkeypatch.setattr(sys, "remote_exec", remote_exec, raising=False)
-    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED) is None
     assert not list(tmp_path.iterdir())
 
 

@@ -277,7 +277,6 @@ class ReaderGrowingFile:
 
     def __init__(self, path: Path) -> None:
         self.data = b""
-        self.stop_at: int | None = None
         self.turns: list[int] = []
         self._more = asyncio.Event()
         self.file = GrowingFile(str(path), self._take)
@@ -285,8 +284,6 @@ class ReaderGrowingFile:
     def _take(self, data: bytes) -> None:
         self.data += data
         self.turns.append(len(data))
-        if self.stop_at is not None and len(self.data) >= self.stop_at:
-            self.file.stop()
         self._more.set()
 
     async def has(self, data: bytes) -> None:

@@ -74,8 +74,14 @@ async def test_keys_pick(keys: str, picked: int | None) -> None:
     assert (await pick(keys, directory()))[0] == picked
 
 
-async def test_ctrl_c_is_told_apart() -> None:
-    assert await pick("\x03", directory()) == (None, b"", True)
+@pytest.mark.parametrize(
+    ("keys", "session", "is_interrupted"),
+    [("\x03", b"", True), ("j\x1ddx", b"\x1ddx", False), ("/a\x1d:w", b"\x1d:w", False)],
+)
+async def test_ctrl_c_is_told_apart_and_the_prefix_is_handed_to_the_session(
+    keys: str, session: bytes, is_interrupted: bool
+) -> None:
+    assert await pick(keys, directory()) == (None, session, is_interrupted)
 
 
 @pytest.mark.parametrize("keys", ["\rqq", "\r\rq"])
@@ -84,11 +90,6 @@ async def test_a_rank_that_is_not_stopped_is_not_picked_and_is_broken_into_on_re
     known.receive(Change(rank=make_rank(0, state=RankState.RUNNING, where=None)))
 
     assert (await pick(keys, known))[0] is None
-
-
-async def test_the_prefix_is_handed_to_the_session_with_what_follows() -> None:
-    assert await pick("j\x1ddx", directory()) == (None, b"\x1ddx", False)
-    assert await pick("/a\x1d:w", directory()) == (None, b"\x1d:w", False)
 
 
 async def test_a_host_is_unfolded_where_there_are_more_ranks_than_rows() -> None:
@@ -166,25 +167,14 @@ async def test_a_break_in_that_is_given_up_is_withdrawn() -> None:
         assert [question.withdrawn for question in broker.sent] == [False, True]
 
 
-PREFIX = b"\x1d"
-
-
-async def for_the_session(lines: int, keys: str, prefix: bytes | None = PREFIX) -> bytes:
-    """Return the keys that the session gets when the pager of so many lines has ended; nothing may be left behind."""
+async def for_the_session(keys: str) -> bytes:
+    """Return the keys that the session gets when the pager has ended; nothing may be left behind."""
     with create_pipe_input() as source:
         source.send_text(keys)
-        pager = Pager("".join(f"line {number}\n" for number in range(lines)), source, Screen(), prefix)
+        pager = Pager("".join(f"line {number}\n" for number in range(60)), source, Screen(), b"\x1d")
         keys_left = await asyncio.wait_for(pager.run(), seconds(10))
         assert get_typeahead(source) == []
         return keys_left
-
-
-@pytest.mark.parametrize("lines", [23, 60])
-@pytest.mark.parametrize(
-    "keys", ["q", "\x03", " q", "\r\rq", "jkq", "\x1b[B\x1b[6~\x1b[Hq", "Gbq", "g   q", "/line\rnNq"]
-)
-async def test_moves_stay_on_the_page_and_what_is_typed_behind_q_is_dropped(lines: int, keys: str) -> None:
-    assert await for_the_session(lines, f"{keys}rest") == b""
 
 
 @pytest.mark.parametrize(
@@ -195,6 +185,7 @@ async def test_moves_stay_on_the_page_and_what_is_typed_behind_q_is_dropped(line
         ("zz\x1d:where\r", b"\x1d:where\r"),
         (":where\r", b"\x1d:where\r"),
         ("qzz\x1dd", b"\x1dd"),
+        ("j\x1b[B\x1b[6~Gbqrest", b""),
         ("\x1d]q", b""),
         ("\x1d\x1b[Aq", b""),
         ("/:q\r\x1dd", b"\x1dd"),
@@ -203,4 +194,4 @@ async def test_moves_stay_on_the_page_and_what_is_typed_behind_q_is_dropped(line
     ],
 )
 async def test_the_prefix_and_a_colon_are_for_the_session(keys: str, session: bytes) -> None:
-    assert await for_the_session(60, keys) == session
+    assert await for_the_session(keys) == session
