@@ -59,7 +59,7 @@ def test_a_stop_that_was_passed_is_told_once_there_is_a_broker(processes: Proces
     broker.kill()
     os.mkfifo(gate)
     stop = f"{home / 'asked_script.py'}:4"
-    environ = {"DBG_AUTOSTART": "1", "DBG_STOP_AT": stop, "GATE": str(gate), "DBG_CONNECT_TIMEOUT": "0.1"}
+    environ = {"DBG_AUTOSTART": "1", "DBG_STOP_AT": stop, "GATE": str(gate), "DBG_CONNECT_TIMEOUT": "1"}
     (rank,) = start_ranks(processes, home, ASKED, 1, env=environ, name="asked")
     gate.write_bytes(b"")
     rank.wait_for_output("dbg-agent: ", stream="stderr")
