@@ -4,7 +4,7 @@ from dbg_client.attachment.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_
 from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
 from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
 from dbg_client.attachment.output import REPAINT_SECONDS
-from dbg_client.core.errors import Declined, RankEnded, RankStayedAway, RankVanished
+from dbg_client.core.errors import RankEnded, RankStayedAway, RankVanished
 from dbg_client.words.config import Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING
@@ -12,12 +12,10 @@ from dbg_wire.messages import (
     Applied,
     Attach,
     Change,
-    Detach,
     Discarded,
     Interrupt,
     Mode,
     Notice,
-    Pulse,
     RankReport,
     Refusal,
     RefusalCode,
@@ -30,7 +28,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Breakpoint, RankState
 from tests.conftest import Approved
-from tests.unit.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
+from tests.unit.client.fake_broker import make_pdb_report, make_prompt, make_rank, make_report
 
 RUNNING_ON = RankReport(state=RankState.RUNNING, breakpoints=1)
 GONE_ON = RankReport(state=RankState.RUNNING)
@@ -78,13 +76,6 @@ def test_attaching_offers_size_and_colours() -> None:
     assert attach == Attach(key=make_rank().key, mode=Mode.TAKE, rows=23, columns=80, colors=256)
 
 
-def test_the_first_seat_opens_the_session_and_no_other_does() -> None:
-    attachment = new()
-
-    assert Open() in attachment.message(seat(), 0.0)
-    assert Open() not in attachment.message(seat(), 0.0)
-
-
 def test_a_watchers_token_watches() -> None:
     attachment = new()
 
@@ -92,13 +83,6 @@ def test_a_watchers_token_watches() -> None:
 
     assert isinstance(attach, Attach)
     assert attach.mode is Mode.WATCH
-
-
-def test_a_watchers_token_can_not_take() -> None:
-    finish = finished(new(Mode.TAKE).message(Refusal(code=RefusalCode.ROLE, text="a watcher may not take"), 0.0))
-
-    assert isinstance(finish.error, Declined)
-    assert finish.error.exit_status == 5
 
 
 def test_a_rank_that_vanished_meanwhile_is_no_such_rank() -> None:
@@ -208,19 +192,6 @@ def test_a_take_that_is_refused_after_a_broken_link_leaves_a_watcher(approved: A
     approved(attachment.notice(2.0))
 
 
-def test_a_driver_that_leaves_is_told_to_watchers(approved: Approved) -> None:
-    attachment = new()
-    attachment.message(seat(None, driver="bob@x"), 0.0)
-    attachment.message(seat(None, driver=None), 1.0)
-
-    approved(attachment.notice(1.0))
-
-
-def test_leaving_says_so_only_where_there_is_a_seat() -> None:
-    assert sent(seated().leave()) == [Detach()]
-    assert Attachment(make_rank(), Mode.DRIVE, (23, 80), colors=256).leave() == []
-
-
 # -------------------------------------------------------------------------------------------------------------- keys
 
 
@@ -242,24 +213,11 @@ def test_ctrl_c_breaks_in_where_nothing_is_stopped_and_other_keys_say_so() -> No
     assert sent(attachment.keys(b"n", 1.0)) == []
 
 
-def test_a_resumed_generation_counts_on_from_what_the_rank_applied() -> None:
-    attachment = seated(generation=4, report=make_report(generation=4, applied=17))
-
-    assert typed(attachment.keys(b"n", 0.0)) == [(17, b"n")]
-
-
 def test_a_watcher_can_not_type(approved: Approved) -> None:
     attachment = seated(None)
 
     assert attachment.keys(b"n", 0.0) == [Bell()]
     approved(attachment.notice(0.0))
-
-
-def test_keys_for_a_rank_that_runs_are_not_kept() -> None:
-    attachment = seated()
-    attachment.message(Report(report=RUNNING_ON), 0.0)
-
-    assert attachment.keys(b"n", 0.0) == [Bell()]
 
 
 def test_keys_typed_during_a_step_go_on_to_the_rank() -> None:
@@ -275,15 +233,6 @@ def test_keys_wait_until_the_debugger_is_open() -> None:
     assert attachment.keys(b"n", 0.0) == []
 
     assert typed(attachment.message(Report(report=make_report()), 0.0)) == [(0, b"n")]
-
-
-def test_keys_that_never_met_a_debugger_are_reported() -> None:
-    attachment = seated(report=make_report(session=None))
-    attachment.keys(b"nn", 0.0)
-
-    attachment.message(Report(report=make_report(2)), 0.0)
-
-    assert attachment.notice(0.0) == "discarded: 'nn' (the stop ended)"
 
 
 def test_keys_typed_before_the_seat_wait_for_it() -> None:
@@ -373,15 +322,6 @@ def test_keys_typed_meanwhile_are_sent_when_the_same_stop_is_back() -> None:
     assert typed(effects) == [(1, b"b")]
 
 
-def test_keys_typed_before_and_after_the_debugger_opened_stay_in_order() -> None:
-    attachment = seated(report=make_report(session=None))
-    attachment.keys(b"a", 0.0)
-    attachment.link_down("it shut down", 1.0)
-    attachment.keys(b"b", 2.0)
-
-    assert typed(back(attachment, make_report(generation=1))) == [(0, b"a"), (1, b"b")]
-
-
 def test_keys_for_a_stop_that_ended_meanwhile_are_reported() -> None:
     attachment = seated()
     attachment.keys(b"nn", 0.0)
@@ -434,14 +374,6 @@ def test_a_seat_that_was_refused_on_return_is_asked_for_again() -> None:
     assert len(sent(attachment.tick(3.0))) == 1
 
 
-def test_output_and_reports_of_a_seat_not_yet_ours_are_not_shown() -> None:
-    attachment = seated()
-    attachment.link_down("it shut down", 1.0)
-
-    assert attachment.output(Output(1, 0, b"x"), 1.0) == []
-    assert attachment.message(Report(report=GONE_ON), 1.0) == []
-
-
 # ------------------------------------------------------------------------------------------------------------ output
 
 
@@ -478,14 +410,6 @@ def test_many_holes_ask_for_few_repaints() -> None:
     assert asked == 1
     assert sent(attachment.tick(REPAINT_SECONDS)) == [Repaint()]
     assert attachment.tick(2 * REPAINT_SECONDS) == []
-
-
-def test_the_next_debugger_begins_on_an_empty_screen() -> None:
-    attachment = seated()
-    attachment.output(Output(1, 0, b"old"), 0.0)
-
-    assert attachment.output(Output(2, 0, b"new"), 0.0) == [Blank(), Show(b"new")]
-    assert attachment.output(Output(1, 3, b"late"), 0.0) == []
 
 
 # ------------------------------------------------------------------------------------------------- the rank goes on
@@ -584,51 +508,6 @@ def test_what_a_line_debugger_says_after_its_stop_is_shown() -> None:
     assert attachment.output(Output(1, 0, b"Deleted breakpoint 4\n"), 0.0) == [LogText(b"Deleted breakpoint 4\n")]
 
 
-def test_a_debugger_that_drew_before_its_stop_was_told_is_drawn_again() -> None:
-    attachment = seated()
-    attachment.message(Report(report=RUNNING_ON), 0.0)
-    attachment.output(Output(2, 0, b"new"), 0.0)
-
-    assert sent(attachment.message(Report(report=make_report(2)), 0.0)) == [Repaint()]
-
-
-def test_a_resume_with_threads_queued_keeps_the_terminal() -> None:
-    attachment = seated()
-
-    (text,) = blanked(attachment.message(Report(report=RankReport(state=RankState.RUNNING, queued=2)), 0.0))
-
-    assert "2 more threads stopped" in text
-
-
-def test_a_last_breakpoint_removed_elsewhere_ends_the_session() -> None:
-    attachment = seated()
-    attachment.message(Report(report=RUNNING_ON), 0.0)
-    attachment.message(Report(report=GONE_ON), 1.0)
-
-    assert finished(attachment.tick(1.0 + NEXT_STOP_SECONDS)) == Finish(None)
-
-
-def test_a_step_keeps_the_screen() -> None:
-    attachment = seated()
-
-    assert attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 0.0) == []
-
-
-def test_time_runs_while_the_rank_does() -> None:
-    attachment = seated()
-    stepping = Report(report=make_report(state=RankState.RUNNING, stepping=True))
-    attachment.message(stepping, 3.0)
-    attachment.message(stepping, 5.0)
-    assert attachment.motion.since == 3.0
-
-    attachment.message(Pulse(where=HERE), 6.0)
-    assert (attachment.motion.pulse, attachment.motion.heard) == (HERE, 6.0)
-    attachment.message(Report(report=make_report()), 7.0)
-    assert attachment.motion.pulse is None
-    attachment.message(stepping, 9.0)
-    assert attachment.motion.since == 9.0
-
-
 # ------------------------------------------------------------------------------------------------------ the rank ends
 
 
@@ -685,13 +564,6 @@ def test_breakpoints_are_those_told_last_and_outlive_the_line_and_the_rank() -> 
     assert attachment.breakpoints == told
 
 
-def test_breakpoints_that_were_cleared_are_gone() -> None:
-    attachment = seated(report=make_report(user_breakpoints=(Breakpoint(file="/home/me/train.py", line=44),)))
-    attachment.message(Report(report=make_report()), 0.0)
-
-    assert attachment.breakpoints == ()
-
-
 # --------------------------------------------------------------------------------------------------------------- size
 
 
@@ -711,18 +583,6 @@ def test_a_window_that_is_as_large_again_as_the_ranks_screen_needs_a_repaint() -
     assert sent(attachment.resize(20, 80, 0.0)) == [Resize(rows=20, columns=80)]
 
     assert sent(attachment.resize(23, 80, 0.0)) == [Resize(rows=23, columns=80), Repaint()]
-
-
-def test_the_new_size_is_offered_on_return() -> None:
-    attachment = seated()
-    attachment.link_down("it shut down", 1.0)
-    assert attachment.resize(39, 120, 2.0) == []
-    attachment.link_up(3.0)
-
-    (attach,) = sent(attachment.rank_listed(make_rank(), 3.0))
-
-    assert isinstance(attach, Attach)
-    assert (attach.rows, attach.columns) == (39, 120)
 
 
 # ------------------------------------------------------------------------------------------------------ line debuggers
@@ -791,14 +651,6 @@ def test_who_let_the_rank_go_on_is_known_at_the_end() -> None:
     assert attachment.ending.by == LET_GO
 
 
-def test_who_killed_the_rank_is_known_at_the_end() -> None:
-    attachment = seated()
-    attachment.message(Notice(text='"bob@login1" killed it', ends_stop=True), 1.0)
-    assert attachment.notice(1.0) == '"bob@login1" killed it'
-    assert finished(attachment.rank_listed(make_rank(state=RankState.EXITED), 2.0)).error is not None
-    assert attachment.ending.by == '"bob@login1" killed it'
-
-
 def test_a_stop_that_ends_later_or_after_another_deed_has_another_reason() -> None:
     for notice, at in (
         (Notice(text=LET_GO, ends_stop=True), END_SECONDS),
@@ -808,15 +660,6 @@ def test_a_stop_that_ends_later_or_after_another_deed_has_another_reason() -> No
         attachment.message(notice, 0.0)
         attachment.message(Report(report=GONE_ON), at)
         assert attachment.ending.by == ""
-
-
-def test_a_stop_that_follows_has_an_end_of_its_own() -> None:
-    attachment = seated()
-    attachment.message(Notice(text=LET_GO, ends_stop=True), 0.0)
-    attachment.message(Report(report=GONE_ON), 0.1)
-    attachment.message(Report(report=make_report(2)), 0.2)
-    attachment.message(Report(report=GONE_ON), 0.3)
-    assert attachment.ending.by == ""
 
 
 def test_what_another_does_hides_no_loss_of_keys() -> None:

@@ -150,23 +150,12 @@ def test_a_refused_reply_is_told_and_the_prompt_is_open_again() -> None:
     assert conversation.prompt == make_prompt(7)
 
 
-def test_somebody_elses_settlement_changes_nothing() -> None:
-    conversation = at(make_prompt(7))
-
-    assert conversation.message(Replied(prompt=7, taken=True)) == []
-    assert conversation.prompt == make_prompt(7)
-
-
 def test_a_line_that_no_message_can_carry_is_refused() -> None:
     conversation = at()
 
     assert replies(conversation.enter("x" * (MAX_TEXT + 1), conversation.prompt)) == []
     assert conversation.prompt is not None
     assert replies(conversation.enter("\udcff", conversation.prompt)) == [(1, "?")]
-
-
-def test_ctrl_d_is_end_of_input() -> None:
-    assert replies(at().end_of_input()) == [(1, "EOF")]
 
 
 def test_the_echo_of_what_was_typed_is_not_shown_and_of_what_was_not_is() -> None:
@@ -298,15 +287,6 @@ def test_the_log_is_resumed_after_a_broken_line() -> None:
     assert Send(Replay(session=1, offset=5)) in effects
 
 
-def test_another_session_has_another_log() -> None:
-    conversation = at()
-    conversation.output(Output(1, 0, b"old"), 0.0)
-    told(conversation, make_prompt(5, 0), stop=2)
-
-    assert conversation.output(Output(1, 3, b"end of the first"), 0.0) == [LogText(b"end of the first")]
-    assert conversation.output(Output(2, 0, b"new"), 0.0) == [LogText(b"new")]
-
-
 def test_who_was_there_when_a_session_began_asks_for_nothing() -> None:
     conversation = at()
     effects = told(conversation, make_prompt(5, 3), stop=2)
@@ -314,13 +294,6 @@ def test_who_was_there_when_a_session_began_asks_for_nothing() -> None:
     assert effects == [Wake(ON_ITS_WAY_SECONDS)]
     assert conversation.output(Output(2, 0, b"new"), 0.0) == [LogText(b"new")]
     assert conversation.prompt == make_prompt(5, 3)
-
-
-def test_whoever_comes_back_into_another_session_asks_for_its_end() -> None:
-    conversation = at()
-    effects = conversation.report(make_pdb_report(make_prompt(5, 3), 2), 1, 0.0, anew=True)
-
-    assert effects == [Send(Replay(session=2, offset=0))]
 
 
 def test_the_source_waits_for_the_output_that_led_there() -> None:
@@ -347,11 +320,3 @@ def test_completion_asks_at_the_prompt_alone() -> None:
     assert conversation.message(Completions(request=number, matches=("loss",))) == [Completed(number, ("loss",))]
     assert conversation.complete("p lo", 2, 4)[0] != number
     assert busy().complete("p lo", 2, 4)[1] == []
-
-
-def test_a_new_prompt_of_the_same_number_is_the_same_prompt() -> None:
-    conversation = at(make_prompt(7))
-    conversation.enter("p x", conversation.prompt)
-    told(conversation, make_prompt(7).replace(offset=3))
-
-    assert conversation.prompt is None

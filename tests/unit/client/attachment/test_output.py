@@ -90,18 +90,7 @@ def test_a_newcomer_is_told_of_no_cut() -> None:
     assert (text(effects), cuts(effects)) == (b"abcde", [])
 
 
-def test_who_comes_while_a_command_runs_sees_what_comes_next() -> None:
-    assert text(SessionLog(1).output(frame(500, b"next"), 0.0)) == b"next"
-
-
 # -------------------------------------------------------------------------------------------------------- following
-
-
-def test_what_is_known_is_skipped() -> None:
-    log = following(10)
-
-    assert log.output(frame(0, b"." * 10), 0.0) == []
-    assert text(log.output(frame(8, b"..new"), 0.0)) == b"new"
 
 
 def test_a_gap_is_asked_for_once_and_filled() -> None:
@@ -206,13 +195,6 @@ def test_replays_are_paced() -> None:
 
     assert log.output(frame(30, b"x"), 0.2) == [Wake(0.8)]
     assert asked(log.tick(LATER, math.inf)) == [21]
-
-
-def test_after_a_broken_line_what_was_missed_is_asked_for() -> None:
-    log = following(10)
-
-    assert asked(log.resume(5.0)) == [10]
-    assert log.tick(5.0 + LATER, math.inf) == []  # no output was missed, so the replay is empty
 
 
 @given(st.binary(min_size=1, max_size=60), st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.booleans())))

@@ -17,26 +17,6 @@ def unsettled_keys(generation: int = 1, settled: int = 0) -> UnsettledKeys:
     return new
 
 
-def test_keys_get_the_offsets_of_their_generation() -> None:
-    keys = unsettled_keys(settled=10)
-
-    first, second = keys.add(b"nn", 1, 1), keys.add(b"s", 1, 1)
-
-    assert first is not None
-    assert second is not None
-    assert (first.offset, second.offset, second.end) == (10, 12, 13)
-
-
-def test_what_is_settled_is_forgotten() -> None:
-    keys = unsettled_keys()
-    keys.add(b"abc", 1, 1)
-    keys.add(b"de", 1, 1)
-
-    keys.settle(1, 4)
-
-    assert [(typed.offset, typed.data) for typed in keys.unsettled] == [(4, b"e")]
-
-
 def test_another_generation_settles_nothing() -> None:
     keys = unsettled_keys(generation=2)
     keys.add(b"abc", 1, 1)

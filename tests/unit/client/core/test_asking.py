@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.core import patience
 from dbg_client.core.asking import PAGE, Asker
-from dbg_client.core.choose import WantedRank, is_followed, next_stop, ranks_of
+from dbg_client.core.choose import WantedRank, is_followed, next_stop
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
-from dbg_client.core.patience import OpenAnswers, WaitingLine, count_states
-from dbg_client.core.roll_call import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs, never_came
+from dbg_client.core.patience import OpenAnswers, WaitingLine
+from dbg_client.core.roll_call import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
 from dbg_wire.errors import BrokerUnreachable
@@ -27,7 +26,6 @@ from dbg_wire.messages import (
     RankAnswer,
     Refusal,
     RefusalCode,
-    Snapshot,
     Subscribe,
 )
 from dbg_wire.records.inspection import ScreenSize
@@ -91,15 +89,6 @@ async def test_answers_to_a_question_of_before_are_nobodys() -> None:
         (again,) = await asker.ask(Action.EVAL, [rank], "loss")
 
         assert again.text == rank.address
-
-
-async def test_news_of_ranks_meanwhile_go_into_the_directory() -> None:
-    rank, other = make_rank(), make_rank(6)
-    link = ScriptedLink([Snapshot(ranks=(rank,), last=True), Change(rank=other), answers(0, rank)])
-    async with switchboard_on(link) as switchboard:
-        await Asker(switchboard).ask(Action.EVAL, [rank], "loss")
-
-        assert switchboard.directory.ranks == (rank, other)
 
 
 async def test_a_rank_draws_for_the_size_that_the_face_tells_at_each_question() -> None:
@@ -176,10 +165,6 @@ def missing(calls: list[RollCall]) -> list[tuple[str, tuple[int, ...], str]]:
     return [(one.job, one.numbers, one.text) for call in calls for one in call.missing]
 
 
-def test_a_whole_run_misses_nobody() -> None:
-    assert call_roll([rank_roll_call(number) for number in range(4)]) == []
-
-
 def test_ranks_that_never_came_are_those_that_the_world_size_tells_of() -> None:
     (call,) = call_roll([rank_roll_call(0), rank_roll_call(1)])
 
@@ -225,10 +210,6 @@ def test_dead_ranks_are_told_by_how_they_ended_and_since_when_the_first_did() ->
     assert (call.connected, call.absent) == (4, ())
 
 
-def test_a_lost_rank_has_connected_and_is_asked_like_the_others() -> None:
-    assert call_roll([rank_roll_call(0), rank_roll_call(1), rank_roll_call(2), rank_roll_call(3, RankState.LOST)]) == []
-
-
 def test_a_process_that_took_the_place_of_a_dead_one_hides_it() -> None:
     ranks = [rank_roll_call(number) for number in range(4)]
     assert call_roll([*ranks, rank_roll_call(2, EXITED, exit=-9)]) == []
@@ -253,16 +234,6 @@ def test_of_a_job_that_was_launched_again_the_new_run_counts() -> None:
     assert missing(call_roll([*before, *now])) == [("4711.0", (3,), "never came")]
     assert live_runs(before) == {("4711.0", "0.0")}
     assert live_runs(before[2:]) == frozenset()
-
-
-def test_two_runs_of_one_job_that_both_live_are_called_apart() -> None:
-    both = [
-        rank_roll_call(0, run="a", world_size=2),
-        rank_roll_call(0, run="b", world_size=2),
-        rank_roll_call(1, run="b", world_size=2),
-    ]
-    (call,) = call_roll(both)
-    assert (call.connected, call.absent) == (1, (1,))
 
 
 @pytest.mark.parametrize(
@@ -310,50 +281,9 @@ def test_who_ended_in_a_run_that_lives_is_listed_once() -> None:
     assert ended_of_live_runs([rank_roll_call(0), older, dead, gone]) == [dead]
 
 
-def test_a_childs_number_does_not_stand_for_a_rank() -> None:
-    assert never_came([rank_roll_call(0, world_size=2), rank_roll_call(1, world_size=2, child=1)]) == (1,)
-    assert never_came([rank_roll_call(0, world_size=None)]) == ()
-    assert never_came([rank_roll_call(0, world_size=10**12)]) == ()
-    assert never_came([]) == ()
-
-
 def progress(request: int, answered: int, *waiting: RankInfo) -> Progress:
     keys = tuple(rank.key for rank in waiting)
     return Progress(request=request, asked=answered + len(waiting), answered=answered, waiting=keys)
-
-
-async def test_what_takes_no_second_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[str | None] = []
-    async with WaitingLine(shown.append).says(lambda: "nothing"):
-        await asyncio.sleep(0)
-    assert shown == [None]
-
-
-async def test_the_line_follows_what_is_so_and_goes_away_also_when_the_wait_fails(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.01)
-    shown: asyncio.Queue[str | None] = asyncio.Queue()
-    said = ["first"]
-
-    async def wait_in_vain() -> None:
-        async with WaitingLine(shown.put_nowait).says(lambda: said[-1]):
-            assert await shown.get() == "first (0 s)"
-            said.append("second")
-            while await shown.get() != "second (0 s)":
-                pass
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        await wait_in_vain()
-    last = None
-    while not shown.empty():
-        last = shown.get_nowait()
-    assert last is None
-
-
-def test_of_one_rank_the_address_is_named() -> None:
-    assert str(OpenAnswers([make_rank(5)], {0: 1})) == "waiting for gpu013:5"
 
 
 def test_who_is_waited_for_is_named_by_number_over_all_pages(approved: Approved) -> None:
@@ -375,20 +305,6 @@ def test_names_that_are_too_many_are_cut_and_counted() -> None:
     answers.progress(Progress(request=0, asked=286, answered=0, waiting=tuple(rank.key for rank in ranks[:64:3])))
     assert len(str(answers)) < 90
     assert "… (286 ranks)" in str(answers)
-
-
-def test_ranks_that_share_a_number_are_named_by_address() -> None:
-    ranks = [make_rank(5), make_rank(5, address="gpu014:5", host="gpu014", key="other")]
-    answers = OpenAnswers([*ranks, make_rank(6)], {0: 3})
-    answers.progress(progress(0, 1, *ranks))
-    assert str(answers) == "1 of 3 answered, waiting for gpu013:5, gpu014:5"
-
-
-def test_states_are_counted() -> None:
-    running = [make_rank(number, state=RankState.RUNNING) for number in range(3)]
-    assert count_states(running[:1]) == "running"
-    assert count_states([make_rank(9, state=RankState.LOST), *running]) == "3 running, 1 lost"
-    assert count_states([]) == ""
 
 
 PATIENCE = seconds(10)
@@ -434,22 +350,6 @@ async def test_a_wait_says_what_the_ranks_do_meanwhile(
             await shown(f"waiting for {target}: {said}")
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-        await board.close()
-
-
-async def test_a_broker_that_is_slow_to_list_is_waited_for_aloud(
-    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dbg_client.core.patience.PATIENCE_SECONDS", 0.01)
-    lines: asyncio.Queue[str | None] = asyncio.Queue()
-    with FakeBroker(RUNNING) as broker:
-        broker.silent.add(Subscribe)
-        board = switchboard_to(None, PATIENCE, environ | broker.environment)
-        opening = asyncio.ensure_future(open_and_list(board, WaitingLine(lines.put_nowait)))
-        while await asyncio.wait_for(lines.get(), PATIENCE) != "waiting for the broker's list of ranks (0 s)":
-            pass
-        broker.tell(Snapshot(ranks=(), last=True))
-        await opening
         await board.close()
 
 
@@ -520,21 +420,6 @@ def next_of(
     return (None if found is None else found.rank), at_once
 
 
-def test_only_ranks_of_the_job_are_its_ranks() -> None:
-    ranks = [rank("gpu1:0", job="A"), rank("gpu1:0", job="AB"), rank("gpu2:1", job="A")]
-    assert ranks_of("A", ranks) == [ranks[0], ranks[2]]
-
-
-def test_the_lowest_stopped_rank_is_gone_to_at_once() -> None:
-    assert next_of(job(RUNNING_FOLLOWING, STOPPED, STOPPED)) == (1, True)
-    assert next_of([*reversed(job(STOPPED, STOPPED))]) == (0, True)
-
-
-@pytest.mark.parametrize("states", [(), (RUNNING_FOLLOWING,), (HELD, EXITED_FOLLOWING), (LOST, SILENT)])
-def test_where_nobody_is_stopped_nobody_is_gone_to(states: tuple[RankState, ...]) -> None:
-    assert next_of(job(*states)) == (None, False)
-
-
 def test_a_rank_that_fell_silent_at_its_stop_is_still_stopped() -> None:
     (silent,) = job(SILENT)
     assert next_of([changed(silent, where=Place(file="a.py", line=1, function="f"))]) == (0, True)
@@ -579,22 +464,12 @@ def test_a_rank_that_was_gone_to_for_a_moment_is_not_the_one_that_was_followed()
     assert not is_followed(1, 0.1, ended_by_user=False)
 
 
-def test_a_wanted_rank_that_was_left_keeps_others_waiting_no_longer_than_any() -> None:
-    ranks = job(STOPPED, STOPPED)
-    assert next_of(ranks, WantedRank(1, 5.0), {ranks[1].key: ranks[1].since}) == (0, False)
-
-
 def test_whoever_comes_back_comes_back_to_the_rank_that_was_left() -> None:
     ranks = job(STOPPED, STOPPED, STOPPED)
     assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[2], True)
     assert next_stop(ALL, ranks, {}, WantedRank(1, 5.0), ranks[2].key) == (ranks[2], True)
     assert next_stop(parse_target("0"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
     assert next_stop(parse_target("7"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
-
-
-def test_whoever_comes_back_to_a_rank_that_went_on_gets_the_next_one_at_once() -> None:
-    ranks = job(STOPPED, STOPPED, RUNNING_FOLLOWING)
-    assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[0], True)
 
 
 def test_only_the_target_is_followed() -> None:

@@ -24,21 +24,18 @@ from dbg_client.core.live_targets import (
     SECONDS,
     live_ranks,
     patience,
-    remembered_targets,
     targets_of,
 )
-from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.waiting import Stock, parse_stock
 from dbg_client.views.status_line import Others, status_of
-from dbg_wire.errors import AmbiguousTarget, BadSecretFile, BadTarget, DbgError, NoBroker, NoSuchRank, WrongHost
+from dbg_wire.errors import AmbiguousTarget, BadSecretFile, BadTarget, DbgError, NoBroker, WrongHost
 from dbg_wire.finding.endpoint import TOKEN_ROLES, Reach, parse_endpoint
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
-from dbg_wire.records.ranks import Breakpoint, Place, RankInfo, RankState
+from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
 from dbg_wire.records.record import plain
 from dbg_wire.targets.selection import parse_target, select
 from tests.conftest import Approved
-from tests.support.approved import as_text
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank, make_report
 
 RUNNING: dict[str, object] = {"state": RankState.RUNNING, "where": None, "reason": None}
@@ -51,10 +48,6 @@ def ranks(*numbers: int, **changes: object) -> list[RankInfo]:
 def relaunched(number: int, **changes: object) -> RankInfo:
     values = {"job": "4712.0", "key": f"4712.0/0.0/gpu020:{number}/99", "host": "gpu020", "address": f"gpu020:{number}"}
     return make_rank(number, **{**values, **changes})
-
-
-def test_the_stopped_rank_is_chosen() -> None:
-    assert choose(parse_target("gpu013:6"), ranks(5, 6, 7)).rank.rank == 6
 
 
 def test_a_set_with_one_stopped_rank_means_that_one() -> None:
@@ -97,22 +90,6 @@ def test_a_rank_that_is_not_stopped_is_refused_with_its_own_status(
     assert "gpu013:5" in str(caught.value)
 
 
-def test_a_running_rank_is_refused_with_the_commands_that_wait_and_break_in() -> None:
-    says = r"gpu013:5 is running; `dbg-attach wait 5` waits .*, `dbg-attach interrupt 5` breaks in now$"
-    with pytest.raises(NotStopped, match=says):
-        choose(parse_target("5"), ranks(5, **RUNNING))
-
-
-def test_an_unknown_rank_is_refused() -> None:
-    with pytest.raises(NoSuchRank):
-        choose(parse_target("9"), ranks(5))
-
-
-def test_a_set_of_exited_ranks_has_exited() -> None:
-    with pytest.raises(RankEnded):
-        choose(parse_target("all"), ranks(0, 1, state=RankState.EXITED))
-
-
 def test_a_stopped_rank_that_fell_silent_can_be_attached_to() -> None:
     assert is_ready(make_rank(state=RankState.UNRESPONSIVE, where=HERE))
     assert not is_ready(make_rank(state=RankState.UNRESPONSIVE, where=None))
@@ -122,13 +99,6 @@ def test_a_stopped_rank_that_fell_silent_can_be_attached_to() -> None:
 def test_whoever_waits_has_no_rank_yet(changes: dict[str, object]) -> None:
     assert choose_when_ready(parse_target("5"), ranks(5, **changes)) is None
     assert choose_when_ready(parse_target("5"), []) is None
-
-
-def test_whoever_waits_for_a_set_gets_the_first() -> None:
-    choice = choose_when_ready(parse_target("all"), [*ranks(3, 1), *ranks(0, **RUNNING)])
-
-    assert choice is not None
-    assert choice.rank.rank == 1
 
 
 def test_a_stop_that_has_ended_is_not_taken_again() -> None:
@@ -162,16 +132,6 @@ def test_following_goes_over_to_a_relaunch_of_the_script() -> None:
 
     assert choice is not None
     assert choice.rank.job == "4712.0"
-
-
-def test_following_takes_any_job_last() -> None:
-    ended = make_rank(5, since=100.0)
-    known = [make_rank(5, state=RankState.EXITED), relaunched(5, script="/other.py")]
-
-    choice = choose_when_ready(parse_target("5"), known, ended)
-
-    assert choice is not None
-    assert choice.rank.script == "/other.py"
 
 
 def test_neighbours_go_round_through_the_stopped_ranks_of_the_job() -> None:
@@ -220,12 +180,6 @@ def test_of_several_jobs_each_is_named() -> None:
     found = [target for target, _ in targets_of(as_json(make_rank(5), make_rank(5, job="other", key="o")))]
 
     assert found == ["4711.0/gpu013:5", "other/gpu013:5", "4711.0/all", "other/all"]
-
-
-def test_two_of_one_address_are_told_apart_by_their_process() -> None:
-    found = [target for target, _ in targets_of(as_json(make_rank(5), make_rank(5, key="again", pid=9)))]
-
-    assert found == ["gpu013:5@8805", "gpu013:5@9"]
 
 
 @pytest.mark.parametrize("address", ["gpu;reboot:5", "$(reboot):5", "a b:5", "gpu\n:5", "gpu\x1b[2J:5", "`x`:5", ""])
@@ -285,16 +239,6 @@ def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, 
 def test_a_user_far_away_can_have_it_wait(text: str) -> None:
     assert patience({SECONDS: "3"}) == (3.0, 3.0)
     assert patience({SECONDS: text}) == (CONNECT_SECONDS, ANSWER_SECONDS)
-
-
-def test_remembered_groups_are_targets(approved: Approved, tmp_path: Path) -> None:
-    environ = {"DBG_HOME": str(tmp_path)}
-    memory = find_remembered_groups(environ)
-    assert memory is not None
-    memory.save({"@1": ["a", "b"], "@?": ["c"], "$(x)": ["d"]})
-
-    approved(as_text(list(remembered_targets(environ))))
-    assert list(remembered_targets({})) == []
 
 
 def test_a_snapshot_is_whole_with_its_last_page() -> None:
@@ -393,11 +337,6 @@ def test_all_adds_those_of_the_jobs_that_a_target_names() -> None:
     assert shown("47*/3", with_exited=True) == [ELSEWHERE]
 
 
-def test_where_no_job_lives_all_have_ended() -> None:
-    assert set(shown(None, with_exited=True, known=KNOWN[1:])) == set(KNOWN[1:])
-    assert shown(None, with_exited=False, known=KNOWN[1:]) == []
-
-
 ONE = Breakpoint(file="/home/me/train.py", line=7, condition="loss > 9", text="step()")
 
 
@@ -417,12 +356,6 @@ def test_what_was_not_written_here_is_none(tmp_path: Path, text: str) -> None:
     path = tmp_path / "0.json"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     assert read_breakpoints(str(path)) == ()
-
-
-def test_a_folder_that_is_gone_is_no_error(tmp_path: Path) -> None:
-    path = str(tmp_path / "gone" / "0.json")
-    write_breakpoints(path, [ONE])
-    assert read_breakpoints(path) == ()
 
 
 PIN = "sha256:" + "ab" * 32
@@ -459,14 +392,6 @@ def test_broker_json_is_all_that_is_needed(tmp_path: Path) -> None:
     assert (found.endpoint.port, found.endpoint.fingerprint, found.token) == (6900, PIN, TOKEN)
 
 
-def test_it_is_read_anew_each_time(tmp_path: Path) -> None:
-    write_rendezvous(tmp_path)
-    find_reach(None, environ(tmp_path))
-    write_rendezvous(tmp_path, url="wss://127.0.0.1:7000")
-
-    assert find_reach(None, environ(tmp_path)).endpoint.port == 7000
-
-
 def test_argument_then_variable_then_file(tmp_path: Path) -> None:
     write_rendezvous(tmp_path)
     variables = environ(tmp_path, DBG_BROKER="wss://127.0.0.1:7001")
@@ -494,14 +419,6 @@ def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
         find_reach(None, environ(tmp_path, DBG_TOKEN_FILE=str(token)))
     token.chmod(0o600)
     assert find_reach(None, environ(tmp_path, DBG_TOKEN_FILE=str(token))).token == TOKEN
-
-
-def test_a_missing_token_file_is_named(tmp_path: Path) -> None:
-    write_rendezvous(tmp_path)
-    missing = str(tmp_path / "missing")
-
-    with pytest.raises(BadSecretFile, match="missing"):
-        find_reach(None, environ(tmp_path, DBG_TOKEN_FILE=missing))
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff\xfe"])
@@ -600,17 +517,3 @@ def test_a_window_that_is_too_small_is_told_so_as_long_as_it_is(rows: int, colum
     assert any(f"{columns}x{rows}" in notice for notice in shown.notices) == told
     attachment.resize(72, 240, 1001.0)
     assert status_of(attachment, Others(), 1001.0, prefix="", pending=False).notices == ()
-
-
-def test_a_rank_with_an_agent_follows_the_window_and_says_nothing() -> None:
-    attachment = classic(72, 240, address="gpu013:1")
-    assert status_of(attachment, Others(), 1000.0, prefix="", pending=False).notices == ()
-
-
-def test_a_debugger_that_does_not_say_where_it_is_has_no_place() -> None:
-    attachment = classic(23, 80)
-    nowhere = Place(file="", line=0, function="")
-    report = make_report()
-    assert report.stop is not None
-    attachment.report = report.replace(stop=report.stop.replace(where=nowhere))
-    assert status_of(attachment, Others(), 0.0, prefix="", pending=False).place is None

@@ -112,10 +112,6 @@ def test_stacks_tell_of_a_collective_where_no_library_does() -> None:
     assert (standing.label, standing.came, standing.missing) == ("all_reduce", (0, 1, 2), (3,))
 
 
-def test_nobody_waits_where_all_is_finished() -> None:
-    assert match(*(elsewhere(n) for n in range(4))).standings == ()
-
-
 def test_each_rank_is_told_the_collective_that_others_have_not_come_to() -> None:
     both = told(
         0,
@@ -129,14 +125,6 @@ def test_each_rank_is_told_the_collective_that_others_have_not_come_to() -> None
 
     assert set(standings) == {both.rank.key}
     assert standings[both.rank.key].missing == (1,)
-
-
-def test_children_of_a_rank_are_no_members() -> None:
-    child = waiting(0, child=1, address="gpu013:0.1", key="child")
-
-    matched = match(waiting(0), child, elsewhere(1))
-
-    assert list(matched.roster) == [0, 1]
 
 
 def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:

@@ -14,14 +14,13 @@ import pytest
 import trustme
 
 from dbg_client.core import connection, link, patience
-from dbg_client.core.connection import FLOWING_BYTES, PING_SECONDS, Connection, Disconnected, Silence, dial
+from dbg_client.core.connection import FLOWING_BYTES, PING_SECONDS, Connection, Silence, dial
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
 from dbg_dial.find import Opening
 from dbg_dial.kernel import user_name
 from dbg_dial.waiting import within
-from dbg_wire.codec import Output
 from dbg_wire.errors import (
     BrokerUnreachable,
     Busy,
@@ -79,15 +78,6 @@ async def test_a_line_subscribes_each_time_it_stands() -> None:
         assert isinstance(await link.next(), Snapshot)
         await broker.heard(Subscribe, count=2)
         await link.close()
-
-
-async def test_the_first_dial_says_what_is_wrong() -> None:
-    with FakeBroker() as broker:
-        port = broker.port
-    link = BrokerLink(Where(reach(port)), "me@here", PATIENCE)
-
-    with pytest.raises(BrokerUnreachable):
-        await link.open()
 
 
 async def test_a_broker_on_another_port_is_found() -> None:
@@ -291,21 +281,6 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken(approve
 
 
 @pytest.mark.usefixtures("soon")
-async def test_while_a_broker_is_silent_the_others_are_dialled_before_it() -> None:
-    enough = threading.Event()
-    with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
-        where = Where(replace(reach(first.port), others=(reach(second.port).endpoint,)))
-        to_broker = BrokerLink(where, "me@here", PATIENCE)
-        await to_broker.open()
-        first.do(enough.wait)
-        while await within(PATIENCE, to_broker.next()) != Up():
-            pass
-        await second.heard(Subscribe)
-        enough.set()
-        await to_broker.close()
-
-
-@pytest.mark.usefixtures("soon")
 async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     # Longer than a busy machine keeps the thread of the broker waiting.
     monkeypatch.setattr(link, "SILENT_SECONDS", seconds(1.5))
@@ -373,26 +348,6 @@ def closed_port() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     yield port
-
-
-async def test_a_terminal_greets_and_is_welcome() -> None:
-    with FakeBroker(make_rank()) as broker:
-        connection = await dialled(reach(broker.port))
-        connection.send(Subscribe())
-        answer = await connection.receive()
-        await connection.close()
-
-        assert isinstance(answer, Snapshot)
-        assert broker.wait_for(Greet).name == "me@here"
-
-
-async def test_the_pinned_broker_is_reached_over_tls() -> None:
-    context, fingerprint = certified()
-    with FakeBroker(tls=context) as broker:
-        connection = await dialled(reach(broker.port, fingerprint))
-        await connection.close()
-
-        broker.wait_for(Greet)
 
 
 async def test_an_impostor_with_another_certificate_gets_no_byte_of_http() -> None:
@@ -488,25 +443,6 @@ async def test_something_else_on_the_port_is_refused(reply: bytes) -> None:
         await dialled(reach(listener.port))
 
 
-async def test_a_cut_is_told_to_whoever_receives() -> None:
-    with FakeBroker() as broker:
-        connection = await dialled(reach(broker.port))
-        broker.cut()
-
-        with pytest.raises(Disconnected):
-            await connection.receive()
-        await connection.close()
-
-
-async def test_terminal_bytes_come_through() -> None:
-    with FakeBroker() as broker:
-        connection = await dialled(reach(broker.port))
-        broker.tell(Output(1, 7, b"\x1b[H"))
-
-        assert await connection.receive() == Output(1, 7, b"\x1b[H")
-        await connection.close()
-
-
 async def test_what_was_queued_goes_out_before_the_close() -> None:
     with FakeBroker() as broker:
         connection = await dialled(reach(broker.port))
@@ -525,14 +461,6 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
         await connection.close()
 
 
-async def test_closing_twice_and_after_a_cut_is_no_error() -> None:
-    with FakeBroker() as broker:
-        connection = await dialled(reach(broker.port))
-        broker.cut()
-        await asyncio.wait_for(connection.close(), PATIENCE)
-        await asyncio.wait_for(connection.close(), PATIENCE)
-
-
 @pytest.mark.parametrize(
     ("program", "shown"),
     [
@@ -544,10 +472,6 @@ async def test_closing_twice_and_after_a_cut_is_no_error() -> None:
 )
 def test_a_program_stands_behind_its_user(program: str, shown: str) -> None:
     assert person_name(program) == f"{user_name()} ({shown})"
-
-
-def test_a_terminal_has_its_users_name_alone() -> None:
-    assert person_name("") == person_name(" ") == user_name()
 
 
 async def test_what_hangs_in_a_thread_is_given_up_at_the_deadline() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,6 @@ import pytest
 from dbg_client.core import remembered_groups
 from dbg_client.core.config_file import read_config
 from dbg_client.core.remembered_groups import (
-    MAX_AGE_SECONDS,
     MAX_TERMINALS,
     RememberedGroups,
     UnknownGroup,
@@ -84,37 +81,9 @@ def test_files_are_private_whole_and_few(tmp_path: Path) -> None:
     assert {path.suffix for path in files} == {".json"}
 
 
-def test_terminals_do_not_see_each_other(tmp_path: Path) -> None:
-    RememberedGroups(tmp_path, "one").save({"@1": ["a"]})
-    RememberedGroups(tmp_path, "two").save({"@1": ["b"]})
-
-    assert RememberedGroups(tmp_path, "one").load() == {"@1": frozenset({"a"})}
-    assert RememberedGroups(tmp_path, "three").load() == {}
-
-
 def only_file(directory: Path) -> Path:
     (path,) = directory.iterdir()
     return path
-
-
-def test_what_is_old_is_forgotten(tmp_path: Path) -> None:
-    remembered = RememberedGroups(tmp_path, "one")
-    remembered.save({"@1": ["a"]})
-    long_ago = time.time() - MAX_AGE_SECONDS - 60
-    os.utime(only_file(tmp_path), (long_ago, long_ago))
-
-    assert remembered.load() == {}
-    RememberedGroups(tmp_path, "two").save({})
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema":2,"groups":{"@1":["a"]}}', '{"schema":1,"groups":[]}'])
-def test_a_broken_file_holds_no_groups(text: str, tmp_path: Path) -> None:
-    remembered = RememberedGroups(tmp_path, "one")
-    remembered.save({"@1": ["a"]})
-    only_file(tmp_path).write_text(text)
-
-    assert remembered.load() == {}
 
 
 def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
@@ -123,11 +92,6 @@ def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
     only_file(tmp_path).chmod(0o666)
 
     assert remembered.load() == {}
-
-
-@pytest.mark.parametrize(("name", "told"), [("@x", True), ("@7", False), ("@err", False)])
-def test_a_group_that_a_shell_may_have_made_of_a_pattern_is_told_to_be_quoted(name: str, told: bool) -> None:
-    assert ("'@?'" in str(UnknownGroup(name, ["@1", "@?"]))) is told
 
 
 @pytest.fixture
@@ -150,11 +114,6 @@ def test_a_file_is_read(file: Path) -> None:
     assert config.values == {"escape": "^^", "timeout": "3.5"}
 
 
-def test_no_file_says_nothing(file: Path) -> None:
-    assert read_config(environ(file)).problems == {}
-    assert read_config({}).values == {}
-
-
 @pytest.mark.parametrize("text", ["engine = \n", 'engine = "pdb', "\x00", "engine = pdb"])
 def test_what_is_no_toml_says_where(file: Path, text: str) -> None:
     file.write_text(f"timeout = 3\n{text}")
@@ -166,12 +125,6 @@ def test_what_is_no_toml_says_where(file: Path, text: str) -> None:
     assert str(problem).isprintable()
 
 
-def test_bytes_that_are_no_text_are_no_toml(file: Path) -> None:
-    file.write_bytes(b"\xff\xfe")
-
-    assert "is no TOML" in str(read_config(environ(file)).problems[""])
-
-
 def test_a_file_that_others_can_write_is_not_taken(approved: Approved, file: Path) -> None:
     file.write_text('pager = "evil"\n')
     file.chmod(0o666)
@@ -180,11 +133,3 @@ def test_a_file_that_others_can_write_is_not_taken(approved: Approved, file: Pat
 
     assert config.values == {}
     approved(str(config.problems[""]))
-
-
-def test_a_pipe_and_a_folder_in_its_place_hold_up_nobody(file: Path) -> None:
-    os.mkfifo(file)
-    assert "no regular file" in str(read_config(environ(file)).problems[""])
-    file.unlink()
-    file.mkdir()
-    assert "config.toml" in str(read_config(environ(file)).problems[""])

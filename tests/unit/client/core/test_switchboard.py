@@ -134,20 +134,6 @@ async def test_the_time_of_a_question_that_waits_its_turn_begins_when_it_is_sent
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_questions_that_wait_their_turn_end_when_the_connection_is_closed(
-    board: Switchboard, broker: FakeBroker
-) -> None:
-    broker.silent.add(Question)
-    asker = Asker(board)
-    tasks = [
-        asyncio.create_task(asker.ask(Action.EVAL, board.directory.ranks, "loss")) for _ in range(2 * MAX_QUESTIONS)
-    ]
-    await broker.heard(Question, MAX_QUESTIONS)
-    await board.close()
-    ends = await asyncio.gather(*tasks, return_exceptions=True)
-    assert {type(end) for end in ends} <= {BrokerUnreachable, TimedOut}
-
-
 async def test_what_is_open_when_the_connection_is_closed_ends_with_a_sentence(board: Switchboard) -> None:
 
     def never() -> bool | None:

@@ -13,11 +13,9 @@ from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang.collectives_table import collectives_document, show_collectives
 from dbg_client.hang.conflicts import Difference, difference_of, sides
-from dbg_client.hang.explain import JobLook, explain, with_lines
+from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.graph import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.questions.cause import ras_lines
-from dbg_wire.records.beside import OperationCount, RasRank, RasSeen, RasStatus
 from dbg_wire.records.evidence import CollectiveSeen, Evidence, GroupSeen, LoopSeen, SourceSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
@@ -242,31 +240,3 @@ def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier(approved: Appr
     assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.PARTNER, (1,), (2,))
     approved(verdict.sentence)
     assert any("ranks 0-1,3 wait behind them in" in line for line in verdict.evidence), verdict.evidence
-
-
-def job() -> list[RankEvidence]:
-    return [waiting(0), waiting(1), waiting(3), elsewhere(2)]
-
-
-def ras(*ranks: RasRank) -> RasStatus:
-    return RasStatus(seen=RasSeen(version="2.28.9"), ranks=ranks)
-
-
-def rank(number: int, count: int | None, *, state: str = "running") -> RasRank:
-    counts = (OperationCount(name="AllReduce", count=count),) if count is not None else ()
-    pid = job()[0].rank.pid + number
-    return RasRank(communicator="e1f2", rank=number, state=state, host="gpu013.cluster", pid=pid, counts=counts)
-
-
-def test_ranks_that_are_behind_or_not_reached_stand_below_the_verdict() -> None:
-    (matched,) = match_collectives(job())
-    status = ras(rank(0, 5), rank(1, 5), rank(2, 4), rank(3, None, state="unresponsive"))
-
-    lines = ras_lines(status, matched.roster)
-
-    assert lines == [
-        "NCCL's RAS: unresponsive: rank 3",
-        "NCCL's RAS: AllReduce of e1f2, most: 5, rank 2: 4",
-    ]
-    (verdict,) = with_lines(explain([JobLook(at=0.0, everybody=job())], 0.0), matched.run, lines).verdicts
-    assert verdict.evidence[-2:] == tuple(lines)

@@ -182,27 +182,6 @@ def test_ranks_that_exchange_other_data(approved: Approved, change: dict[str, ob
     approved(first(found).sentence)
 
 
-def test_a_group_that_one_rank_alone_has_made(approved: Approved) -> None:
-    alone = told(0, groups=[group("7", title="pair", members="0-1")], calls=[call(1, group="7")])
-
-    found = once(alone, *(told(n, groups=[group(at=3)]) for n in (1, 2, 3)))
-
-    assert kinds(found) == ["order"]
-    assert first(found).ranks == (0,)
-    approved(first(found).sentence)
-
-
-def test_several_reasons_of_missing_ranks_are_told_as_far_as_two_lines_have_room(approved: Approved) -> None:
-    def late(number: int, text: str) -> RankEvidence:
-        return waits(elsewhere(number, world_size=9), main(WaitKind.DATA, text))
-
-    same = [late(number, "waits for the queue batches") for number in (2, 5, 6)]
-    several = [late(3, "waits for the workers of a DataLoader"), *same, elsewhere(4, world_size=9)]
-    others = [late(7, "reads a pipe"), late(1, "sleeps"), late(8, "waits for work")]
-
-    approved(first(once(waiting(0, world_size=9), *several, *others)).sentence)
-
-
 def test_ranks_that_make_a_group_wait_for_its_members(approved: Approved) -> None:
     new = GroupSeen(library="torch", name="new_group 0-3", title="0-3", members="0-3", size=4)
     made = call(None, "new_group", group="new_group 0-3", timeout=None, types="", shapes="", size=None)
@@ -279,14 +258,6 @@ def test_a_send_with_another_tag_is_no_partner(approved: Approved, tag: int | No
     approved(found.sentence)
 
 
-def test_half_of_the_ranks_are_silent(approved: Approved) -> None:
-    found = twice([waiting(0), waiting(1)], [waiting(0), waiting(1), silent(2), silent(3)])
-
-    assert kinds(found) == ["unknown"]
-    approved(first(found).sentence)
-    assert (found.asked, found.answered, exit_status(found.verdicts)) == (4, 2, 6)
-
-
 def test_nobody_is_missing_and_it_does_not_go_on() -> None:
     everybody = [waiting(n) for n in range(4)]
 
@@ -296,14 +267,6 @@ def test_nobody_is_missing_and_it_does_not_go_on() -> None:
     assert kinds(second_look) == ["unknown"]
     assert "all 4 ranks are in all_reduce #5 of dp_0" in first(second_look).sentence
     assert "nobody is missing" in first(second_look).sentence
-
-
-def test_ranks_that_differ_by_a_moment_alone_are_one_line_of_evidence() -> None:
-    late = [elsewhere(number, age=age) for number, age in ((1, 61.0), (2, 62.4), (3, 600.0))]
-
-    lines = [line for line in first(once(waiting(0), *late)).evidence if "data.py" in line]
-
-    assert [line.partition("  ")[0] for line in lines] == ["1-2", "3"]
 
 
 def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> None:
@@ -346,36 +309,7 @@ def test_ranks_that_wait_for_the_others_at_another_store_are_told(
     approved(verdict.sentence)
 
 
-@pytest.mark.parametrize("library", ["mpi4py", "torch"])
-def test_who_computes_in_a_run_with_mpi_may_wait_there(approved: Approved, library: str) -> None:
-    loading = told(0, evidence=Evidence(sources=(SourceSeen(library=library),)), frames=LOADING, world_size=2)
-    spins = told(
-        1,
-        text=stuck(28),
-        state=RankState.UNRESPONSIVE,
-        frames=(MAIN,),
-        evidence=Evidence(process=ProcessSeen(state="R")),
-        world_size=2,
-    )
-
-    sentence = first(once(loading, spins)).sentence
-
-    assert ("MPI" in sentence) == ("likely" in sentence) == (library == "mpi4py")
-    approved(sentence)
-
-
 # ------------------------------------------------------------------------------------------------- ranks by themselves
-
-
-def test_a_rank_that_waits_while_no_collective_tells_is_named() -> None:
-    wait = main(WaitKind.SOCKET, "reads the socket 10.0.0.7").replace(is_sure=True)
-    before = [waits(told(0, frames=LOADING, age=8.0, world_size=1), wait)]
-
-    found = twice(before, before)
-
-    assert not once(*before).is_settled
-    assert kinds(found) == ["waiting"]
-    assert first(found).sentence == "rank 0 (gpu013) reads the socket 10.0.0.7 for 8 s"
 
 
 def test_a_stop_that_nobody_waits_for_is_told_and_no_mystery(approved: Approved) -> None:
@@ -537,33 +471,6 @@ def test_a_rank_that_has_ended_its_program_is_missing_and_lives_on_in_finalize(a
 
     assert (found.kind, found.ranks, found.others) == (VerdictKind.MISSING, (3,), (0, 1, 2))
     approved(found.sentence)
-
-
-@pytest.mark.parametrize(("timeout", "kind"), [(1800.0, "order"), (None, "busy")])
-def test_other_names_under_one_number_are_told_at_once_if_they_were_recorded(timeout: float | None, kind: str) -> None:
-    def at(number: int, name: str) -> RankEvidence:
-        calls = [call(6, name, age=0.5, timeout=timeout), done(5)]
-        return told(number, groups=[group(at=5)], calls=calls, frames=REDUCING, age=0.5)
-
-    before = [elsewhere(n, 4, age=0.1) for n in range(4)]
-
-    assert kinds(twice(before, [at(0, "all_reduce"), at(1, "barrier"), at(2, "all_reduce"), at(3, "barrier")])) == [
-        kind
-    ]
-
-
-def test_ranks_that_do_not_move_and_tell_nothing(approved: Approved) -> None:
-    still = [told(n, frames=LOADING, age=8.0, evidence=Evidence(), world_size=2) for n in (0, 1)]
-
-    found = twice(still, still, seconds=5.0)
-
-    assert kinds(found) == ["unknown"]
-    approved(first(found).sentence)
-    approved(first(found).evidence[-1], "2")
-    assert exit_status(found.verdicts) == 6
-
-
-# ---------------------------------------------------------------------------------------------------------------- code
 
 
 # ---------------------------------------------------------------------------------------------------------- properties

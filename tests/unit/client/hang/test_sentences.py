@@ -130,15 +130,6 @@ def mpi(number: int, *, has_come: bool) -> RankEvidence:
     return told(number, groups=[world], calls=calls if has_come else (), frames=LOADING, age=9.0)
 
 
-def test_what_stacks_alone_tell_is_likely_in_the_field_and_in_the_words() -> None:
-    (of_mpi,) = explain([JobLook(at=0.0, everybody=[mpi(n, has_come=n != 2) for n in range(4)])], 0.0).verdicts
-    (of_torch,) = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), waiting(3), elsewhere(2)])], 0.0).verdicts
-
-    assert (of_mpi.certainty, of_torch.certainty) == (Certainty.LIKELY, Certainty.SURE)
-    assert of_mpi.sentence.startswith("rank 2 (gpu013) has likely not come to allreduce of MPI_COMM_WORLD; 3 of 4")
-    assert "likely" not in of_torch.sentence
-
-
 def with_waits(one: RankEvidence, *threads: ThreadWait, others: tuple[OtherProcess, ...] = ()) -> RankEvidence:
     assert one.evidence is not None
     return replace(one, evidence=replace(one.evidence, waits=threads, others=others))
@@ -257,17 +248,6 @@ def test_names_of_ranks_and_threads_that_are_hostile_garble_nothing() -> None:
     assert "\\x1b[2J" in text
 
 
-@pytest.mark.parametrize(("seconds", "kinds"), [(9.0, {"missing"}), (1.0, set())])
-def test_a_new_collective_is_judged_by_the_wait_of_who_has_not_come(seconds: float, kinds: set[str]) -> None:
-    called = [told(n, groups=[group(at=4)], calls=[call(5, age=1.0), done(4)], age=1.0) for n in (0, 1, 2)]
-    late = with_waits(elsewhere(3, age=seconds), main("reads a socket", WaitKind.SOCKET, is_sure=False))
-
-    told_now = explain([JobLook(at=0.0, everybody=[*called, late])], 0.0).verdicts
-
-    assert {one.kind.value for one in told_now if one.kind not in (VerdictKind.BUSY, VerdictKind.UNKNOWN)} == kinds
-    assert not kinds or told_now[0].kind is VerdictKind.MISSING
-
-
 def polling(number: int, path: str, holder: int | None) -> RankEvidence:
     """Return a rank that waits for the lock of a file which a process holds."""
     text = f"wants {path}, which the process {holder} holds"
@@ -340,14 +320,6 @@ def test_the_rank_that_was_killed_first_is_named_alone() -> None:
     assert "after that:" in verdict.evidence
 
 
-def test_ranks_that_died_at_once_are_named_together() -> None:
-    everybody = [ended(number, -9, 100.0 + number / 100) for number in range(4)]
-
-    (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
-
-    assert verdict.ranks == (0, 1, 2, 3)
-
-
 def test_a_rank_that_ended_without_a_traceback_goes_before_those_that_failed_for_want_of_it() -> None:
     how = {"state": RankState.EXITED, "exit": 0, "reason": DIED, "detail": WITHOUT_TRACEBACK}
     left = told(1, kind=Kind.LOST, since=100.05, **how)  # type: ignore[arg-type] # as the record has them
@@ -417,11 +389,6 @@ def said(reason: str, job: str = "train") -> str:
 )
 def test_what_tells_least_is_left_out(reason: str, told: str) -> None:
     assert said(f"it waits for {reason}") == f"it waits for {told}"
-
-
-def test_what_fits_is_left_as_it_is() -> None:
-    assert said("it reads a file") == "it reads a file"
-    assert fitted("train", SUBJECTS, VERB) == f"rank 1 (gpu013) {VERB}"
 
 
 def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:

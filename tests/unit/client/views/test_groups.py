@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.views.answers import answers_document, screen_document, show_answers, show_screen
+from dbg_client.views.answers import answers_document, screen_document, show_screen
 from dbg_client.views.compare import (
     Comparison,
     compare_answers,
@@ -31,7 +31,6 @@ from dbg_client.views.list import fold_address, fold_hosts
 from dbg_client.views.naming import Naming
 from dbg_client.views.report import OUT, without_secrets
 from dbg_client.views.stacks import missing_from_collectives
-from dbg_wire.errors import BadInput
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import Evidence
 from dbg_wire.records.ranks import Place, RankInfo
@@ -126,17 +125,6 @@ def test_everybody_who_did_not_answer_is_in_a_group_too() -> None:
     assert differ(groups)
 
 
-def test_ranks_that_run_do_not_disagree() -> None:
-    assert not differ(group_answers(said("1", "1", (Kind.RUNNING, ""), (Kind.LOST, ""))))
-    assert differ(group_answers(said("1", (Kind.ERROR, "x"))))
-
-
-def test_near_floats_are_one_group_if_asked_for() -> None:
-    answers = said("0.5", "0.25", "0.2500001", "0.25", "True")
-
-    assert brief(group_answers(answers, tolerance=1e-3)) == [("@1", 3, "0.25"), ("@2", 1, "0.5"), ("@3", 1, "True")]
-
-
 @unhurried
 @given(
     st.lists(
@@ -205,17 +193,6 @@ def test_the_first_line_says_in_which_frames_the_ranks_have_evaluated(
     approved: Approved, answers: list[RankAndAnswer]
 ) -> None:
     approved(shown(answers, "x").splitlines()[0])
-
-
-def test_json_has_the_frame_of_a_group_whose_ranks_agree() -> None:
-    answers = said_at(at("step"), at("step"), at("step"), at("batch"), at("step"), None, texts="aabbcc")
-
-    document = groups_document("loss", group_answers(answers), Naming([rank for rank, _ in answers]))
-
-    groups = document["groups"]
-    assert isinstance(groups, list)
-    step = {"file": "/home/me/t.py", "line": 16, "function": "step"}
-    assert [group["frame"] for group in groups] == [step, None, None]
 
 
 BLOCK = [(rank, answer(rank, Kind.VALUE, str(rank.host))) for rank in block("A", ["g1", "g2"], 2)]
@@ -309,15 +286,6 @@ def test_addresses_count_only_with_exact_and_floats_as_far_as_tolerated() -> Non
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "{", "[]", "null", '{"schema":2}', '{"schema":1}', '{"schema":1,"command":"x","answers":[1]}', "[" * 9999],
-)
-def test_a_file_of_something_else_is_refused_by_name(text: str) -> None:
-    with pytest.raises(BadInput, match="my-file"):
-        load_answers(text, "my-file")
-
-
-@pytest.mark.parametrize(
     ("hosts", "folded"),
     [
         ([f"gpu{number:03}" for number in range(128)], "gpu[000-127]"),
@@ -358,12 +326,6 @@ def test_a_row_names_all_of_its_hosts_or_the_numbers() -> None:
 def answers(count: int, kind: Kind, text: str = "") -> tuple[list[RankAnswer], dict[str, RankInfo]]:
     ranks = {rank.key: rank for rank in map(make_rank, range(count))}
     return [RankAnswer(key=key, kind=kind, text=text) for key in ranks], ranks
-
-
-def test_few_answers_are_named_and_many_counted(approved: Approved) -> None:
-    approved(show_answers(*answers(2, Kind.VALUE, "continued")))
-    approved(show_answers(*answers(1000, Kind.VALUE, "continued")), "many")
-    approved(show_answers(*answers(1, Kind.SILENT, "running, data.py:61")), "silent")
 
 
 def test_answers_as_json_count_who_spoke() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from dbg_client.views.answers import show_answers
 from dbg_client.views.list import list_document, show_plain, show_table
-from dbg_client.views.table import table, text_width
+from dbg_client.views.table import text_width
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
@@ -27,13 +27,6 @@ def test_the_table_is_aligned_and_says_where_and_who() -> None:
     assert "train.py:41 in step" in first
     assert "2 min" in first
     assert first.endswith("me@login1, 2 watching  1 queued")
-
-
-def test_the_job_is_a_column_only_where_there_are_several() -> None:
-    other = make_rank(5, job="4712.0", key="other")
-
-    assert "4711.0" not in show_table([make_rank(5)], NOW, color=False)
-    assert "4712.0  gpu013:5" in show_table([make_rank(5), other], NOW, color=False)
 
 
 @pytest.mark.parametrize(
@@ -147,9 +140,3 @@ def test_ranks_that_are_alike_share_a_row_of_a_long_list() -> None:
 )
 def test_no_character_is_taken_for_narrower_than_a_terminal_may_draw_it(text: str, columns: int) -> None:
     assert text_width(text) == columns
-
-
-def test_columns_are_as_wide_as_their_widest_text_and_empty_ones_are_left_out() -> None:
-    rows = [("a", "", "x"), ("漢字", "", "y")]
-
-    assert table(("ONE", "TWO", "THREE"), rows) == ["ONE   THREE", "a     x", "漢字  y"]

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from dbg_client.terminal import canvas
 from dbg_client.terminal.escape import COMMANDS
-from dbg_client.views.naming import Naming, clip
-from dbg_client.views.pick_list import PickList, empty_text, footer_text, make_rows, title_text
+from dbg_client.views.naming import Naming
+from dbg_client.views.pick_list import PickList, empty_text, footer_text
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
 from tests.conftest import Approved
 from tests.support.rank_infos import block, changed, rank
 from tests.support.screen import VirtualScreen
-from tests.unit.client.fake_broker import HERE, make_rank
+from tests.unit.client.fake_broker import make_rank
 
 
 def test_a_page_clears_whatever_stood_there() -> None:
@@ -132,52 +132,8 @@ def test_the_footer_says_why_a_rank_can_not_be_attached_to(
     approved(footer_text(how.pop("columns"), chosen=chosen, **how))
 
 
-def test_what_is_selected_is_marked_counted_and_asked() -> None:
-    picks = picking(*map(make_rank, range(4)))
-    picks.select()
-    picks.select()
-    picks.move(1)
-
-    assert picks.show(10, NOW).selected == {0, 1}
-    assert [rank.rank for rank in picks.meant] == [0, 1]
-    picks.update([make_rank(1), make_rank(2)])
-    assert picks.selected_count == 1
-    picks.move(-9)
-    picks.select()
-    assert picks.selected_count == 0
-    assert [rank.rank for rank in picks.meant] == [2]
-
-
-def test_the_time_limit_of_the_chosen_rank_stands_above_the_list() -> None:
-    chosen = make_rank(5, detail="a limit", limit="a limit", limit_seconds=1680.0)
-
-    assert title_text(count=2, total=2, selected=0, chosen=chosen).endswith("   2 of 2   gpu013:5: a limit")
-    assert title_text(count=2, total=2, selected=0, chosen=make_rank(6)).endswith("   2 of 2")
-
-
-def test_the_count_is_of_all_that_have_not_exited(approved: Approved) -> None:
-    picks = picking(make_rank(1), make_rank(2), make_rank(3, state=RankState.EXITED))
-    picks.filter = ":2"
-    picks.update([make_rank(1), make_rank(2), make_rank(3, state=RankState.EXITED)])
-
-    assert (picks.count, picks.total) == (1, 2)
-    approved(title_text(count=27, total=128, selected=3))
-    approved(title_text(count=1, total=1, selected=0), "2")
-
-
 def on(host: str, number: int, **changes: object) -> RankInfo:
     return make_rank(number, host=host, address=f"{host}:{number}", **changes)
-
-
-def test_a_group_is_of_one_host_and_state_and_says_what_its_ranks_have_in_common() -> None:
-    ranks = [on("a", 0, since=5.0), on("a", 1, since=3.0), on("b", 2), on("b", 3, where=None)]
-    ranks += [on("b", 4, state=RankState.RUNNING, where=None, reason=None)]
-
-    same, different, alone = make_rows(ranks, 4, set())
-
-    assert (same.shown.address, same.shown.where, same.shown.since) == ("+ a:*  2 ranks", HERE, 3.0)
-    assert (different.shown.address, different.shown.where) == ("+ b:*  2 ranks", None)
-    assert (same.rank, alone.rank) == (None, ranks[4])
 
 
 def test_hosts_are_folded_where_there_are_more_ranks_than_rows() -> None:
@@ -301,9 +257,3 @@ def test_a_set_that_is_a_part_of_the_job_says_which(numbers: list[int], reason: 
 )
 def test_what_tells_nothing_is_no_explanation(asked: list[RankInfo], count: int, reason: str) -> None:
     assert Naming(asked).explain(asked[:count]) == reason
-
-
-def test_long_names_are_cut_at_a_comma() -> None:
-    assert clip("0-3,5", 40) == "0-3,5"
-    assert clip("100,200,300,400", 12) == "100,200,…"
-    assert clip("x" * 50, 12) == "x" * 10 + ",…"

@@ -18,14 +18,13 @@ from dbg_client.views.status_line import (
     LONG_STEP_SECONDS,
     Others,
     Status,
-    count_others,
     paint,
     render,
     status_of,
     toolbar_of,
 )
 from dbg_client.views.table import text_width
-from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Waiting, Welcome
+from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Welcome
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
@@ -78,13 +77,6 @@ def test_a_narrow_line_gives_up_the_least_important_first(approved: Approved, co
 
     assert text_width(line) <= max(0, columns - 1)
     approved(line)
-
-
-def test_a_notice_takes_the_middle_and_outranks_how_to_leave() -> None:
-    status = replace(STOPPED, notices=("3 keys were discarded",))
-    assert "step    3 keys were discarded  " in plain(status, 120)
-    assert "others" not in plain(status, 200)
-    assert plain(status, 48) == " gpu013:5  stopped    3 keys were discarded    "
 
 
 def test_a_watcher_reads_who_types() -> None:
@@ -143,17 +135,6 @@ def test_while_a_key_is_awaited_the_line_says_which_there_are(approved: Approved
     approved(plain(pending, 160))
     approved(plain(pending, 60).rstrip(), "2")
     assert "keys were discarded" not in plain(pending, 60)
-
-
-def test_a_part_of_a_screen_is_called_that(approved: Approved) -> None:
-    approved(plain(replace(STOPPED, cropped=True), 120))
-    assert "  cut off  train" in plain(replace(STOPPED, cropped=True), 60)
-    assert plain(replace(STOPPED, cropped=True), 40) == plain(STOPPED, 40)
-
-
-def test_without_an_escape_key_none_is_promised() -> None:
-    assert "detach" not in plain(replace(STOPPED, prefix=""), 200)
-    assert "detach" not in plain(replace(STOPPED, prefix="", pending=True), 200)
 
 
 def test_foreign_text_shows_its_control_characters() -> None:
@@ -220,17 +201,6 @@ def status(attachment: Attachment, now: float = 0.0) -> Status:
     return status_of(attachment, Others(), now, prefix="Ctrl-]", pending=False)
 
 
-def test_a_stop_shows_its_place() -> None:
-    shown = status(attached())
-
-    assert (shown.address, shown.state, shown.place, shown.since) == (
-        "gpu013:5",
-        "stopped",
-        "train.py:41 in step",
-        None,
-    )
-
-
 def test_a_long_step_shows_where_the_rank_is() -> None:
     attachment = attached()
     attachment.message(Report(report=make_report(state=RankState.RUNNING, stepping=True)), 10.0)
@@ -274,12 +244,6 @@ def test_who_steps_while_others_are_held_is_told_what_a_collective_would_do(appr
     assert all("Ctrl-] : release" in notice for notice in notices)
 
 
-def test_a_held_rank_shows_whom_it_waits_for() -> None:
-    held = make_report(None, state=RankState.HELD, waits=Waiting(site="train.py:7", count=1, ranks=(0, 1, 5)))
-
-    assert status(attached(held)).notices[0] == "waits for ranks 0-1,5"
-
-
 @pytest.mark.parametrize("report", [make_report(), make_pdb_report(make_prompt())], ids=["pudb", "pdb"])
 def test_a_crash_shows_its_exception_and_how_to_end_it(approved: Approved, report: RankReport) -> None:
     stop = StopInfo(number=1, reason="crash", where=HERE, age=0.0, thread="MainThread", detail="ValueError: bad")
@@ -287,15 +251,6 @@ def test_a_crash_shows_its_exception_and_how_to_end_it(approved: Approved, repor
 
     assert (shown.state, shown.detail) == ("crashed", "ValueError: bad")
     approved("\n".join(shown.notices))
-
-
-def test_the_first_clock_that_rings_is_shown_while_the_rank_is_stopped() -> None:
-    report = make_report()
-    assert report.stop is not None
-    stopped = report.replace(stop=report.stop.replace(detail="a clock"))
-
-    assert status(attached(stopped)).detail == "a clock"
-    assert status(attached(stopped.replace(state=RankState.RUNNING, stepping=True))).detail == ""
 
 
 def test_a_silent_rank_shows_since_when() -> None:
@@ -330,12 +285,6 @@ def test_a_silent_broker_shows_since_when_and_not_what_the_rank_was_last_known_t
     assert (silent.state, silent.since) == ("broker silent", 5.0)
     assert "keys are kept" in silent.notices[0]
     assert status(attachment, 8.0).state == "broker gone"
-
-
-def test_others_are_those_of_the_job() -> None:
-    ranks = [make_rank(5), make_rank(6), make_rank(7, state=RankState.HELD), make_rank(0, job="other", key="other")]
-
-    assert count_others(make_rank(5), ranks) == Others(stopped=1, held=1)
 
 
 def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:

@@ -14,7 +14,6 @@ from dbg_client.views.groups import RankAndAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import group_stacks, stacks_document
 from dbg_client.views.tree import (
-    MAX_JOINED,
     common_name,
     fold,
     group_threads,
@@ -107,25 +106,6 @@ def test_library_frames_are_folded_and_what_leads_to_the_program_is_left_out() -
 
     assert [step.text for step in fold(frames)] == ["main t.py:1", "call … get queue.py:171 [3 library frames]"]
     assert [step.text for step in fold(launch)] == ["_run … run threading.py:9 [2 library frames]"]
-
-
-def test_a_line_of_very_many_places_keeps_its_ends() -> None:
-    (line,) = tree(said(stack(*(f"f t.py:{number}" for number in range(900)))))[1:]
-
-    assert "f t.py:0 > f t.py:1 > f t.py:2 > [890 frames] > f t.py:893" in line
-    assert line.count(">") == MAX_JOINED
-
-
-def test_ages_are_told_and_the_oldest_of_a_group_is_in_the_json() -> None:
-    answers = said(LOADING, LOADING)
-    aged = [
-        (rank, answer.replace(age=age, at_least=True)) for (rank, answer), age in zip(answers, (8.2, 20.0), strict=True)
-    ]
-    stacks, others = group_stacks(aged)
-    document = json.loads(json.dumps(stacks_document(stacks, others, Naming([rank for rank, _ in aged]))))
-
-    assert tree(aged)[1].endswith("(@1 running, the longest for at least 20 s)")
-    assert document["groups"][0]["age"] == 20.0
 
 
 def test_running_ranks_in_a_collective_wait_for_those_that_stand_in_the_whole_job() -> None:
@@ -232,11 +212,6 @@ STOP = "train.py:38, step == 3"
 
 def state(*, armed: bool = True, hits: int = 0, line: int | None = 38, problem: str = "") -> StopState:
     return StopState(stop=STOP, line=line if armed else None, armed=armed, hits=hits, problem=problem)
-
-
-def table(*states: StopState) -> list[str]:
-    said = [RankStops(make_rank(number), [one]) for number, one in enumerate(states)]
-    return show_stops(said).splitlines()
 
 
 def stops(*states: StopState) -> list[RankStops]:

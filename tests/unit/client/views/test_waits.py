@@ -15,15 +15,12 @@ from dbg_client.views.waits import (
     Age,
     of_about_one_age,
     pending_document,
-    recorded_collectives,
     show_age,
     show_pending,
     show_wait,
-    told_for,
     with_age,
 )
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import call, elsewhere, group, told, waiting
@@ -77,19 +74,6 @@ def test_ranks_that_are_there_for_about_as_long_belong_together(
     seconds: list[float | None], groups: list[list[int]]
 ) -> None:
     assert [list(group) for group in of_about_one_age(dict(enumerate(map(Age, seconds))))] == groups
-
-
-@pytest.mark.parametrize(
-    ("ages", "told"),
-    [
-        ([Age(6.1), Age(6.8)], "6 s"),
-        ([Age(6.1), Age(7.8)], "at least 6 s"),
-        ([Age(6.1, True)], "at least 6 s"),
-        ([Age(), Age(0.4)], ""),
-    ],
-)
-def test_of_several_ages_the_one_is_told_that_is_true_of_all(ages: list[Age], told: str) -> None:
-    assert told_for(ages) == told
 
 
 NOW = 1_760_000_100.0
@@ -247,17 +231,6 @@ def test_a_call_is_named_with_its_peer_tag_and_root(approved: Approved, everybod
     approved(shown)
 
 
-def test_of_those_who_make_a_group_only_they_are_there() -> None:
-    new = GroupSeen(library="torch", name="new_group 0-3", title="0-3", members="0-3", size=4)
-    made = call(None, "new_group", group="new_group 0-3", timeout=None, types="", shapes="", size=None)
-    making = [told(n, groups=[group(at=0), new], calls=[made]) for n in (0, 1)]
-    others = [told(n, groups=[group(at=0)], calls=[call(1, "barrier")]) for n in (2, 3)]
-
-    shown = {show_pending(one) for one in recorded_collectives(match_collectives([*making, *others])).values()}
-
-    assert shown == {"waits in new_group of 0-3, 2 of 4 there", "waits in barrier #1 of dp_0, 2 of 4 there"}
-
-
 def test_a_row_of_the_list_says_so_and_counts_the_ranks_of_its_own_job_alone() -> None:
     known = [WAITING, *(make_rank(number) for number in range(3)), make_rank(0, job="other", key="other")]
 
@@ -304,16 +277,6 @@ def head(*calls: RollCall, answers: int = 3, running: int = 0, several_jobs: boo
 )
 def test_the_head_of_an_answer_says_who_is_missing(approved: Approved, calls: list[RollCall]) -> None:
     approved(head(*calls))
-
-
-def test_the_head_counts_those_that_are_there_and_did_not_answer(approved: Approved) -> None:
-    approved(head(call_missing(never(3)), answers=2, running=1))
-
-
-def test_of_several_jobs_each_is_named() -> None:
-    said = head(call_missing(died(2)), call_missing(never(3, job="B\x1b"), connected=3), several_jobs=True)
-    assert "rank A/2 was killed" in said
-    assert "3 of 4 ranks of B\\x1b have connected: 3 never came" in said
 
 
 def test_json_and_the_rows_below_a_list() -> None:

@@ -5,14 +5,10 @@ from pathlib import Path
 import pytest
 
 from dbg_client.words.config import (
-    NO_CONFIG,
     PREFERENCES,
     Config,
-    Origin,
-    Setting,
     config_path,
     read_values,
-    settle_one,
 )
 from dbg_client.words.settings import Attach, ListRanks
 from dbg_wire.errors import BadInput
@@ -75,28 +71,11 @@ def test_variables_go_before_the_file_and_options_before_variables() -> None:
     assert (attach.prefix, attach.wish.asked, by_option.broker.timeout, attach.vi) == (None, "pdb", 5.0, True)
 
 
-def test_an_empty_variable_is_none() -> None:
-    assert session("5", {"DBG_ENGINE": "", "DBG_TIMEOUT": ""}, engine="pdb", timeout=3).attach.wish.default == "pdb"
-
-
 def test_the_pager_of_all_programs_goes_behind_the_file() -> None:
     assert listing({"PAGER": "most"}).output.pager == "most"
     assert listing({"PAGER": "most"}, pager="").output.pager == ""
     assert listing({"PAGER": "more", "DBG_PAGER": ""}).output.pager == ""
     assert listing({}).output.pager == "less"
-
-
-@pytest.mark.parametrize(
-    ("environ", "value", "color"),
-    [
-        ({}, "always", True),
-        ({"TERM": "dumb"}, "always", True),
-        ({"NO_COLOR": "1"}, "always", False),
-        ({}, "never", False),
-    ],
-)
-def test_colours_of_the_file(environ: dict[str, str], value: str, color: bool) -> None:
-    assert listing(environ, colors=value).output.color is color
 
 
 @pytest.mark.parametrize(
@@ -136,37 +115,12 @@ def test_a_bad_value_stops_a_session_and_no_list(file: dict[str, object]) -> Non
         session("5", {}, **file)
 
 
-def test_a_bad_value_that_an_option_goes_before_stops_nothing() -> None:
-    assert session("5 --escape ^^", {}, escape="x").attach.prefix == b"\x1e"
-    assert session("5", {"DBG_ENGINE": "pdb"}, engine="gdb").attach.wish.default == "pdb"
-
-
-def test_a_bad_timeout_is_left_out() -> None:
-    assert session("5", {}, timeout="soon").broker.timeout == 10
-
-
 def test_a_bad_file_stops_a_session_and_no_list() -> None:
     bad = Config(PATH, problems={"": BadInput("no TOML", "mend it")})
 
     assert settled("list", ListRanks, config=bad).broker.timeout == 10
     with pytest.raises(BadInput, match="no TOML"):
         settled("5", Attach, config=bad)
-
-
-def test_each_value_says_where_it_comes_from() -> None:
-    file = read_values({"engine": "pdb"}, PATH)
-
-    assert settle_one("engine", "pudb", {}, file) == Setting("pudb", Origin.OPTION, "--engine")
-    assert settle_one("engine", None, {"DBG_ENGINE": "pudb"}, file) == Setting("pudb", Origin.VARIABLE, "DBG_ENGINE")
-    assert settle_one("engine", None, {}, file) == Setting("pdb", Origin.FILE, PATH)
-    assert settle_one("engine", None, {}, NO_CONFIG) == Setting("pudb", Origin.DEFAULT)
-    assert settle_one("colors", None, {"NO_COLOR": "1"}, NO_CONFIG) == Setting("never", Origin.VARIABLE, "NO_COLOR")
-
-
-def test_each_default_could_stand_in_the_file() -> None:
-    defaults = {key: row.default for key, row in PREFERENCES.items()}
-
-    assert read_values(defaults, PATH).values == defaults
 
 
 def test_the_page_of_the_file_has_each_key() -> None:

@@ -6,19 +6,15 @@ import pytest
 
 from dbg_client.words.config import Wish
 from dbg_client.words.settings import (
-    Adopt,
     Attach,
     Dap,
     Eval,
-    Exec,
-    Format,
     Interrupt,
     ListRanks,
     PdbCommand,
     RankSettings,
     Report,
     Screen,
-    ShowCompletion,
     Tmux,
     VerbSettings,
     Where,
@@ -41,12 +37,6 @@ def test_a_frame_is_for_what_looks_at_a_stop() -> None:
     assert settled("5 --frame ' Model.step '", Attach).attach.frame == "Model.step"
     assert settled("interrupt 5 --frame ' Model.step '", Interrupt).attach.frame == "Model.step"
     assert settled("tmux 5 --frame ' Model.step '", Tmux).attach.frame == "Model.step"
-
-
-def test_what_ranks_are_asked_is_a_text() -> None:
-    assert settled("eval 'a + b'", Eval).question == "a + b"
-    assert settled("command all p a", PdbCommand).question == "p a"
-    assert settled("exec 0 --per-host -- ps -f", Exec).program == ("ps", "-f")
 
 
 @pytest.mark.parametrize(
@@ -110,16 +100,6 @@ def test_a_verb_may_wait_for_a_stop_first(
     assert (settings.target, settings.wait) == (target, wait)
 
 
-@pytest.mark.parametrize(
-    ("line", "target", "wait"),
-    [("wait", "stopped", math.inf), ("wait 5", "5", math.inf), ("wait 5 --for 60s", "5", 60.0), ("5", "5", None)],
-)
-def test_wait_attaches_to_what_stops(line: str, target: str, wait: float | None) -> None:
-    settings = settled(line, Attach)
-
-    assert (settings.target, settings.wait) == (target, wait)
-
-
 @pytest.mark.parametrize("text", ["little", "-1", "nan", "inf"])
 def test_a_tolerance_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadInput, match="--tol"):
@@ -150,21 +130,6 @@ def test_seconds_that_are_none_are_refused_by_name(text: str) -> None:
         settled("5", Attach, {"DBG_TIMEOUT": text})
 
 
-def test_an_argument_goes_before_its_variable() -> None:
-    environ = {"DBG_TIMEOUT": "7", "DBG_ESCAPE": "^^"}
-    by_variable, by_option = settled("5", Attach, environ), settled("5 --timeout 3 --escape none", Attach, environ)
-
-    assert (by_variable.broker.timeout, by_variable.attach.prefix) == (7.0, b"\x1e")
-    assert (by_option.broker.timeout, by_option.attach.prefix) == (3.0, None)
-
-
-@pytest.mark.parametrize("environ", [{"DBG_ESCAPE": "rubbish"}, {"DBG_ENGINE": "gdb"}])
-def test_a_variable_for_sessions_does_not_stand_in_the_way_of_a_list(environ: dict[str, str]) -> None:
-    settled("list", ListRanks, environ)
-    with pytest.raises(BadInput):
-        settled("5", Attach, environ)
-
-
 @pytest.mark.parametrize(
     ("environ", "tty", "color"),
     [
@@ -181,12 +146,6 @@ def test_colour_is_for_terminals_that_want_it(environ: dict[str, str], tty: bool
     assert settings.output.color is color
     assert settled("5", Attach, environ, tty=tty).color is color
     assert settings.with_color(not color).output.color is not color
-
-
-def test_formats() -> None:
-    assert settled("list --json", ListRanks).output.format is Format.JSON
-    assert settled("list --plain", ListRanks).output.format is Format.PLAIN
-    assert settled("list", ListRanks).output.format is Format.TABLE
 
 
 @pytest.mark.parametrize(
@@ -215,15 +174,6 @@ def test_an_ide_is_served_on_a_port_or_on_stdin(line: str, target: str | None, p
     assert (settings.target, settings.port) == (target, port)
 
 
-def test_processes_are_named_or_found() -> None:
-    assert settled("adopt 12 13", Adopt).pids == (12, 13)
-    assert settled("adopt --mine", Adopt).mine
-
-
-def test_a_shell_to_complete_for_is_one_of_three() -> None:
-    assert settled("completion fish", ShowCompletion).shell == "fish"
-
-
 # ------------------------------------------------------------------------------------------------------ line debuggers
 
 
@@ -233,19 +183,6 @@ def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
     assert (wish.asked, wish.default) == ("pudb", "pdb")
     assert settled("5", Attach, {"DBG_ENGINE": "pdb"}).attach.wish == Wish(None, "pdb")
     assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.wish == Wish()
-
-
-def test_an_engine_that_we_do_not_have_is_refused() -> None:
-    with pytest.raises(BadInput, match="pudb or pdb") as caught:
-        settled("5", Attach, {"DBG_ENGINE": "gdb\x1b"})
-
-    assert "\x1b" not in str(caught.value)
-
-
-def test_vi_keys_by_option_or_variable() -> None:
-    assert settled("5 --vi", Attach).attach.vi
-    assert settled("5", Attach, {"DBG_EDITING": "vi"}).attach.vi
-    assert not settled("5", Attach, {"DBG_EDITING": "emacs"}).attach.vi
 
 
 def test_the_users_own_commands_come_along_unless_left_out() -> None:

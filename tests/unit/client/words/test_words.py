@@ -20,14 +20,13 @@ from dbg_client.faces.dap.console import COMMANDS
 from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
 from dbg_client.faces.web import live
 from dbg_client.words.config import key_name, parse_escape_key
-from dbg_client.words.help import SHORT, full_help, help_on, session_help, session_hint, whole_page
+from dbg_client.words.help import SHORT, full_help, help_on, whole_page
 from dbg_client.words.other_faces import in_words_of
-from dbg_client.words.parsers import ASKING, ATTACH, LEADING, OPTIONS_OF, OTHER, all_options, parser_of
+from dbg_client.words.parsers import ASKING, ATTACH, LEADING, OTHER, all_options, parser_of
 from dbg_client.words.session_line import parse_command
-from dbg_client.words.verbs import BY_NAME, VERBS, is_target, refuse_mistyped
+from dbg_client.words.verbs import VERBS, is_target, refuse_mistyped
 from dbg_wire.command_line.parser import options_of
 from dbg_wire.errors import BadInput, DbgError, NoSuchRank
-from dbg_wire.targets.grammar import Word
 from tests.conftest import Approved
 
 
@@ -48,10 +47,6 @@ from tests.conftest import Approved
 )
 def test_escape_keys_as_users_write_them(text: str, byte: int) -> None:
     assert parse_escape_key(text) == bytes([byte])
-
-
-def test_none_is_no_escape_key() -> None:
-    assert parse_escape_key("none") is None
 
 
 @pytest.mark.parametrize(
@@ -115,40 +110,6 @@ def test_each_verb_and_each_option_has_a_line() -> None:
         assert row.name in begins
     for option in all_options():
         assert option.action.option_strings[0] in begins
-
-
-def test_the_examples_of_the_help_are_understood() -> None:
-    words = [line.split() for line in whole_page().split("verbs,")[0].splitlines() if line.startswith("  dbg-attach")]
-    verbs = [line[1] for line in words if line[1] in BY_NAME]
-
-    assert {"wait", "eval", "where", "tmux", "release"} <= set(verbs)
-
-
-def test_the_page_fits_a_wide_terminal() -> None:
-    assert max(map(len, whole_page().splitlines())) <= 120
-
-
-def test_a_session_lists_its_verbs_within_eighty_columns() -> None:
-    text = session_help()
-
-    for row in VERBS:
-        assert (row.name in text) == (row.in_session is not None)
-    assert max(map(len, text.splitlines())) < 80
-    assert max(map(len, session_hint().splitlines())) < 80
-
-
-def test_the_short_page_fits_one_screen_and_names_what_there_is() -> None:
-    lines = SHORT.splitlines()
-    verbs = re.findall(r"^  ([a-z]+) ", SHORT, re.MULTILINE)
-    options = re.findall(r"(?<!\S)--?[a-z]+", SHORT.split("adopt --mine")[1])
-
-    # One row is the shell's, which prompts below.
-    assert len(lines) <= 23
-    assert max(map(len, lines)) <= 80
-    assert len(verbs) == 12
-    assert set(verbs) <= set(BY_NAME)
-    assert len(options) == 10
-    assert set(options) <= {flag for option in all_options() for flag in option.action.option_strings} | {"--version"}
 
 
 def test_help_of_a_verb_has_its_options_and_an_example() -> None:
@@ -272,12 +233,6 @@ def test_every_command_in_a_sentence_is_known_to_all_faces_or_is_for_a_terminal_
 OPTIONS = {max(one.action.option_strings, key=len): one for one in all_options()}
 
 
-def test_each_verb_has_options_and_no_option_is_called_like_a_verb() -> None:
-    assert set(OPTIONS_OF) == {row.name for row in VERBS}
-    flags = {flag for one in OPTIONS.values() for flag in one.action.option_strings}
-    assert {flag for flag in flags if flag.lstrip("-") in BY_NAME} == {"--wait"}
-
-
 def test_an_option_is_the_same_wherever_it_is() -> None:
     for row in VERBS:
         for group, action in parser_of(row).groups:
@@ -309,16 +264,6 @@ def test_the_help_of_an_option_says_which_verbs_take_it_if_they_are_few(approved
     approved(full_help(OPTIONS["--json"]))
     assert OPTIONS["--broker"].is_of_all
     assert not OPTIONS["--json"].is_of_all
-
-
-def test_each_word_stands_for_one_verb() -> None:
-    words = [word for row in VERBS for word in (row.name, row.short) if word is not None]
-
-    assert len(words) == len(set(words)) == len(BY_NAME)
-
-
-def test_no_verb_is_a_word_for_ranks() -> None:
-    assert not set(BY_NAME) & {word.value for word in Word}
 
 
 def test_each_example_of_a_verb_that_is_spoken_in_a_session_is_understood_there() -> None:

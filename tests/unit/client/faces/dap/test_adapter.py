@@ -132,12 +132,6 @@ async def test_too_many_open_requests_are_refused() -> None:
         assert [(one["request_seq"], one["success"]) for one in said.said] == [(MAX_OPEN, False)]
 
 
-async def test_a_disconnect_ends_the_session_after_its_answer() -> None:
-    async with held() as (adapter, said):
-        assert (await ask(adapter, said, 1, "disconnect"))["success"]
-        assert adapter.ended.is_set()
-
-
 documents = st.dictionaries(st.text(max_size=10), st.text() | st.integers() | st.none() | st.booleans(), max_size=5)
 
 
@@ -299,13 +293,6 @@ def test_the_name_is_what_people_call_it_and_safe_to_print(said: dict[str, objec
     assert Client.read(said).name == name
 
 
-def test_lines_and_columns_count_from_one_unless_the_client_says_otherwise() -> None:
-    usual = Client.read({})
-    assert (usual.first_line, usual.first_column, usual.knows_invalidated) == (1, 1, False)
-    other = Client.read({"linesStartAt1": False, "columnsStartAt1": False, "supportsInvalidatedEvent": True})
-    assert (other.first_line, other.first_column, other.knows_invalidated) == (0, 0, True)
-
-
 ENTRY = entry_for("all")
 
 MINE = """\
@@ -328,11 +315,6 @@ def test_other_entries_and_comments_stay() -> None:
     lines = iter(changed.splitlines())
     assert all(line in lines for line in MINE.splitlines())
     assert with_entry(changed, ENTRY) == changed
-
-
-@pytest.mark.parametrize("text", ["", "  \n", '{"configurations": []}', '{"version": "0.2.0", "configurations": [ ]}'])
-def test_an_empty_file_or_list_gets_the_entry(text: str) -> None:
-    assert launch_json.read(with_entry(text, ENTRY))["configurations"] == [ENTRY]
 
 
 def test_without_secrets_the_seat_alone_counts() -> None:

@@ -124,12 +124,6 @@ def test_conditions_counts_and_log_messages_are_kept() -> None:
     assert wish == BreakpointWish(file="/t.py", line=3, condition="x > 1", hits="5", log="at {x} ")
 
 
-def test_lines_count_from_where_the_ide_counts() -> None:
-    assert asked_wishes({"breakpoints": [{"line": 0}]}, "/t.py", 0) == [BreakpointWish(file="/t.py", line=1)]
-    assert asked_wishes({"lines": [2, 3]}, "/t.py", 1) == [BreakpointWish(file="/t.py", line=at) for at in (2, 3)]
-    assert asked_wishes({"breakpoints": None}, "/t.py", 1) == []
-
-
 @pytest.mark.parametrize("field", ["condition", "hitCondition", "logMessage"])
 def test_a_text_that_cannot_be_sent_is_a_sentence(approved: Approved, field: str) -> None:
     rows = asked_wishes({"breakpoints": [{"line": 3, field: "\ud800"}, {"line": 4}]}, "/t.py", 1)

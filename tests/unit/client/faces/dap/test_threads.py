@@ -69,13 +69,6 @@ def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
     assert table.key(2) is None
 
 
-def test_a_restarted_rank_is_another_thread() -> None:
-    table = ThreadTable()
-    table.update([stopped(0)])
-    again = changed(stopped(0), key="another process", pid=9)
-    assert table.update([again])[:2] == [Exited(2), Started(3)]
-
-
 @pytest.mark.parametrize(
     ("rank", "reason"),
     [
@@ -99,23 +92,6 @@ def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
     assert table.update([stopped(0, where=THERE)]) == []
     table.end_move(key)
     assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", True)]
-
-
-def test_a_step_that_takes_long_is_told_when_the_rank_stands_again() -> None:
-    table = ThreadTable()
-    table.update([stopped(0)])
-    table.begin_move(stopped(0).key, is_step=True)
-    table.end_move(stopped(0).key)
-    assert table.update([running(0)]) == []
-    assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", True)]
-
-
-def test_a_step_into_another_stop_has_that_stops_reason() -> None:
-    table = ThreadTable()
-    table.update([stopped(0)])
-    table.begin_move(stopped(0).key, is_step=True)
-    table.end_move(stopped(0).key)
-    assert stops(table.update([stopped(0, stop=2, reason="crash")])) == [(2, "exception", True)]
 
 
 def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() -> None:
@@ -143,13 +119,6 @@ def test_a_terminals_step_is_told_as_one_and_makes_numbers_stale() -> None:
     before = table.version(stopped(0).key)
     assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", False)]
     assert table.version(stopped(0).key) != before
-
-
-def test_a_break_in_of_this_window_draws_the_eye() -> None:
-    table = ThreadTable()
-    table.update([running(0)])
-    table.expect_stop(running(0).key)
-    assert stops(table.update([stopped(0, reason="interrupt")])) == [(2, "pause", True)]
 
 
 def test_crashed_ranks_come_first_then_those_where_few_are_then_held_and_running_ones() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dbg_client.core.errors import Declined
 from dbg_client.core.link import Event
 from dbg_client.faces.dap import console
-from dbg_client.faces.dap.console import HELP, Console, LogTexts
+from dbg_client.faces.dap.console import Console, LogTexts
 from dbg_client.faces.dap.listing import Threads
 from dbg_client.faces.dap.moves import Keyboard
 from dbg_client.faces.dap.source import Paths, read_mappings
@@ -150,12 +150,6 @@ def test_a_command_asks_ranks(text: str) -> None:
         answer(text)
 
 
-def test_help_names_each_command() -> None:
-    assert answer("help") == HELP
-    for word in ("where", "why", "pause", "continue", "take", "give", "RANKS: EXPRESSION"):
-        assert word in HELP
-
-
 @pytest.mark.parametrize("word", ["pause", "continue"])
 def test_what_moves_ranks_needs_to_know_which(word: str) -> None:
     with pytest.raises(BadInput, match=f"write `{word} all`"):
@@ -202,11 +196,6 @@ def test_equal_texts_of_many_ranks_are_one_line() -> None:
 def test_a_text_that_a_rank_logs_twice_is_printed_twice() -> None:
     texts = [logged(0, "here"), logged(1, "here"), logged(0, "here"), logged(0, "here")]
     assert printed(*texts, lines=3) == ["0-1: here", "0: here", "0: here"]
-
-
-def test_the_texts_of_other_ranks_are_not_shown() -> None:
-    shown = printed(logged(7, "not this", left_out=3), logged(1, "this"), target="0-3")
-    assert shown == ["1: this"]
 
 
 def test_what_is_left_out_is_told(approved: Approved) -> None:

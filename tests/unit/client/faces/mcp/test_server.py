@@ -166,10 +166,6 @@ def test_what_is_no_call_is_refused(line: bytes) -> None:
         read_call(line)
 
 
-def test_an_answer_of_the_client_asks_for_nothing() -> None:
-    assert read_call(b'{"jsonrpc":"2.0","id":1,"result":{}}') is None
-
-
 def test_an_answer_is_one_line_whatever_the_text_holds() -> None:
     line = result_line(7, text_result("a\nb\x1b[2J\ud800"))
     assert line.count(b"\n") == 1

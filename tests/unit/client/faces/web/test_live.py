@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-import msgspec
 import pytest
 from aiohttp.web import WebSocketResponse
 
@@ -16,16 +15,7 @@ from dbg_client.faces.web.messages import (
     LIVE,
     MAX_RANKS,
     TERMINAL,
-    Ask,
     Bell,
-    EndOfInput,
-    Failed,
-    Ranks,
-    Reply,
-    Size,
-    Source,
-    Verdict,
-    encode,
     read,
 )
 from dbg_client.faces.web.outbox import COST, Outbox
@@ -186,16 +176,6 @@ async def test_again_and_again_until_it_is_given_up(broker: FakeBroker) -> None:
         assert sum(said["type"] == "answer" for said in live.said) >= 4
 
 
-async def test_an_answer_that_lasts_says_what_it_waits_for(approved: Approved, broker: FakeBroker) -> None:
-    broker.silent = {Question}
-
-    async with opened(broker.environment) as browser, browser.live() as live:
-        await live.say("ask", id=4, line="where")
-        said = await live.until("progress")
-        assert said["id"] == 4
-        approved(said["text"])
-
-
 async def test_too_much_at_once_and_a_number_in_use_are_refused(broker: FakeBroker) -> None:
     broker.silent = {Question}
 
@@ -343,41 +323,6 @@ def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
         assert socket.closed is None
 
     asyncio.run(work())
-
-
-def test_what_is_sent_makes_room() -> None:
-    async def work() -> None:
-        socket, aborted = SlowSocket(), asyncio.Event()
-        socket.open.set()
-        box = outbox(socket, aborted.set, most=2 * (100 + COST))
-        sending = asyncio.create_task(box.run())
-        for _ in range(10):
-            box.put(b"x" * 100)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        box.finish(1000, "")
-        await sending
-        assert not aborted.is_set()
-        assert len(socket.sent) == 10
-
-    asyncio.run(work())
-
-
-def test_a_message_names_its_type_and_rows_go_out_as_they_were_made_once() -> None:
-    assert json.loads(encode(Bell())) == {"type": "bell"}
-    assert json.loads(encode(Failed(id=3, sentence="<b>"))) == {"type": "failed", "id": 3, "sentence": "<b>"}
-    row = msgspec.Raw(b'{"key":"j/0"}')
-    assert json.loads(encode(Ranks(rows=(row, row), last=False)))["rows"] == [{"key": "j/0"}] * 2
-    assert json.loads(encode(Verdict(job="j", at=1.5, document=None)))["document"] is None
-
-
-def test_what_a_page_says_is_read() -> None:
-    assert read(LIVE, '{"type":"ask","id":1,"line":"where","more":2}') == Ask(id=1, line="where")
-    asked = '{"type":"source","id":2,"key":"j/0","file":"/a.py","line":7,"around":4}'
-    assert read(LIVE, asked) == Source(id=2, key="j/0", file="/a.py", line=7, around=4)
-    assert read(TERMINAL, '{"type":"size","rows":24,"columns":80}') == Size(rows=24, columns=80)
-    assert read(TERMINAL, '{"type":"reply","prompt":-1,"text":"n"}') == Reply(prompt=-1, text="n")
-    assert read(TERMINAL, '{"type":"endofinput"}') == EndOfInput()
 
 
 @pytest.mark.parametrize(

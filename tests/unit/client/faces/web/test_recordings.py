@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +21,7 @@ from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.questions import standstill
 from dbg_client.views.list import list_document
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
-from dbg_wire.messages import Action, Change, Kind, Question, RankAnswer
+from dbg_wire.messages import Action, Change, Kind, RankAnswer
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
 from tests.conftest import Approved
@@ -125,13 +124,6 @@ def test_each_change_of_state_has_its_kind(approved: Approved) -> None:
     assert kinds((RUNNING, None)) == []
 
 
-def test_a_step_is_no_news_and_another_stop_is() -> None:
-    stopped = make_rank(1, stop=3)
-    moved = changed(stopped, where=stopped.where.replace(line=42) if stopped.where else None)
-    assert kinds((stopped, moved)) == []
-    assert [kind for kind, _ in kinds((stopped, changed(stopped, stop=4)))] == ["stop"]
-
-
 def test_who_attaches_and_takes_the_keyboard_is_told(approved: Approved) -> None:
     stopped = make_rank(1)
     driven = changed(stopped, driver="me@here", watchers=1)
@@ -168,11 +160,6 @@ def test_a_row_is_what_the_list_has_with_what_the_grid_needs() -> None:
     assert set(row) - set(listed) == {"key", "coordinates", "waits_in"}
 
 
-def test_hostile_text_stays_text() -> None:
-    rank = make_rank(5, detail='</script><img src=x onerror="alert(1)">\x1b]0;x\x07')
-    assert json.loads(bytes(row_of(rank)))["detail"] == '</script><img src=x onerror="alert(1)">\x1b]0;x\x07'
-
-
 def test_only_what_has_changed_is_made_anew() -> None:
     one, two = make_rank(1), make_rank(2)
     rows = Rows(None)
@@ -185,20 +172,6 @@ def test_only_what_has_changed_is_made_anew() -> None:
     assert rows.all[0] is before[0]
     # A broker that is started anew lists the same ranks as other objects.
     assert rows.choose([changed(one), changed(running)]).rows == ()
-
-
-def test_ranks_that_come_end_and_go_have_the_list_chosen_anew() -> None:
-    one, two = make_rank(1), make_rank(2)
-    rows = Rows(None)
-    rows.choose([one])
-    running = changed(one, state=RankState.RUNNING)
-    assert not rows.chooses_anew([one.key], by_key(running))
-    assert rows.chooses_anew([two.key], by_key(one, two))
-    assert rows.chooses_anew([one.key], {})
-    assert rows.chooses_anew([one.key], by_key(changed(one, state=RankState.EXITED)))
-    changes = rows.choose([two])
-    assert changes.gone == (one.key,)
-    assert [rank.key for rank in rows.ranks] == [two.key]
 
 
 def test_a_target_has_its_ranks_alone_and_none_where_nothing_fits() -> None:
@@ -283,23 +256,3 @@ async def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) 
         await live.until("verdict")
         broker.tell(Change(rank=make_rank(1)))
         assert (await live.until("verdict"))["document"] is None
-
-
-async def test_nobody_is_asked_while_no_page_is_open(broker: FakeBroker) -> None:
-    async with served(broker.environment, hang_seconds=0.03) as (_, _, server):
-        looked = asyncio.Event()
-        feed = server.feed
-        pages = feed.pages
-
-        class Counted(set):  # type: ignore[type-arg]
-            looks = 0
-
-            def __bool__(self) -> bool:
-                Counted.looks += 1
-                if Counted.looks == 5:
-                    looked.set()
-                return len(self) > 0
-
-        feed.pages = Counted(pages)
-        await looked.wait()
-        assert not any(isinstance(item, Question) for item in broker.received)

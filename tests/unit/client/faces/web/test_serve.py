@@ -18,7 +18,7 @@ from dbg_client.core.switchboard import person_name
 from dbg_client.faces.requests import listen
 from dbg_client.faces.web.access import NONCE, Access, NotAdmitted, require_own
 from dbg_client.faces.web.home import CHANGES
-from dbg_client.faces.web.serve import announcement, has_display, page_text, shown_in_browser, static_files
+from dbg_client.faces.web.serve import announcement, page_text, shown_in_browser, static_files
 from dbg_wire.errors import BadInput
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.records.audit import Entry, What
@@ -179,21 +179,6 @@ def test_over_ssh_the_line_for_the_tunnel_is_told(approved: Approved) -> None:
     approved("\n".join(announcement("http://127.0.0.1:41234/?token=T", 41234, "it only looks", "Ctrl-C ends", {})))
     ssh = {"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}
     approved(announcement("http://x", 41234, "", "", ssh)[1], "ssh")
-
-
-@pytest.mark.parametrize(
-    ("environ", "platform", "shown"),
-    [
-        ({}, "linux", False),
-        ({"DISPLAY": ":0"}, "linux", True),
-        ({"WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
-        ({"DISPLAY": "localhost:10.0", "SSH_CONNECTION": "a 1 b 22"}, "linux", False),
-        ({}, "darwin", True),
-        ({"SSH_CONNECTION": "a 1 b 22"}, "darwin", False),
-    ],
-)
-def test_a_browser_is_opened_where_there_is_a_display(environ: dict[str, str], platform: str, shown: bool) -> None:
-    assert has_display(environ, platform) is shown
 
 
 def test_the_link_stands_on_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,11 +360,6 @@ def test_each_package_has_its_licence_here() -> None:
         assert licence == "MIT"
         text = (VENDOR / f"LICENSE.{package.rpartition('/')[2]}").read_text(encoding="utf-8")
         assert "Permission is hereby granted, free of charge" in text, name
-
-
-def test_types_are_checked_against_the_same_versions() -> None:
-    tools = json.loads((ROOT / "scripts/javascript/package.json").read_text(encoding="utf-8"))["devDependencies"]
-    assert {(package, version) for _, package, version, _, _ in ROW.findall(TABLE)} <= set(tools.items())
 
 
 def test_the_lock_file_names_no_registry() -> None:
