@@ -469,10 +469,6 @@ def test_a_program_that_ends_right_after_its_last_stop_has_gone_on() -> None:
     assert finished(attachment.rank_listed(make_rank(state=RankState.EXITED, exit=0), 0.1)) == Finish(None)
 
 
-def test_a_stop_that_was_over_before_the_seat_ends_the_session_at_once() -> None:
-    assert finished(new().message(seat(report=GONE_ON), 0.0)) == Finish(None)
-
-
 def test_a_resume_with_breakpoints_left_keeps_the_terminal() -> None:
     attachment = seated()
 
@@ -499,13 +495,6 @@ def test_what_a_debugger_says_after_its_stop_is_not_shown() -> None:
 
     assert attachment.output(Output(1, 3, b"leaving"), 0.0) == []
     assert Show(b"new") in attachment.output(Output(2, 0, b"new"), 0.0)
-
-
-def test_what_a_line_debugger_says_after_its_stop_is_shown() -> None:
-    attachment = seated(report=make_pdb_report(make_prompt(1)))
-    attachment.message(Report(report=RUNNING_ON), 0.0)
-
-    assert attachment.output(Output(1, 0, b"Deleted breakpoint 4\n"), 0.0) == [LogText(b"Deleted breakpoint 4\n")]
 
 
 # ------------------------------------------------------------------------------------------------------ the rank ends

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dbg_client.core.collective_matching import Matched, match_collectives, pending_of_each
 from dbg_client.core.process_groups import RankEvidence
 from dbg_wire.records.evidence import Evidence, GroupSeen, SourceSeen
-from tests.support.rank_evidence import LOADING, REDUCING, call, done, elsewhere, group, silent, told, waiting
+from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, silent, told, waiting
 
 
 def match(*everybody: RankEvidence) -> Matched:
@@ -110,21 +110,6 @@ def test_stacks_tell_of_a_collective_where_no_library_does() -> None:
     (standing,) = matched.standings
     assert standing.group.is_inferred
     assert (standing.label, standing.came, standing.missing) == ("all_reduce", (0, 1, 2), (3,))
-
-
-def test_each_rank_is_told_the_collective_that_others_have_not_come_to() -> None:
-    both = told(
-        0,
-        groups=[group(at=4), group("1", "0-1", title="tp", at=2)],
-        calls=[call(5), call(3, "broadcast", group="1")],
-    )
-    peer = told(1, groups=[group(at=4), group("1", "0-1", title="tp", at=2)], calls=[done(4)])
-    matched = match(both, peer)
-
-    standings = pending_of_each([matched])
-
-    assert set(standings) == {both.rank.key}
-    assert standings[both.rank.key].missing == (1,)
 
 
 def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:

@@ -80,21 +80,6 @@ async def test_a_line_subscribes_each_time_it_stands() -> None:
         await link.close()
 
 
-async def test_a_broker_on_another_port_is_found() -> None:
-    with FakeBroker() as first, FakeBroker() as second:
-        where = Where(reach(first.port))
-        link = BrokerLink(where, "me@here", PATIENCE)
-        await link.open()
-
-        where.reach = reach(second.port)
-        first.stop()
-        await until_up(link)
-
-        link.send(Take())
-        await second.heard(Take)
-        await link.close()
-
-
 async def test_while_the_line_is_down_nothing_is_sent_and_the_caller_knows() -> None:
     with FakeBroker() as broker:
         link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)

@@ -20,12 +20,11 @@ from dbg_client.faces.dap.console import COMMANDS
 from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
 from dbg_client.faces.web import live
 from dbg_client.words.config import key_name, parse_escape_key
-from dbg_client.words.help import SHORT, full_help, help_on, whole_page
+from dbg_client.words.help import SHORT, help_on, whole_page
 from dbg_client.words.other_faces import in_words_of
-from dbg_client.words.parsers import ASKING, ATTACH, LEADING, OTHER, all_options, parser_of
+from dbg_client.words.parsers import LEADING, all_options
 from dbg_client.words.session_line import parse_command
 from dbg_client.words.verbs import VERBS, is_target, refuse_mistyped
-from dbg_wire.command_line.parser import options_of
 from dbg_wire.errors import BadInput, DbgError, NoSuchRank
 from tests.conftest import Approved
 
@@ -233,37 +232,10 @@ def test_every_command_in_a_sentence_is_known_to_all_faces_or_is_for_a_terminal_
 OPTIONS = {max(one.action.option_strings, key=len): one for one in all_options()}
 
 
-def test_an_option_is_the_same_wherever_it_is() -> None:
-    for row in VERBS:
-        for group, action in parser_of(row).groups:
-            one = OPTIONS[max(action.option_strings, key=len)]
-            same = (one.action.dest, one.action.help, one.action.metavar, one.group)
-            assert (action.dest, action.help, action.metavar, group) == same
-            assert group in (ASKING, ATTACH, OTHER)
-
-
 def test_options_that_may_stand_before_the_verb_are_known_with_their_values() -> None:
     for flag, takes_value in LEADING.items():
         (one,) = (one for one in OPTIONS.values() if flag in one.action.option_strings)
         assert (one.action.nargs is None) is takes_value
-
-
-def test_in_a_session_there_are_fewer_options_with_the_same_defaults() -> None:
-    for row in VERBS:
-        outside, inside = parser_of(row), parser_of(row, in_session=True)
-        assert {*options_names(inside)} < {*options_names(outside)}
-        assert vars(inside.parse_args([])).keys() <= vars(outside.parse_args([])).keys()
-
-
-def options_names(parser: object) -> list[str]:
-    return [flag for action in options_of(parser) for flag in action.option_strings]  # type: ignore[arg-type]
-
-
-def test_the_help_of_an_option_says_which_verbs_take_it_if_they_are_few(approved: Approved) -> None:
-    assert full_help(OPTIONS["--exact"]).startswith("with eval, command, exec: ")
-    approved(full_help(OPTIONS["--json"]))
-    assert OPTIONS["--broker"].is_of_all
-    assert not OPTIONS["--json"].is_of_all
 
 
 def test_each_example_of_a_verb_that_is_spoken_in_a_session_is_understood_there() -> None:

@@ -124,15 +124,6 @@ def test_each_change_of_state_has_its_kind(approved: Approved) -> None:
     assert kinds((RUNNING, None)) == []
 
 
-def test_who_attaches_and_takes_the_keyboard_is_told(approved: Approved) -> None:
-    stopped = make_rank(1)
-    driven = changed(stopped, driver="me@here", watchers=1)
-    events = TimeLine().changed([(stopped, driven), (driven, stopped)], 1.0)
-    assert [(event.kind, event.who) for event in events] == [("driver", "me@here")] * 2
-    approved("\n".join(event.text for event in events))
-    assert kinds((stopped, changed(stopped, watchers=2))) == [("watcher", "2 look on")]
-
-
 def test_what_a_terminal_would_obey_is_escaped_and_old_events_are_forgotten() -> None:
     line = TimeLine()
     assert line.note("asked", "eval '\x1b[2J'", 1.0).text == "eval '\\x1b[2J'"
