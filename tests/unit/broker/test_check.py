@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.home.certificate import load_own
-from dbg_broker.verbs.broker_client import answers
 from dbg_broker.verbs.check import check
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, WrongToken
-from dbg_wire.finding.endpoint import Endpoint
 from tests.unit.broker.peers import Broker, running_broker
 
 STEPS = ["name", "port", "TLS", "fingerprint", "token", "version", "round trip"]
@@ -188,20 +186,3 @@ def test_check_explains_another_version(made_home: Path) -> None:
         done = checked(made_home, f"ws://127.0.0.1:{port}", INSECURE)
     assert [step for step, _ in done.steps] == ["name", "port", "TLS", "token", "version"]
     assert done.status == 5
-
-
-def test_one_who_answers_byte_by_byte_holds_nobody_up() -> None:
-    ended = threading.Event()
-
-    def drip(accepted: socket.socket) -> None:
-        try:
-            while not ended.wait(0.05):
-                accepted.sendall(b".")
-        except OSError:
-            pass
-
-    with answering(drip) as port:
-        endpoint = Endpoint(host="127.0.0.1", port=port, secure=False, fingerprint=None)
-        # It returns although the other side goes on, which only ends after that.
-        assert not answers(endpoint, "insecure-" + "x" * 30, 0.3)
-        ended.set()

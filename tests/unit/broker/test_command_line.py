@@ -25,7 +25,6 @@ from dbg_broker.verbs.status import status
 from dbg_wire.errors import CantPrint
 from dbg_wire.messages import Goodbye
 from dbg_wire.records.audit import Entry, What
-from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from tests.conftest import Approved
 from tests.support.certificates import Authority
 from tests.support.memory_bus import MemoryNats
@@ -38,11 +37,6 @@ PARSER = parser_of_the_command()
 
 
 # -------------------------------------------------------------------------------------------------- usage, completion
-
-
-def test_version_names_release_python_and_protocol(command: Command) -> None:
-    expected = f"dbg-broker {RELEASE} (Python {sys.version.split()[0]}, protocol {PROTOCOL_MAJOR}.{PROTOCOL_MINOR})\n"
-    assert command("--version").out == expected
 
 
 REFUSED = [
@@ -114,14 +108,6 @@ def test_what_is_mistyped_is_told_what_it_may_be(approved: Approved) -> None:
 )
 def test_what_a_word_may_become(line: str, words: list[str]) -> None:
     assert [each.partition("\t")[0] for each in complete_words(PARSER, line.split(" "))] == words
-
-
-def test_each_verb_and_option_says_what_it_does(command: Command) -> None:
-    assert all("\t" in line for line in complete_words(PARSER, [""]))
-    done = command("--complete", "serve", "--cl")
-    assert [line.partition("\t")[0] for line in done.out.splitlines()] == [
-        *("--classic", "--classic-size", "--cluster", "--cluster-credentials"),
-    ]
 
 
 def test_a_full_disk_is_one_sentence(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

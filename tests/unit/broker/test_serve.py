@@ -7,7 +7,6 @@ import contextlib
 import json
 import logging
 import os
-import shlex
 import socket
 import sys
 import time
@@ -18,9 +17,9 @@ import pytest
 
 from dbg_broker.home.certificate import Shown, load_given
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.settings import ClassicSettings, Listen, RecordSettings, ServeSettings
+from dbg_broker.settings import Listen, RecordSettings, ServeSettings
 from dbg_broker.verbs.credentials import Credentials, CredentialSources
-from dbg_broker.verbs.listening import announce, inherited, lines_to_paste
+from dbg_broker.verbs.listening import announce, inherited
 from dbg_broker.verbs.service import (
     JsonLogFormatter,
     LogFormatter,
@@ -36,7 +35,6 @@ from tests.support.certificates import Authority
 # ---------------------------------------------------------------------------------------------------- the first lines
 
 ENDPOINT = Endpoint(host="login1", port=6900, secure=True, fingerprint="sha256:" + "0" * 64)
-HERE = ClassicSettings(Listen(host="127.0.0.1", port=0))
 
 
 def said(settings: ServeSettings, classic: socket.socket | None = None) -> str:
@@ -64,23 +62,6 @@ def test_a_broker_says_what_a_user_has_to_know(settings: ServeSettings, approved
     for found, shown in here.items():
         text = text.replace(found, shown)
     approved(text)
-
-
-def test_a_classic_port_is_announced_and_that_no_longest_lease_holds_there() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as classic:
-        text = said(ServeSettings(home="/h", classic=HERE, max_lease=60.0), classic)
-        assert f"port={classic.getsockname()[1]}" in text
-        assert "--max-lease" in text
-        assert "--max-lease" not in said(ServeSettings(home="/h", classic=HERE), classic)
-    assert "--max-lease" not in said(ServeSettings(home="/h", max_lease=60.0))
-
-
-def test_what_is_to_be_pasted_is_one_line_only_where_no_terminal_breaks_it() -> None:
-    address = "login1:6900#sha256:" + "0" * 64
-    line = f"elsewhere:  export DBG_BROKER={shlex.quote(address)} DBG_TOKEN_FILE=/h/t"
-    assert lines_to_paste("elsewhere", address, "DBG_TOKEN_FILE=/h/t", None) == [line]
-    assert lines_to_paste("elsewhere", address, "DBG_TOKEN_FILE=/h/t", len(line)) == [line]
-    assert max(map(len, lines_to_paste("elsewhere", address, "DBG_TOKEN_FILE=/h/t", 80))) <= 80
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,6 @@ from dbg_broker.timers import Timers
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.audit import Entry, What, decode_entry
-from dbg_wire.records.beside import command_line
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, Scope, Sight
 from tests.support.time_unit import seconds
@@ -142,15 +141,6 @@ def test_breakpoints_are_noted_by_their_places() -> None:
     assert said(Action.BREAKPOINTS) == ""
 
 
-def test_a_command_is_noted_as_a_shell_has_it() -> None:
-    assert said(Action.EXEC, inquiry=command_line(["ls", "a b"])) == "ls 'a b'"
-
-
-@given(text=st.text())
-def test_any_other_text_is_noted_as_it_is(text: str) -> None:
-    assert said(Action.EVAL, text) == text
-
-
 class Log:
     """What was written, and a clock that stands until it is set."""
 
@@ -213,17 +203,6 @@ class Disk:
         if self.is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
         self.lines += [decode_entry(line) for line in data.splitlines()]
-
-
-def test_entries_are_written_in_their_order(tmp_path: Path) -> None:
-    disk = Disk()
-    disk.gate.set()
-    log = AuditLog(tmp_path, disk.write)
-    for number in range(500):
-        log.note(entry(number))
-    log.close()
-    assert disk.lines == [entry(number) for number in range(500)]
-    assert log.lost == 0
 
 
 def test_a_slow_disk_makes_nobody_wait_and_what_is_lost_is_counted(

@@ -16,10 +16,9 @@ from dbg_broker.classic.screen import (
     Splitter,
     without_queries,
 )
-from dbg_broker.classic.session import QUIET_SECONDS, SessionOutput, Write
+from dbg_broker.classic.session import SessionOutput, Write
 from dbg_wire.codec import Output
-from dbg_wire.limits import MAX_LOG
-from dbg_wire.messages import Audience, PromptInfo, PromptState, Replay, Replied, Reply, Report
+from dbg_wire.messages import Audience, PromptInfo, PromptState, Replay, Replied, Reply
 from dbg_wire.records.ranks import Place, RankState
 
 GREETING = b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) "
@@ -117,44 +116,6 @@ def test_a_reply_that_can_not_be_meant_is_not_written(wrong: Reply) -> None:
     assert written(session.message(reply("n"), 1.0)) == b"n\n"
 
 
-def test_output_after_a_prompt_takes_it_back() -> None:
-    session = stopped()
-    outputs = session.received(b"and so on\r\n", 1.0)
-    assert shown(outputs) == "(Pdb) and so on\n"
-    (report,) = [deed for deed in outputs if isinstance(deed, Report)]
-    assert report.report.prompt is None
-
-
-def test_a_program_that_goes_on_runs_and_one_that_asks_waits_for_a_line() -> None:
-    session = stopped()
-    session.message(reply("c"), 1.0)
-    (report,) = session.tick(1.0 + QUIET_SECONDS)
-    assert isinstance(report, Report)
-    assert (report.report.state, report.report.stepping) == (RankState.RUNNING, True)
-    session.received(b"your name? ", 5.0)
-    session.tick(5.0 + QUIET_SECONDS)
-    prompt = prompt_of(session)
-    assert prompt is not None
-    assert (prompt.text, prompt.state) == ("your name? ", PromptState.INPUT)
-    assert session.report(6.0).state is RankState.STOPPED
-    assert written(session.message(reply("bob", prompt=prompt.number), 6.0)) == b"bob\n"
-
-
-def test_a_replay_begins_where_it_was_asked_or_where_the_log_does() -> None:
-    session = stopped()
-    session.received(b"x" * 10 + b"\n", 0.0)
-    (part,) = session.message(Replay(session=1, offset=2), 0.0)
-    assert isinstance(part, Output)
-    assert (part.offset, part.data[:7]) == (2, b"/home/m")
-    session.received((b"y" * 99 + b"\n") * 20_000, 0.0)
-    frames = session.message(Replay(session=1, offset=0), 0.0)
-    assert len(shown(frames)) == MAX_LOG
-    first = frames[0]
-    assert isinstance(first, Output)
-    assert first.offset > 900_000
-    assert session.message(Replay(session=2, offset=0), 0.0) == []
-
-
 @given(st.lists(st.binary(max_size=100), max_size=10), st.integers(0, 500))
 def test_log_and_frames_say_the_same_whatever_comes(chunks: list[bytes], offset: int) -> None:
     session = stopped()
@@ -201,15 +162,6 @@ def test_switches_are_found_wherever_reads_cut(cuts: list[int]) -> None:
         Entered(b"\x1b[?1049h"),
         Drawn(b"\x1b[Hagain"),
     ]
-
-
-@given(st.binary(max_size=300), st.lists(st.integers(min_value=0, max_value=300), max_size=8))
-def test_no_byte_is_lost_but_the_begin_of_a_switch(data: bytes, cuts: list[int]) -> None:
-    splitter = Splitter()
-    pieces = [piece for part in cut_up(data, cuts) for piece in splitter.feed(part)]
-    kept = b"".join(b"\x1b[?1049l" if isinstance(piece, Left) else piece.data for piece in pieces)
-    assert data.startswith(kept)
-    assert len(data) - len(kept) < 9
 
 
 def test_queries_are_left_out_of_a_replay() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -150,16 +149,6 @@ async def test_terminals_come_and_go_and_the_debugger_never_notices(port: Classi
     assert port.broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
 
 
-async def test_questions_are_answered_with_what_to_do_instead(port: ClassicBroker) -> None:
-    terminal = await watching(port)
-    await port.call(SCREEN)
-    rank = await port.listed(terminal, f"{HOST}:?1")
-    for number, action in enumerate((Action.CONTINUE, Action.SCREEN, Action.KILL)):
-        await terminal.say(Question(request=number, keys=(rank.key,), action=action, seconds=5.0))
-        (answer,) = (await terminal.expect(Answers)).answers
-        assert (answer.kind, "attach" in answer.text) == (Kind.ERROR, True)
-
-
 @pytest.mark.parametrize(
     ("action", "inquiry"),
     [
@@ -200,12 +189,6 @@ async def test_whoever_is_no_debugger_is_refused_and_never_listed(
     stranger = await port.call(said)
     assert (await stranger.rest()).startswith(answer)
     assert port.broker.hub.ranks.registry.keys() == ()
-
-
-async def test_a_tls_client_fails_at_once(port: ClassicBroker) -> None:
-    context = ssl.create_default_context()
-    with pytest.raises(ssl.SSLError):
-        await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port.port, ssl=context), SECONDS)
 
 
 async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) -> None:
@@ -260,29 +243,6 @@ async def test_only_the_loopback_is_dialled(port: ClassicBroker, host: str) -> N
     await terminal.say(Dial(host=host, port=4444))
     refusal = await terminal.expect(Refusal)
     assert (refusal.code, "loopback" in refusal.text) == (RefusalCode.CANT_DIAL, True)
-
-
-async def test_nobody_there_is_said_in_one_sentence(port: ClassicBroker) -> None:
-    terminal = await watching(port)
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        await terminal.say(Dial(host="127.0.0.1", port=unused.getsockname()[1]))
-        refusal = await terminal.expect(Refusal)
-    assert refusal.code == RefusalCode.CANT_DIAL
-    assert "remote_pdb" in refusal.text
-    await terminal.say(Dial(host="127.0.0.1", port=0))
-    assert "no port" in (await terminal.expect(Refusal)).text
-
-
-async def test_what_answers_and_is_no_pdb_is_not_listed(port: ClassicBroker) -> None:
-    server, number, came = await serve_once(b"\0\0\xff\xfejunk")
-    terminal = await watching(port)
-    await terminal.say(Dial(host="127.0.0.1", port=number))
-    assert "no pdb" in (await terminal.expect(Refusal)).text
-    assert port.broker.hub.ranks.registry.keys() == ()
-    await (await came.get()).close()
-    server.close()
-    await server.wait_closed()
 
 
 async def test_a_watcher_may_not_dial(port: ClassicBroker) -> None:

@@ -66,11 +66,6 @@ def test_hostile_texts_stay_on_one_line_and_can_not_act_on_a_terminal(sentence: 
     assert all(told["where"][part].isprintable() for part in ("file", "function")) if told["where"] else not name
 
 
-def test_a_broker_of_a_cluster_says_which_one_it_is() -> None:
-    told = json.loads(document(Event(kind=EventKind.REFUSED, at=1.0, sentence="no", broker="host-7-ab")))
-    assert told["broker"] == "host-7-ab"
-
-
 HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3")
 
 
@@ -216,15 +211,6 @@ def test_refusals_are_told_once_for_each_host_and_a_scan_hides_no_hang(broker: B
     told = broker.news(0)
     assert [event.kind for event in told] == [EventKind.REFUSED] * occasions.MAX_SELDOM + [EventKind.HANG]
     assert told[0].sentence == "a request from 10.0.0.0 was refused: the token is wrong"
-
-
-def test_of_several_brokers_one_tells_what_happens_to_a_run(broker: Broker) -> None:
-    broker.occasions.broker = "one"
-    broker.occasions.speaks_for = lambda run: run == "other/0.0"
-    stopped = RUNNING.replace(state=RankState.STOPPED, stop=STOP)
-    broker.see(record(0, stopped), record(1, stopped, job="other"))
-    told = broker.news()
-    assert [(one.job, one.broker) for one in told] == [("other", "one")]
 
 
 @pytest.mark.parametrize(

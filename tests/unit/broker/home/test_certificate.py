@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import ssl
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,13 +12,10 @@ from cryptography.hazmat.primitives import serialization
 
 from dbg_broker.home.certificate import (
     CERTIFICATE_FILE,
-    DAY_SECONDS,
     KEY_FILE,
-    distance,
     load_given,
     load_own,
     prepare_next,
-    read_validity,
     switch,
 )
 from dbg_wire.errors import BadInput, BadSecretFile
@@ -86,12 +82,6 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, bits: int) -> Non
     (tmp_path / KEY_FILE).chmod(bits)
     with pytest.raises(BadSecretFile, match=f"type `chmod 600 {tmp_path / KEY_FILE}`"):
         shown_of(tmp_path)
-
-
-def test_a_certificate_may_be_read_by_all(tmp_path: Path) -> None:
-    _, before = shown_of(tmp_path)
-    (tmp_path / CERTIFICATE_FILE).chmod(0o644)
-    assert load_own(tmp_path).fingerprint == before
 
 
 def test_a_switch_shows_the_next_certificate_and_leaves_none_behind(approved: Approved, tmp_path: Path) -> None:
@@ -181,40 +171,3 @@ def test_what_is_no_key(authority: Authority, content: bytes) -> None:
     certificate, key = files(authority.issue("own", "h"))
     key.write_bytes(content)
     assert f"--key {key} " in refusal(certificate, key)
-
-
-def test_what_is_not_there(authority: Authority, tmp_path: Path) -> None:
-    certificate, key = files(authority.issue("own", "h"))
-    assert "--certificate /gone.pem can't be read (No such file" in refusal(Path("/gone.pem"), key)
-    assert "--key /gone.key can't be read (No such file" in refusal(certificate, Path("/gone.key"))
-    assert f"--certificate {tmp_path} can't be read (Is a directory)" in refusal(tmp_path, key)
-
-
-def test_names_authority_and_dates_are_read(tmp_path: Path) -> None:
-    options = Authority(tmp_path).issue("own", "login1.example", "10.0.0.1", days=12, from_days=-3)
-    found = read_validity(ssl.PEM_cert_to_DER_cert(Path(options[1]).read_text()))
-    assert found.names == ("login1.example", "10.0.0.1")
-    assert found.issuer != found.subject
-    now = time.time()
-    assert abs(found.begins - (now - 3 * DAY_SECONDS)) < 60
-    assert abs(found.ends - (now + 12 * DAY_SECONDS)) < 60
-
-
-def test_a_brokers_own_certificate_signs_itself(tmp_path: Path) -> None:
-    found = read_validity(load_own(tmp_path).certificate)
-    assert (found.issuer, found.names) == (found.subject, ("dbg-broker",))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (12.5 * DAY_SECONDS, "in 12 days"),
-        (30 * 3600, "in 30 hours"),
-        (90 * 60, "in 90 minutes"),
-        (30, "in 0 minutes"),
-        (-30, "0 minutes ago"),
-        (-3.1 * DAY_SECONDS, "3 days ago"),
-    ],
-)
-def test_a_distance_in_words(seconds: float, words: str) -> None:
-    assert distance(seconds) == words

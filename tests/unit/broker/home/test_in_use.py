@@ -60,51 +60,12 @@ async def test_a_run_is_known_from_its_hold_to_its_end(watched: Watched, made_ho
     assert watched.changes == 6
 
 
-async def test_the_last_of_several_counts(watched: Watched, made_home: Path) -> None:
-    one = held_in(made_home)
-    assert await watched.change()
-    other = held_in(made_home)
-    os.close(one)
-    assert watched.users.held
-    os.close(other)
-    assert not await watched.change()
-    assert watched.changes == 2
-
-
 async def test_without_a_broker_nobody_takes_hold(made_home: Path) -> None:
     assert hold(made_home) is None
     BrokerUsers(made_home, asyncio.get_running_loop(), lambda: None).close()
 
     assert (made_home / IN_USE_FILE).is_fifo()
     assert hold(made_home) is None
-
-
-async def test_something_else_under_that_name_is_no_broker_and_stays(made_home: Path) -> None:
-    (made_home / IN_USE_FILE).write_bytes(b"mine")
-    users = BrokerUsers(made_home, asyncio.get_running_loop(), lambda: None)
-
-    assert hold(made_home) is None
-    assert not users.held
-    users.close()
-    assert (made_home / IN_USE_FILE).read_bytes() == b"mine"
-
-
-async def test_the_pipe_is_the_users_own(watched: Watched, made_home: Path) -> None:
-    assert watched.users.held is False
-    assert (made_home / IN_USE_FILE).stat().st_mode & 0o777 == 0o600
-
-
-async def test_who_held_the_broker_before_holds_the_next_one(made_home: Path) -> None:
-    first = Watched(made_home)
-    descriptor = held_in(made_home)
-    assert await first.change()
-    first.users.close()
-
-    second = Watched(made_home)
-    assert second.users.held
-    os.close(descriptor)
-    assert not await second.change()
-    second.users.close()
 
 
 # -------------------------------------------------------------------------------------------------------- the leaving
@@ -191,18 +152,6 @@ def test_it_counts_anew_when_the_last_connection_is_gone(idle: Broker) -> None:
     idle.clock.pass_to(100.0)
     idle.is_used = False
     idle.leaving.poll()
-    idle.clock.pass_to(109.9)
-    assert idle.left == []
-    idle.clock.pass_to(110.0)
-    assert idle.left == [110.0]
-
-
-def test_it_counts_anew_when_the_last_run_is_gone(idle: Broker, made_home: Path) -> None:
-    run = held_in(made_home)
-    idle.clock.look()
-    idle.clock.pass_to(100.0)
-    os.close(run)
-    idle.clock.look()
     idle.clock.pass_to(109.9)
     assert idle.left == []
     idle.clock.pass_to(110.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.home.private_files import MAX_PRIVATE_FILE, open_home, read_private, write_private
-from dbg_broker.home.rendezvous import LOCK_FILE, lock, read_rendezvous, remove_rendezvous, write_rendezvous
+from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous, write_rendezvous
 from dbg_dial.find import DRIVER_FILE
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
@@ -68,15 +68,6 @@ def test_a_home_that_others_can_enter_is_refused(approved: Approved, tmp_path: P
 def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSecretFile, match=rf"belongs to user {os.getuid()}, not to you; set DBG_HOME"):
         open_home(str(tmp_path))
-
-
-@pytest.mark.parametrize("name", ["file", "file/below", "dangling"])
-def test_a_home_that_cannot_be_one_is_refused(approved: Approved, tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(BadSecretFile) as caught:
-        open_home(str(tmp_path / name))
-    approved(str(caught.value))
 
 
 # private files
@@ -197,12 +188,6 @@ def test_a_file_system_without_locks_keeps_no_broker_out(
     monkeypatch.setattr(fcntl, "flock", refuse(number))
     with lock(home) or pytest.fail("taken for held"), lock(home) or pytest.fail("taken for held"):
         pass
-
-
-def test_a_lock_that_cannot_be_made_is_bad_input(home: Path) -> None:
-    (home / LOCK_FILE).mkdir()
-    with pytest.raises(BadSecretFile, match=r"serve.lock can't be made \(Is a directory\)"):
-        lock(home)
 
 
 def refuse(number: int) -> object:

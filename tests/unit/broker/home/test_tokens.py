@@ -5,7 +5,9 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,17 +22,16 @@ from dbg_broker.home.issued import (
     IssuedTokens,
     RevokedToken,
     format_issued,
-    join_issued,
     load_issued,
     parse_issued,
     save_issued,
 )
 from dbg_broker.home.private_files import open_home, write_private
+from dbg_broker.home.rendezvous import TOKENS_LOCK_FILE, tokens_locked
 from dbg_broker.home.tokens import (
     DIAL_MARK,
     JOB_MARK,
     JOB_TOKENS_DIRECTORY,
-    PATHS,
     TOKENS_DIRECTORY,
     Tokens,
     digest_of,
@@ -43,6 +44,7 @@ from dbg_broker.home.tokens import (
     rotate_tokens,
     write_job_token,
 )
+from dbg_broker.verbs.token import TokenOptions, print_token, revoke
 from dbg_wire.errors import BadInput, BadSecretFile
 from dbg_wire.finding.endpoint import THROW_AWAY_MARK, is_throw_away, parse_token
 from tests.conftest import Approved
@@ -109,11 +111,6 @@ def test_tokens_are_not_shown() -> None:
     assert TOKENS.by_name() == {role.value: TOKENS.of(role) for role in Role}
 
 
-def test_who_may_open_what() -> None:
-    allowed = {(role, path) for role in Role for path in PATHS if may_open(role, path)}
-    assert allowed == {(Role.RANK, "/agent"), (Role.DRIVER, "/client"), (Role.WATCHER, "/client")}
-
-
 @given(st.sampled_from(Role), any_text)
 def test_other_paths_are_open_to_nobody(role: Role, path: str) -> None:
     assert not may_open(role, path)
@@ -158,12 +155,6 @@ def test_one_token_for_two_roles_is_refused(approved: Approved, tmp_path: Path) 
         load_tokens(tmp_path)
     approved(str(caught.value))
     assert tokens.driver not in said(caught.value)
-
-
-def test_no_place_for_tokens_is_bad_input(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(BadSecretFile, match=r"file/tokens can't be made \(Not a directory\)"):
-        load_tokens(tmp_path / "file")
 
 
 def bearer_of(tokens: Tokens, token: str) -> Bearer | None:
@@ -272,16 +263,6 @@ def test_what_one_home_has_revoked_stays_revoked() -> None:
     assert there.issue(again).joined(here).tokens == (BOB, again)
 
 
-def test_a_list_is_joined_into_that_of_a_home_and_written_if_it_is_another_one(home: Path) -> None:
-    save_issued(home, IssuedTokens((ALICE,)))
-    written = (home / ISSUED_FILE).stat().st_ino
-    assert join_issued(home, IssuedTokens((ALICE,))) == IssuedTokens((ALICE,))
-    assert (home / ISSUED_FILE).stat().st_ino == written
-    both = join_issued(home, IssuedTokens((ALICE, BOB)).revoke("alice", 3.0))
-    assert both == load_issued(home)
-    assert both.tokens == (BOB,)
-
-
 names = st.sampled_from(["a", "b", "a-000000", "n" * 64])
 numbers = st.integers(0, 5)
 digests = numbers.map(lambda number: f"{number:064x}")
@@ -388,7 +369,33 @@ def test_a_new_token_of_ranks_makes_new_tokens_for_all_jobs(tmp_path: Path) -> N
     assert path.read_text() == job_token("n" * 43, "train-1") + "\n"
 
 
-def test_a_home_that_takes_no_directory_is_told_in_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "home").write_text("no directory")
-    with pytest.raises(BadSecretFile, match=r"job-tokens can't be made \(Not a directory\)"):
-        write_job_token(tmp_path / "home", "train-1", "a" * 20)
+def silent(_: str) -> None:
+    """Print nothing."""
+
+
+def make(home: Path, name: str) -> None:
+    print_token(home, TokenOptions(role=Role.WATCHER, name=name), silent, silent)
+
+
+def test_a_token_that_is_made_while_another_is_revoked_does_not_bring_that_back(home: Path) -> None:
+    for number in range(8):
+        make(home, f"old-{number}")
+    start = threading.Barrier(16)
+
+    def change(number: int) -> None:
+        start.wait()
+        if number < 8:
+            revoke(home, f"old-{number}", silent, silent)
+        else:
+            make(home, f"new-{number}")
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(change, range(16)))
+    names = {one.name for one in load_issued(home).tokens}
+    assert names == {f"new-{number}" for number in range(8, 16)}
+
+
+def test_a_link_in_its_place_is_refused(home: Path) -> None:
+    (home / TOKENS_LOCK_FILE).symlink_to("elsewhere")
+    with pytest.raises(BadSecretFile, match="can't be made"), tokens_locked(home):
+        pass

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import IssuedToken, IssuedTokens
-from dbg_broker.home.tokens import Tokens, digest_of
+from dbg_broker.home.tokens import digest_of
 from dbg_broker.hub.cluster.tokens import SharedTokens
-from dbg_broker.hub.reception import Reception
-from dbg_broker.hub.state import Hub
 from dbg_broker.net import reputation
-from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.reputation import FORGIVEN
 from dbg_broker.net.websocket import CloseCode
 from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input
-from dbg_wire.errors import DbgError
 from dbg_wire.messages import Finding, Goodbye, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
 from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.records.ranks import RankState
@@ -41,15 +35,6 @@ async def refused(broker: Broker, token: str | None = UNKNOWN) -> InvalidStatus:
     with pytest.raises(InvalidStatus) as error:
         await broker.dial("/client", token)
     return error.value
-
-
-async def ask(broker: Broker, head: str) -> str:
-    """Return the answer to a request."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
-    writer.write(head.encode())
-    answer = await asyncio.wait_for(reader.read(), SECONDS)
-    writer.close()
-    return answer.decode()
 
 
 def spoil(broker: Broker, failures: float = 10 * FORGIVEN) -> None:
@@ -85,43 +70,6 @@ async def test_of_more_refusals_than_may_wait_each_is_told_to_come_back_later(
     assert error.response.headers["Retry-After"] == "8"
     assert b"too many failed attempts came from your address; try again in 8 s" in (error.response.body or b"")
     assert broker.hub.connections.meters.refusals[429] == 1
-
-
-async def test_a_token_that_is_right_makes_up_for_failures(broker: Broker) -> None:
-    spoil(broker, FORGIVEN + 4)
-    assert broker.hub.connections.reputation.is_slow("127.0.0.1", broker.hub.timers.clock())
-    await broker.terminal()
-    assert not broker.hub.connections.reputation.is_slow("127.0.0.1", broker.hub.timers.clock())
-
-
-class WithSlowDisk(Reception):
-    """A reception whose tokens are read when the test says so."""
-
-    def __init__(self, hub: Hub, tokens: Tokens) -> None:
-        self.reads: list[Callable[[Tokens | DbgError], None]] = []
-        super().__init__(hub, tokens, self.reads.append)
-        self.asked: asyncio.Queue[None] = asyncio.Queue()
-        admit = hub.connections.handlers.admit
-
-        def admit_and_count(connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
-            self.asked.put_nowait(None)
-            return admit(connection, upgrade)
-
-        hub.connections.handlers = replace(hub.connections.handlers, admit=admit_and_count)
-
-
-@pytest.fixture
-def disk(broker: Broker) -> WithSlowDisk:
-    return WithSlowDisk(broker.hub, broker.tokens)
-
-
-async def asked(broker: Broker, disk: WithSlowDisk, count: int) -> list[asyncio.Task[str]]:
-    """Have the tokens read anew ``count`` times, and return when the broker has taken all requests."""
-    head = f"GET /reload HTTP/1.1\r\nAuthorization: Bearer {broker.tokens.driver}\r\n\r\n"
-    tasks = [asyncio.ensure_future(ask(broker, head)) for _ in range(count)]
-    for _ in tasks:
-        await within(SECONDS, disk.asked.get())
-    return tasks
 
 
 @pytest.fixture
@@ -182,13 +130,6 @@ async def test_the_process_itself_comes_back_with_its_secret(broker: Broker) -> 
     await again.say(registration(secret=SECRET))
     await again.expect(Welcome)
     await driver.expect(Seat)
-
-
-async def test_an_agent_of_an_older_release_has_no_secret_and_comes_back(broker: Broker) -> None:
-    await broker.rank()
-    again = await knocking(broker)
-    await again.say(registration())
-    await again.expect(Welcome)
 
 
 @pytest.mark.parametrize("state", [RankState.LOST, RankState.EXITED])

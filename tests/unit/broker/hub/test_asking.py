@@ -70,26 +70,6 @@ async def test_all_answers_come_back_named(broker: Broker) -> None:
     assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
 
 
-async def test_the_frame_goes_to_the_rank_and_its_place_comes_back(broker: Broker) -> None:
-    rank = await broker.rank(0)
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), action=Action.EVAL, text="loss", frame="step"))
-    ask = await rank.expect(Ask)
-    assert ask.frame == "step"
-    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="0.5", frame=WHERE))
-    assert (await answers(terminal))[key(0)].frame == WHERE
-
-
-async def test_who_does_not_answer_is_named_at_the_deadline(broker: Broker) -> None:
-    ranks = [await broker.rank(number) for number in range(2)]
-    terminal = await broker.terminal()
-    await terminal.say(question(key(0), key(1), seconds=0.2))
-    await reply(ranks[0])
-    found = await answers(terminal)
-    assert found[key(0)].kind is Kind.VALUE
-    assert (found[key(1)].kind, found[key(1)].text) == (Kind.SILENT, "no answer in 0.2 s")
-
-
 async def test_who_asked_is_told_again_and_again_how_far_it_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "PROGRESS_SECONDS", 0.01)
     ranks = [await broker.rank(number) for number in range(3)]
@@ -152,19 +132,6 @@ async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:
     assert (ask.action, ask.inquiry) == (Action.SCREEN, size)
     await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", rows=("PuDB", "")))
     assert (await answers(watcher))[key(0)].rows == ("PuDB", "")
-
-
-async def test_large_answers_of_many_ranks_come_in_pages(broker: Broker) -> None:
-    ranks = [await broker.rank(number) for number in range(8)]
-    terminal = await broker.terminal()
-    await terminal.say(question(*(key(number) for number in range(8)), action=Action.SCREEN))
-    rows = tuple("é" * 400 for _ in range(400))
-    for rank in ranks:
-        ask = await rank.expect(Ask)
-        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", rows=rows))
-    found = await answers(terminal)
-    assert len(found) == 8
-    assert all(answer.rows == rows for answer in found.values())
 
 
 async def test_answer_in_the_brokers_own_words_is_a_breach(broker: Broker) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from dbg_wire.messages import (
     Change,
     Finding,
     Gone,
-    Goodbye,
     Message,
     Probe,
     Pulse,
@@ -39,7 +37,7 @@ from dbg_wire.messages import (
     Subscribe,
     Welcome,
 )
-from dbg_wire.records.ranks import Breakpoint, Place, RankState, SeatCounts
+from dbg_wire.records.ranks import Breakpoint, Place, RankState
 from dbg_wire.records.record import decode_record
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, attach, registration, running_broker
@@ -47,12 +45,6 @@ from tests.unit.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, attach, 
 KEY = registration().identity.key
 PULSE = Pulse(where=WHERE, frames=(STOP.where, WHERE))
 OTHER_ORDER = '{"where": null, "type": "pulse"}'
-
-
-@pytest.fixture
-async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
-    async with running_broker(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture
@@ -166,15 +158,6 @@ async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(b
     assert (await watcher.expect(Seat, lambda seat: seat.generation is not None)).driver == "here@h"
 
 
-async def test_terminal_that_answers_pings_and_says_nothing_keeps_its_seat(broker_silences: Broker) -> None:
-    await broker_silences.rank()
-    await broker_silences.seated(KEY, "quiet@h")
-    passed = asyncio.Event()
-    broker_silences.hub.timers.schedule(2 * sweeper.SEAT_SECONDS, passed.set)
-    await passed.wait()
-    assert broker_silences.hub.terminals.seats.counts_at(KEY) == SeatCounts(driver="quiet@h")
-
-
 async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
     broker_silences: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,33 +217,6 @@ async def test_rank_that_leaves_probes_unanswered_is_unresponsive_and_comes_back
     back = await driver.expect(Change, lambda change: change.rank.state is not RankState.UNRESPONSIVE)
     assert back.rank.state is RankState.STOPPED
     assert back.rank.since < silent.rank.since
-
-
-async def test_rank_that_answers_stays_what_it_is_and_its_terminals_hear_where(quick: Broker) -> None:
-    rank = await quick.rank(report=RUNNING)
-    driver = await quick.seated(KEY)
-    for _ in range(5):
-        await rank.expect(Probe)
-        await rank.say(Pulse(where=WHERE))
-        assert (await driver.expect(Pulse)).where == WHERE
-    assert quick.hub.ranks.registry.counts[RankState.RUNNING] == 1
-
-
-async def test_end_without_goodbye_is_lost(quick: Broker) -> None:
-    rank = await quick.rank()
-    driver = await quick.seated(KEY)
-    await rank.cut()
-    change = await driver.expect(Change, lambda change: change.rank.state is RankState.LOST)
-    assert change.rank.exit is None
-
-
-async def test_goodbye_is_exited_with_its_status(quick: Broker) -> None:
-    rank = await quick.rank()
-    driver = await quick.seated(KEY)
-    await rank.say(Goodbye(exit=3))
-    await rank.websocket.close()
-    change = await driver.expect(Change, lambda change: change.rank.state is RankState.EXITED)
-    assert change.rank.exit == 3
 
 
 async def test_forgotten_rank_is_gone_for_lists_and_terminals(quick: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

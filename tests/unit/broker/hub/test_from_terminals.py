@@ -7,9 +7,6 @@ import asyncio
 import pytest
 
 from dbg_broker.hub import terminals
-from dbg_broker.net.metrics import Budget, Payer
-from dbg_broker.quotas import TokenBucket
-from dbg_broker.terminals import notices
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,
@@ -106,13 +103,6 @@ async def test_rank_hears_who_looks_and_at_what_size(broker: Broker) -> None:
     assert await rank.expect(Audience) == left
 
 
-async def test_a_dead_terminal_leaves_the_rank_as_a_detached_one_does(broker: Broker) -> None:
-    rank = await broker.rank()
-    driver = await broker.seated(KEY)
-    await driver.cut()
-    await rank.expect(Audience, lambda audience: audience.viewers == 0)
-
-
 async def test_newcomer_gets_a_repaint_of_an_open_session(broker: Broker) -> None:
     rank = await broker.rank()
     await broker.seated(KEY)
@@ -162,16 +152,6 @@ async def test_watchers_token_can_neither_type_nor_take_nor_drive(broker: Broker
     assert await rank.expect_data() == keys(b"n")
 
 
-async def test_report_reaches_the_terminals_and_the_list(broker: Broker) -> None:
-    rank = await broker.rank()
-    driver = await broker.seated(KEY)
-    moved = STOPPED.replace(stop=STOP.replace(where=STOP.where.replace(line=42)))
-    await rank.say(Report(report=moved))
-    assert (await driver.expect(Report)).report == moved
-    change = await driver.expect(Change, lambda change: change.rank.where == STOP.where.replace(line=42))
-    assert change.rank.driver == "me@login1"
-
-
 async def test_terminal_keeps_its_seat_while_the_rank_is_lost_and_comes_back(broker: Broker) -> None:
     rank = await broker.rank()
     driver = await broker.seated(KEY)
@@ -182,17 +162,6 @@ async def test_terminal_keeps_its_seat_while_the_rank_is_lost_and_comes_back(bro
     assert (seat.generation, seat.report.applied) == (1, 3)
     await driver.send(keys(b"n", offset=3))
     assert await again.expect_data() == keys(b"n", offset=3)
-
-
-async def test_terminal_that_comes_back_keeps_the_keyboard(broker: Broker) -> None:
-    await broker.rank(report=STOPPED.replace(generation=4))
-    first = await broker.terminal()
-    await first.say(attach(KEY, resume=4))
-    assert (await first.expect(Seat)).generation == 4
-    await first.cut()
-    again = await broker.terminal()
-    await again.say(attach(KEY, resume=4))
-    assert (await again.expect(Seat)).generation == 4
 
 
 async def test_unknown_rank_is_refused_with_its_key_escaped(broker: Broker) -> None:
@@ -257,23 +226,6 @@ async def test_a_watcher_may_ask_for_the_log_and_all_get_it(broker: Broker) -> N
     assert await watcher.expect_data() == logged
 
 
-async def test_replays_are_paced(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    rests: list[float] = []
-    spend = TokenBucket.spend
-
-    def watched(pace: TokenBucket, size: int, now: float) -> float:
-        rests.append(spend(pace, size, now))
-        return rests[-1]
-
-    monkeypatch.setattr(TokenBucket, "spend", watched)
-    await broker.rank(report=AT_PROMPT)
-    terminal = await broker.seated(KEY)
-    await terminal.say(Replay(session=1, offset=0))
-    await terminal.say(Reply(prompt=99, generation=7, text="later"))
-    await terminal.expect(Refusal)
-    assert max(rests) > 0
-
-
 @pytest.mark.parametrize(
     "message",
     [Replied(prompt=3, taken=False, reason="too late"), Completions(request=1, matches=("loss",)), SOURCE],
@@ -319,15 +271,6 @@ async def snapshot(terminal: Peer) -> list[RankInfo]:
         ranks.extend(page.ranks)
         if page.last:
             return ranks
-
-
-async def test_snapshot_says_all_of_a_rank(broker: Broker) -> None:
-    await broker.rank(3)
-    terminal = await broker.terminal()
-    await terminal.say(Subscribe(once=True))
-    [rank] = await snapshot(terminal)
-    assert (rank.address, rank.state, rank.reason, rank.engine) == ("gpu013:3", RankState.STOPPED, "breakpoint", "pudb")
-    assert (rank.where, rank.world_size, rank.driver, rank.watchers) == (STOP.where, 8, None, 0)
 
 
 async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(broker: Broker) -> None:
@@ -459,22 +402,3 @@ async def test_a_name_can_not_pretend_to_be_another(approved: Approved, broker: 
     terminal = await broker.seated(KEY_NOTICES)
     await (await broker.terminal('x" ran `n`; "y')).say(question(Action.EVAL, "1\x1b[2J"))
     approved(await told(terminal))
-
-
-async def test_a_flood_is_summed_up_and_counted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notices, "SECONDS_FOR_ONE", 0.05)
-    rank, terminal = await broker.rank(0, report=STOPPED), await broker.seated(KEY_NOTICES)
-    asking = await broker.terminal("bob@login1")
-    count = 40
-    for number in range(count):
-        await asking.say(question(Action.EVAL, f"x{number}"))
-        ask = await rank.expect(Ask)
-        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="1"))
-    said = [await told(terminal)]
-    while f"`x{count - 1}`" not in said[-1]:
-        said.append(await told(terminal))
-    more = [int(one.rpartition(" and ")[2].split()[0]) for one in said if " more before that" in one]
-    assert said[: notices.TOLD_AT_ONCE] == [f'"bob@login1" asked `x{number}`' for number in range(notices.TOLD_AT_ONCE)]
-    assert sum(more) + len(said) == count
-    assert more
-    assert broker.hub.connections.meters.budgets.of(Payer.DRIVER, Budget.DEEDS) >= sum(more)

@@ -183,19 +183,6 @@ async def test_a_guard_that_breaks_the_protocol_is_closed(
     assert (await witness.closed())[0] == 1002
 
 
-async def test_a_rank_that_never_came_to_register_is_listed_by_its_guard(broker: Broker) -> None:
-    peer = await terminal(broker)
-    witness = await guard(broker, found(registration=registration(0)))
-    assert (await witness.expect(Welcome)).address == "gpu013:0"
-    assert (await listed(peer, RankState.UNRESPONSIVE)).key == KEY
-    await ask_where(peer)
-    ask = await witness.expect(Ask)
-    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=FRAMES))
-    assert (await peer.expect(Answers)).answers[0].frames == FRAMES
-    await witness.say(found(Finding.ENDED, signal=signal.SIGKILL, registration=registration(0)))
-    await listed(peer, RankState.EXITED, -signal.SIGKILL)
-
-
 async def test_a_rank_that_only_its_guard_has_told_of_is_lost_with_it_or_comes_itself(broker: Broker) -> None:
     peer = await terminal(broker)
     witness = await guard(broker, found(registration=registration(0)))

@@ -8,8 +8,6 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.net.metrics import Budget, Payer
-from dbg_broker.terminals import notices
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,
@@ -136,32 +134,3 @@ async def test_clients_that_ask_for_them_get_the_texts_of_all_ranks_and_terminal
     await ranks[0].say(Notice(text="the stop ends"))
     assert (await terminal.expect(Notice)).text == "the stop ends"
     assert not [message for message in await ide.all_so_far() if isinstance(message, (Notice, Logged))]
-
-
-async def test_a_client_that_asks_no_more_or_is_gone_gets_none(broker: Broker) -> None:
-    rank = await broker.rank(0)
-    former, gone, other = await listening(broker), await listening(broker), await listening(broker)
-    await listen(former, logs=False)
-    number = max(broker.hub.terminals.links) - 1
-    assert number in broker.hub.terminals.log_listeners.behind
-    await gone.cut()
-    await broker.left(lambda hub: number not in hub.terminals.links)
-    await rank.say(Notice(text="loss", is_log=True))
-    await other.expect(Logged)
-    assert list(broker.hub.terminals.log_listeners.behind) == [number + 1]
-    assert not [message for message in await former.all_so_far() if isinstance(message, Logged)]
-
-
-async def test_of_a_flood_a_part_comes_and_the_others_are_counted(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(notices, "MAX_A_SECOND", 5)
-    rank, ide = await broker.rank(0), await listening(broker)
-    for number in range(40):
-        await rank.say(Notice(text=f"loss {number}", is_log=True))
-    said = [await ide.expect(Logged)]
-    while said[-1].text != "loss 39":
-        said.append(await ide.expect(Logged))
-    assert [one.text for one in said[:5]] == [f"loss {number}" for number in range(5)]
-    assert len(said) + sum(one.left_out for one in said) == 40
-    assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.LOGS) >= 30

@@ -8,11 +8,8 @@ import json
 
 import pytest
 from websockets.exceptions import InvalidStatus
-from websockets.typing import Subprotocol
 
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.tokens import Tokens
-from dbg_broker.hub import admission
+from dbg_broker.home.bearer import Role
 from dbg_broker.hub.admission import FIGURES_SECONDS
 from dbg_broker.net import places
 from dbg_broker.net.connection import PeerConnection
@@ -25,7 +22,6 @@ from dbg_wire.messages import (
     Mode,
     Refusal,
     RefusalCode,
-    Repaint,
     Seat,
     Sender,
     Subscribe,
@@ -68,15 +64,6 @@ async def test_web_pages_are_refused_whatever_they_know(broker: Broker) -> None:
     assert refused.value.response.status_code == 403
 
 
-async def test_another_major_is_refused_naming_both(broker: Broker) -> None:
-    with pytest.raises(InvalidStatus) as refused:
-        await broker.dial("/client", broker.tokens.driver, subprotocols=[Subprotocol("dbg.v7")])
-    body = (refused.value.response.body or b"").decode()
-    assert refused.value.response.status_code == 426
-    assert "version 1" in body
-    assert "version 7" in body
-
-
 async def http(broker: Broker, request: bytes) -> bytes:
     reader, writer = await asyncio.open_connection("127.0.0.1", broker.endpoint.port)
     writer.write(request)
@@ -102,12 +89,6 @@ async def test_plain_requests_are_answered(broker: Broker, request_bytes: bytes,
     answer = await http(broker, request_bytes)
     assert answer.startswith(begins)
     assert answer.endswith(ends)
-
-
-async def test_a_rank_that_comes_is_told_its_welcome_alone(broker: Broker) -> None:
-    rank = await broker.rank()
-    broker.hub.ranks.send(KEY, Repaint())
-    assert await rank.next() == Repaint()
 
 
 async def test_metrics_count_and_tell_no_secret(broker: Broker) -> None:
@@ -318,33 +299,3 @@ async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypa
     for watcher in reversed(watchers):
         await gives_way(watcher, "the broker ")
     assert len(broker.hub.terminals.links) == len(drivers)
-
-
-async def test_strangers_of_one_address_leave_room_for_others(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "MAX_PENDING", 8)
-    monkeypatch.setattr(places, "PATIENCE_SECONDS", 0.0)
-    port = broker.endpoint.port
-    idle = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)) for _ in range(6)]
-    another = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.3", 0))
-    idle.append(await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0)))
-    with contextlib.suppress(ConnectionError):
-        assert await asyncio.wait_for(idle[0][0].read(), SECONDS) == b""
-    assert len(broker.hub.connections.arrivals) == 7
-    assert await broker.rank()
-    for _, writer in (another, *idle):
-        writer.transport.abort()
-
-
-async def test_one_named_token_has_a_share_of_the_places(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "MAX_TERMINALS_OF_TOKEN", 2)
-    bearers = {name: Bearer(role=Role.WATCHER, digest=name.encode(), name=name) for name in ("alice", "bob")}
-    monkeypatch.setattr(Tokens, "bearer_of", lambda _self, header: bearers[(header or "").removeprefix("Bearer ")])
-    first = await broker.dial("/client", "alice")
-    await broker.dial("/client", "alice")
-    with pytest.raises(InvalidStatus) as refused:
-        await broker.dial("/client", "alice")
-    assert b"2 terminals use the token alice already" in (refused.value.response.body or b"")
-    await broker.dial("/client", "bob")
-    first.transport.abort()
-    await broker.left(lambda hub: len(hub.terminals.links) == 2)
-    await broker.dial("/client", "alice")

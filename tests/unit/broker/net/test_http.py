@@ -19,7 +19,6 @@ from dbg_broker.net.http import (
     page,
     read_head,
     read_request,
-    switching,
 )
 from dbg_broker.net.loop import LoopTimes
 from dbg_broker.net.metrics import Gauges, Meters
@@ -62,37 +61,11 @@ def refused(answer: Role | HttpAnswer) -> tuple[int, str]:
     return answer.status, answer.body
 
 
-def test_each_token_opens_its_path() -> None:
-    assert ask("/agent", TOKENS.rank) is Role.RANK
-    assert ask("/client", TOKENS.driver) is Role.DRIVER
-    assert ask("/client?x=1", TOKENS.watcher) is Role.WATCHER
-    assert ask(subprotocols=("chat", "dbg.v1")) is Role.DRIVER
-
-
-@pytest.mark.parametrize(
-    ("path", "token", "status"),
-    [
-        ("/client", None, 401),
-        ("/agent", "nobody's", 401),
-        ("/agent", TOKENS.driver, 403),
-        ("/client", TOKENS.rank, 403),
-        ("/clients", TOKENS.driver, 404),
-        ("", TOKENS.driver, 404),
-    ],
-)
-def test_wrong_ones_are_refused(path: str, token: str | None, status: int) -> None:
-    assert refused(ask(path, token))[0] == status
-
-
 def test_no_refusal_repeats_a_token() -> None:
     for answer in (ask("/agent", TOKENS.driver), ask("/x", TOKENS.driver), ask(token="secret" * 9)):
         _, body = refused(answer)
         assert "dddd" not in body
         assert "secret" not in body
-
-
-def test_browsers_are_refused() -> None:
-    assert refused(ask(origin="https://example.org"))[0] == 403
 
 
 def test_paths_are_escaped() -> None:
@@ -107,11 +80,6 @@ def test_other_versions_are_refused_naming_both(offered: tuple[str, ...], named:
     assert status == 426
     assert "protocol version 1" in body
     assert named in body
-
-
-def test_health_is_one_word() -> None:
-    assert page("/healthz", Meters(), GAUGES, TIMES, TOKENS) == HttpAnswer(200, "ok\n")
-    assert page("/health", Meters(), GAUGES, TIMES, TOKENS) is None
 
 
 CHALLENGE = "c0ffee" * 10
@@ -137,17 +105,6 @@ def test_no_lasting_token_is_proved_to_strangers() -> None:
     assert proofs(f"prove={CHALLENGE}", TOKENS) == []
 
 
-UPGRADE = {
-    "Host": "h",
-    "Upgrade": "websocket",
-    "Connection": "keep-alive, Upgrade",
-    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-    "Sec-WebSocket-Version": "13",
-    "Sec-WebSocket-Protocol": "other, dbg.v1",
-    "Authorization": "Bearer x",
-}
-
-
 def test_a_head_is_bounded() -> None:
     assert read_head(b"GET /" + b"x" * (MAX_HEAD_BYTES - 5)) is None
     with pytest.raises(NoRequest, match="has no end"):
@@ -156,23 +113,6 @@ def test_a_head_is_bounded() -> None:
 
 def lines(headers: dict[str, str], first: str = "GET /agent HTTP/1.1") -> bytes:
     return "\r\n".join([first, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode("latin-1")
-
-
-@pytest.mark.parametrize(
-    ("header", "value", "status"),
-    [
-        ("Connection", "keep-alive", 426),
-        ("Upgrade", "h2c", 426),
-        ("Upgrade", "websocket, h2c", 426),
-        ("Sec-WebSocket-Key", "", 400),
-        ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ", 400),
-        ("Sec-WebSocket-Version", "8", 400),
-    ],
-)
-def test_what_asks_for_no_websocket_is_told_why(header: str, value: str, status: int) -> None:
-    answer = switching(read_request(lines({**UPGRADE, header: value})))
-    assert isinstance(answer, HttpAnswer)
-    assert answer.status == status
 
 
 @pytest.mark.parametrize(
@@ -224,28 +164,6 @@ def test_five_hundred_connections_of_a_token_have_the_share_of_one() -> None:
     mine = Account("mine", "10.0.0.1", 1)
     served = Counter(share.token for share in serve(line_of(*flood, mine), 100))
     assert served == {"job": 50, "mine": 50}
-
-
-def test_who_asks_for_little_waits_for_one_slice_though_a_whole_crowd_floods() -> None:
-    line = line_of(*(Account("job", "10.0.0.1", number) for number in range(100)))
-    serve(line, 250)
-    light = Account("job", "10.0.0.1", "light")
-    for _ in range(5):
-        line.put(named(), light)
-        before = serve_until(line, light)
-        assert before <= 51  # half of the crowd had two slices, and half three
-        serve(line, 100)
-
-
-def serve_until(line: FairQueue, wanted: Account) -> int:
-    for count in range(1000):
-        worker, share = line.pop()
-        if share == wanted:
-            line.charge(share, 0.01)
-            return count
-        line.charge(share, 1.0)
-        line.put(worker, share)
-    raise AssertionError("its turn never came")
 
 
 def test_port_that_is_taken_is_named() -> None:

@@ -15,11 +15,6 @@ from dbg_wire.messages import Goodbye, Refusal, Sender
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, Broker, Peer
 
-
-def nothing() -> None:
-    """Do nothing."""
-
-
 COST = SLICE_SECONDS / 4
 """Seconds that it takes to read a piece, in the simulated time of these tests."""
 
@@ -69,16 +64,6 @@ class Flood:
         return self.pieces > 0
 
 
-def test_a_flood_has_its_slice_of_each_turn_and_the_next_one_has_its_own() -> None:
-    loop = Loop()
-    assert loop.turns.submit(Flood(loop, "flood", 1000).work, share("flood"), types=False)
-    assert loop.now < 2 * SLICE_SECONDS
-    assert loop.turns.submit(Flood(loop, "other", 1).work, share("other"), types=False)
-    loop.turn()
-    assert "other" in loop.done
-    assert loop.done.count("flood") < 1000
-
-
 def test_a_key_waits_for_no_line_of_floods() -> None:
     loop = Loop()
     for number in range(200):
@@ -90,18 +75,6 @@ def test_a_key_waits_for_no_line_of_floods() -> None:
         assert loop.done[-1] == "key"
         assert loop.now - before < SLICE_SECONDS
     assert len(loop.turns) == 200
-
-
-def test_what_is_due_waits_for_one_slice_of_those_before_it_and_for_no_flood() -> None:
-    loop = Loop()
-    loop.turns.call_after_current_queue(lambda: loop.done.append("at once"))
-    assert loop.done == ["at once"]
-    loop.turns.submit(Flood(loop, "flood", 1_000_000).work, share("flood"), types=False)
-    loop.turns.submit(Flood(loop, "answer", 1).work, share("answer"), types=False)
-    loop.turns.call_after_current_queue(lambda: loop.done.append("due"))
-    assert "due" not in loop.done
-    loop.turn()
-    assert loop.done.index("answer") < loop.done.index("due")
 
 
 async def flood(peer: Peer, count: int) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dbg_broker.net.outbox import FRAME_COST, Outbox
-from dbg_broker.net.transport import SocketTransport
 from tests.support.slow_transport import SlowTransport
 
 ROOM_FOR_TWO = 2 * (10 + FRAME_COST)
@@ -42,15 +40,6 @@ def test_repaint_is_due_once_and_only_after_all_has_gone_out() -> None:
     assert outbox.missed()
     assert not outbox.missed()
     assert outbox.send_output(TEN)
-
-
-def test_control_makes_room_for_itself_at_the_cost_of_output() -> None:
-    outbox, transport = slow(ROOM_FOR_TWO)
-    outbox.send_output(TEN)
-    outbox.send_output(TEN)
-    assert outbox.send_control(TEN)
-    assert transport.take_all() == [TEN]
-    assert outbox.missed()
 
 
 def test_message_of_the_same_name_replaces_the_one_that_waits() -> None:
@@ -142,56 +131,3 @@ class OutboxMachine(RuleBasedStateMachine):
 
 TestOutboxMachine = OutboxMachine.TestCase
 TestOutboxMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
-
-
-class RecordingTransport(SocketTransport):
-    """A transport that keeps what is written to it."""
-
-    def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.closing = False
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-
-    @property
-    def is_closing(self) -> bool:
-        return self.closing
-
-    @property
-    def buffered(self) -> int:
-        return 0
-
-
-@pytest.fixture
-def transport() -> RecordingTransport:
-    return RecordingTransport()
-
-
-@pytest.fixture
-def outbox(transport: RecordingTransport) -> Outbox:
-    frames = Outbox(0.0)
-    frames.transport = transport
-    return frames
-
-
-def test_frames_wait_in_their_order_while_the_transport_is_paused(
-    outbox: Outbox, transport: RecordingTransport
-) -> None:
-    outbox.is_paused = True
-    assert outbox.send_control(b"1")
-    assert outbox.send_output(b"2")
-    assert not outbox.is_free
-    assert outbox.waiting_bytes > 0
-    outbox.is_paused = False
-    outbox.pump()
-    assert transport.written == [b"1", b"2"]
-    assert outbox.is_free
-
-
-def test_bytes_past_the_queue_overtake_what_waits(outbox: Outbox, transport: RecordingTransport) -> None:
-    outbox.is_paused = True
-    assert outbox.send_control(b"later")
-    outbox.write(b"first")
-    outbox.flush()
-    assert transport.written == [b"first", b"later"]

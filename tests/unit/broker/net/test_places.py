@@ -5,20 +5,13 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.net import reputation
 from dbg_broker.net.metrics import Budget
 from dbg_broker.net.places import (
-    FEW_WAIT,
-    LINE_SECONDS,
-    MANY,
-    PATIENCE_SECONDS,
     Arrivals,
     Capacity,
-    Pace,
     RankPlaces,
 )
 from dbg_broker.net.reputation import (
@@ -31,7 +24,6 @@ from dbg_broker.net.reputation import (
     PAGES_AT_ONCE,
     PAGES_PER_SECOND,
     Reputation,
-    network_of,
 )
 from dbg_broker.net.turns import STRANGERS_SECONDS, Entrance
 from dbg_broker.timers import Timers
@@ -58,19 +50,7 @@ def test_a_token_of_others_leaves_a_quarter_to_others(approved: Approved) -> Non
     assert places.refusal(JOB, HOST) == ""
 
 
-def test_an_address_leaves_an_eighth_to_others_even_with_the_homes_own_token() -> None:
-    places = RankPlaces(1000)
-    assert fill(places, None, HOST) == 875
-    assert "875 ranks come from 10.0.0.1 already" in places.refusal(None, HOST)
-    assert places.refusal(None, "10.0.0.2") == ""
-
-
 # connections without a first message
-
-
-def none() -> int:
-    """Return that nobody waits in the kernel."""
-    return 0
 
 
 class Waiting:
@@ -89,33 +69,6 @@ class Waiting:
         if closed is not None:
             self.arrivals.leave(closed[0])
         return closed
-
-
-def test_one_that_says_nothing_is_closed_for_a_newcomer_after_its_time() -> None:
-    waiting = Waiting()
-    for number in range(waiting.places):
-        assert waiting.come(f"10.0.0.{number}") is None
-    waiting.now = PATIENCE_SECONDS
-    assert waiting.come("10.0.1.0") == (1, Budget.WAITING)
-
-
-def test_a_newcomer_who_would_wait_too_long_is_turned_back_at_once() -> None:
-    waiting = Waiting(MANY)
-    waiting.arrivals.pace = measured(100)
-    in_line = waiting.arrivals.pace.in_line
-    assert in_line == pytest.approx(100 * LINE_SECONDS, rel=0.1)
-    for number in range(1, in_line + 1):
-        assert waiting.come(f"10.0.{number % 200}.1") is None
-        waiting.arrivals.has_said(number)
-    assert not waiting.arrivals.has_room(waiting.now, none)
-    assert waiting.arrivals.has_room(waiting.now, lambda: 1)
-    # At once where it is the one to turn back, and else one of those who have most is closed for it.
-    assert waiting.arrivals.turns_back("10.0.1.1", waiting.now)
-    assert not waiting.arrivals.turns_back("10.1.0.1", waiting.now)
-    closed = waiting.come("10.1.0.1")
-    assert closed is not None
-    assert closed[1] is None
-    assert closed[0] > in_line - 200
 
 
 @given(st.lists(st.tuples(st.sampled_from(["come", "say", "owe", "leave"]), st.integers(1, 40), st.integers(0, 3))))
@@ -140,14 +93,6 @@ def test_whatever_happens_no_more_wait_than_may_and_the_counts_agree(steps: list
 
 
 # when others are to come
-
-
-def measured(rate: float) -> Pace:
-    """Return a pace that has seen so many a second for a while."""
-    pace = Pace()
-    for look in range(60):
-        pace.look(int(look * rate / 4), FEW_WAIT, look / 4)
-    return pace
 
 
 COST = STRANGERS_SECONDS / 4
@@ -194,20 +139,6 @@ def come(loop: Loop, address: str, names: str, *, is_slow: bool = False) -> None
         loop.entrance.submit(Stranger(loop, name).work, address, is_slow=is_slow)
 
 
-def test_a_turn_has_a_bounded_time_for_all_strangers() -> None:
-    loop = Loop()
-    come(loop, "a", "0123456789")
-    assert [loop.turn() for _ in range(4)] == [list("0123"), list("4567"), list("89"), []]
-    assert len(loop.entrance) == 0
-
-
-def test_addresses_take_it_in_turn() -> None:
-    loop = Loop()
-    come(loop, "flood", "0123456789")
-    come(loop, "other", "ab")
-    assert loop.turn() == list("0a1b")
-
-
 HOST_REPUTATION = "10.0.0.1"
 
 
@@ -216,21 +147,6 @@ def with_failures(count: int, now: float = 0.0) -> Reputation:
     for _ in range(count):
         found.failed(HOST_REPUTATION, now)
     return found
-
-
-@pytest.mark.parametrize(
-    ("host", "network"),
-    [
-        ("10.0.0.1", "10.0.0.1"),
-        ("[2001:db8:1:2:3:4:5:6]", "2001:db8:1:2::/64"),
-        ("[fe80::1%eth0]", "fe80::/64"),
-        ("[::ffff:10.0.0.1]", "10.0.0.1"),
-        ("[no address]:", "[no address]:"),
-        ("?", "?"),
-    ],
-)
-def test_a_host_of_ipv6_is_counted_by_its_network(host: str, network: str) -> None:
-    assert network_of(host) == network
 
 
 def test_a_few_failures_delay_nobody_and_more_delay_for_longer_and_longer() -> None:
@@ -250,15 +166,6 @@ def test_failures_are_forgiven_with_time_and_by_successes() -> None:
     for _ in range(int(100 / EARNED)):
         earning.succeeded(HOST_REPUTATION, 0)
     assert not earning.is_slow(HOST_REPUTATION, 0)
-
-
-def test_refusals_wait_in_bounded_number_of_an_address_and_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reputation, "MAX_HELD_OF_ADDRESS", 2)
-    monkeypatch.setattr(reputation, "MAX_HELD", 3)
-    found = Reputation()
-    assert [found.may_hold(host, 0) for host in ("a", "a", "a", "b", "c")] == [True, True, False, True, False]
-    found.let_go("a")
-    assert found.may_hold("c", 0)
 
 
 def test_pages_are_answered_at_a_rate() -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import mmap
-import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,11 +19,10 @@ from dbg_broker.hub import sweeper
 from dbg_broker.net import spare
 from dbg_broker.net.http import PROMETHEUS, page
 from dbg_broker.net.loop import LoopTimes
-from dbg_broker.net.metrics import Budget, ClusterFigures, Gauges, Meters, Payer, Recorded, metrics
+from dbg_broker.net.metrics import Budget, Gauges, Meters, Payer
 from dbg_broker.net.spare import (
     MEMORY,
     RETRY_SECONDS,
-    SpareDescriptors,
     SpareMemory,
 )
 from dbg_wire import limits
@@ -35,13 +31,12 @@ from dbg_wire.messages import (
     Audience,
     Mode,
     Repaint,
-    Seat,
     Sender,
     Welcome,
 )
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
-from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, narrow, registration, running_broker
+from tests.unit.broker.peers import SECONDS, Broker, Peer, narrow, registration, running_broker
 
 KEY = registration().identity.key
 CHUNK = bytes(16 * 1024)
@@ -137,32 +132,6 @@ async def test_shutdown_says_goodbye_to_everyone(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_terminals_through_tls(tmp_path: Path) -> None:
-    async with running_broker(tmp_path, tls=True) as broker:
-        rank = await broker.rank()
-        terminal = await broker.terminal()
-        await terminal.say(attach(KEY))
-        assert (await terminal.expect(Seat)).generation == 1
-        big = Output(session=1, offset=0, data=bytes(limits.MAX_DATA_BYTES))
-        await rank.send(big)
-        assert await terminal.expect_data() == big
-
-
-@pytest.fixture
-def descriptors() -> Iterator[SpareDescriptors]:
-    """Return spare descriptors that are there."""
-    kept = SpareDescriptors(lambda: 0.0)
-    kept.begin()
-    yield kept
-    kept.close()
-
-
-def test_a_host_without_descriptors_is_told_as_such(descriptors: SpareDescriptors) -> None:
-    descriptors.lend(OSError(errno.ENFILE, os.strerror(errno.ENFILE)))
-    assert "host" in descriptors.lack.why
-    assert "fs.file-max" in descriptors.lack.why
-
-
 class Host:
     """A host that has so many bytes of address space for the reserve and what is beside it, and a clock."""
 
@@ -213,15 +182,6 @@ def test_memory_lacks_from_the_look_that_finds_none_until_reserve_and_headroom_a
     assert memory.lack.why == ""
 
 
-def test_a_memory_error_elsewhere_gives_the_reserve_up(memory: SpareMemory, host: Host) -> None:
-    memory.give_up()
-    memory.give_up()
-    assert memory.lack.why
-    host.now += RETRY_SECONDS
-    memory.poll()
-    assert memory.lack.why == ""
-
-
 TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
 TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
 GAUGES = Gauges(
@@ -249,28 +209,6 @@ def test_metrics_are_what_prometheus_reads() -> None:
     assert samples["dbg_broker_uptime_seconds"] == "1234567.125"
     label = r'[a-z]+="[A-Za-z0-9_.+]+"'
     assert all(re.fullmatch(rf"[a-z_]+(\{{{label}(,{label})*\}})?", name) for name in samples)
-
-
-def test_what_the_audit_log_has_lost_is_counted() -> None:
-    samples = samples_of(metrics(Meters(audit_lost=lambda: 7), GAUGES, TIMES))
-    assert samples["dbg_broker_audit_lost_total"] == "7"
-
-
-def test_every_sample_has_a_type() -> None:
-    text = metrics(Meters(), replace(GAUGES, recorded=Recorded(open=0, begun=0, bytes=0, lost=0, removed=0)), TIMES)
-    typed = set(re.findall(r"^# TYPE (\S+) (?:gauge|counter)$", text, re.MULTILINE))
-    for histogram in re.findall(r"^# TYPE (\S+) histogram$", text, re.MULTILINE):
-        typed |= {f"{histogram}_{part}" for part in ("bucket", "sum", "count")}
-    assert {re.split(r"[{ ]", name)[0] for name in samples_of(text)} <= typed
-
-
-def test_a_broker_of_a_cluster_tells_of_nats_and_of_the_others() -> None:
-    assert "cluster" not in metrics(Meters(), GAUGES, TIMES)
-    figures = ClusterFigures(brokers=3, nats_silent=12.5, claims_waiting=4, sent=5, received=6, refused=7, gaps=8)
-    samples = samples_of(metrics(Meters(), replace(GAUGES, cluster=figures), TIMES))
-    names = ("cluster_brokers", "nats_silent_seconds", "claims_waiting", "cluster_sent_total")
-    more = ("cluster_received_total", "cluster_refused_total", "cluster_gaps_total")
-    assert [samples[f"dbg_broker_{name}"] for name in (*names, *more)] == ["3", "12.5", "4", "5", "6", "7", "8"]
 
 
 async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_theirs(

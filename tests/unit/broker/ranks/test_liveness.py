@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.ranks import memory
 from dbg_broker.ranks.liveness import (
     DEATH_CHECK_LATER,
     DEATH_CHECKS,
@@ -15,7 +13,6 @@ from dbg_broker.ranks.liveness import (
     ProbeIntervals,
     ProbeSchedule,
 )
-from dbg_broker.ranks.memory import MEMORY_OF_TEXT, LiveBytes
 from dbg_wire import limits
 
 KEY = "a"
@@ -31,19 +28,6 @@ def test_each_attempt_comes_later_than_the_one_before_and_the_last_delay_stays()
         assert key == KEY
     assert attempt == len(DEATH_CHECKS) + 2
     assert checks.due(now + 1e6) == []
-
-
-def test_the_heaviest_goes_if_all_together_are_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "MAX_LIVE_BYTES", 100 * MEMORY_OF_TEXT)
-    live = LiveBytes()
-    for number in range(50):
-        live.note(f"small {number}", "report", 1)
-    live.note("heavy", "report", 50)
-    assert live.heaviest() is None
-    live.note("small 1", "pulse", 1)
-    assert live.heaviest() == "heavy"
-    live.drop("heavy")
-    assert live.heaviest() is None
 
 
 EVERY = ProbeIntervals(attended=2.0, idle=20.0)
@@ -98,18 +82,6 @@ def test_rank_is_silent_after_two_unanswered_probes_and_then_left_alone() -> Non
     probes.attend("a", False, 1001.0)
     probes.attend("a", True, 1002.0)
     assert probes.due(1003.0) == Due([], [])
-
-
-def test_any_word_ends_the_silence() -> None:
-    probes = schedule("a")
-    probes.attend("a", True, 0.0)
-    for when in (0.0, 2.0, 4.0):
-        probes.due(when)
-    probes.heard("a", 50.0)
-    assert probes.due(51.9) == Due([], [])
-    assert probes.due(52.0) == Due(["a"], [])
-    assert probes.due(54.0) == Due(["a"], [])
-    assert probes.due(56.0) == Due([], ["a"])
 
 
 def test_broker_that_slept_does_not_call_everyone_silent() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dbg_broker.ranks import questions as questions_module
 from dbg_broker.ranks.questions import (
     ASKS_PER_SECOND,
-    LONG_BYTES,
     MAX_ANSWER_BYTES,
     PAGE_BYTES,
     AskRates,
@@ -51,30 +50,6 @@ def answers_of(finished: Finished) -> tuple[RankAnswer, ...]:
     return tuple(answer for page in pages_of(finished) for answer in page.answers)
 
 
-def test_last_answer_ends_the_question() -> None:
-    questions = OpenQuestions()
-    number, asked = questions.ask(CLIENT, question("a", "b"), 0.0)
-    assert asked == ["a", "b"]
-    assert give(questions, "b", said(number, "B")) is None
-    finished = give(questions, "a", said(number, "A"))
-    assert finished is not None
-    assert [(answer.key, answer.text) for answer in answers_of(finished)] == [("a", "A"), ("b", "B")]
-    assert questions.finish(number) is None
-    assert not questions.is_asked("a")
-
-
-def test_without_memory_long_answers_are_left_out_and_short_ones_kept() -> None:
-    questions = OpenQuestions(lambda: "there is no memory")
-    number, _ = questions.ask(CLIENT, question("a", "b"), 0.0)
-    give(questions, "a", said(number, rows=("x" * LONG_BYTES,)))
-    finished = give(questions, "b", said(number, "short"))
-    assert finished is not None
-    left_out, kept = answers_of(finished)
-    assert (left_out.kind, left_out.rows) == (Kind.ERROR, ())
-    assert left_out.text.endswith("is left out: there is no memory")
-    assert kept.text == "short"
-
-
 def test_an_open_question_tells_how_far_it_is() -> None:
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b", "c", "d"), 0.0)
@@ -99,41 +74,12 @@ def test_deadline_names_who_was_silent() -> None:
     assert give(questions, "b", said(number)) is None
 
 
-def test_what_the_broker_answers_for_a_rank_stands() -> None:
-    questions = OpenQuestions()
-    number, _ = questions.ask(CLIENT, question("a", "b"), 0.0)
-    questions.answer_for_rank(number, RankAnswer(key="a", kind=Kind.RUNNING, text="running"))
-    assert give(questions, "a", said(number, "late")) is None
-    finished = give(questions, "b", said(number))
-    assert finished is not None
-    assert answers_of(finished)[0].kind is Kind.RUNNING
-
-
-def test_rank_that_ends_is_lost_to_all_its_questions() -> None:
-    questions = OpenQuestions()
-    questions.ask(CLIENT, question("a"), 0.0)
-    questions.ask(CLIENT, question("a"), 0.0)
-    finished = questions.rank_ended("a", "gone")
-    assert [answers_of(one)[0] for one in finished] == [RankAnswer(key="a", kind=Kind.LOST, text="gone")] * 2
-    assert questions.rank_ended("a", "gone") == []
-
-
 def test_answers_of_others_are_not_taken() -> None:
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a"), 0.0)
     assert give(questions, "b", said(number)) is None
     assert give(questions, "a", said(number + 1)) is None
     assert give(questions, "a", said(number)) is not None
-
-
-def test_questions_of_a_terminal_end_with_it() -> None:
-    questions = OpenQuestions()
-    questions.ask(CLIENT, question("a"), 0.0)
-    questions.ask(CLIENT + 1, question("a"), 0.0)
-    assert questions.open_of(CLIENT) == 1
-    assert len(questions.drop_client(CLIENT)) == 1
-    assert questions.open_of(CLIENT) == 0
-    assert questions.is_asked("a")
 
 
 def test_answer_that_is_too_large_is_an_error_that_says_so() -> None:

@@ -25,12 +25,6 @@ def info(registry: Registry, rank: RankRecord, epoch: float = 1000.0) -> RankInf
     return rank.info(epoch=epoch)
 
 
-def test_the_list_tells_the_versions_that_a_rank_registered_with() -> None:
-    registry = Registry()
-    listed = info(registry, enter(registry, release="0.3.0", python="3.12.1"))
-    assert (listed.release, listed.python) == ("0.3.0", "3.12.1")
-
-
 def test_since_counts_from_the_begin_of_the_stop_as_the_rank_counts_it() -> None:
     registry = Registry()
     rank = enter(registry, now=100.0, report=STOPPED.replace(stop=STOP.replace(age=40.0)))
@@ -45,12 +39,6 @@ def test_a_stop_is_listed_with_its_number_while_it_lasts() -> None:
     assert info(registry, rank).stop is None
 
 
-def test_stops_that_can_not_be_told_from_one_another_are_listed_without_a_number() -> None:
-    registry = Registry()
-    rank = enter(registry, report=STOPPED.replace(stop=STOP.replace(number=0)))
-    assert info(registry, rank).stop is None
-
-
 def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
     registry = Registry()
     limited = STOP.replace(detail="it rings in 3 min", limit="it rings in 3 min", limit_seconds=180.0)
@@ -58,14 +46,6 @@ def test_a_time_limit_is_listed_while_its_stop_lasts() -> None:
     assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("it rings in 3 min", 180.0)
     registry.report(rank, RUNNING, 1.0)
     assert (info(registry, rank).limit, info(registry, rank).limit_seconds) == ("", None)
-
-
-def test_where_and_reason_are_told_of_stops_alone() -> None:
-    registry = Registry()
-    rank = enter(registry)
-    assert (info(registry, rank).where, info(registry, rank).reason) == (STOP.where, "breakpoint")
-    registry.report(rank, RUNNING.replace(stop=STOP, stepping=True), 1.0)
-    assert (info(registry, rank).where, info(registry, rank).reason) == (None, None)
 
 
 def test_lost_rank_comes_back_as_what_it_reports() -> None:
@@ -141,13 +121,6 @@ def test_child_that_came_first_becomes_one_when_its_parent_registers() -> None:
     assert registered.rank.address == "gpu013:0"
     assert registered.renamed == (child,)
     assert child.address == "gpu013:0.1"
-
-
-def test_rank_that_learns_its_number_moves_to_its_address() -> None:
-    registry = Registry()
-    rank = enter(registry, 0)
-    assert enter(registry, 0, rank=6).address == "gpu013:6"
-    assert registry.keys() == (rank.key,)
 
 
 # ------------------------------------------------------------------------------------------------------------ costs

@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 from dbg_broker.recording.stop_cast import (
     OUTPUT,
     Happening,
-    Missing,
     StopCast,
     encode_event,
     encode_header,
 )
-from dbg_broker.recording.writer import MAX_SAME, RecordingDirectory, open_directory
+from dbg_broker.recording.writer import RecordingDirectory, open_directory
 from dbg_wire.errors import BadInput
-from dbg_wire.sequences import QueryFilter
 from tests.conftest import Approved
-from tests.unit.broker.recording.events import ABOUT, output, prompt, seen, shown
+from tests.unit.broker.recording.events import ABOUT, output, seen, shown
 
 
 def test_the_header_names_size_and_time_and_leaves_out_what_is_empty() -> None:
@@ -78,11 +76,6 @@ class TestOpening:
         assert link.is_symlink()
         assert not (tmp_path / "victim").exists()
 
-    def test_what_is_no_directory_is_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "file").touch()
-        with pytest.raises(BadInput, match="can't be written"):
-            open_directory(str(tmp_path / "file"))
-
 
 def made(directory: RecordingDirectory, size: int, job: str = "job") -> Path:
     path, descriptor = directory.create(replace(ABOUT, job=job))
@@ -101,13 +94,6 @@ class TestFiles:
         assert second.name == "gpu013-5-stop3-20251009T085320Z-2.cast"
         assert stat.S_IMODE(first.stat().st_mode) == 0o600
         assert stat.S_IMODE(first.parent.stat().st_mode) == 0o700
-
-    def test_a_name_is_not_tried_for_ever(self, tmp_path: Path) -> None:
-        directory = RecordingDirectory(tmp_path, 10**6)
-        for _ in range(MAX_SAME):
-            made(directory, 0)
-        with pytest.raises(FileExistsError):
-            directory.create(replace(ABOUT, job="job"))
 
     def test_no_link_is_followed(self, tmp_path: Path) -> None:
         elsewhere = tmp_path / "elsewhere"
@@ -130,15 +116,6 @@ class TestFiles:
         assert open_one.exists()
         assert directory.removed == 1
 
-    def test_those_of_an_earlier_broker_count_the_oldest_first(self, tmp_path: Path) -> None:
-        before = RecordingDirectory(tmp_path, 10**6)
-        old, new = made(before, 40, "b"), made(before, 40, "a")
-        os.utime(old, (1, 1))
-        other = tmp_path / "notes.txt"
-        other.write_text("mine")
-        latest = made(RecordingDirectory(tmp_path, 100), 40, "c")
-        assert [path.exists() for path in (old, new, latest, other)] == [False, True, True, True]
-
 
 def lines_of(*happenings: Happening) -> bytes:
     cast = StopCast(ABOUT)
@@ -146,28 +123,7 @@ def lines_of(*happenings: Happening) -> bytes:
 
 
 class TestScreen:
-    @given(st.text(min_size=1), st.data())
-    def test_output_cut_anywhere_is_the_same_text(self, text: str, data: st.DataObject) -> None:
-        whole = text.encode("utf-8", "replace")
-        cut = data.draw(st.integers(0, len(whole)))
-        lines = lines_of(seen(0.0), shown(0.0, whole[:cut]), shown(0.0, whole[cut:], cut))
-        assert output(lines) == QueryFilter().feed(whole).decode()
-
     def test_what_acts_on_a_terminal_is_left_out_even_in_pieces(self) -> None:
         asked = b"loss\x1b[6n\x1b]52;c;cm0gLXJm\x07\x1b[1;31m0.25"
         frames = [shown(0.0, asked[at : at + 1], at) for at in range(len(asked))]
         assert output(lines_of(seen(0.0), *frames)) == "loss\x1b[1;31m0.25"
-
-    def test_a_prompt_acts_on_no_terminal(self) -> None:
-        lines = lines_of(
-            seen(0.0, "pdb"), shown(0.0, b"a\n"), seen(0.0, "pdb", prompt=prompt(1, 2, "\x1b]0;t\x07(Pdb) "))
-        )
-        assert output(lines) == "a\r\n(Pdb) "
-
-    def test_half_a_sequence_before_a_gap_spoils_nothing_after_it(self) -> None:
-        lines = lines_of(seen(0.0), shown(0.0, b"a\x1b]0;"), Missing(0.0, 100), shown(0.0, b"b", 200))
-        assert output(lines) == "ab"
-
-    def test_what_has_no_place_in_the_stream_is_drawn_all_the_same(self) -> None:
-        """A repaint follows; the offsets of a screen say nothing of its content."""
-        assert output(lines_of(seen(0.0), shown(0.0, b"a", 5), shown(0.0, b"b", 0), shown(0.0, b"c", 90))) == "abc"

@@ -90,18 +90,6 @@ def body(recording: Recording) -> bytes:
     return recording.path.read_bytes().partition(b"\n")[2]
 
 
-def test_lines_follow_a_header_and_costs_are_paid(writing: Writing) -> None:
-    recording = new_recording(ABOUT)
-    writing.put(recording, seen(5.0), shown(5.0, b"a"), shown(5.5, b"b", 1))
-    writing.put(recording, shown(6.0, b"c", 2), None)
-    assert [event[:2] for event in events(body(recording))] == [(0, "o"), (0.5, "o"), (1, "o")]
-    assert output(body(recording)) == "abc"
-    assert recording.done == writing.writer.done == 5
-    assert writing.writer.begun == 1
-    assert recording.path is not None
-    assert writing.writer.written == recording.size == recording.path.stat().st_size
-
-
 @pytest.mark.parametrize("takes", [-1, 0, 1, 12])
 def test_a_full_disk_leaves_whole_lines_and_the_loss_is_named(
     writing: Writing, takes: int, caplog: pytest.LogCaptureFixture

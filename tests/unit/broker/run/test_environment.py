@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.run.environment import (
-    MANY_HOSTS,
     MAX_NAME,
     end_by_scheduler,
     is_for_many_hosts,
@@ -49,10 +48,6 @@ def test_commands_that_start_ranks_elsewhere_are_known(command: str) -> None:
 )
 def test_commands_of_one_host_are_known(command: str) -> None:
     assert not is_for_many_hosts(command.split())
-
-
-def test_a_launcher_is_named_by_its_last_part() -> None:
-    assert not [name for name in MANY_HOSTS if "/" in name]
 
 
 @pytest.mark.parametrize(

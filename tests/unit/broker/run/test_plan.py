@@ -135,31 +135,6 @@ def test_new_stops_replace_the_old_ones_and_the_breakpoints(source: Path) -> Non
     assert make_plan(again(source), ended(second)).stops == second.stops
 
 
-def test_other_options_go_before_those_of_last_time_and_are_kept(source: Path) -> None:
-    first = make_plan(typed(source, stop_at=("train.py:4",), ranks="0-3", engine="pdb"), None)
-    second = make_plan(
-        again(source, ranks="1"), ended(first, Breakpoint(file=str(source), line=5, text=LINES[4].strip()))
-    )
-    third = make_plan(again(source), ended(second))
-
-    assert places(second) == places(third) == ["train.py:4", "train.py:5"]
-    assert (third.options.ranks, third.options.engine) == ("1", "pdb")
-
-
-def test_a_rank_that_was_not_attached_to_leaves_the_one_before_it(source: Path) -> None:
-    first = make_plan(typed(source), None)
-    second = make_plan(again(source), ended(first, rank=3))
-    assert ended(second).rank == 3
-    assert ended(second, rank=0).rank == 0
-
-
-def test_a_place_is_stopped_at_once(source: Path) -> None:
-    first = make_plan(typed(source, stop_at=(f"{source}:4",)), None)
-    second = make_plan(again(source), ended(first, Breakpoint(file=str(source), line=4, condition="x")))
-
-    assert second.stops == [StopAt(file=str(source), line=4)]
-
-
 def test_notes_show_names_harmlessly(tmp_path: Path) -> None:
     source = tmp_path / "a\x1bb.py"
     write(source, LINES)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.run.plan import keep_breakpoints, keep_texts, moved, refuse_short
+from dbg_broker.run.plan import keep_breakpoints, refuse_short
 from dbg_broker.run.remembered import FOLDERS_KEPT, LAST_FILE, OUTPUTS_KEPT, Folder, KeptStop, Remembered, folder_of
 from dbg_broker.run.settings import Option, RunOptions
 from dbg_wire.errors import BadInput
@@ -127,11 +127,6 @@ def test_a_file_that_others_could_have_written_counts_as_none(folder: Folder) ->
     assert folder.load() is None
 
 
-def test_something_else_under_its_name_hangs_nobody(folder: Folder) -> None:
-    os.mkfifo(folder.path / LAST_FILE, 0o600)
-    assert folder.load() is None
-
-
 # ----------------------------------------------------------------------------------------------------------- outputs
 
 
@@ -177,11 +172,6 @@ def test_an_output_is_begun_anew_and_appended_to(folder: Folder, tmp_path: Path)
 
     assert path == given
     assert given.read_bytes() == b"one two three"
-
-
-def test_an_output_that_can_not_be_written_is_named(folder: Folder, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"missing/a\.out \(No such file or directory\); give another --output"):
-        folder.open_output("job", str(tmp_path / "missing" / "a.out"))
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "terminal"])
@@ -239,20 +229,6 @@ def source(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
     path.write_text("import x\n\n    step()\nend()\n")
     return path
-
-
-def test_the_text_of_a_stop_is_kept_where_its_file_is_found(source: Path) -> None:
-    options = RunOptions(stop_at=("train.py:3, x > 1", f"{source}:4", "elsewhere.py:1", "train.py:2", "train.py:9"))
-    assert keep_texts(options, str(source.parent)) == ("step()", "end()", None, None, None)
-
-
-def test_a_stop_moves_with_its_line(source: Path) -> None:
-    kept = KeptStop.of(StopAt(file="train.py", line=3, condition="x"), "step()")
-    source.write_text("import x\nimport y\n\nif x:\n        step()\nend()\n")
-
-    assert moved(kept, str(source.parent)).stop == StopAt(file="train.py", line=5, condition="x")
-    source.unlink()
-    assert moved(kept, str(source.parent)) == kept
 
 
 def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:

@@ -43,13 +43,6 @@ def told(options: RunOptions | None = None, *, command: tuple[str, ...] = COMMAN
     return RunSettings(home="/h", directory="/work/it", options=options or RunOptions(), command=command, again=again)
 
 
-def test_the_users_files_are_named_from_the_directory_of_the_run() -> None:
-    options = RunOptions(commands="../first.pdb", output="logs/./one.out", stop_at=("train.py:7",))
-    assert check(told(options)).options == replace(options, commands="/work/first.pdb", output="/work/it/logs/one.out")
-    absolute = RunOptions(commands="/a/first.pdb", output="/dev/null")
-    assert check(told(absolute)).options == absolute
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -240,12 +233,6 @@ def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> 
 LINES = st.lists(st.sampled_from(["", "x = 1", "  x = 1", "y = 2", "z()", "\tz()"]), max_size=8)
 
 
-def test_what_may_be_several_lines_or_none_stays_where_it_was() -> None:
-    assert find_again(["f()", "g()", "f()"], 2, "f()") == 2
-    assert find_again(["g()"], 1, "f()") == 1
-    assert find_again(["g()"], 1, None) == 1
-
-
 @given(LINES, st.integers(0, 9), LINES)
 def test_a_line_whose_text_is_there_once_is_found_after_any_edit(before: list[str], at: int, after: list[str]) -> None:
     lines = [*before, "the_stop()", *after]
@@ -304,12 +291,6 @@ def is_quiet(wakeup: Wakeup) -> bool:
     poll = select.poll()
     poll.register(wakeup, select.POLLIN)
     return not poll.poll(0)
-
-
-def test_whatever_came_before_it_began_is_looked_for_once() -> None:
-    with Wakeup({}) as wakeup:
-        assert wakes(wakeup)
-        assert is_quiet(wakeup)
 
 
 def test_a_signal_wakes_and_is_handled() -> None:

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.links import PendingChanges
-from dbg_broker.ranks.questions import passed_on
-from dbg_broker.terminals.glances import FRESH_SECONDS, GLANCE_SECONDS, Glances
+from dbg_broker.terminals.glances import GLANCE_SECONDS
 from dbg_broker.terminals.notices import (
     MAX_A_SECOND,
     MAX_SHOWN,
@@ -23,13 +22,13 @@ from dbg_broker.terminals.notices import (
     VisibleAction,
     visible_action,
 )
-from dbg_wire.messages import Action, Answer, Answers, Ask, Change, Kind, Question, Report, Snapshot, Subscribe
+from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.beside import command_line
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, PartsQuestion, ScreenSize, Sight
 from dbg_wire.records.ranks import Place
-from tests.unit.broker.peers import RUNNING, STOPPED, Broker, Peer, registration
+from tests.unit.broker.peers import RUNNING, Broker, Peer, registration
 
 
 def deed(action: Action, asked: str | AnyInquiry = "", **changes: object) -> VisibleAction | None:
@@ -144,12 +143,6 @@ def test_snapshot_comes_in_order_and_before_changes() -> None:
     assert changes.change() is None
 
 
-def test_terminal_without_subscription_hears_of_its_rank_alone() -> None:
-    changes = PendingChanges()
-    changes.add("mine")
-    assert changes.change() == "mine"
-
-
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60))
 def test_last_state_of_each_rank_is_heard_however_slow_the_subscriber(events: list[tuple[str, bool]]) -> None:
     changes, truth, heard = PendingChanges(), dict.fromkeys("abc", 0), {}
@@ -173,34 +166,10 @@ def test_last_state_of_each_rank_is_heard_however_slow_the_subscriber(events: li
 
 KEY = registration().identity.key
 STACK = Answer(request=1, kind=Kind.VALUE, text="running", frames=(Place(file="t.py", line=1, function="f"),))
-TEXT = passed_on(STACK)
 
 
 def question(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 60.0) -> Question:
     return Question(request=number, keys=(KEY,), action=action, seconds=seconds, inquiry=ScreenSize(rows=rows))
-
-
-def ask(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 5.0) -> Ask:
-    return Ask(request=number, action=action, seconds=seconds, inquiry=ScreenSize(rows=rows))
-
-
-def said(glances: Glances, question: Ask, now: float, key: str = KEY) -> None:
-    glances.seconds_until_ask(key, question, now)
-    assert glances.answered(key, question.request, TEXT, now) == [question.request]
-
-
-def test_what_was_said_is_known_for_a_moment_and_to_the_same_question() -> None:
-    glances = Glances()
-    said(glances, ask(), 10.0)
-    assert glances.known(KEY, ask(2), 10.0 + FRESH_SECONDS) == TEXT
-    assert glances.known(KEY, ask(2), 10.1 + FRESH_SECONDS) is None
-    said(glances, ask(action=Action.SCREEN), 20.0)
-    assert glances.known(KEY, ask(action=Action.SCREEN, rows=99), 20.0) is None
-    assert glances.known("another", ask(action=Action.SCREEN), 20.0) is None
-    assert glances.known(KEY, ask(action=Action.SCREEN).replace(frame="step"), 20.0) is None
-    glances.changed(KEY)
-    assert glances.known(KEY, ask(action=Action.SCREEN), 20.0) is None
-    assert (glances.size, len(glances)) == (0, 0)
 
 
 class Asked:
@@ -238,45 +207,6 @@ async def test_a_loop_of_watchers_questions_costs_a_rank_two_a_second(broker: Br
     lasted = asyncio.get_running_loop().time() - began
     assert asked.count <= 2 + lasted / GLANCE_SECONDS
     await asked.end()
-
-
-async def test_who_may_type_is_answered_by_the_rank_itself(broker: Broker) -> None:
-    asked = Asked(await broker.rank(report=RUNNING))
-    await ask_often(await broker.terminal(), 20)
-    assert asked.count == 20
-    await asked.end()
-
-
-async def test_a_watcher_hears_at_once_that_a_rank_has_stopped(broker: Broker) -> None:
-    rank = await broker.rank(report=RUNNING)
-    said(broker.hub.ranks.glances, ask(), asyncio.get_running_loop().time())
-    watcher = await broker.terminal("w@h", Role.WATCHER)
-    await watcher.say(Subscribe())
-    await watcher.expect(Snapshot)
-    await rank.say(Report(report=STOPPED))
-    await watcher.expect(Change)
-    await watcher.say(question())
-    asked = await rank.expect(Ask)
-    await rank.say(Answer(request=asked.request, kind=Kind.VALUE, text="stopped"))
-    assert (await watcher.expect(Answers)).answers[0].text == "stopped"
-
-
-def sent(listeners: LogListeners, job: str, now: float, count: int) -> int:
-    """Offer so many texts of a job, and return how many of them are sent."""
-    return sum(listeners.may_send(listeners.pace(job, now), now) for _ in range(count))
-
-
-def test_clients_and_jobs_share_the_rate() -> None:
-    listeners = LogListeners()
-    for number in (1, 2):
-        listeners.set(number, wants=True)
-    assert sent(listeners, "a", 0.0, 9999) == MAX_A_SECOND / 2
-    # Another job has a part of its own, and the first one has less from then on.
-    assert sent(listeners, "b", 0.0, 9999) == MAX_A_SECOND / 4
-    assert abs(sent(listeners, "a", 0.5, 9999) - MAX_A_SECOND / 8) <= 1
-    # The part of a job that logs nothing any more is free again, and so is that of a client that has gone.
-    listeners.set(2, wants=False)
-    assert abs(sent(listeners, "a", 2.0, 9999) - MAX_A_SECOND) <= 1
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 0.01)), max_size=300))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -19,42 +18,6 @@ K = "key"
 
 def sit(seats: Seats, number: int, mode: Mode = Mode.DRIVE, known: int = 0, **changes: Any) -> Decision:
     return seats.attach(number, f"viewer-{number}", attach(K, mode, **changes), known)
-
-
-def test_first_driver_gets_the_number_after_the_ranks() -> None:
-    seats = Seats()
-    assert sit(seats, 1, known=6) == Decision((1,), (K,))
-    assert seats.generation_of(1) == 7
-    assert seats.audience(K, 6).generation == 7
-
-
-def test_drive_where_somebody_types_gives_a_watchers_seat() -> None:
-    seats = Seats()
-    sit(seats, 1)
-    sit(seats, 2)
-    assert (seats.generation_of(1), seats.generation_of(2)) == (1, None)
-    assert (seats.driver(K), seats.watchers(K)) == ("viewer-1", 1)
-
-
-def test_take_hands_the_keyboard_over_and_tells_everyone() -> None:
-    seats = Seats()
-    sit(seats, 1)
-    sit(seats, 2, Mode.WATCH)
-    sit(seats, 3)
-    decision = seats.take(3, 0)
-    assert decision.seats[0] == 3
-    assert set(decision.seats) == {1, 2, 3}
-    assert (seats.generation_of(3), seats.generation_of(1)) == (2, None)
-
-
-def test_keyboard_of_a_driver_that_left_is_free() -> None:
-    seats = Seats()
-    sit(seats, 1)
-    sit(seats, 2)
-    assert seats.leave(1) == Decision((2,), (K,))
-    assert seats.driver(K) is None
-    sit(seats, 3)
-    assert seats.generation_of(3) == 2
 
 
 def test_the_frame_that_a_terminal_wants_is_told_while_it_drives() -> None:
@@ -101,15 +64,6 @@ def test_rank_with_a_higher_number_gives_its_driver_a_new_one() -> None:
     assert seats.generation_of(1) == 10
 
 
-def test_a_rank_at_which_nobody_has_sat_is_told_no_audience() -> None:
-    seats = Seats()
-    assert seats.rank_came(K, 0) == Decision()
-    assert seats.rank_came(K, 1) == Decision((), (K,))
-    sit(seats, 1, Mode.WATCH)
-    seats.leave(1)
-    assert seats.rank_came(K, 0) == Decision((), (K,))
-
-
 def test_size_is_the_drivers() -> None:
     seats = Seats()
     sit(seats, 1, rows=40, columns=100)
@@ -120,23 +74,6 @@ def test_size_is_the_drivers() -> None:
     assert (audience.viewers, audience.rows, audience.columns) == (2, 50, 110)
 
 
-@pytest.mark.parametrize(
-    ("offered", "drawn"), [((0, 0), (limits.MIN_ROWS, limits.MIN_COLUMNS)), ((9999, -3), (500, limits.MIN_COLUMNS))]
-)
-def test_sizes_are_brought_to_what_can_be_drawn(offered: tuple[int, int], drawn: tuple[int, int]) -> None:
-    seats = Seats()
-    sit(seats, 1, rows=offered[0], columns=offered[1])
-    assert (seats.audience(K, 0).rows, seats.audience(K, 0).columns) == drawn
-
-
-def test_engine_is_the_drivers_wish() -> None:
-    seats = Seats()
-    sit(seats, 1, engine="pdb", fallback_engine="pudb")
-    sit(seats, 2, Mode.WATCH, engine="pudb", fallback_engine="pdb")
-    audience = seats.audience(K, 0)
-    assert (audience.engine, audience.fallback_engine) == ("pdb", "pudb")
-
-
 def test_input_is_judged_by_seat_and_generation() -> None:
     seats = Seats()
     assert seats.judge_input(1, 1) is InputVerdict.NOT_ATTACHED
@@ -145,28 +82,6 @@ def test_input_is_judged_by_seat_and_generation() -> None:
     assert seats.judge_input(1, 1) is InputVerdict.ACCEPTED
     assert seats.judge_input(1, 0) is InputVerdict.STALE
     assert seats.judge_input(2, 1) is InputVerdict.NOT_DRIVING
-
-
-def test_seats_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 2)
-    seats = Seats()
-    sit(seats, 1)
-    assert not seats.is_full(K, 2)
-    sit(seats, 2)
-    assert seats.is_full(K, 3)
-    assert not seats.is_full(K, 2)
-    assert not seats.is_full("another", 3)
-
-
-def test_the_drivers_seat_is_kept_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_VIEWERS_PER_RANK", 3)
-    seats = Seats()
-    for number in (1, 2):
-        sit(seats, number, Mode.WATCH)
-    assert seats.is_full(K, 3)
-    assert list(seats.last_to_look(K)) == [2, 1]
-    sit(seats, 3)
-    assert seats.viewers(K) == [3, 1, 2]
 
 
 VIEWERS = st.integers(1, 5)

@@ -9,13 +9,10 @@ import pytest
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub.cluster.cluster import Cluster
-from dbg_broker.hub.cluster.members import GONE_SECONDS, Members, read_presence
+from dbg_broker.hub.cluster.members import GONE_SECONDS, Members
 from dbg_broker.net.bus.buckets import BucketName
-from dbg_broker.net.websocket import CloseCode
 from dbg_broker.timers import Timers
 from dbg_wire import messages
-from dbg_wire.codec import Input
-from dbg_wire.errors import PeerError
 from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.messages import (
     Action,
@@ -31,20 +28,18 @@ from dbg_wire.messages import (
     Question,
     Refusal,
     RefusalCode,
-    Report,
     Seat,
     Sender,
-    Subscribe,
     Take,
     Welcome,
 )
 from dbg_wire.records.audit import Entry, What
-from dbg_wire.records.beside import CommandEnd, command_line
+from dbg_wire.records.beside import command_line
 from dbg_wire.records.ranks import RankState
 from tests.support.memory_bus import MemoryNats
 from tests.unit.broker.hub.cluster.brokers import joined, new_cluster, presence, settled
 from tests.unit.broker.hub.cluster.several import Several, key, several_brokers
-from tests.unit.broker.peers import RUNNING, STOPPED, Broker, Peer, attach
+from tests.unit.broker.peers import Broker, Peer, attach
 
 
 class Clock:
@@ -72,22 +67,6 @@ def test_a_broker_comes_with_its_first_heartbeat_and_is_gone_some_seconds_after_
     assert clock.told == ["+other", "-other"]
     assert clock.members.find("other") is None
     assert clock.members.others() == ()
-
-
-def test_who_was_away_itself_takes_nobody_for_gone() -> None:
-    clock = Clock()
-    clock.members.saw(presence("other"))
-    clock.now += 60.0
-    clock.members.excuse(clock.now)
-    clock.members.poll(clock.now)
-    assert clock.told == ["+other"]
-
-
-def test_a_presence_is_read_as_it_was_written() -> None:
-    clock = Clock()
-    assert read_presence(clock.members.value()) == presence("me")
-    with pytest.raises(PeerError, match="can't be read"):
-        read_presence(b"{}")
 
 
 def test_one_of_the_brokers_that_tell_events_tells_those_of_a_run() -> None:
@@ -152,19 +131,6 @@ async def test_each_thing_is_noted_once_with_its_broker(several: Several) -> Non
     assert {entry.address.partition(":")[0] for entry in noted} == {"127.0.0.1"}
 
 
-async def test_a_command_runs_beside_a_rank_of_another_broker(several: Several) -> None:
-    await several.brokers[0].rank(0)
-    await several.listed(0)
-    beside = await guard(several.brokers[0])
-    terminal = await several.brokers[1].terminal()
-    await terminal.say(exec_of(key(0)))
-    ask = await beside.expect(Ask)
-    assert ask.inquiry == COMMAND
-    await beside.say(Answer(request=ask.request, kind=Kind.VALUE, text="exit status 0", rows=(CommandEnd(), "GPU 0")))
-    (said,) = (await terminal.expect(Answers)).answers
-    assert (said.kind, said.rows) == (Kind.VALUE, (CommandEnd(), "GPU 0"))
-
-
 @pytest.mark.parametrize("how", ["leaves", "withdraws", "deadline"])
 async def test_a_command_at_another_broker_ends_when_nobody_waits_for_it(several: Several, how: str) -> None:
     await several.brokers[0].rank(0)
@@ -181,13 +147,6 @@ async def test_a_command_at_another_broker_ends_when_nobody_waits_for_it(several
         assert (await terminal.expect(Answers)).answers[0].text == "ended"
     ended = await beside.expect(Ask)
     assert (ended.request, ended.withdrawn) == (ask.request, True)
-
-
-async def test_a_guard_that_comes_to_another_broker_than_its_ranks_dials_on(several: Several) -> None:
-    await several.brokers[0].rank(0)
-    await several.listed(0)
-    beside = await guard(several.brokers[1])
-    assert (await beside.closed())[0] == CloseCode.SHUTDOWN
 
 
 async def test_the_guard_of_an_orphan_tells_all_brokers_how_it_ended(several: Several) -> None:
@@ -218,21 +177,6 @@ async def test_a_token_for_one_job_sees_no_rank_of_another_broker_that_is_of_ano
     await terminal.say(Question(request=7, keys=("other/1", key(0)), action=Action.CONTINUE, seconds=0.3))
     first, _ = (await terminal.expect(Answers)).answers
     assert first.kind == Kind.LOST
-
-
-async def test_a_step_of_a_rank_at_another_broker_is_listed_in_order(several: Several) -> None:
-    rank = await several.brokers[0].rank(0)
-    await several.listed(0)
-    driver = await several.brokers[1].seated(key(0))
-    watcher = await several.brokers[2].terminal()
-    await watcher.say(Subscribe())
-    for step in range(20):
-        await driver.send(Input(session=1, stop=1, generation=1, offset=step, data=b"n"))
-        await rank.expect_data()
-        await rank.say(Report(report=RUNNING))
-        await rank.say(Report(report=STOPPED))
-        await driver.expect(Report, lambda one: one.report.state is RankState.STOPPED)
-    await several.listed(0, RankState.STOPPED)
 
 
 PINS = ("sha256:" + "0" * 64,)

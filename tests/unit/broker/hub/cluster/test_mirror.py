@@ -7,14 +7,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.hub import departures
 from dbg_broker.hub.cluster.mirror import is_newer, mirrored, record_of
-from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import Elsewhere, RankRecord
 from dbg_broker.ranks.registry import Registry
-from dbg_wire.messages import Arrival, Chosen, Goodbye, Kept, Refusal, RefusalCode, Report, Sender, Waiting
+from dbg_wire.messages import Arrival, Chosen, Kept, Refusal, RefusalCode, Report, Sender, Waiting
 from dbg_wire.records.ranks import NO_SEATS, Breakpoint, RankState, SeatCounts
-from tests.conftest import Approved
 from tests.unit.broker.hub.cluster.several import Several, key
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, Peer, registration
 
@@ -71,17 +68,6 @@ def test_in_whatever_order_brokers_tell_the_highest_fence_has_the_rank(said: lis
         assert known is None
 
 
-async def test_a_newcomer_learns_all_ranks_and_forgets_what_is_not_named(several: Several) -> None:
-    for number in range(3):
-        await several.brokers[0].rank(number)
-    await several.listed(2)
-    hub, cluster = several.brokers[1].hub, several.clusters[1]
-    hub.ranks.registry.mirror(told(5, by="one"))
-    cluster.mirror.ask("one")
-    await several.until(lambda: hub.ranks.registry.find(key(5)) is None)
-    assert [hub.ranks.registry.find(key(number)) is not None for number in range(3)] == [True] * 3
-
-
 async def test_held_ranks_of_one_broker_hear_of_those_of_another(several: Several) -> None:
     site = "/t.py:3"
     waits = {"site": site, "count": 1, "ranks": (0, 1)}
@@ -116,70 +102,9 @@ async def test_ranks_of_all_brokers_are_kept_for_a_crash_at_one(several: Several
         assert (await other.expect(Kept)).ranks == ()
 
 
-async def test_the_first_failure_explains_ends_at_other_brokers(approved: Approved, several: Several) -> None:
-    first = await several.brokers[0].rank(0)
-    await several.brokers[1].rank(1)
-    await several.listed(0)
-    await several.listed(1)
-    await first.say(Goodbye(exit=3, detail="ValueError: bad batch"))
-    await several.listed(0, RankState.EXITED)
-    hub = several.brokers[1].hub
-    rank = hub.ranks.registry.find(key(1))
-    assert rank is not None
-    rank.end.signal = 15
-    hub.ranks.links[key(1)].connection.abort()
-    await several.until(lambda: rank.state is RankState.LOST)
-    hub.ranks.registry.found_dead(rank, hub.timers.clock())
-    departures.note_failure(hub, rank)
-    approved(rank.end.cause)
-    there = several.brokers[0].hub.ranks.registry
-    await several.until(lambda: "status 3" in (there.find(key(1)) or rank).end.detail)
-
-
-async def test_a_rank_is_closed_at_the_broker_that_has_an_older_claim(several: Several) -> None:
-    first = await several.brokers[0].rank(0)
-    await several.listed(0)
-    second = await several.brokers[1].rank(0)
-    assert (await first.closed())[0] == CloseCode.REPLACED
-    hub = several.brokers[0].hub
-    rank = hub.ranks.registry.find(key(0))
-    assert rank is not None
-    assert (rank.owner, rank.state, hub.ranks.links) == ("two", RankState.STOPPED, {})
-    await second.say(Report(report=RUNNING))
-    await several.listed(0, RankState.RUNNING)
-
-
 async def test_another_process_takes_no_key_of_a_rank_at_another_broker(several: Several) -> None:
     await several.brokers[0].rank(0, secret="a" * 64)
     await several.listed(0)
     stranger = Peer(await several.brokers[1].dial("/agent", several.brokers[1].tokens.rank), Sender.AGENT)
     await stranger.say(registration(0, secret="b" * 64))
     assert (await stranger.expect(Refusal)).code == RefusalCode.TAKEN
-
-
-async def test_an_ended_rank_of_a_broker_that_has_gone_is_told_to_newcomers_by_one_other(several: Several) -> None:
-    for number in range(6):
-        rank = await several.brokers[0].rank(number)
-        await rank.say(Goodbye(exit=3, detail="ValueError: bad batch"))
-        await several.listed(number, RankState.EXITED)
-    several.kill(0)
-    left = [several.brokers[1], several.brokers[2]]
-    registries = [broker.hub.ranks.registry for broker in left]
-
-    def owners(number: int) -> list[str]:
-        return [known.owner for registry in registries if (known := registry.find(key(number))) is not None]
-
-    await several.until(lambda: all(owners(number) in (["", "two"], ["three", ""]) for number in range(6)))
-    # A newcomer knows nothing, and asks each of the others.
-    for known in tuple(registries[1].ranks()):
-        if known.owner == "two":
-            registries[1].forget(known)
-    several.clusters[2].mirror.ask("two")
-    await several.until(lambda: len(registries[1].keys()) == 6)
-    ends = [registry.find(key(number)).end for registry in registries for number in range(6)]  # type: ignore[union-attr]
-    assert {(end.exit, end.detail) for end in ends} == {(3, "ValueError: bad batch")}
-    # Whoever has it forgets it, and the other one does as well.
-    mine = next(known for known in registries[0].ranks() if not known.owner)
-    registries[0].forget(mine)
-    departures.forget(left[0].hub, mine.key)
-    await several.until(lambda: registries[1].find(mine.key) is None)

@@ -7,42 +7,22 @@ from typing import cast
 import pytest
 
 from dbg_broker.hub.cluster.cluster import Cluster
-from dbg_broker.hub.cluster.owners import REVISION_BITS, Owners
+from dbg_broker.hub.cluster.owners import Owners
 from dbg_broker.timers import Timers
 from tests.support.memory_bus import MemoryBuckets, MemoryNats
 from tests.unit.broker.hub.cluster.brokers import settled
 
 
-class Clock:
-    """A clock and timers that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.due: list[tuple[float, object]] = []
-
-    def timers(self) -> Timers:
-        return Timers(lambda: self.now, lambda seconds, call: self.due.append((self.now + seconds, call)))
-
-    def move(self, seconds: float) -> None:
-        self.now += seconds
-        ripe = [call for at, call in self.due if at <= self.now]
-        self.due = [(at, call) for at, call in self.due if at > self.now]
-        for call in ripe:
-            assert callable(call)
-            call()
-
-
 class Broker:
     """The claims of one broker, and what its cluster is told."""
 
-    def __init__(self, nats: MemoryNats, name: str, clock: Clock | None = None) -> None:
+    def __init__(self, nats: MemoryNats, name: str) -> None:
         self.name = name
-        self.clock = clock or Clock()
         self.fences: dict[str, int] = {}
         self.lost: list[str] = []
         self.certain: list[set[int]] = []
         self.claimed, self.lost_rank, self.resend = self.fences.__setitem__, self.lost.append, self.certain.append
-        self.owners = Owners(cast(Cluster, self), MemoryBuckets(nats), self.clock.timers())
+        self.owners = Owners(cast(Cluster, self), MemoryBuckets(nats), Timers(lambda: 0.0, lambda seconds, call: None))
 
 
 async def started(nats: MemoryNats, *names: str) -> list[Broker]:
@@ -50,29 +30,6 @@ async def started(nats: MemoryNats, *names: str) -> list[Broker]:
     for broker in brokers:
         await broker.owners.up()
     return brokers
-
-
-async def test_a_claim_stands_and_its_fence_grows_with_each() -> None:
-    (one,) = await started(MemoryNats(), "one")
-    one.owners.claim("rank", 1)
-    await settled()
-    first = one.fences["rank"]
-    assert first >> REVISION_BITS == 1
-    one.owners.claim("rank", 2, first)
-    await settled()
-    assert one.fences["rank"] > first
-    assert one.owners.waiting == 0
-
-
-@pytest.mark.parametrize("knows", [True, False], ids=["which knew the old owner", "which knew nothing"])
-async def test_a_rank_that_dials_another_broker_is_that_ones(*, knows: bool) -> None:
-    one, two = await started(MemoryNats(), "one", "two")
-    one.owners.claim("rank", 1)
-    await settled()
-    two.owners.claim("rank", 2, one.fences["rank"] if knows else 0)
-    await settled()
-    assert two.fences["rank"] > one.fences["rank"]
-    assert two.lost == []
 
 
 @pytest.mark.parametrize("first", ["old", "new"])
@@ -88,43 +45,3 @@ async def test_of_two_claims_the_one_with_the_later_connection_wins_whatever_com
     one.owners.came_back()
     await settled()
     assert one.lost == ["rank"]
-
-
-async def test_while_nats_is_gone_nothing_is_doubtful_and_claims_wait() -> None:
-    nats = MemoryNats()
-    (one,) = await started(nats, "one")
-    one.owners.claim("before", 1)
-    await settled()
-    nats.is_up = False
-    one.owners.claim("during", 1)
-    one.owners.came_back()
-    await settled()
-    assert one.owners.withholds("before", 1)
-    one.owners.down()
-    assert one.certain == [{1}]
-    nats.is_up = True
-    one.clock.move(1.0)
-    await settled()
-    assert set(one.fences) == {"before", "during"}
-    assert one.owners.waiting == 0
-
-
-async def test_an_empty_nats_begins_anew_above_all_fences_that_were() -> None:
-    nats = MemoryNats()
-    one, two = await started(nats, "one", "two")
-    for number in range(5):
-        one.owners.claim(f"rank{number}", 1)
-    await settled()
-    before = dict(one.fences)
-    nats.go()
-    nats.come()
-    # A broker that has just started knows of no beginning before, and may be the first.
-    (new,) = await started(nats, "new")
-    new.owners.claim("its own", 1)
-    await one.owners.up()
-    await two.owners.up()
-    await settled()
-    assert min(one.fences.values()) > max(before.values())
-    two.owners.claim("rank0", 2)
-    await settled()
-    assert two.fences["rank0"] > one.fences["rank0"]

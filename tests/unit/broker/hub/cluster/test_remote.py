@@ -11,10 +11,9 @@ from dbg_broker.hub.cluster.messages import (
     OpenLeg,
     decode,
 )
-from dbg_broker.hub.cluster.remote_answers import RemoteQuestion, take
+from dbg_broker.hub.cluster.remote_answers import take
 from dbg_broker.net.websocket import CloseCode, pack_message
 from dbg_broker.ranks.registry import ITS_BROKER_IS_GONE
-from dbg_wire.codec import encode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
     Action,
@@ -30,47 +29,10 @@ from dbg_wire.messages import (
 from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
 from tests.unit.broker.hub.cluster.several import Several, key
-from tests.unit.broker.peers import attach
-
-
-def opened(several: Several, *keys: str) -> RemoteQuestion:
-    """Return a question that is open at the first broker."""
-    questions = several.brokers[0].hub.ranks.questions
-    number, _ = questions.ask(1, Question(request=7, keys=keys, action=Action.EVAL, seconds=9.0), 0.0)
-    return RemoteQuestion(number, dict.fromkeys(keys), 9.0)
-
-
-def page(remote: RemoteQuestion, *answers: RankAnswer, last: bool = True) -> bytes:
-    return encode(Answers(request=remote.number, answers=answers, last=last)).encode()
 
 
 def value(number: int, text: str = "1") -> RankAnswer:
     return RankAnswer(key=key(number), kind=Kind.VALUE, text=text)
-
-
-async def test_a_rank_without_an_answer_on_the_last_page_is_lost(several: Several) -> None:
-    hub, remote = several.brokers[0].hub, opened(several, key(0), key(1), "own")
-    questions = {remote.number: RemoteQuestion(remote.number, dict.fromkeys((key(0), key(1))), 9.0)}
-    take(hub, questions, page(remote, value(0)))
-    assert not questions
-    finished = hub.ranks.questions.finish(remote.number)
-    assert finished is not None
-    assert b"its broker has no answer of it" in (finished.said[key(1)] or b"")
-    assert finished.said["own"] is None
-
-
-async def test_a_question_over_several_brokers_has_one_folded_answer(several: Several) -> None:
-    ranks = [await broker.rank(number) for number, broker in enumerate(several.brokers)]
-    for number in range(len(ranks)):
-        await several.listed(number)
-    terminal = await several.brokers[0].terminal()
-    keys = tuple(key(number) for number in range(len(ranks)))
-    await terminal.say(Question(request=7, keys=keys, action=Action.EVAL, seconds=9.0, text="x", live=True, fold=True))
-    for rank in ranks:
-        ask = await rank.expect(Ask)
-        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="0.25"))
-    (answer,) = (await terminal.expect(Answers)).answers
-    assert (answer.text, {answer.key, *answer.also}) == ("0.25", set(keys))
 
 
 async def test_a_tree_over_several_brokers_is_folded_with_the_ages_of_all_ranks(several: Several) -> None:
@@ -130,17 +92,3 @@ async def test_a_revoked_token_ends_legs_at_the_ranks_broker(several: Several) -
     for link in several.brokers[0].hub.terminals.links.values():
         link.connection.close(CloseCode.REVOKED, "revoked")
     assert (await terminal.closed())[0] == CloseCode.REVOKED
-
-
-async def test_a_rate_counts_at_the_ranks_broker_too(several: Several) -> None:
-    await several.brokers[0].rank(0)
-    await several.listed(0)
-    terminal = await several.brokers[1].terminal()
-    await terminal.say(attach(key(0)))
-    await several.until(lambda: bool(several.clusters[0].hosted))
-    (hosted,) = several.clusters[0].hosted._legs["two"].values()
-    (link,) = several.brokers[1].hub.terminals.links.values()
-    connection = several.brokers[1].hub.connections.open[link.number]
-    hosted.rest(0.2)
-    await several.until(lambda: connection._is_resting)
-    await several.until(lambda: not connection._is_resting)

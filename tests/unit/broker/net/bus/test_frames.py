@@ -35,17 +35,6 @@ def test_a_missing_message_is_known_at_the_next_one_and_then_forgiven() -> None:
     assert two
 
 
-def test_a_beat_tells_that_the_last_message_is_missing() -> None:
-    sending, receiving = Sending(100), Receiving()
-    assert receiving.take(sending.beat()) is None
-    assert not receiving.is_behind
-    list(sending.frames(b"lost"))
-    assert receiving.take(sending.beat()) is None
-    assert receiving.is_behind
-    assert receiving.take(sending.beat()) is None
-    assert not receiving.is_behind
-
-
 def test_of_a_message_that_lacks_a_part_nothing_comes() -> None:
     sending, receiving = Sending(HEADER_BYTES + 4), Receiving()
     first, *_, last = sending.frames(b"twelve bytes")
@@ -56,16 +45,6 @@ def test_of_a_message_that_lacks_a_part_nothing_comes() -> None:
     assert not receiving.is_behind
     _, *rest = sending.frames(b"without its begin")
     assert take(receiving, rest) == []
-
-
-def test_a_broker_that_counts_anew_is_behind_once() -> None:
-    receiving = Receiving()
-    before, after = Sending(100), Sending(100)
-    take(receiving, [frame for _ in range(3) for frame in before.frames(b"x")])
-    assert take(receiving, list(after.frames(b"y"))) == [b"y"]
-    assert receiving.is_behind
-    assert take(receiving, list(after.frames(b"z"))) == [b"z"]
-    assert not receiving.is_behind
 
 
 def test_a_message_is_bounded_at_both_ends() -> None:
