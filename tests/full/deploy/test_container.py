@@ -32,8 +32,6 @@ def test_the_linter_finds_nothing() -> None:
 def test_what_the_image_starts_is_what_our_parser_takes() -> None:
     assert IMAGE.entrypoint == ("dbg-broker",)
     assert parse([*IMAGE.command]).verb == "serve"
-    assert IMAGE.health[0] == "dbg-broker"
-    assert parse([*IMAGE.health[1:]]).verb == "status"
 
 
 def test_the_user_is_not_root_and_owns_the_directory_that_is_written_to() -> None:
