@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,23 +16,63 @@ from dbg_agent.settings import Settings
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Interrupt, PromptInfo, Reply, Sender
 from dbg_wire.states import StopPhase
+from tests.support.time_unit import seconds
 from tests.unit.agent.fake_link import FakeNetwork
 
-SECONDS = 20.0
+SECONDS = seconds(30)
 
 
-class Driver:
+class Seat:
+    """The broker and terminal of a rank: it has what the rank says, and waits for it."""
+
+    def __init__(
+        self, settings: Settings, draw: Callable[[bytes], object], later: Callable[[float, Callable[[], None]], None]
+    ) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._changed = threading.Condition()
+        self.network = FakeNetwork(draw, self._hear, self.tell, later)
+        self.rank = Rank(settings, make_link=self.network.link)
+
+    def _hear(self, text: str) -> None:
+        with self._changed:
+            self.messages.append(json.loads(text))
+            self._changed.notify_all()
+
+    def tell(self) -> None:
+        """Have :meth:`wait_for` look at its condition again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, condition: Callable[[], object], what: str) -> None:
+        with self._changed:
+            if not self._changed.wait_for(condition, SECONDS):
+                pytest.fail(f"never saw {what}; the terminal:\n{self.text}\n{self.rank.rank_report()}")
+
+    def heard(self, kind: str) -> list[dict[str, Any]]:
+        return [message for message in self.messages if message["type"] == kind]
+
+    @property
+    def text(self) -> str:
+        """What the terminal shows."""
+        return ""
+
+
+def call_later(after: float, call: Callable[[], None]) -> None:
+    """Keep time as the link's thread does."""
+    timer = threading.Timer(after, call)
+    timer.daemon = True
+    timer.start()
+
+
+class Driver(Seat):
     """The broker and terminal of a rank, which answers the prompts and reads the log of the rank."""
 
     def __init__(self, draw: Callable[[bytes], object] | None = None) -> None:
         """Make the rank; ``draw`` takes its output in place of :attr:`log`."""
         self.log = bytearray()
         self.session = 0
-        self.messages: list[dict[str, object]] = []
-        self._changed = threading.Condition()
         self._answered = 0
-        self.network = FakeNetwork(draw or self._read, self._hear, self.tell, self._later)
-        self.rank = Rank(Settings(engine="pdb"), make_link=self.network.link)
+        super().__init__(Settings(engine="pdb"), draw or self._read, call_later)
 
     def _read(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)
@@ -43,26 +84,6 @@ class Driver:
             if output.offset <= len(self.log):
                 self.log += fresh
             self._changed.notify_all()
-
-    def _hear(self, text: str) -> None:
-        with self._changed:
-            self.messages.append(json.loads(text))
-            self._changed.notify_all()
-
-    def _later(self, seconds: float, call: Callable[[], None]) -> None:
-        timer = threading.Timer(seconds, call)
-        timer.daemon = True
-        timer.start()
-
-    def tell(self) -> None:
-        """Have :meth:`wait_for` look at its condition again."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def wait_for(self, condition: Callable[[], object], what: str) -> None:
-        with self._changed:
-            if not self._changed.wait_for(condition, SECONDS):
-                pytest.fail(f"never saw {what}; the log:\n{self.text}\n{self.rank.rank_report()}")
 
     @property
     def text(self) -> str:
@@ -113,27 +134,20 @@ class Driver:
             with self._changed:
                 self._changed.wait_for(lambda: self.rank.stops.phase is StopPhase.NONE, 0.1)
 
-    def heard(self, kind: str) -> list[dict[str, object]]:
-        return [message for message in self.messages if message["type"] == kind]
 
+def in_background(script: Callable[[], None], rescue: Callable[[], None]) -> Callable[[], None]:
+    """Run a script in a thread; return a call that waits for its end and raises what it raised.
 
-def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> Callable[[], None]:
-    """Have a thread run ``script`` once this one stops; return a call that waits for its end and raises what it raised.
-
-    A script that fails, or leaves the stop open, has the stop ended: a test's time-out ends no debugger that waits.
+    ``rescue`` ends the stop that a failed script leaves: a test's time-out ends no debugger that waits.
     """
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
-            driver.wait_for(lambda: driver.rank.stops.phase is not StopPhase.NONE, "a stop")
-            if look:
-                driver.look()
             script()
-            driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "no stop")
-        except BaseException as error:
+        except BaseException as error:  # the returned call raises it in the test's thread
             failures.append(error)
-            driver.let_go()
+            rescue()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -144,6 +158,19 @@ def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> C
             raise failures[0]
 
     return finish
+
+
+def drive(driver: Driver, script: Callable[[], None], *, look: bool = True) -> Callable[[], None]:
+    """Have a thread run ``script`` once this one stops; return a call that waits for its end, and raises its error."""
+
+    def whole() -> None:
+        driver.wait_for(lambda: driver.rank.stops.phase is not StopPhase.NONE, "a stop")
+        if look:
+            driver.look()
+        script()
+        driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "no stop")
+
+    return in_background(whole, driver.let_go)
 
 
 def train(rank: Rank) -> int:

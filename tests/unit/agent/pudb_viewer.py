@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import pyte
-import pytest
 
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
@@ -17,26 +15,23 @@ from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Sender
 from dbg_wire.states import StopPhase
 from tests.support.time_unit import seconds
-from tests.unit.agent.fake_link import FakeNetwork
+from tests.unit.agent.fake_link import never
+from tests.unit.agent.pdb_driver import SECONDS, Seat, in_background
 
-SECONDS = seconds(30)
 ROWS, COLUMNS = 30, 100
 
 Result = TypeVar("Result")
 
 
-class Viewer:
+class Viewer(Seat):
     """The broker and terminal of a rank, which sees the screen of the rank and types."""
 
     def __init__(self) -> None:
         self.display = pyte.Screen(COLUMNS, ROWS)
         self._stream = pyte.ByteStream(self.display)
-        self._changed = threading.Condition()
         self._typed = 0
         self.generation = 1
-        self.answers: list[str] = []
-        self.network = FakeNetwork(self._draw, self._hear, self._tell)
-        self.rank = Rank(Settings(), make_link=self.network.link)
+        super().__init__(Settings(), self._draw, never)
 
     def _draw(self, frame: bytes) -> None:
         output = decode_data(frame, Sender.AGENT)
@@ -45,19 +40,9 @@ class Viewer:
             self._stream.feed(output.data)
             self._changed.notify_all()
 
-    def _hear(self, text: str) -> None:
-        with self._changed:
-            self.answers.append(text)
-            self._changed.notify_all()
-
-    def _tell(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
-        with self._changed:
-            if not self._changed.wait_for(condition, SECONDS):
-                pytest.fail(f"never saw {what}; the screen:\n" + "\n".join(self.display.display))
+    @property
+    def text(self) -> str:
+        return "\n".join(self.display.display)
 
     def sees(self, text: str) -> None:
         self.wait_for(lambda: any(text in row for row in self.display.display), repr(text))
@@ -69,9 +54,6 @@ class Viewer:
         self.wait_for(
             lambda: any(row.startswith(">") and text in row for row in self.display.display), f"> before {text!r}"
         )
-
-    def heard(self, kind: str) -> list[dict[str, Any]]:
-        return [one for one in map(json.loads, self.answers) if one["type"] == kind]
 
     def look(self, rows: int = ROWS, columns: int = COLUMNS) -> None:
         with self._changed:
@@ -106,27 +88,6 @@ class Viewer:
         stop, session = self.rank.stops.current
         self.rank.from_broker.on_input(Input(session or 0, stop or 0, self.generation, self._typed, keys))
         self._typed += len(keys)
-
-
-def in_background(script: Callable[[], None]) -> Callable[[], None]:
-    """Run a viewer's script beside the stopped thread; the returned call waits for it and tells its failure."""
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            script()
-        except BaseException as error:  # the returned call raises it in the test's thread
-            failures.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-
-    def finish() -> None:
-        thread.join(SECONDS)
-        if failures:
-            raise failures[0]
-
-    return finish
 
 
 def train(rank: Rank) -> int:
@@ -164,14 +125,7 @@ def answer_of(viewer: Viewer, request: int) -> tuple[str, str]:
 
 
 def drive(viewer: Viewer, script: Callable[[], None]) -> Callable[[], None]:
-    def safely() -> None:
-        try:
-            script()
-        except BaseException:
-            let_go(viewer)
-            raise
-
-    return in_background(safely)
+    return in_background(script, lambda: let_go(viewer))
 
 
 def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], Result] = train) -> Result:  # type: ignore[assignment]
@@ -185,6 +139,16 @@ def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], R
     finish()
     assert viewer.rank.program.warned == set()
     return result
+
+
+def keys(viewer: Viewer, *steps: tuple[bytes, str], program: Callable[[Rank], Result] = train) -> Result:  # type: ignore[assignment]
+    """Play a session that opens PuDB, does these steps, and goes on."""
+
+    def script() -> None:
+        viewer.opens()
+        viewer.does(*steps, (b"c", ""))
+
+    return play(viewer, script, program)
 
 
 def in_thread(program: Callable[[Rank], Result], rank: Rank) -> Result:

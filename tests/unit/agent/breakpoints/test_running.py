@@ -13,27 +13,24 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
-from types import CodeType, ModuleType
+from types import ModuleType
 
 import pytest
 
 import dbg_agent
 from dbg_agent.breakpoints import compiled, importing, points, reached
-from dbg_agent.breakpoints.monitored import Lines
 from dbg_agent.program import entry, own_rank
 from dbg_agent.stop.stacks import all_frames
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.stop_points import StopAt
 from tests.conftest import Approved
 from tests.support.calls import with_calls_left
-from tests.support.time_unit import seconds
 from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.unit.agent.pdb_driver import Driver, drive
 
 PROGRAM = """\
 import asyncio
 import functools
-
 
 def train(steps):
     total = 0
@@ -42,7 +39,6 @@ def train(steps):
         total += 1
     return total
 
-
 def outer(scale):
     def inner(number):
         scaled = number * scale  # closure
@@ -50,15 +46,12 @@ def outer(scale):
 
     return inner
 
-
 scaled_by_two = outer(2)
-
 
 def numbers(count):
     for number in range(count):
         yield number  # generator
         number += 1  # resumed
-
 
 async def gather(count):
     total = 0
@@ -67,14 +60,12 @@ async def gather(count):
         total += number  # coroutine
     return total
 
-
 def squares(count):
     listed = [
         number * number  # comprehension
         for number in range(count)
     ]
     return sum(listed)
-
 
 def decorated(function):
     @functools.wraps(function)
@@ -83,12 +74,10 @@ def decorated(function):
 
     return call
 
-
 @decorated
 def doubled(number):
     twice = 2 * number  # decorated
     return twice
-
 
 class Model:
     def __init__(self, weight):
@@ -104,40 +93,12 @@ class Model:
         made = cls(weight)  # classmethod
         return made
 
-
 def passes(queue, turns):
     for _ in range(turns):
         queue.get()
         seen = queue.qsize()  # within a loop
     return turns
 """
-
-STILL_RUNS = """\
-import threading
-runs, go_on = threading.Event(), threading.Event()
-
-def makes():
-    def inner(number):
-        return number  # transient
-    return inner(1)
-
-class Model:
-    rate = 0.1  # in a class
-
-def waits():
-    def made(number):
-        return number  # around
-    runs.set()
-    go_on.wait()
-    def later(number):
-        return number  # later
-    return made, later
-
-waits()
-
-def one(number): return number  # one line
-"""
-"""A module that waits in a function, before it makes another one."""
 
 
 @pytest.fixture
@@ -233,34 +194,6 @@ else:
         queue: SimpleQueue[int] = SimpleQueue()
         queue.put(1)
         assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
-
-    def test_what_a_frame_that_runs_makes_is_told_as_it_is(approved: Approved, driver: Driver, tmp_path: Path) -> None:
-        thread = threading.Thread(target=loaded, args=(tmp_path, STILL_RUNS, "still_runs"))
-        thread.start()
-        try:
-            while (module := sys.modules.get("still_runs")) is None or not hasattr(module, "runs"):
-                time.sleep(0)
-            assert module.runs.wait(seconds(10))
-            told = []
-            for text in ("# transient", "# in a class", "# one line", "# later", "# around"):
-                (state,) = ask(driver, wish(module, text))
-                told.append(f"{text}: {state.problem}")
-                if text == "# transient":
-                    # Another breakpoint of the file, and looks for functions, leave a function as it is.
-                    code = module.makes.__code__
-                    ask(driver, wish(module, "# later"))
-                    assert module.makes.__code__ is code
-                    ask(driver, clear=[wish(module, "# later")])
-                ask(driver, clear=[wish(module, text)])
-            approved(told)
-        finally:
-            sys.modules["still_runs"].go_on.set()
-            thread.join()
-
-    def test_a_line_of_a_comprehension_moves_to_its_statement(driver: Driver, program: ModuleType) -> None:
-        (state,) = ask(driver, wish(program, "# comprehension"))
-        assert state.line == line_of(program, "listed = [")
-        ask(driver, clear=[wish(program, "# comprehension")])
 
 
 def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
@@ -412,63 +345,6 @@ def test_close_to_the_recursion_limit_it_stops(driver: Driver, program: ModuleTy
     assert stops(driver, program, "# decorated", deep, "number=4") == 8
     assert driver.rank.program.warned == set()
     assert sys.getrecursionlimit() == limit
-
-
-def test_close_to_the_recursion_limit_a_condition_is_still_evaluated(driver: Driver, program: ModuleType) -> None:
-    def deeper(calls: int) -> int:
-        return deeper(calls - 1) if calls else 0
-
-    vars(program)["deeper"] = deeper
-    ask(driver, wish(program, "# decorated", condition="deeper(25) == 1"))
-    assert with_calls_left(30, lambda: program.doubled(4)) == 8
-    assert driver.rank.program.warned == set()
-    ask(driver, clear=[wish(program, "# decorated")])
-
-
-def test_a_change_tries_again_what_has_failed_before(driver: Driver, program: ModuleType) -> None:
-    (wished,) = ask(driver, wish(program, "# decorated", condition="False"))
-    assert wished.problem == ""
-    breakpoints = driver.rank.breakpoints.wished
-    assert breakpoints is not None
-    way, failures = breakpoints._mechanism, [OSError("no memory")]
-    serve = way.serve
-
-    def fails_once(lines: Lines) -> None:
-        if failures:
-            raise failures.pop()
-        serve(lines)
-
-    way.serve = fails_once  # type: ignore[method-assign]
-    told = ask(driver, wish(program, "# adds", condition="False"))
-    assert ["(OSError: no memory)" in one.problem for one in told] == [True, True]
-    ask(driver, clear=[wish(program, "# adds"), wish(program, "# decorated")])
-    assert stops(driver, program, "# decorated", lambda: program.doubled(4), "number=4") == 8
-
-
-if sys.version_info >= (3, 12):
-
-    def test_an_id_that_is_freed_while_a_function_begins_leaves_the_next_one_whole(tmp_path: Path) -> None:
-        from dbg_agent.breakpoints.monitored import Monitored
-
-        module = loaded(tmp_path, "def function():\n    return 5\n", "begins")
-        lines, seen = {str(module.__file__): frozenset({2})}, []
-        way = Monitored(lambda _frame, _file, line: seen.append(line))
-        way.serve(lines)
-        known = way._known
-
-        def freed_meanwhile(code: CodeType) -> tuple[CodeType, str, frozenset[int]] | None:
-            way._free()
-            return known(code)
-
-        way._known = freed_meanwhile  # type: ignore[method-assign]
-        way._begins(module.function.__code__, 0)
-        way._known = known  # type: ignore[method-assign]
-        try:
-            way.serve(lines)
-            assert module.function() == 5
-            assert seen == [2]
-        finally:
-            way.serve({})
 
 
 def test_what_a_child_has_told_stays_whatever_another_child_tells(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -19,8 +18,8 @@ from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.stops import SLOW_STEP_SECONDS, Stops
 from dbg_wire.messages import Action, Kind
 from dbg_wire.records.ranks import RankState
-from tests.unit.agent.pudb_stops import stop_with
-from tests.unit.agent.pudb_viewer import SECONDS, Viewer, answer_of, answers_to, asks, let_go, play
+from tests.unit.agent.pdb_driver import SECONDS
+from tests.unit.agent.pudb_viewer import Viewer, answer_of, answers_to, asks, play
 
 SHORT, LONG = 0.6 * SLOW_STEP_SECONDS, 1.1 * SLOW_STEP_SECONDS
 
@@ -61,13 +60,6 @@ def rank(monkeypatch: pytest.MonkeyPatch) -> Iterator[RankAtStop]:
     at_stop.stops.end()
 
 
-def interrupted(rank: RankAtStop) -> None:
-    """Wait for an interrupt that another thread asks for."""
-    threading.Thread(target=rank.busy.interrupt).start()
-    threading.Event().wait(20)
-    pytest.fail("never interrupted")
-
-
 def test_only_one_long_call_of_the_program_is_told_until_it_is_over(rank: RankAtStop) -> None:
     with rank.busy.interruptible():
         # By itself the debugger may take as long as it likes.
@@ -91,25 +83,6 @@ def test_only_one_long_call_of_the_program_is_told_until_it_is_over(rank: RankAt
             assert rank.told == [True, False]
             rank.wait(LONG)
         assert rank.told == [True, False] * 2
-
-
-def test_the_debugger_can_be_interrupted_before_and_after_the_programs_work_as_well(rank: RankAtStop) -> None:
-    with rank.busy.interruptible():
-        with pytest.raises(KeyboardInterrupt), rank.busy.working():
-            interrupted(rank)
-        assert not rank.busy.is_working
-        with pytest.raises(KeyboardInterrupt):
-            interrupted(rank)
-    rank.busy.interrupt()
-
-
-def test_the_programs_work_can_be_interrupted_while_the_debugger_waits_for_keys(rank: RankAtStop) -> None:
-    """What waits for the stopped thread may have the debugger show another frame, with its values."""
-    with rank.busy.interruptible(), rank.interruptible.suspended():
-        rank.busy.interrupt()
-        with pytest.raises(KeyboardInterrupt), rank.busy.working():
-            interrupted(rank)
-        rank.busy.interrupt()
 
 
 DRAWING = [(DebuggerUI, "set_current_line"), (DebuggerUI, "update_stack"), (_SafeWindow, "render")]
@@ -153,32 +126,6 @@ class Gate:
                 call()
 
 
-def test_a_rank_that_draws_is_told_as_stopped_however_long_pudb_has_worked_before(
-    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Terminals leave out what a running rank draws: the line before would stay marked as the current one."""
-    told: list[RankState] = []
-    due: list[Callable[[], None]] = []
-    show = viewer.rank.debuggers.terminal.write
-    viewer.network.later = lambda _seconds, call: due.append(call)
-
-    def draw(data: bytes) -> None:
-        while due:
-            due.pop()()
-        told.append(viewer.rank.rank_report().state)
-        show(data)
-
-    def script() -> None:
-        # All that PuDB has begun has taken too long already, whenever the link's thread looks.
-        monkeypatch.setattr(faults, "SLOW_STEP_SECONDS", 0.0)
-        viewer.opens()
-        viewer.does((b"nn", "> total += 2"), (b"c", ""))
-
-    monkeypatch.setattr(viewer.rank.debuggers.terminal, "write", draw)
-    assert play(viewer, script) == 7
-    assert set(told) == {RankState.STOPPED}
-
-
 @contextmanager
 def drawing(viewer: Viewer, gate: Gate) -> Iterator[None]:
     """Have PuDB draw a step for as long as this block takes."""
@@ -209,54 +156,3 @@ def test_a_rank_whose_pudb_draws_for_long_is_told_as_stopped_and_questions_wait_
         viewer.does((b"", "> total += 2"), (b"c", ""))
 
     assert play(viewer, script) == 7
-
-
-def test_what_has_not_begun_when_its_time_is_over_is_not_done_later(
-    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(viewer, monkeypatch, _SafeWindow, "render")
-
-    def script() -> None:
-        with drawing(viewer, gate):
-            asks(viewer, Action.COMMAND, 3, "n")
-            asks(viewer, Action.CONTINUE, 4)
-            gate.time_passes()
-            gate.time_passes()
-            assert {answer_of(viewer, request)[0] for request in (3, 4)} == {"error"}
-        asks(viewer, Action.EVAL, 5, "total + 41")
-        assert answer_of(viewer, 5) == ("value", "42")
-        viewer.does((b"", "> total += 1"), (b"c", ""))
-
-    assert play(viewer, script) == 7
-
-
-def test_a_question_that_waited_for_the_drawing_is_answered_as_by_a_running_rank_once_a_value_takes_long(
-    viewer: Viewer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gate = Gate(viewer, monkeypatch, DebuggerUI, "set_current_line")
-    is_slow, begun, goes_on = threading.Event(), threading.Event(), threading.Event()
-
-    def text(_self: object) -> str:
-        if is_slow.is_set():
-            begun.set()
-            assert goes_on.wait(SECONDS)
-        return "slow"
-
-    slow = type("Slow", (), {"safely_stringify_for_pudb": text})()
-
-    def script() -> None:
-        with drawing(viewer, gate):
-            is_slow.set()
-            asks(viewer, Action.EVAL, 3, "1 + 1")
-            gate.time_passes()
-        assert begun.wait(SECONDS)
-        try:
-            gate.time_passes()
-            assert viewer.rank.rank_report().state is RankState.RUNNING
-            assert answer_of(viewer, 3)[0] == Kind.RUNNING.value
-        finally:
-            goes_on.set()
-        viewer.wait_for(lambda: viewer.rank.rank_report().state is RankState.STOPPED, "the value's end")
-        let_go(viewer)
-
-    assert play(viewer, script, partial(stop_with, value=slow)) == "went on"

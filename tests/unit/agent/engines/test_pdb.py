@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -20,113 +21,62 @@ from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Action, Ask, Audience, Complete, PromptState, Replay, Reply, Sender
 from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt, play, train
 
-COMMAND, MORE, INTERACT = PromptState.COMMAND, PromptState.MORE, PromptState.INTERACT
-INPUT, COMMANDS, CONFIRM = PromptState.INPUT, PromptState.COMMANDS, PromptState.CONFIRM
+STATES = {
+    "(Pdb) ": PromptState.COMMAND,
+    "((Pdb)) ": PromptState.COMMAND,
+    "...   ": PromptState.MORE,
+    ">>> ": PromptState.INTERACT,
+    "... ": PromptState.INTERACT,
+    "(com) ": PromptState.COMMANDS,
+    "name? ": PromptState.INPUT,
+    "Clear all breaks? ": PromptState.INPUT,
+    "[...] ": PromptState.CONFIRM,
+}
+"""What each prompt of the sessions asks for."""
 
-Step = tuple[str, str, PromptState] | tuple[str, str]
-"""What is typed, a text in what is shown then, and the kind of the next prompt, if it is not one for a command."""
-
-CTRL_C = "^C"
-
-SECOND = train.__code__.co_firstlineno + 4
-"""Line of ``total += 2``."""
-
-STAYS: list[Step] = [("s", ""), ("p total", "1\n")]
-"""Staying in the debugger, which has changed nothing."""
-
-CONVERSATIONS: dict[str, list[Step]] = {
-    "expressions": [("p total", "1\n"), ("total * 1000", "1000\n")],
-    "steps": [("n", ""), ("list .", "total += 2"), ("up", "train(driver.rank)")],
-    "blocks of lines": [("for i in range(3):\n    print(i)\n", "0\n1\n2\n"), ("a = 1\na + 1", "2\n")],
-    "a block line by line": [("for i in (7, 8):", "", MORE), ("    print('x', i)", "", MORE), ("", "x 7\nx 8\n")],
-    "input": [("name = input('name? ')", "", INPUT), ("nan", ""), ("print('loss of', name)", "loss of nan\n")],
-    "print in an expression": [("p print('inside p') or 5", "inside p\n5\n")],
-    "interact": [("interact", "", INTERACT), ("total + 41", "42\n", INTERACT), ("EOF", "")],
-    "recursive debugger": [("debug train.__name__.upper()", ""), ("c", "LEAVING RECURSIVE DEBUGGER"), ("n", "")],
-    "sys.exit": [("import sys; sys.exit(3)", "*** SystemExit: 3\n"), ("p total", "1\n")],
-    "sys.exit in p": [("p __import__('sys').exit(3)", "*** SystemExit: 3\n")],
-    "exit in p": [("p exit()", "SystemExit")],
-    "raise": [("!raise SystemExit(3)", "SystemExit"), ("raise GeneratorExit", "*** GeneratorExit\n")],
-    "syntax error": [("x =", "*** SyntaxError: invalid syntax\n")],
-    "exit in a recursive debugger": [("debug exit()", ""), ("c", "SystemExit"), ("p total", "1\n")],
-    **{
-        f"{word} in interact": [("interact", "", INTERACT), (word, ""), ("p total", "1\n")]
-        for word in ("exit()", "quit()", "raise SystemExit")
-    },
-    **{f"leaving by {word}": [(word, "", CONFIRM), *STAYS] for word in ("q", "EOF", "exit", "exit()", "quit()")},
-    "Ctrl-C at an input": [
-        ("name = input('name? ')", "", INPUT),
-        (CTRL_C, "name? ^C\n*** KeyboardInterrupt\n"),
-        ("name", "NameError"),
-    ],
-    "Ctrl-C in interact": [
-        ("interact", "", INTERACT),
-        ("for i in range(3):", "", INTERACT),
-        (CTRL_C, "\nKeyboardInterrupt\n", INTERACT),
-        ("6 * 7", "42\n", INTERACT),
-        ("EOF", ""),
-    ],
-    "Ctrl-C in a block": [
-        ("for i in range(3):", "", MORE),
-        ("    total += 100", "", MORE),
-        (CTRL_C, "--KeyboardInterrupt--\n"),
-        ("p total", "1\n"),
-    ],
-    "Ctrl-C at the question how to leave": [("q", "", CONFIRM), (CTRL_C, "\n"), *STAYS[1:]],
-    "Ctrl-C in commands": [
-        (f"b {SECOND}", "Breakpoint 1 at"),
-        ("commands", "", COMMANDS),
-        ("p 'old'", "", COMMANDS),
-        ("end", ""),
-        ("commands", "", COMMANDS),
-        ("p 'new'", "", COMMANDS),
-        (CTRL_C, "old commands restored"),
-        ("c", "'old'\n"),
-        ("clear", "", INPUT),
-        ("y", ""),
-    ],
-    "a breakpoint with a condition": [
-        (f"b {SECOND}, total == 2", "Breakpoint 1 at"),
-        ("commands", "", COMMANDS),
-        ("p 'hit', total", "", COMMANDS),
-        ("end", ""),
-        ("c", "('hit', 2)"),
-        ("clear", "", INPUT),
-        ("y", ""),
-    ],
+SESSIONS = {
+    section.partition("\n")[0]: section.rstrip("\n").split("\n")[1:]
+    for section in Path(__file__).with_name("sessions.txt").read_text().split("\n== ")[1:]
 }
 
 
-def converse(driver: Driver, steps: list[Step]) -> None:
-    for typed, shown, *state in steps:
-        asked = driver.prompt()
-        before = driver.text
-        if typed == CTRL_C:
-            driver.pass_over_prompt()
-            interrupt(driver)
-        else:
-            driver.say(typed)
-        prompt = driver.prompt()
-        # A new stop has a log of its own.
-        said = driver.text.removeprefix(before.removesuffix(asked.text))
-        assert shown in said
-        assert prompt.state is (state[0] if state else COMMAND)
+@pytest.mark.parametrize("session", SESSIONS.values(), ids=SESSIONS)
+def test_what_is_typed_does_what_it_does_in_pdb_and_never_ends_the_rank(driver: Driver, session: list[str]) -> None:
+    line = str(train.__code__.co_firstlineno + 4)
 
-
-@pytest.mark.parametrize("steps", CONVERSATIONS.values(), ids=CONVERSATIONS)
-def test_what_is_typed_does_what_it_does_in_pdb_and_never_ends_the_rank(driver: Driver, steps: list[Step]) -> None:
     def script() -> None:
-        converse(driver, steps)
+        before = ""
+        for row in session:
+            prompt = next((one for one in STATES if row.startswith(one)), None)
+            if prompt is None:
+                # A new stop has a log of its own.
+                assert row in driver.text.removeprefix(before)
+                continue
+            asked = driver.prompt()
+            assert asked.state is STATES[prompt]
+            assert prompt in ("[...] ", asked.text)
+            before = driver.text.removesuffix(asked.text)
+            typed = row.removeprefix(prompt).replace("LINE", line)
+            if typed == "^C":
+                driver.pass_over_prompt()
+                interrupt(driver)
+            else:
+                driver.say(typed)
+            driver.prompt()
         driver.say("c")
 
     assert play(driver, script) == 7
     assert sys.gettrace() is None
-    assert driver.rank.stops.number == 1 + (("c", "'old'\n") in steps or ("c", "('hit', 2)") in steps)
+    assert driver.rank.stops.number == 1 + ("(Pdb) c" in session)
 
 
-def test_assignments_stay_and_continue_is_an_answer_to_the_question_how_to_leave(driver: Driver) -> None:
+def test_assignments_stay_blocks_run_whole_and_continue_answers_the_question_how_to_leave(
+    driver: Driver,
+) -> None:
     def script() -> None:
         driver.say("total = 100")
+        assert driver.output_of("for i in range(3):\n    print(i)\n") == "0\n1\n2\n"
+        assert driver.output_of("a = 1\na + 1") == "2\n"
         driver.say("q")
         driver.say("c")
 
@@ -432,20 +382,6 @@ def test_pudb_and_pdb_follow_each_other_on_one_stop(driver: Driver) -> None:
         switching.opens("pdb")
 
     play_switching(driver, script)
-
-
-def test_a_key_that_was_told_as_applied_is_done_before_another_debugger_opens(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    acknowledge_keys = driver.rank.stopping.acknowledge_keys
-
-    def take_and_switch(count: int) -> None:
-        acknowledge_keys(count)
-        Switching(driver).ask_for("pdb")
-
-    monkeypatch.setattr(driver.rank.stopping, "acknowledge_keys", take_and_switch)
-    play_switching(driver, lambda switching: switching.type(b"n"))
-    assert driver.heard("discarded") == []
 
 
 def test_keys_that_another_debugger_was_opened_before_are_told_as_lost_and_not_kept(driver: Driver) -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.engines import passing_pdb
-from dbg_agent.engines.pdb import RankPdb
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import MOVES
 from dbg_wire.messages import Action, Ask, Interrupt, PromptState, Reply
@@ -101,20 +100,6 @@ def test_every_command_leads_back_to_the_prompt(
     finish()
 
 
-@pytest.mark.parametrize("command", ["n", "s", "r", "unt"])
-def test_moving_shows_a_failing_display_and_stops(driver: Driver, tmp_path: Path, command: str) -> None:
-    def script() -> None:
-        driver.say("display argument")
-        driver.say("display total")
-        shown = driver.output_of(command)
-        assert ("--Return--" if command == "r" else "step()") in shown
-        clear(driver)
-
-    finish = drive(driver, script)
-    assert run_edited(driver.rank, tmp_path, RuntimeError) == 4
-    finish()
-
-
 # ------------------------------------------------------------------------------------------------------------- Ctrl-C
 
 SLEEPS = "import time; time.sleep(3600)"
@@ -133,25 +118,6 @@ def test_an_expression_that_never_ends_is_interrupted(driver: Driver, endless: s
         driver.say("print('be' + 'gun')\n" + endless)
         driver.wait_for(lambda: "begun\n" in driver.text, "begun")
         driver.rank.from_broker.on_message(Interrupt(generation=1))
-        sees_interrupt(driver)
-
-    assert play(driver, script) == 7
-
-
-def test_ctrl_c_between_a_reply_and_its_command_interrupts_the_command(
-    driver: Driver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    precmd = RankPdb.precmd
-
-    def interrupted(debugger: RankPdb, line: str) -> object:
-        if line.startswith("import time"):
-            driver.rank.from_broker.on_message(Interrupt(generation=1))
-        return precmd(debugger, line)
-
-    monkeypatch.setattr(RankPdb, "precmd", interrupted)
-
-    def script() -> None:
-        driver.say(SLEEPS)
         sees_interrupt(driver)
 
     assert play(driver, script) == 7
@@ -292,21 +258,6 @@ def test_ctrl_c_ends_an_endless_command_and_leads_to_the_prompt(driver: Driver) 
     go(driver, script)
 
 
-def test_ctrl_c_in_a_flood_of_values_stops_the_program(driver: Driver) -> None:
-    def script() -> None:
-        set_trace_point(driver, "p value", "c")
-        driver.wait_for(lambda: driver.text.count("\n9\n"), "the first values")
-        interrupt(driver)
-        clear(driver)
-
-    def bounded(value: int) -> None:
-        if value > 20 and not driver.rank.breakpoints.lines:
-            raise StopIteration
-
-    with pytest.raises(StopIteration):
-        go(driver, script, 100_000_000, bounded)
-
-
 @pytest.mark.parametrize("commands", [("q",), ("silent", "p value", "exit")], ids=" ".join)
 def test_a_quit_among_them_that_is_declined_leads_to_a_prompt_at_that_stop(
     driver: Driver, commands: tuple[str, ...]
@@ -324,21 +275,6 @@ def test_a_quit_among_them_that_is_declined_leads_to_a_prompt_at_that_stop(
             if value:
                 driver.say("q")
             driver.say("c")
-
-    go(driver, script)
-
-
-def test_ctrl_d_ends_the_list_and_is_none_of_its_commands(driver: Driver) -> None:
-    def script() -> None:
-        driver.say(f"b {TRACED}")
-        driver.say("commands")
-        driver.say("p value")
-        driver.say("EOF")
-        assert driver.prompt().text == "(Pdb) "
-        assert driver.rank.debuggers.last is not None
-        commands = getattr(driver.rank.debuggers.last, "commands", {})
-        assert list(commands.values()) == [["p value"]]
-        clear(driver)
 
     go(driver, script)
 
@@ -436,57 +372,57 @@ def test_a_command_moves_or_stays_or_is_refused_by_name(asking: Asking, command:
     assert asking.run(script) == 16
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "n;;p total",
-        "p total;;q",
-        "p total = 3;;interact",
-        "total = 100;;c;;p 1",
-        "total = 100;;j 5",
-        "total = 9;;u",
-        "",
-    ],
-)
-def test_what_is_refused_does_nothing_at_all(approved: Approved, asking: Asking, command: str) -> None:
+FAILS, WORKS = "error", "value"
+
+LINES: list[tuple[str, str, int, str]] = [
+    # A command, whether it is refused, the lines that it moves on, and a part of the answer.
+    *((f"p total;;{move}", WORKS, 1, "1\n") for move in ("n", "next", "s", "step", "unt", "until")),
+    ("p 1 ;; p 2 ;; n", WORKS, 1, "1\n2\n"),
+    ("until {next}", WORKS, 1, ":{next} train"),
+    ("unt {after}", WORKS, 2, ":{after} train"),
+    ("unt x", FAILS, 0, ""),
+    ("n 1", WORKS if TAKES_WORDS else FAILS, int(TAKES_WORDS), ""),
+    ("s 1", WORKS if TAKES_WORDS else FAILS, int(TAKES_WORDS), ""),
+    ("n;;p total", FAILS, 0, "`n`"),
+    ("p total;;q", FAILS, 0, "`q`"),
+    ("p total = 3;;interact", FAILS, 0, "`interact`"),
+    ("total = 8;;c;;p 1", FAILS, 0, "`c`"),
+    ("total = 8;;j 5", FAILS, 0, "`j`"),
+    ("total = 9;;u", FAILS, 0, "`u`"),
+    ("", FAILS, 0, ""),
+    ("u;;p sorted(locals())", WORKS, 0, "'finish'"),
+    ("twice 21", WORKS, 1, "42\n"),
+]
+
+
+@pytest.mark.parametrize(("command", "kind", "lines", "shown"), LINES)
+def test_a_line_of_commands_is_done_whole_or_refused_with_nothing_done(
+    driver: Driver, asking: Asking, command: str, kind: str, lines: int, shown: str
+) -> None:
+    def script() -> None:
+        # Aliases of the open debugger are known.
+        driver.say("alias twice p %1 * 2;;n")
+        driver.prompt()
+        before, total = asking.line, asking.command("p total")
+        places = {"next": before + 1, "after": before + 2}
+        answer = asking.command(command.format(**places))
+        assert answer[0] == kind
+        assert shown.format(**places) in answer[1]
+        assert asking.line == before + lines
+        assert asking.command("p total")[0] == WORKS
+        if not lines:
+            assert asking.command("p total") == total
+        # A frame is chosen for one line.
+        assert "'finish'" not in asking.command("p sorted(locals())")[1]
+
+    assert asking.run(script) == 16
+
+
+@pytest.mark.parametrize("command", ["", "n;;p total", "total = 9;;u", "interact"])
+def test_why_a_line_is_refused(approved: Approved, asking: Asking, command: str) -> None:
     said: list[str] = []
-
-    def script() -> None:
-        before = asking.line
-        kind, text = asking.command(command)
-        said.append(text)
-        assert kind == "error"
-        assert asking.line == before
-        assert asking.command("p total")[0] == "value"
-
-    assert asking.run(script) == 16
+    asking.run(lambda: said.append(asking.command(command)[1]))
     approved(said)
-
-
-@pytest.mark.parametrize("move", ["n", "next", "s", "step", "unt", "until"])
-def test_moves_with_words_and_behind_other_commands_move(asking: Asking, move: str) -> None:
-    def script() -> None:
-        for command in (f"p total;;{move}", f"p 1 ;; p 2 ;; {move}"):
-            before = asking.line
-            kind, text = asking.command(command)
-            assert (kind, asking.line) == ("value", before + 1)
-            assert text.split("\n")[-1].split(":")[-1] == f"{before + 1} train"
-        before = asking.line
-        takes_words = TAKES_WORDS and move not in ("unt", "until")
-        assert asking.command(f"{move} 1")[0] == ("value" if takes_words else "error")
-        assert asking.line == before + takes_words
-
-    assert asking.run(script) == 16
-
-
-def test_until_a_line_leads_there(asking: Asking) -> None:
-    def script() -> None:
-        assert asking.command(f"unt {FIRST + 6}")[1].endswith(f":{FIRST + 6} train")
-        assert asking.line == FIRST + 6
-        assert asking.command("unt x")[0] == "error"
-        assert asking.line == FIRST + 6
-
-    assert asking.run(script) == 16
 
 
 @pytest.mark.parametrize("command", ["p 1;;c", "continue"])
@@ -499,36 +435,5 @@ def test_going_on_goes_on_to_a_breakpoint(driver: Driver, asking: Asking, comman
         assert asking.command("cl 1")[0] == "value"
         assert asking.command("n")[0] == "value"
         assert asking.line == FIRST + 7
-
-    assert asking.run(script) == 16
-
-
-@pytest.mark.parametrize("statement", ["!total = 100", "p 1;;total = 100", "total = 99;;total += 1"])
-def test_assignments_stay(asking: Asking, statement: str) -> None:
-    changed: list[int] = []
-
-    def script() -> None:
-        before = asking.command("p total")[1]
-        assert asking.command(statement)[0] == "value"
-        assert asking.command("p total")[1] == "100"
-        changed.append(100 - int(before))
-
-    assert asking.run(script) == 16 + changed[0]
-
-
-def test_frames_are_chosen_for_one_line_and_aliases_of_the_open_debugger_are_known(
-    driver: Driver, asking: Asking
-) -> None:
-    def script() -> None:
-        kind, text = asking.command("u;;p sorted(locals())")
-        assert kind == "value"
-        assert "'finish'" in text
-        assert "'finish'" not in asking.command("p sorted(locals())")[1]
-        driver.say("alias twice p %1 * 2;;n")
-        driver.prompt()
-        before = asking.line
-        kind, text = asking.command("twice 21")
-        assert (kind, asking.line) == ("value", before + 1)
-        assert text.startswith("42\n")
 
     assert asking.run(script) == 16

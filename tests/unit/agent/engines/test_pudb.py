@@ -9,7 +9,6 @@ import signal
 import sys
 import threading
 import warnings
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,15 +19,13 @@ from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised, RunJob
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import Breakpoint, RankState
-from dbg_wire.states import StopPhase
 from tests.unit.agent.pudb_viewer import (
-    SECONDS,
     Viewer,
     answer_of,
     answers_to,
     asks,
     drive,
-    in_thread,
+    keys,
     let_go,
     play,
     train,
@@ -52,12 +49,7 @@ ESCAPE, CTRL_X, CTRL_E, DOWN = b"\x1b", b"\x18", b"\x05", b"\x1b[B"
     ids=["lone escape", "staying", "command line", "stop inside a stop", "o", "ctrl e", "three steps typed in one go"],
 )
 def test_keys_do_what_they_do_in_pudb(viewer: Viewer, steps: list[tuple[bytes, str]]) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.does(*steps)
-        viewer.type(b"c")
-
-    assert play(viewer, script) == 7
+    assert keys(viewer, *steps) == 7
     assert viewer.rank.stops.number == 1
 
 
@@ -67,12 +59,8 @@ def test_the_program_is_left_as_before(viewer: Viewer) -> None:
         streams = sys.stdin, sys.stdout, sys.stderr
         return handlers, streams, list(warnings.filters), set(vars(builtins)) - {"_"}
 
-    def script() -> None:
-        viewer.opens()
-        viewer.does((b"nn", "> total += 2"), (b"c", ""))
-
     before = state()
-    assert play(viewer, script) == 7
+    assert keys(viewer, (b"nn", "> total += 2")) == 7
     assert state() == before
 
 
@@ -108,28 +96,6 @@ def test_a_resize_is_drawn_at_once_also_inside_a_dialog(viewer: Viewer) -> None:
     play(viewer, script)
 
 
-def test_where_the_program_has_loaded_pudb_itself_its_settings_are_used_and_not_written(
-    viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pudb import settings
-
-    configuration = settings.load_config()
-    monkeypatch.setitem(configuration, "seen_welcome", "a")
-    monkeypatch.setitem(configuration, "sidebar_width", 0.5)
-    monkeypatch.setattr(settings, "XDG_CONFIG_HOME", str(tmp_path / "configuration"))
-
-    def script() -> None:
-        # No welcome takes the keys, and the wider pane stays in memory.
-        viewer.opens()
-        viewer.does((b"V+C", ""), (b"n", "> total += 1"), (b"c", ""))
-
-    play(viewer, script)
-    assert configuration["sidebar_width"] != 0.5
-    assert not (tmp_path / "configuration").exists()
-    settings.save_config(configuration)
-    assert "seen_welcome = a\n" in (tmp_path / "configuration" / "pudb" / "pudb.cfg").read_text()
-
-
 def test_the_users_own_settings_are_read_and_not_written(
     viewer: Viewer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,11 +105,7 @@ def test_the_users_own_settings_are_read_and_not_written(
     before = config.read_bytes()
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"c")
-
-    play(viewer, script)
+    keys(viewer)
     assert config.read_bytes() == before
     assert [path.name for path in config.parent.iterdir()] == ["pudb.cfg"]
 
@@ -171,16 +133,6 @@ def test_breakpoints_are_told_while_pudb_is_open_and_kept_when_it_lets_the_rank_
     assert (report.breakpoints, report.user_breakpoints) == (0, (conditional,))
 
 
-def test_a_breakpoint_stops_again_as_a_new_stop(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"jjbc")
-        viewer.waits_for_stop(2)
-        viewer.does((b"", "> total += 2"), (b"bc", ""))
-
-    assert play(viewer, script) == 7
-
-
 def test_continue_from_outside_leaves_through_open_dialogs(viewer: Viewer) -> None:
     def script() -> None:
         viewer.opens()
@@ -203,45 +155,13 @@ def test_the_screen_is_told_as_text_without_anybody_attached(viewer: Viewer) -> 
     play(viewer, script)
 
 
-def test_a_stop_outside_the_main_thread(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.opens()
-        viewer.does((b"n", "> total += 1"), (b"c", ""))
-
-    assert play(viewer, script, partial(in_thread, train)) == 7
-
-
-def test_two_threads_at_once_get_one_stop_each(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.wait_for(lambda: viewer.rank.stops.queued == 1, "a queued thread")
-        viewer.opens()
-        viewer.does((b"nn", "> total += 2"), (b"c", ""))
-        viewer.waits_for_stop(2)
-        viewer.does((b"", "> rank.stopping.stop("), (b"c", ""))
-
-    finish = drive(viewer, script)
-    results: list[int] = []
-    threads = [threading.Thread(target=lambda: results.append(train(viewer.rank))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(SECONDS)
-    finish()
-    assert results == [7, 7]
-
-
 def test_stepping_onto_another_stop_keeps_the_stop_and_never_shows_our_inside(viewer: Viewer) -> None:
     def twice(rank: Rank) -> int:
         rank.stopping.stop(sys._getframe(), "breakpoint")
         rank.stopping.stop(sys._getframe(), "breakpoint")
         return 5
 
-    def script() -> None:
-        viewer.opens()
-        viewer.does((b"s", ""), (b"s", ""), (b"s", "> return 5"), (b"c", ""))
-
-    assert play(viewer, script, twice) == 5
+    assert keys(viewer, (b"s", ""), (b"s", ""), (b"s", "> return 5"), program=twice) == 5
     assert viewer.rank.stops.number == 1
 
 
@@ -253,11 +173,7 @@ def test_b_on_the_line_of_the_stop_switches_it_off(viewer: Viewer) -> None:
             count += 1
         return count
 
-    def script() -> None:
-        viewer.opens()
-        viewer.type(b"bc")
-
-    assert play(viewer, script, loop) == 5
+    assert keys(viewer, (b"b", ""), program=loop) == 5
     assert viewer.rank.stops.number == 1
 
 
@@ -275,31 +191,6 @@ def test_sigint_in_a_stop_reaches_the_program_as_always(viewer: Viewer) -> None:
     finish()
     assert viewer.rank.rank_report().state is RankState.RUNNING
     assert sys.gettrace() is None
-
-
-def test_a_long_step_is_told_as_running_and_where(viewer: Viewer) -> None:
-    released = threading.Event()
-
-    def slow(rank: Rank) -> None:
-        rank.stopping.stop(sys._getframe(), "breakpoint")
-        released.wait(SECONDS)
-        rank.link.close()
-
-    def script() -> None:
-        viewer.opens()
-        viewer.does((b"n", "> released.wait("), (b"n", ""))
-        viewer.wait_for(lambda: viewer.rank.stops.phase is StopPhase.STEPPING, "a step")
-        # The time of the step before is over, which says nothing about this one.
-        viewer.rank.stops.step_is_slow(viewer.rank.stops._steps - 1)
-        assert viewer.rank.rank_report().state is RankState.STOPPED
-        viewer.rank.stops.step_is_slow(viewer.rank.stops._steps)
-        report = viewer.rank.rank_report()
-        assert (report.state, report.stepping) == (RankState.RUNNING, True)
-        assert viewer.rank.stopping.position.moving_place() is not None
-        released.set()
-        viewer.does((b"", "> rank.link"), (b"c", ""))
-
-    play(viewer, script, slow)
 
 
 # ------------------------------------------------------------------------------------------------- the import of PuDB
@@ -321,15 +212,6 @@ def test_what_the_program_has_not_imported_is_done_without(heavy: str) -> None:
     assert importlib.import_module(heavy).loaded
     with doing_without([heavy]):
         assert importlib.import_module(heavy).loaded, "it may be used from here on"
-
-
-def test_other_threads_import_as_always_meanwhile(heavy: str) -> None:
-    got: list[object] = []
-    with doing_without([heavy]):
-        thread = threading.Thread(target=lambda: got.append(importlib.import_module(heavy)))
-        thread.start()
-        thread.join(10)
-    assert len(got) == 1
 
 
 def test_the_programs_warnings_are_errors_before_and_after_but_not_the_debuggers() -> None:

@@ -17,17 +17,16 @@ from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 from dbg_wire.messages import Action, Kind
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
+from tests.unit.agent.pdb_driver import SECONDS, call_later
 from tests.unit.agent.pudb_viewer import (
-    SECONDS,
     Viewer,
     answer_of,
     asks,
     at_command_line,
-    drive,
     in_thread,
+    keys,
     let_go,
     play,
-    train,
 )
 
 LEAVE, WATCH, EDIT = "Leave the debugger?", "Add Watch Expression", "Edit Breakpoint"
@@ -79,56 +78,14 @@ def stop_with(value: object, rank: Rank) -> int:
 
 @pytest.mark.parametrize("typed", ["exit()", "quit()", "raise SystemExit(3)", "import sys; sys.exit('x')"])
 def test_every_way_out_asks_first_and_staying_stays(viewer: Viewer, typed: str) -> None:
-    def script() -> None:
-        at_command_line(viewer)
-        viewer.does((typed.encode() + b"\r", LEAVE), (b"s", f"!{LEAVE}"), GOES_ON, (b"exit()\r", LEAVE), (b"c", ""))
-
-    assert play(viewer, script) == 7
-
-
-def test_whatever_else_is_raised_is_shown(viewer: Viewer) -> None:
-    def script() -> None:
-        at_command_line(viewer)
-        for name in ("KeyboardInterrupt", "GeneratorExit", "ZeroDivisionError"):
-            typed = "1/0" if name.startswith("Zero") else f"raise {name}"
-            viewer.does((typed.encode() + b"\r", name), GOES_ON)
-        viewer.type(CTRL_X + b"c")
-
-    assert play(viewer, script) == 7
+    stays = [(typed.encode() + b"\r", LEAVE), (b"s", f"!{LEAVE}")]
+    assert keys(viewer, (b"!", ""), *stays, GOES_ON, (b"exit()\r", LEAVE)) == 7
 
 
 @pytest.mark.parametrize(("expression", "shown"), [("exit()", "can't be shown"), ("1/0", "<error>")])
 def test_a_watch_that_would_end_the_process_is_shown_as_such(viewer: Viewer, expression: str, shown: str) -> None:
-    def script() -> None:
-        at_command_line(viewer)
-        viewer.does((CTRL_X + b"Vn", WATCH), (expression.encode() + b"\r", f"!{WATCH}"), (b"", shown))
-        viewer.does((b"Cn", "> total += 1"), (b"c", ""))
-
-    assert play(viewer, script) == 7
-
-
-def test_a_breakpoints_condition_that_would_end_the_process_stops_there(viewer: Viewer) -> None:
-    def script() -> None:
-        at_command_line(viewer)
-        viewer.does((CTRL_X + b"jjbB", ""), (b"e", EDIT), (DOWN + b"exit()\r", f"!{EDIT}"), (b"Cc", ""))
-        viewer.waits_for_stop(2)
-        viewer.sees_current_line("total += 2")
-        let_go(viewer)
-
-    finish = drive(viewer, script)
-    assert train(viewer.rank) == 7
-    finish()
-
-
-def keep_time(viewer: Viewer) -> None:
-    """Keep time as the link's thread does: a signal that comes just before a wait begins has to be sent again."""
-
-    def call_later(after: float, call: Callable[[], None]) -> None:
-        timer = threading.Timer(after, call)
-        timer.daemon = True
-        timer.start()
-
-    viewer.network.later = call_later
+    watches = [(b"Vn", WATCH), (expression.encode() + b"\r", f"!{WATCH}"), (b"", shown)]
+    assert keys(viewer, *watches, (b"Cn", "> total += 1")) == 7
 
 
 @pytest.mark.parametrize(
@@ -144,7 +101,8 @@ def keep_time(viewer: Viewer) -> None:
     ],
 )
 def test_what_never_ends_is_interrupted(viewer: Viewer, is_main: bool, forever: Callable[[], object], way: str) -> None:
-    keep_time(viewer)
+    # A signal that comes just before a wait begins has to be sent again.
+    viewer.network.later = call_later
     program = partial(stop_with, forever)
 
     def script() -> None:
@@ -171,17 +129,6 @@ def test_a_value_that_never_shows_itself_is_interrupted_once_and_left_out_from_t
         viewer.does((CTRL_C, "f: interrupted"), (b"nn", "> total += 2"), (b"", "f: EndlessInV"), (b"c", ""))
 
     assert play(viewer, script, partial(stop_with, EndlessInView())) == 7
-
-
-def test_a_watch_that_never_ends_is_interrupted_once_and_not_evaluated_again(viewer: Viewer) -> None:
-    def script() -> None:
-        at_command_line(viewer)
-        begun.clear()
-        viewer.does((CTRL_X + b"Vn", WATCH), (b"f(0)\r", ""))
-        has_begun()
-        viewer.does((CTRL_C, "f(0): interrupted"), (b"Cn", "> total = 5"), (b"c", ""))
-
-    assert play(viewer, script, partial(stop_with, loops)) == 7
 
 
 def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_once(
@@ -228,21 +175,6 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
     assert play(viewer, script, partial(stop_with, loops)) == 7
 
 
-def test_a_flood_of_output_shows_its_end_and_says_how_much_is_missing(viewer: Viewer) -> None:
-    def script() -> None:
-        at_command_line(viewer)
-        viewer.does((b"for i in range(20_000): print('line', i)\r", "line 19999"))
-        pane = viewer.rank.debuggers.last.ui.cmdline_contents  # type: ignore[union-attr] # PuDB's
-        lines = [row.base_widget.text for row in pane]
-        first = next(number for number, line in enumerate(lines) if line.startswith("["))
-        missing = int(lines[first][1:].split()[0])
-        assert lines[first + 1 :] == [f"line {number}" for number in range(missing, 20_000)]
-        assert len(lines) > 2000
-        viewer.does((CTRL_X + b"n", "> total += 1"), (b"c", ""))
-
-    assert play(viewer, script) == 7
-
-
 def test_all_that_is_kept_of_what_is_printed_is_its_end(approved: Approved) -> None:
     printed = PrintedTail()
     for number in range(50_000):
@@ -258,27 +190,8 @@ def test_all_that_is_kept_of_what_is_printed_is_its_end(approved: Approved) -> N
 def test_what_is_printed_to_stderr_is_shown_and_other_threads_keep_their_own(
     viewer: Viewer, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def script() -> None:
-        at_command_line(viewer)
-        viewer.does((b"import sys; print('an' + 'swer', file=sys.stderr)\r", "answer"), (b"input()\r", "EOFError"))
-        viewer.type(CTRL_X + b"c")
-
     before = sys.stdin, sys.stdout, sys.stderr
-    assert play(viewer, script) == 7
+    prints = (b"!import sys; print('an' + 'swer', file=sys.stderr)\r", "answer")
+    assert keys(viewer, prints, (b"input()\r", "EOFError"), (CTRL_X, "")) == 7
     assert (sys.stdin, sys.stdout, sys.stderr) == before
     assert "answer" not in "".join(capfd.readouterr())
-
-
-def test_tab_at_an_object_that_ends_the_process(viewer: Viewer) -> None:
-    class Hostile:
-        def __dir__(self) -> list[str]:
-            sys.exit("in __dir__")
-
-        def __getattr__(self, name: str) -> object:
-            sys.exit(f"in {name}")
-
-    def script() -> None:
-        at_command_line(viewer)
-        viewer.does((b"f.a\tf.\t", ""), GOES_ON, (CTRL_X + b"c", ""))
-
-    assert play(viewer, script, partial(stop_with, Hostile())) == 7

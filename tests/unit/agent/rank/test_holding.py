@@ -105,27 +105,6 @@ def test_those_that_a_new_broker_tells_of_are_waited_for() -> None:
     held.hold_exit(body)
 
 
-def test_where_crashed_ranks_are_not_kept_nobody_waits_for_them() -> None:
-    held = Held()
-    held.holding.on_kept(Kept(ranks=(1,)))
-    held.holding.hold_exit(0.0)
-    assert held.later == []
-
-
-def test_it_is_said_once_why_a_rank_goes_on(approved: Approved, capsys: pytest.CaptureFixture[str]) -> None:
-    held = Held()
-
-    def body() -> None:
-        held.link.is_connected = False
-        _, waited_long = held.later[0]
-        waited_long()
-        waited_long()
-        assert held.went_on == [STOP]
-
-    held.hold_exit(body)
-    approved(capsys.readouterr().err)
-
-
 SITE = "train.py:41"
 
 
@@ -227,18 +206,6 @@ def test_after_a_broker_has_come_back_one_that_has_not_come_yet_has_the_whole_gr
     waits.holds.begin_anew()
     assert not waits.hear(after=Waits.GRACE * 0.9).goes_on
     assert waits.hear(after=Waits.GRACE).goes_on
-
-
-def test_the_end_of_one_threads_wait_leaves_another_ones() -> None:
-    holds = Waits(3).holds
-    first = holds.waiting
-    assert first is not None
-    second = holds.visit("other.py:1", (3,))
-    holds.wait(second, 60.0)
-    holds.end(first)
-    assert holds.waiting is second
-    holds.end(second)
-    assert holds.waiting is None
 
 
 def test_it_waits_for_the_same_visit_of_all_chosen_ranks_to_its_own_site() -> None:

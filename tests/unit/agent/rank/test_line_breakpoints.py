@@ -126,21 +126,6 @@ def test_a_breakpoint_stops_at_the_hits_that_it_is_to(
     assert run(driver, program, 4, script) == 18
 
 
-def test_a_log_point_prints_and_does_not_stop(
-    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def script() -> None:
-        driver.prompt()
-        (state,) = ask(driver, wish(program, "# adds", "step % 2", log="step {step} of {{{total:.1f}}} {nothing}"))
-        assert state.is_set
-        assert "log step {step}" in driver.output_of("b")
-        driver.say("c")
-
-    assert run(driver, program, 4, script) == 18
-    told = "<NameError: name 'nothing' is not defined>"
-    assert capsys.readouterr().out == f"step 1 of {{0.0}} {told}\nstep 3 of {{9.0}} {told}\n"
-
-
 def test_a_wish_stands_beside_a_breakpoint_of_pdb_which_is_in_the_answer(
     approved: Approved, driver: Driver, program: ModuleType
 ) -> None:

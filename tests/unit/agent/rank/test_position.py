@@ -8,18 +8,15 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType, SimpleNamespace
-from typing import Any
 
-from dbg_agent.rank.position import FREE_SECONDS, Unmoved, Viewpoint
+from dbg_agent.rank.position import FREE_SECONDS, Unmoved
 from dbg_agent.rank.rank import Rank
-from dbg_agent.stop.stops import HELD, Crash
+from dbg_agent.stop.stops import Crash
 from dbg_wire.messages import Action, Ask, Audience
-from dbg_wire.states import StopPhase
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import SECONDS, Driver, drive, interrupt
-from tests.unit.agent.pudb_viewer import Viewer, let_go
+from tests.unit.agent.pudb_viewer import Viewer
 from tests.unit.agent.pudb_viewer import drive as drive_viewer
 
 
@@ -169,32 +166,6 @@ def test_pdb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(
     stopped_in_library(driver, script)
 
 
-def test_a_step_after_a_break_in_is_shown_where_it_ends(driver: Driver) -> None:
-    def script() -> None:
-        driver.say("s")
-        driver.prompt()
-        assert "total" not in driver.output_of("p sorted(locals())")
-        driver.say("c")
-
-    stopped_in_library(driver, script)
-
-
-def test_a_held_rank_is_looked_at_in_the_users_frame() -> None:
-    opening: list[FrameType | None] = []
-
-    def stop() -> None:
-        held: Any = SimpleNamespace(
-            frame=sys._getframe(2), crash=None, looked_at=lambda: None, open_engine=lambda: None
-        )
-        view = Viewpoint(held)
-        view.begin(HELD)
-        opening.append(view.opening)
-
-    train(stop)
-    assert opening[0] is not None
-    assert opening[0].f_code.co_name == "train"
-
-
 def test_questions_are_answered_in_the_users_frame_which_the_answer_names(driver: Driver) -> None:
     def script() -> None:
         for action, text in ((Action.EVAL, "total"), (Action.COMMAND, "p total")):
@@ -311,34 +282,6 @@ def test_after_a_crash_in_a_library_pdb_and_questions_are_in_the_users_frame(dri
     finish()
 
 
-def test_ctrl_c_in_a_session_whose_rank_runs_leads_to_the_users_frame(driver: Driver) -> None:
-    goes_on = threading.Event()
-
-    def work() -> int:
-        rounds = 0
-        driver.rank.stopping.stop(sys._getframe(), "breakpoint")
-        while not goes_on.is_set():
-            json.dumps({}, indent=1)
-            rounds += 1
-        return rounds
-
-    def script() -> None:
-        driver.say(f"b {answer_of.__code__.co_firstlineno + 2}")
-        driver.say("c")
-        driver.wait_for(lambda: driver.rank.stops.phase is StopPhase.NONE, "running")
-        interrupt(driver)
-        try:
-            assert driver.output_of("p rounds >= 0") == "True\n"
-        finally:
-            goes_on.set()
-        driver.say("clear 1")
-        driver.say("c")
-
-    finish = drive(driver, script)
-    assert work() >= 0
-    finish()
-
-
 def test_ctrl_c_during_a_step_over_a_wait_shows_none_of_our_frames(driver: Driver) -> None:
     waits, condition = threading.Event(), threading.Condition()
     done = False
@@ -398,19 +341,3 @@ def test_pudb_opens_in_the_users_frame_after_a_break_in_and_goes_on_from_there(v
     finish = drive_viewer(viewer, script)
     assert train(stops_in_library(viewer.rank, "interrupt")) == 42
     finish()
-
-
-def test_pudb_opens_in_the_users_frame_after_a_crash(viewer: Viewer) -> None:
-    def script() -> None:
-        viewer.waits_for_stop(1)
-        viewer.look()
-        viewer.sees("Uncaught Exception")
-        viewer.type(b"\r")
-        viewer.sees_current_line("json.loads(wrong)")
-        viewer.sees(">> crash")
-        let_go(viewer)
-
-    finish = drive_viewer(viewer, script)
-    crash(viewer.rank)
-    finish()
-    assert viewer.rank.stops.phase is StopPhase.NONE

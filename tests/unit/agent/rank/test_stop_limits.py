@@ -201,16 +201,6 @@ def test_a_held_rank_without_a_broker_waits_for_as_long_as_those_it_is_held_for(
     approved(capfd.readouterr().err)
 
 
-def test_the_next_stop_has_a_lease_of_its_own(rig: Rig) -> None:
-    rig.lease.allow(HOURS)
-    rig.stop()
-    rig.pass_by(HOURS - 1)
-    rig.stops.end()
-    rig.stop()
-    assert rig.lasts(HOURS)
-    assert rig.ended == [2]
-
-
 def test_what_is_left_is_reported_in_time_for_those_who_are_told(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbg_agent.stop.stops.time.monotonic", lambda: rig.now)
     rig.lease.allow(HOURS)
@@ -220,15 +210,6 @@ def test_what_is_left_is_reported_in_time_for_those_who_are_told(rig: Rig, monke
     rig.pass_by(1)
     (soon,) = rig.published
     assert (soon.lease, soon.lease_seconds) == (HOURS, 300.0)
-
-
-def test_keys_set_no_timers(rig: Rig) -> None:
-    rig.lease.allow(HOURS)
-    rig.stop()
-    before = len(rig.later)
-    for _ in range(1000):
-        rig.lease.use()
-    assert len(rig.later) == before
 
 
 WALL = 1_760_000_000.0
@@ -305,11 +286,6 @@ def test_the_first_of_groups_and_job_is_named(approved: Approved, c10d: FakeC10d
 @pytest.mark.parametrize("end", ["", "soon", "-5", str(int(WALL) - 1), "nan"])
 def test_an_end_of_the_job_that_is_none_is_no_clock(end: str) -> None:
     assert first_deadline({"SLURM_JOB_END_TIME": end}, 0.0, WALL) is None
-
-
-def test_a_torch_that_looks_otherwise_is_no_clock(c10d: FakeC10d) -> None:
-    c10d._world.pg_map["not a group"] = None
-    assert first_deadline({}, 0.0, WALL) is None
 
 
 @given(st.floats(0, 1e7), st.floats(0, 1e7))

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
 
 import pytest
 
 from dbg_agent.rank import stop_work, stopping
 from dbg_agent.rank.rank import Rank
-from dbg_agent.rank.stop_work import MAX_KEPT, AwaitedHalts
-from dbg_wire.messages import Action, Ask, Kind
-from tests.conftest import Approved
-from tests.support.approved import as_text
+from dbg_wire.messages import Action, Ask
 from tests.unit.agent.pdb_driver import Driver, drive
 
 NEVER = 60.0
@@ -80,55 +76,3 @@ def test_a_rank_in_a_step(
     finish = drive(driver, script)
     assert train(driver.rank, begun, gate) == 3
     finish()
-
-
-class Halts:
-    """What the questions of a rank see of it, and what becomes of them."""
-
-    def __init__(self) -> None:
-        self.later: list[tuple[float, Callable[[], None]]] = []
-        self.answers: list[tuple[int, Kind, str]] = []
-        self.asked_again: list[int] = []
-        self.awaited = AwaitedHalts(
-            lambda seconds, call: self.later.append((seconds, call)),
-            lambda ask, kind, text: self.answers.append((ask.request, kind, text)),
-            lambda ask: self.asked_again.append(ask.request),
-            lambda: "running, train.py:7",
-        )
-
-    def time_passes(self) -> None:
-        """Make all calls that are due at some time."""
-        later, self.later = self.later, []
-        for _, call in later:
-            call()
-
-
-def test_a_kept_question_is_asked_again_once() -> None:
-    halts = Halts()
-    halts.awaited.keep(ask(1))
-    halts.awaited.halts("train.py:8 step")
-    halts.awaited.halts("train.py:9 step")
-    assert [seconds for seconds, _ in halts.later[1:]] == [0.0, 0.0]
-    halts.time_passes()
-    assert halts.asked_again == [1]
-    assert halts.answers == []
-
-
-def test_no_more_than_so_many_questions_are_kept() -> None:
-    halts = Halts()
-    assert [halts.awaited.keep(ask(number)) for number in range(MAX_KEPT + 1)] == [True] * MAX_KEPT + [False]
-    halts.time_passes()
-    assert halts.asked_again == list(range(MAX_KEPT))
-    assert halts.awaited.keep(ask(0))
-
-
-def test_a_move_is_answered_at_its_end_or_before_its_time_is_over(approved: Approved) -> None:
-    halts = Halts()
-    halts.awaited.move_begins(ask(1, Action.COMMAND), "printed\n")
-    halts.awaited.halts("train.py:8 step")
-    halts.awaited.move_begins(ask(2, Action.COMMAND), "")
-    halts.time_passes()
-    halts.awaited.move_begins(ask(3, Action.COMMAND), "")
-    halts.awaited.cant_move()
-    halts.time_passes()
-    approved(as_text(halts.answers))

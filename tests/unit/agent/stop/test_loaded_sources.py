@@ -16,7 +16,6 @@ import pytest
 from dbg_agent.stop import loaded_sources
 from dbg_agent.stop.loaded_sources import Loaded, source_message
 from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
-from dbg_wire.messages import Action, Ask
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import Driver, drive
@@ -139,26 +138,6 @@ def test_a_file_that_is_read_behind_an_open_debugger_is_seen_there_as_it_runs(
     stopped(driver, model, script)
 
 
-def test_a_breakpoint_of_a_command_from_outside_is_told_so_too(
-    driver: Driver, folder: Path, model: ModuleType, reading: Reading
-) -> None:
-    def script() -> None:
-        assert reading[1].wait(seconds(20))
-        edit(folder / "edited_other.py")
-        for text in (f"b {folder}/edited_other.py:2", f"b {folder}/edited_model.py:7"):
-            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, text=text))
-        driver.wait_for(lambda: len(driver.rank.rank_report().user_breakpoints) == 2, "the breakpoints")
-        texts = [one.text for one in driver.rank.rank_report().user_breakpoints]
-        assert texts == ['return "helped"', "seen.append(3)"]
-        for text in (f"cl {folder}/edited_other.py:2", f"cl {folder}/edited_model.py:7"):
-            driver.rank.from_broker.on_message(Ask(request=1, action=Action.COMMAND, text=text))
-        driver.rank.from_broker.on_message(Ask(request=1, action=Action.CONTINUE))
-
-    finish = drive(driver, script, look=False)
-    assert model.train(driver.rank, []) == [1, 2, 3]
-    finish()
-
-
 def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(
     approved: Approved, driver: Driver, folder: Path, model: ModuleType
 ) -> None:
@@ -171,21 +150,6 @@ def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(
         (notice,) = driver.heard("notice")
         approved(str(notice["text"]))
         approved(driver.text.splitlines()[0], "in pdb")
-
-    stopped(driver, model, script)
-
-
-def test_what_linecache_has_kept_is_shown_where_it_is_what_runs(
-    driver: Driver, folder: Path, model: ModuleType
-) -> None:
-    path = folder / "edited_model.py"
-    assert linecache.getline(str(path), 7).strip() == "seen.append(3)"
-    edit(path)
-
-    def script() -> None:
-        driver.say("b 7")
-        assert told(driver) == [("edited_model", 7, "seen.append(3)")]
-        assert driver.heard("notice") == []
 
     stopped(driver, model, script)
 
@@ -249,18 +213,6 @@ def test_of_too_many_files_those_are_kept_that_were_loaded_last(
     mine.read()
     assert ended.wait(seconds(20))
     assert sorted(read) == [str(folder / "edited_model.py"), str(folder / "edited_other.py")]
-
-
-def test_no_file_is_read_where_those_with_breakpoints_are_as_many_as_may_be(
-    model: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loaded_sources, "MAX_FILES", 1)
-    monkeypatch.setattr(loaded_sources, "compiled_sources", {"/one.py": b"", "/two.py": b""})
-    monkeypatch.setattr(Loaded, "read_all", lambda _, paths: pytest.fail(f"{model.__name__}: reads {len(paths)} files"))
-    mine = Loaded()
-    before = {thread.ident for thread in threading.enumerate()}
-    mine.read()
-    assert {thread.ident for thread in threading.enumerate()} <= before
 
 
 def frame_in(path: Path, lines: list[str]) -> FrameType:

@@ -71,19 +71,6 @@ def test_room_is_made_for_a_while(own: int) -> None:
     assert after <= LEFT
 
 
-def test_rooms_in_a_room(own: int) -> None:
-    def call() -> int:
-        with make_room(FRAMES):
-            with make_room(5 * FRAMES):
-                assert calls_left() >= 5 * FRAMES
-            return calls_left()
-
-    assert with_calls_left(LEFT, call) >= FRAMES
-    assert sys.getrecursionlimit() == own
-    with make_room(FRAMES):
-        assert sys.getrecursionlimit() == own, "where there is room, the limit stays"
-
-
 def test_room_is_made_only_where_the_limit_can_be_restored(own: int) -> None:
     def call() -> bool:
         try:
@@ -111,14 +98,6 @@ def test_the_last_of_two_deep_threads_restores_the_limit(first: int, own: int) -
     deep[1 - first].end()
     assert sys.getrecursionlimit() == own
     assert min(one.left for one in deep) >= FRAMES - 10
-
-
-def test_a_thread_that_has_room_by_another_one_keeps_it(own: int) -> None:
-    deep = Deep()
-    deep.make()
-    with make_room(FRAMES):
-        deep.end()
-        assert sys.getrecursionlimit() > own
 
 
 def test_a_thread_beyond_the_limit_that_ends_last(own: int) -> None:

@@ -14,7 +14,6 @@ from types import FrameType
 
 import pytest
 
-import dbg_agent
 from dbg_agent.process import threads
 from dbg_agent.stop import stacks as module
 from dbg_agent.stop.stacks import (
@@ -147,12 +146,6 @@ def test_collections_are_on_or_off_as_before_also_after_a_failed_look(
         gc.enable()
 
 
-def test_all_looks_of_ours_are_made_so() -> None:
-    folder = Path(dbg_agent.__file__).parent
-    looking = [str(path.relative_to(folder)) for path in folder.rglob("*.py") if "_current_frames(" in path.read_text()]
-    assert looking == ["stop/stacks.py"]
-
-
 STDLIB = os.path.dirname(os.__file__)  # noqa: PTH120 - as the code under test
 
 
@@ -240,11 +233,6 @@ if sys.version_info >= (3, 11):
             find_frame(frames, "Other.step")
 
 
-def test_of_a_function_that_calls_itself_the_innermost_frame_is_found() -> None:
-    frames = called_in("/home/me/project/model.py", 3)
-    assert find_frame(frames, "library") is frames[-1]
-
-
 @pytest.mark.parametrize("wanted", ["forwards", "2", "-3", "999999999"])
 def test_a_missing_frame_is_told_with_those_that_there_are(approved: Approved, wanted: str) -> None:
     with pytest.raises(NoSuchFrame) as raised:
@@ -271,23 +259,6 @@ def test_a_traceback_has_its_frames_at_the_lines_where_the_exception_left_them()
     assert found is not None
     assert (found[0].f_code.co_name, found[1]) == ("fails", line)
     assert Path(frames[-1][0].f_code.co_filename).parent.name == "json"
-
-
-def test_a_thread_of_the_standard_library_is_asked_in_the_users_function() -> None:
-    found: list[FrameAt | None] = []
-
-    def predicate() -> bool:
-        found.append(users_frame(frames_of(sys._getframe(1))))
-        return True
-
-    def waits() -> None:
-        threading.Condition().wait_for(predicate)
-
-    thread = threading.Thread(target=waits)
-    thread.start()
-    thread.join()
-    assert found[0] is not None
-    assert found[0][0].f_code.co_name == "waits"
 
 
 @contextmanager
