@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from dbg_dial.waiting import within
 from dbg_wire.limits import (
     CONNECTION_DEAD_SECONDS,
     KEEPALIVE_AGAIN_SECONDS,
@@ -83,10 +84,10 @@ def _file_of(descriptor: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-async def connected(address: Address, *, keep_asking: bool = False) -> OwnSocket:
+async def connected(address: Address, seconds: float | None = None, *, keep_asking: bool = False) -> OwnSocket:
     """Return a connected socket; with ``keep_asking``, :func:`ask_peer` has been called for it.
 
-    Raise OSError. Cancelling closes the socket.
+    Raise OSError, and asyncio.TimeoutError after ``seconds``. A cancellation closes the socket, whenever it comes.
     """
     family, name = address
     # asyncio sets TCP_NODELAY, which sends small frames at once, only if the socket's protocol is named.
@@ -97,7 +98,7 @@ async def connected(address: Address, *, keep_asking: bool = False) -> OwnSocket
             ask_peer(sock)
         # The zone of a link-local address (behind "%") is also in the tuple as a number.
         name = (str(name[0]).partition("%")[0], *name[1:])
-        await asyncio.get_running_loop().sock_connect(sock, name)
+        await within(seconds, asyncio.get_running_loop().sock_connect(sock, name))
     except BaseException:
         sock.close()
         raise

@@ -25,7 +25,7 @@ from dbg_dial.dial import (
     open_websocket,
 )
 from dbg_dial.tcp import Address, connected, seconds_since_ack, seconds_since_ack_of
-from dbg_dial.waiting import Handover, pause_when_busy, within
+from dbg_dial.waiting import Handover, pause_when_busy
 from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, HungUp, error_line
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import CONNECTION_DEAD_SECONDS, PROBE_IDLE_SECONDS, SILENT_SECONDS
@@ -163,7 +163,7 @@ async def _dial_address(
 ) -> BrokerWebSocket:
     url = reach.endpoint.url
     try:
-        sock = await within(CONNECT_SECONDS, connected(address, keep_asking=True))
+        sock = await connected(address, CONNECT_SECONDS, keep_asking=True)
     except Exception as error:
         raise explain(url, error, CONNECT_SECONDS, WORDING) from None
     if answered is not None:
@@ -176,7 +176,10 @@ async def _dial_address(
     except BaseException as error:
         opening.cancel()
         (outcome,) = await asyncio.gather(opening, return_exceptions=True)
-        if not isinstance(outcome, BaseException):
+        if isinstance(outcome, BaseException):
+            # A task that is cancelled before its first step has closed nothing.
+            asyncio.get_running_loop().call_soon(sock.close)
+        else:
             # The connection opened just when this attempt was given up.
             outcome.transport.abort()
         raise explain(url, error, seconds, WORDING) from None

@@ -229,7 +229,7 @@ async def _connected(reach: Reach, end: float, patience: float) -> socket.socket
     found = await addresses(reach, ask)
     for left, address in zip(range(len(found), 0, -1), found, strict=True):
         try:
-            return await within(min(patience, max(0.0, end - loop.time()) / left), connected(address))
+            return await connected(address, min(patience, max(0.0, end - loop.time()) / left))
         except (OSError, asyncio.TimeoutError) as error:
             problem = error
     raise problem

@@ -185,7 +185,7 @@ def test_each_class_has_the_methods_of_its_twin_with_their_parameters_and_their_
 
 Visit = Callable[[FakeBroker], None]
 
-ROUNDS = 10
+ROUNDS = 4
 
 
 def forget(broker: FakeBroker) -> None:
@@ -246,7 +246,7 @@ def descriptors() -> int:
 
 
 @pytest.mark.parametrize("visit", [forget, close, lose, ask_as_an_agent, attach_an_ide])
-def test_ten_brokers_that_were_left_keep_no_descriptor_and_no_thread(
+def test_brokers_that_were_left_keep_no_descriptor_and_no_thread(
     visit: Visit, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {**environ, "DBG_TOKEN": TOKEN}.items():
