@@ -14,7 +14,7 @@ import pytest
 from dbg_agent.rank import console
 from dbg_agent.stop import loaded_sources
 from tests.support.time_unit import seconds
-from tests.unit.agent.pdb_driver import Driver
+from tests.unit.agent.pdb_driver import Driver, cancel_timers
 from tests.unit.agent.pudb_viewer import Viewer
 
 ROOT = Path(__file__).parents[3]
@@ -26,6 +26,13 @@ def program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     files = loaded_sources._own_files
     others = re.compile(rf"{re.escape(str(ROOT))}/(?!tests/unit/agent/)")
     monkeypatch.setattr(loaded_sources, "_own_files", lambda: (one for one in files() if not others.match(one)))
+
+
+@pytest.fixture(autouse=True)
+def no_timer_is_left() -> Iterator[None]:
+    """Cancel timers after each test, or hundreds of threads would wait for their minute beside later tests."""
+    yield
+    cancel_timers()
 
 
 @pytest.fixture(autouse=True)

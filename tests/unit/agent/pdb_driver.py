@@ -57,11 +57,22 @@ class Seat:
         return ""
 
 
+TIMERS: list[threading.Timer] = []
+"""Those of the running test; each is a thread."""
+
+
 def call_later(after: float, call: Callable[[], None]) -> None:
     """Keep time as the link's thread does."""
     timer = threading.Timer(after, call)
     timer.daemon = True
+    TIMERS.append(timer)
     timer.start()
+
+
+def cancel_timers() -> None:
+    """End the threads of all timers."""
+    while TIMERS:
+        TIMERS.pop().cancel()
 
 
 class Driver(Seat):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -23,6 +22,7 @@ from dbg_wire.records.inspection import (
     inspected_in,
 )
 from dbg_wire.records.record import checked
+from tests.unit.agent.pdb_driver import call_later
 
 PLENTY = 60.0
 """Seconds within which everything here is told."""
@@ -41,13 +41,6 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 VALUES = st.recursive(ATOMS, containers, max_leaves=12)
 
 
-def _in_thread(seconds: float, call: Callable[[], None]) -> None:
-    """Call something in another thread."""
-    timer = threading.Timer(seconds, call)
-    timer.daemon = True
-    timer.start()
-
-
 def _never(_seconds: float, _call: Callable[[], None]) -> None:
     """Call nothing."""
 
@@ -56,7 +49,7 @@ class Sights:
     """Looks at one frame."""
 
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
-        interruptible = Interruptible(_in_thread if keeps_time else _never)
+        interruptible = Interruptible(call_later if keeps_time else _never)
         self.inspector = Inspector(interruptible, Loaded(), lambda: [(frame, frame.f_lineno)], lambda: None)
         self._frame, self._seconds = frame, seconds
 
