@@ -28,6 +28,16 @@ from dbg_wire.limits import MAX_LINK_BACKLOG, SILENT_SECONDS
 NOW = 1000.0
 
 
+def test_only_a_kernel_that_does_not_answer_is_silence_and_only_a_byte_ends_it() -> None:
+    silence = Silence(NOW)
+    assert not silence.is_silent(NOW + 60, since_ack=2.0)
+    assert silence.is_silent(NOW + 61, since_ack=SILENT_SECONDS)
+    assert silence.is_silent(NOW + 62, since_ack=0.0)
+    assert silence.wants_ping(NOW + 62, attended=False)
+    silence.heard(NOW + 63)
+    assert not silence.is_silent(NOW + 63, since_ack=0.0)
+
+
 def test_a_ping_without_an_answer_is_silence_though_a_tunnel_acknowledges() -> None:
     silence = Silence(NOW - 1)
     silence.heard(NOW)

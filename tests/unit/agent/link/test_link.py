@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import math
 import os
 import queue
+import signal
 import socket
 import ssl
 import threading
@@ -23,7 +25,7 @@ from websockets.http11 import Request, Response
 
 from dbg_agent.link import dialling, outgoing
 from dbg_agent.link import link as link_module
-from dbg_agent.link.dialling import Dialler
+from dbg_agent.link.dialling import SERVED_PER_SECOND, Dialler
 from dbg_agent.link.link import Link
 from dbg_agent.link.lookup import find_ranks_broker
 from dbg_dial.find import Opening
@@ -63,14 +65,14 @@ def authority() -> trustme.CA:
 class FakeBroker:
     """A broker in a thread: it accepts and welcomes, and the test sends and sees what follows."""
 
-    def __init__(self, authority: trustme.CA, *, status: int | None = None, busy: int = 0) -> None:
+    def __init__(self, authority: trustme.CA, *, status: int | None = None, busy: int = 0, hangs_up: int = 0) -> None:
         certificate = authority.issue_cert("127.0.0.1")
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate.configure_cert(self._context)
         pem = certificate.cert_chain_pems[0].bytes().decode()
         self.fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))
-        self._status, self._busy = status, busy
-        """The answer to all newcomers, and how many are still told when to come."""
+        self._status, self._busy, self._hangs_up = status, busy, hangs_up
+        """The answer to all newcomers, how many are still told when to come, and how many are still turned back."""
         self.requests: queue.Queue[Request] = queue.Queue()
         self.frames: queue.Queue[str | bytes] = queue.Queue()
         self.connections: queue.Queue[ServerConnection] = queue.Queue()
@@ -100,6 +102,10 @@ class FakeBroker:
         if self._busy:
             self._busy -= 1
             return Response(503, "Busy", Headers({"Content-Length": "0", "Retry-After": "1"}), b"")
+        if self._hangs_up:
+            self._hangs_up -= 1
+            connection.transport.abort()
+            return Response(503, "Busy", Headers(), b"")
         if self._status is None:
             return None
         return Response(self._status, "No", Headers({"Content-Length": "0"}), b"")
@@ -137,6 +143,7 @@ class FakeDesk:
         self.messages: queue.Queue[Message] = queue.Queue()
         self.inputs: queue.Queue[Input] = queue.Queue()
         self.disconnects: queue.Queue[None] = queue.Queue()
+        self.given_up: queue.Queue[DbgError] = queue.Queue()
         self.registrations = self.finds = 0
         self.attended = False
         self.home_answers = threading.Event()
@@ -175,7 +182,7 @@ class FakeDesk:
         self.disconnects.put(None)
 
     def on_give_up(self, problem: DbgError) -> None:
-        raise AssertionError(problem)
+        self.given_up.put(problem)
 
 
 @pytest.fixture
@@ -309,6 +316,31 @@ def test_it_comes_back_and_restates_itself_after(
     assert desk.registrations == 2
 
 
+def test_the_program_of_a_large_job_waits_for_a_broker_that_has_turned_the_rank_back(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "world_size", lambda: 20 * SERVED_PER_SECOND)
+    monkeypatch.setattr(Dialler, "first_pause", lambda _dialler: 0.0)
+    monkeypatch.setattr(Dialler, "pause", lambda _dialler, _error: 1.0)
+    busy, away = start_broker(hangs_up=1), start_broker()
+    desk.reach = reach(busy, away)
+    away.stop()
+    link.start()
+    assert busy.requests.get(timeout=SECONDS)
+    assert link.wait_connected(0.5) is None
+
+
+def test_a_rank_that_is_turned_back_dials_another_broker_but_not_at_once(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, pauses: list[DbgError | None]
+) -> None:
+    busy, other = start_broker(hangs_up=9), start_broker()
+    desk.reach = reach(busy, other)
+    link.start()
+    assert link.wait_connected(SECONDS) is None
+    assert [type(error) for error in pauses] == [HungUp]
+    assert busy.requests.qsize() == 1
+
+
 def test_a_loop_that_dies_has_a_successor_with_its_timers(
     broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +353,21 @@ def test_a_loop_that_dies_has_a_successor_with_its_timers(
     assert broker.connections.get(timeout=SECONDS) is not None
     assert called.wait(SECONDS)
     # Its socket was given up unclosed, as if the number were the program's.
+    broker.cut(first)
+
+
+def test_a_link_that_can_make_no_loop_any_more_says_so(
+    broker: FakeBroker, desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch, pauses: list[DbgError | None]
+) -> None:
+    first = broker.connections.get(timeout=SECONDS)
+
+    def no_room() -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "socketpair", no_room)
+    monkeypatch.setattr(OwnSocket, "is_open", lambda _socket: False)
+    assert "Too many open files" in str(desk.given_up.get(timeout=SECONDS + seconds(SILENT_SECONDS + 5.0)))
+    assert not link.keeps_trying
     broker.cut(first)
 
 
@@ -371,6 +418,26 @@ def test_while_a_broker_is_silent_the_others_are_dialled_before_it(
     enough.set()
 
 
+def test_a_handshake_with_a_host_that_has_vanished_ends_long_before_its_time(
+    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vanished, other = start_broker(), start_broker()
+
+    def since_ack(sock: socket.socket) -> float:
+        return dialling.GONE_SECONDS if sock.getpeername()[1] == vanished.port else 0.0
+
+    monkeypatch.setattr(dialling, "seconds_since_ack_of", since_ack)
+    monkeypatch.setattr(dialling, "LEAST_OPEN_SECONDS", 6 * SECONDS)
+    enough = threading.Event()
+    vanished.suspend(enough)
+    desk.reach = reach(vanished, other)
+    link.start()
+    try:
+        assert other.frames.get(timeout=SECONDS) == '{"type":"register"}'
+    finally:
+        enough.set()
+
+
 def plain(port: int, host: str = "127.0.0.1") -> Reach:
     endpoint = Endpoint(host=host, port=port, secure=False, fingerprint=None)
     return Reach(endpoint=endpoint, token=f"{THROW_AWAY_MARK}{TOKEN}", sources={})
@@ -407,6 +474,38 @@ def test_what_hangs_holds_up_neither_the_clock_nor_the_end(
     link.close()
     assert not is_running()
     enough.set()
+
+
+def test_what_a_signal_handler_raises_while_the_home_hangs_is_the_programs(
+    desk: FakeDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enough = threading.Event()
+
+    def hang(opening: object) -> Reach:
+        enough.wait()
+        raise AssertionError("too late")
+
+    def ring(*_: object) -> None:
+        raise LookupError("from the program")
+
+    class Interrupted(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if timeout:
+                signal.raise_signal(signal.SIGALRM)
+            return super().wait(timeout)
+
+    desk.find_broker = hang  # type: ignore[method-assign]
+    link = Link(desk)
+    monkeypatch.setattr(link._lookup, "_ended", Interrupted())
+    link.start()
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        with pytest.raises(LookupError, match="from the program"):
+            link.wait_connected(0.0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        link.close()
+        enough.set()
 
 
 def test_a_rank_returns_to_its_broker_while_the_home_hangs(
