@@ -208,6 +208,16 @@ def test_after_a_broker_has_come_back_one_that_has_not_come_yet_has_the_whole_gr
     assert waits.hear(after=Waits.GRACE).goes_on
 
 
+@pytest.mark.parametrize(("uptime", "begins"), [(0.0, [True]), (RESTATED_SECONDS, [])])
+def test_the_grace_begins_anew_at_a_broker_that_has_just_started_alone(
+    monkeypatch: pytest.MonkeyPatch, uptime: float, begins: list[bool]
+) -> None:
+    held, begun = Held(), list[bool]()
+    monkeypatch.setattr(held.holding.counts, "begin_anew", lambda: begun.append(True))
+    held.holding.welcomed(uptime)
+    assert begun == begins
+
+
 def test_it_waits_for_the_same_visit_of_all_chosen_ranks_to_its_own_site() -> None:
     waits = Waits(0, 3)
     again = waits.holds.visit(SITE, (0, 3))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.stop.inbox import MAX_WORK, GoOn, Inbox, ProgramRaised, Redraw, RunJob, TypedKeys
+from dbg_agent.stop.inbox import MAX_WORK, GoOn, Inbox, ProgramRaised, Redraw, RunJob, TypedKeys, unharmed
 from dbg_wire.codec import Input
 from dbg_wire.limits import MAX_INPUT_PENDING
 from tests.conftest import Approved
@@ -93,6 +93,18 @@ def test_what_a_signal_handler_of_the_program_raises_comes_out_as_the_programs()
     with pytest.raises(ProgramRaised) as raised:
         Inbox().next_work(1)
     assert isinstance(raised.value.error, _OfTheProgramError)
+
+
+def test_a_fault_of_ours_does_not_come_out_and_what_the_program_raises_does() -> None:
+    def fails() -> str:
+        raise ValueError("ours")
+
+    def raises() -> str:
+        raise ProgramRaised(_OfTheProgramError())
+
+    assert unharmed(fails, str) == "ours"
+    with pytest.raises(_OfTheProgramError):
+        unharmed(raises, str)
 
 
 def frame(data: bytes, offset: int = 0, *, stop: int = 1, session: int = 1, generation: int = 1) -> Input:

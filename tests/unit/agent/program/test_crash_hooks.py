@@ -1,0 +1,39 @@
+"""Which exceptions are crashes; the hooks for them are those of before once they are given back."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+
+import pytest
+
+from dbg_agent.program.crash_hooks import CrashHooks, keep
+
+
+@pytest.mark.parametrize(("error", "lease", "asked"), [(ValueError(), 60.0, 1), (ValueError(), 0.0, 0)])
+def test_a_crash_is_kept_unless_the_user_wants_none(error: BaseException, lease: float, asked: int) -> None:
+    calls: list[None] = []
+    keep(lambda: calls.append(None), error, None, lease)
+    assert len(calls) == asked
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
+def test_the_wish_to_end_is_no_crash(error: BaseException) -> None:
+    keep(lambda: pytest.fail("it was kept"), error, None, 60.0)
+
+
+def test_a_fault_of_ours_does_not_come_out_of_a_crash() -> None:
+    keep(lambda: 1 // 0, ValueError(), None, 60.0)  # type: ignore[arg-type,return-value]
+
+
+def test_the_hooks_of_before_are_back_afterwards() -> None:
+    def hooks() -> tuple[object, ...]:
+        return sys.excepthook, threading.excepthook, traceback.print_exc
+
+    before = hooks()
+    crash_hooks = CrashHooks(lambda: None, lambda _error: None, lambda: None, 60.0)
+    crash_hooks.install()
+    assert all(now != former for now, former in zip(hooks(), before, strict=True))
+    crash_hooks.restore()
+    assert hooks() == before
