@@ -8,6 +8,7 @@ import logging
 import mmap
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,8 +19,8 @@ from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import sweeper
 from dbg_broker.net import spare
 from dbg_broker.net.http import PROMETHEUS, page
-from dbg_broker.net.loop import LoopTimes
-from dbg_broker.net.metrics import Budget, Gauges, Meters, Payer
+from dbg_broker.net.loop import BOUNDS, LoopTimes
+from dbg_broker.net.metrics import Budget, ClusterFigures, Gauges, Meters, Payer
 from dbg_broker.net.spare import (
     MEMORY,
     RETRY_SECONDS,
@@ -201,6 +202,12 @@ def test_metrics_are_what_prometheus_reads() -> None:
     assert answer is not None
     assert answer.content_type == PROMETHEUS
     samples = samples_of(answer.body)
+    types = dict(re.findall(r"^# TYPE (\w+) (gauge|counter|histogram)$", answer.body, re.MULTILINE))
+    assert {re.sub(r"\{.*", "", name) for name in samples} == {
+        f"{name}{end}"
+        for name, kind in types.items()
+        for end in (("_bucket", "_sum", "_count") if kind == "histogram" else ("",))
+    }
     assert samples['dbg_broker_ranks{state="stopped"}'] == "3"
     assert samples['dbg_broker_ranks{state="lost"}'] == "0"
     assert samples['dbg_broker_refusals_total{status="401"}'] == "2"
@@ -209,6 +216,28 @@ def test_metrics_are_what_prometheus_reads() -> None:
     assert samples["dbg_broker_uptime_seconds"] == "1234567.125"
     label = r'[a-z]+="[A-Za-z0-9_.+]+"'
     assert all(re.fullmatch(rf"[a-z_]+(\{{{label}(,{label})*\}})?", name) for name in samples)
+
+
+def test_metrics_tell_what_a_broker_has_to_do_with_others() -> None:
+    figures = ClusterFigures(brokers=3, nats_silent=2.5, claims_waiting=4, sent=10, received=11, refused=1, gaps=2)
+    answer = page("/metrics", Meters(), replace(GAUGES, cluster=figures), TIMES, TOKENS)
+    assert answer is not None
+    samples = samples_of(answer.body)
+    totals = [f"cluster_{name}_total" for name in ("sent", "received", "refused", "gaps")]
+    told = ["cluster_brokers", "nats_silent_seconds", "claims_waiting", *totals]
+    assert [samples[f"dbg_broker_{name}"] for name in told] == ["3", "2.5", "4", "10", "11", "1", "2"]
+
+
+def test_lengths_are_counted_up_to_each_bound() -> None:
+    times = LoopTimes(lambda: 0.0, lambda: 0.0)
+    for seconds in (0.0, BOUNDS[0], BOUNDS[1], 2 * BOUNDS[-1]):
+        times.keys.note(seconds)
+    answer = page("/metrics", Meters(), GAUGES, times, TOKENS)
+    assert answer is not None
+    samples = samples_of(answer.body)
+    counted = [int(count) for name, count in samples.items() if name.startswith("dbg_broker_key_wait_seconds_bucket")]
+    assert counted == [2, *[3] * (len(BOUNDS) - 1), 4]
+    assert samples["dbg_broker_key_wait_seconds_count"] == "4"
 
 
 async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_theirs(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from dbg_client.core import remembered_groups
 from dbg_client.core.config_file import read_config
 from dbg_client.core.remembered_groups import (
+    MAX_AGE_SECONDS,
     MAX_TERMINALS,
     RememberedGroups,
     UnknownGroup,
@@ -92,6 +95,18 @@ def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
     only_file(tmp_path).chmod(0o666)
 
     assert remembered.load() == {}
+
+
+@pytest.mark.parametrize(("age", "groups"), [(-60, {"@1": {"a"}}), (60, {})])
+def test_groups_of_a_week_ago_are_forgotten(tmp_path: Path, age: float, groups: dict[str, set[str]]) -> None:
+    remembered = RememberedGroups(tmp_path, "one")
+    remembered.save({"@1": ["a"]})
+    saved_at = time.time() - MAX_AGE_SECONDS - age
+    os.utime(only_file(tmp_path), (saved_at, saved_at))
+
+    assert remembered.load() == groups
+    RememberedGroups(tmp_path, "another").save({"@2": ["b"]})
+    assert len(list(tmp_path.iterdir())) == 1 + len(groups)
 
 
 @pytest.fixture

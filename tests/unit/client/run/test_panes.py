@@ -49,6 +49,22 @@ def test_each_rank_has_a_seat_that_names_it_with_its_job() -> None:
     assert [plan.title for plan in plans] == [f"-1.0/{ranks[0].address}", ranks[1].address, ranks[2].address]
 
 
+@pytest.mark.parametrize(
+    ("states", "follows"),
+    [
+        ([RankState.HELD, RankState.HELD], False),
+        ([RankState.HELD, RankState.STOPPED], True),
+        ([RankState.RUNNING], True),
+    ],
+)
+def test_a_pane_waits_for_a_stop_unless_all_are_held(states: list[RankState], follows: bool) -> None:
+    ranks = [changed(make_rank(number), state=state) for number, state in enumerate(states)]
+
+    plans = plan_panes(SETTINGS, "all", ranks, ranks)
+
+    assert ["--follow" in plan.words for plan in plans] == [follows] * len(ranks)
+
+
 def test_the_name_of_a_hostile_rank_is_no_format() -> None:
     rank = changed(make_rank(0), host="#(touch x)", address="#(touch x):0", job="\x1b;")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -13,6 +14,24 @@ from tests.support.memory_bus import MemoryBuckets, MemoryNats
 from tests.unit.broker.hub.cluster.brokers import settled
 
 
+class Clock:
+    """A clock and timers that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.due: list[tuple[float, Callable[[], None]]] = []
+
+    def timers(self) -> Timers:
+        return Timers(lambda: self.now, lambda seconds, call: self.due.append((self.now + seconds, call)))
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
+        ripe = [call for at, call in self.due if at <= self.now]
+        self.due = [(at, call) for at, call in self.due if at > self.now]
+        for call in ripe:
+            call()
+
+
 class Broker:
     """The claims of one broker, and what its cluster is told."""
 
@@ -22,7 +41,8 @@ class Broker:
         self.lost: list[str] = []
         self.certain: list[set[int]] = []
         self.claimed, self.lost_rank, self.resend = self.fences.__setitem__, self.lost.append, self.certain.append
-        self.owners = Owners(cast(Cluster, self), MemoryBuckets(nats), Timers(lambda: 0.0, lambda seconds, call: None))
+        self.clock = Clock()
+        self.owners = Owners(cast(Cluster, self), MemoryBuckets(nats), self.clock.timers())
 
 
 async def started(nats: MemoryNats, *names: str) -> list[Broker]:
@@ -45,3 +65,43 @@ async def test_of_two_claims_the_one_with_the_later_connection_wins_whatever_com
     one.owners.came_back()
     await settled()
     assert one.lost == ["rank"]
+
+
+async def test_while_nats_is_gone_nothing_is_doubtful_and_claims_wait() -> None:
+    nats = MemoryNats()
+    (one,) = await started(nats, "one")
+    one.owners.claim("before", 1)
+    await settled()
+    nats.is_up = False
+    one.owners.claim("during", 1)
+    one.owners.came_back()
+    await settled()
+    assert one.owners.withholds("before", 1)
+    one.owners.down()
+    assert one.certain == [{1}]
+    nats.is_up = True
+    one.clock.move(1.0)
+    await settled()
+    assert set(one.fences) == {"before", "during"}
+    assert one.owners.waiting == 0
+
+
+async def test_an_empty_nats_begins_anew_above_all_fences_that_were() -> None:
+    nats = MemoryNats()
+    one, two = await started(nats, "one", "two")
+    for number in range(5):
+        one.owners.claim(f"rank{number}", 1)
+    await settled()
+    before = dict(one.fences)
+    nats.go()
+    nats.come()
+    # A broker that has just started knows of no beginning before, and may be the first.
+    (new,) = await started(nats, "new")
+    new.owners.claim("its own", 1)
+    await one.owners.up()
+    await two.owners.up()
+    await settled()
+    assert min(one.fences.values()) > max(before.values())
+    two.owners.claim("rank0", 2)
+    await settled()
+    assert two.fences["rank0"] > one.fences["rank0"]

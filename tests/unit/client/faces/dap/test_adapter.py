@@ -250,6 +250,11 @@ def test_what_goes_out_is_numbered_and_is_what_the_protocol_has() -> None:
     assert sent[4]["body"]["output"] == "a line\n"
 
 
+def test_a_lone_surrogate_in_a_ranks_text_reaches_the_ide() -> None:
+    _, _, body = frame(output("x = '\ud800'")).partition(b"\r\n\r\n")
+    assert json.loads(body)["body"]["output"] == "x = '\ud800'\n"
+
+
 def seat() -> tuple[Admission, list[str]]:
     """Return a seat, and the secrets that it has told."""
     told: list[str] = []

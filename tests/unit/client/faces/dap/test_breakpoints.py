@@ -14,6 +14,7 @@ from dbg_client.faces.dap.breakpoint_table import (
     asked_wishes,
     exception_answer,
 )
+from dbg_client.faces.dap.messages import Client
 from dbg_client.faces.dap.source import Paths
 from dbg_wire.errors import BadInput
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
@@ -122,6 +123,13 @@ def test_conditions_counts_and_log_messages_are_kept() -> None:
     arguments = {"breakpoints": [{"line": 3, "condition": " x > 1 ", "hitCondition": "5", "logMessage": "at {x} "}]}
     (wish,) = asked_wishes(arguments, "/t.py", 1)
     assert wish == BreakpointWish(file="/t.py", line=3, condition="x > 1", hits="5", log="at {x} ")
+
+
+@pytest.mark.parametrize(("starts_at_1", "shown"), [(None, 3), (True, 3), (False, 2)])
+def test_lines_are_numbered_as_the_ide_does(starts_at_1: bool | None, shown: int) -> None:
+    client = Client.read({"linesStartAt1": starts_at_1})
+    rows = asked_wishes({"breakpoints": [{"line": shown}]}, "/t.py", client.first_line)
+    assert rows == [BreakpointWish(file="/t.py", line=3)]
 
 
 @pytest.mark.parametrize("field", ["condition", "hitCondition", "logMessage"])
