@@ -1,14 +1,16 @@
-"""The signal of a break-in belongs to the program again once the agent lets go of it."""
+"""A break-in leaves signal and trace function to the program."""
 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 
 from dbg_agent.rank.break_in import BREAK_IN_SIGNAL, BreakIn
+from dbg_wire.messages import Action, Ask
 
 
 @pytest.fixture
@@ -32,3 +34,20 @@ def test_a_handler_that_the_program_has_set_since_stays(break_in: BreakIn) -> No
     signal.signal(BREAK_IN_SIGNAL, of_the_program)
     break_in.uninstall()
     assert signal.getsignal(BREAK_IN_SIGNAL) is of_the_program
+
+
+def test_the_answer_to_a_question_is_not_traced(break_in: BreakIn) -> None:
+    def tracer(*_: object) -> None:
+        """Trace nothing."""
+
+    traced_by: list[object] = []
+    ask = Ask(request=1, action=Action.EVAL, seconds=1.0, text="x")
+    break_in._live.append((ask, lambda _frame: traced_by.append(sys.gettrace())))
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        break_in._answer_live(sys._getframe())
+        traced_by.append(sys.gettrace())
+    finally:
+        sys.settrace(before)
+    assert traced_by == [None, tracer]
