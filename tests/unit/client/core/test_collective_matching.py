@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import pytest
+
 from dbg_client.core.collective_matching import Matched, match_collectives, pending_of_each
-from dbg_client.core.process_groups import RankEvidence
+from dbg_client.core.process_groups import RankEvidence, world_size
+from dbg_client.core.roll_call import MAX_WORLD
+from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import Evidence, GroupSeen, SourceSeen
 from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, silent, told, waiting
+from tests.unit.client.fake_broker import make_rank
 
 
 def match(*everybody: RankEvidence) -> Matched:
@@ -143,3 +148,10 @@ def test_what_is_computed_over_all_ranks_is_computed_once_for_each_call_and_not_
     for standing in found.values():
         assert standing.roots is standing.roots
         assert standing.all_calls is standing.all_calls
+
+
+@pytest.mark.parametrize(("told", "size"), [(None, None), (0, None), (MAX_WORLD, MAX_WORLD), (MAX_WORLD + 1, None)])
+def test_a_world_that_nobody_can_believe_is_unknown(told: int | None, size: int | None) -> None:
+    rank = make_rank(0, world_size=told)
+    one = RankEvidence(rank=rank, answer=RankAnswer(key=rank.key, kind=Kind.VALUE, text=""))
+    assert world_size({0: one}) == size

@@ -140,6 +140,15 @@ def test_what_is_no_toml_says_where(file: Path, text: str) -> None:
     assert str(problem).isprintable()
 
 
+def test_a_pipe_in_its_place_is_told_and_holds_nothing_up(file: Path) -> None:
+    os.mkfifo(file)
+
+    config = read_config(environ(file))
+
+    assert config.values == {}
+    assert set(config.problems) == {""}
+
+
 def test_a_file_that_others_can_write_is_not_taken(approved: Approved, file: Path) -> None:
     file.write_text('pager = "evil"\n')
     file.chmod(0o666)

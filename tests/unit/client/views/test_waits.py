@@ -148,6 +148,10 @@ def test_a_text_that_is_not_the_value_is_near_to_nothing(text: str) -> None:
     assert merge_near([text, text], 1.0) == [0, 1]
 
 
+def test_values_whose_texts_show_no_difference_are_not_near() -> None:
+    assert merge_near(["Net(0.5)", "Net(0.50)"], 0.1) == [0, 1]
+
+
 def test_sets_do_not_grow_along_chains() -> None:
     assert merge_near(["0.0", "0.09", "0.18", "0.05"], 0.1) == [0, 0, 2, 0]
 

@@ -86,6 +86,19 @@ async def test_while_nats_is_gone_nothing_is_doubtful_and_claims_wait() -> None:
     assert one.owners.waiting == 0
 
 
+async def test_a_claim_that_nats_does_not_take_is_made_again() -> None:
+    nats = MemoryNats()
+    (one,) = await started(nats, "one")
+    nats.is_up = False
+    one.owners.claim("rank", 1)
+    await settled()
+    assert (one.fences, one.owners.waiting) == ({}, 1)
+    nats.is_up = True
+    one.clock.move(1.0)
+    await settled()
+    assert set(one.fences) == {"rank"}
+
+
 async def test_an_empty_nats_begins_anew_above_all_fences_that_were() -> None:
     nats = MemoryNats()
     one, two = await started(nats, "one", "two")
