@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.recording import recorder as module
 from dbg_broker.recording.recorder import Recorder
-from dbg_broker.recording.stop_cast import Happening, Marker, ScreenInfo, Shown, Typed
+from dbg_broker.recording.stop_cast import Happening, Marker, Missing, ScreenInfo, Shown, Typed
 from dbg_broker.recording.writer import Entry
 from dbg_broker.timers import Timers
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
@@ -112,3 +113,50 @@ def test_keys_are_recorded_only_if_that_is_asked_for(records: bool) -> None:
     test.recorder.typed(record.key, b"n")
     assert (Typed(100.0, b"n") in test.happened()) is records
     assert ("typed" in test.recorder.notice(record.key)) is records
+
+
+def test_the_end_of_a_stop_and_the_next_one_are_two_recordings() -> None:
+    test, record = Recording(), rank(stopped())
+    test.recorder.changed(record)
+    test.recorder.shown(record.key, shown(0.0, b"a").frame)
+    record.report = RankReport(state=RankState.RUNNING)
+    test.recorder.changed(record)
+    test.recorder.changed(record)
+    # A log's end may come after the report.
+    test.recorder.shown(record.key, shown(0.0, b"late", 1).frame)
+    assert kinds(test.happened()) == [ScreenInfo, Shown, Marker, Shown]
+    assert test.recorder.open == 0
+    record.report = stopped(2, session=2)
+    test.recorder.changed(record)
+    test.recorder.shown(record.key, shown(0.0, b"b", session=2).frame)
+    assert kinds(test.happened()) == [type(None), ScreenInfo, Shown]
+
+
+def test_a_recording_that_begins_within_a_session_asks_for_the_whole_screen() -> None:
+    test, record = Recording(), rank(stopped())
+    test.recorder.changed(record)
+    test.recorder.shown(record.key, shown(0.0, b"b", 5).frame)
+    assert kinds(test.happened()) == [ScreenInfo, Marker, Shown]
+    assert test.repaints == [record.key]
+
+
+def test_a_disk_that_takes_nothing_makes_nobody_wait_and_the_loss_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING_OF_ONE", 100_000)
+    test, record = Recording(), rank(stopped())
+    test.recorder.changed(record)
+    frame = shown(0.0, b"x" * 10_000).frame
+    for _ in range(1000):
+        test.recorder.shown(record.key, frame)
+    for timer in test.timers:
+        timer()
+    assert sum(entry.cost for entry in test.writer.entries) <= 100_000
+    kept = len([entry for entry in test.writer.entries if isinstance(entry.happening, Shown)])
+    assert test.recorder.lost == (1000 - kept) * 10_000
+    test.happened()
+    test.repaints.clear()
+    test.recorder.shown(record.key, frame)
+    gap, look, output = test.happened()
+    assert gap == Missing(100.0, (1000 - kept) * 10_000)
+    assert isinstance(look, ScreenInfo)
+    assert isinstance(output, Shown)
+    assert test.repaints == [record.key]

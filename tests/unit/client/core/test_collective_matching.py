@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from dbg_client.core.collective_matching import Matched, match_collectives, pending_of_each
-from dbg_client.core.process_groups import RankEvidence, world_size
+from dbg_client.core.process_groups import RankEvidence, inferred_group, world_size
 from dbg_client.core.roll_call import MAX_WORLD
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import Evidence, GroupSeen, SourceSeen
+from dbg_wire.records.ranks import RankState
 from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, silent, told, waiting
 from tests.unit.client.fake_broker import make_rank
 
@@ -155,3 +156,11 @@ def test_a_world_that_nobody_can_believe_is_unknown(told: int | None, size: int 
     rank = make_rank(0, world_size=told)
     one = RankEvidence(rank=rank, answer=RankAnswer(key=rank.key, kind=Kind.VALUE, text=""))
     assert world_size({0: one}) == size
+
+
+@pytest.mark.parametrize(("state", "is_there"), [(RankState.RUNNING, True), (RankState.EXITED, False)])
+def test_the_last_stack_of_a_rank_that_has_ended_is_no_call(state: RankState, is_there: bool) -> None:
+    rank = make_rank(0, state=state)
+    answer = RankAnswer(key=rank.key, kind=Kind.VALUE, text="", frames=REDUCING)
+    found = inferred_group((rank.job, rank.run), {0: RankEvidence(rank=rank, answer=answer)})
+    assert (found is not None) is is_there

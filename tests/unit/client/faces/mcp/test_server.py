@@ -210,3 +210,11 @@ def test_what_is_no_longer_kept_says_so() -> None:
         rests.more("rest-1", 0)
     with pytest.raises(BadInput, match="has no line 1000"):
         rests.more(f"rest-{MAX_KEPT + 1}", 1000)
+
+
+def test_lines_are_shown_up_to_the_most_characters_and_the_rest_is_kept() -> None:
+    rests = Rests()
+    line = "x" * (MAX_CHARACTERS // 2)
+    shown = rests.cut(f"{line}\n{line}\n{line}")
+    assert shown.count(line) == 1
+    assert rests.more("rest-1", 1).count(line) == 1
