@@ -1,0 +1,25 @@
+"""A fault of a debugger between two lines of the program."""
+
+from __future__ import annotations
+
+import bdb
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dbg_agent.rank.engine import Engine
+
+
+def test_a_fault_in_a_traced_thread_lets_the_program_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("ours")
+
+    warned, let_go = list[str](), list[bool]()
+    engine: Any = Engine.__new__(Engine)
+    engine._rank = SimpleNamespace(warn=warned.append)
+    monkeypatch.setattr(bdb.Bdb, "trace_dispatch", fails)
+    monkeypatch.setattr(engine, "let_go", lambda: let_go.append(True))
+    assert engine.trace_dispatch(sys._getframe(), "line", None) is None
+    assert (len(warned), let_go) == (1, [True])
