@@ -99,6 +99,17 @@ async def test_what_one_broker_issues_and_revokes_holds_at_all_and_is_in_their_h
         assert not site.tokens.still_know(ALICE.bearer)
 
 
+async def test_lists_of_homes_that_differ_are_joined_as_brokers_come() -> None:
+    nats = MemoryNats()
+    one = Site(nats, "one", IssuedTokens((ALICE,)))
+    await one.begin()
+    # It was away while bob's token was issued in its home, and alice's revoked.
+    two = Site(nats, "two", IssuedTokens((ALICE, BOB)).revoke("alice", 3.0))
+    await two.begin()
+    await one.until(lambda: names(one) == ["bob"])
+    await one.until(lambda: one.home == two.home)
+
+
 async def test_nats_comes_back_empty_and_has_all_again() -> None:
     nats = MemoryNats()
     one, two, _ = await three(nats)
