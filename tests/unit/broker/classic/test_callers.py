@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from dbg_broker.classic import connection
 from dbg_broker.classic.callers import (
     MAX_CALLERS,
+    MAX_CALLERS_OF_ONE,
     MIN_DRAWN,
+    OURS,
     Caller,
     answer_to_noise,
     who_goes,
@@ -47,6 +49,17 @@ def test_the_silent_go_before_the_thin_and_these_before_those_that_just_came() -
     assert who_goes([*full, fresh, thin, silent], NEW) is silent
     assert who_goes([*full, fresh, thin], NEW) is thin
     assert who_goes([*full, fresh], NEW) is fresh
+
+
+def test_strangers_go_before_our_own() -> None:
+    mine, theirs = callers(1, 1, party=OURS)[0], callers(1, 2)[0]
+    assert who_goes([mine, theirs, *drawn(MAX_CALLERS, 100)], NEW) is theirs
+
+
+def test_one_party_has_a_part_of_the_room() -> None:
+    crowd = drawn(MAX_CALLERS_OF_ONE)
+    assert who_goes(crowd, NEW) is NEW
+    assert who_goes(crowd, replace(NEW, party="10.0.0.8")) is None
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1"])
