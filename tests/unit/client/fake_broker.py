@@ -10,6 +10,7 @@ import http
 import logging
 import ssl
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import TypeVar
@@ -273,6 +274,13 @@ class FakeBroker:
         self._stopping = asyncio.Event()
         logger = logging.getLogger("tests.fake_broker")
         logger.setLevel(logging.CRITICAL)
+        transports = weakref.WeakSet[asyncio.BaseTransport]()
+
+        class Accepted(ServerConnection):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                transports.add(transport)
+                super().connection_made(transport)
+
         server = await serve(
             self._handle,
             "127.0.0.1",
@@ -282,12 +290,18 @@ class FakeBroker:
             process_request=self._admit,
             compression=None,
             logger=logger,
+            create_connection=Accepted,
         )
         self.port = next(iter(server.sockets)).getsockname()[1]
         self._started.set()
         await self._stopping.wait()
         self._abort_all()
         await self._close(server)
+        # A terminal that was accepted in the last moment has a handler only now.
+        while left := asyncio.all_tasks() - {asyncio.current_task()}:
+            for transport in list(transports):
+                transport.abort()  # type: ignore[attr-defined] # declared for subclasses only
+            await asyncio.wait(left)
 
     async def _close(self, server: Server) -> None:
         server.close(close_connections=False)
