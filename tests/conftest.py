@@ -1,7 +1,7 @@
 """What every test gets: an environment of its own, processes that end with the test, and their logs if it failed.
 
-Options: ``--no-skips`` turns a skip into a failure, for machines on which nothing may be missing; ``--logs`` says where
-the logs of failed tests go.
+Options: ``--no-skips`` turns a skip into a failure, for machines on which nothing may be missing; ``--no-budgets`` is for
+runs that draw more examples; ``--logs`` says where the logs of failed tests go.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ GRACE_SECONDS = 30.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-skips", action="store_true", help="count a skipped test as failed")
+    parser.addoption(
+        "--no-budgets", action="store_true", help="let a test take more processor time than its tier allows"
+    )
     parser.addoption("--approve", action="store_true", help="rewrite the approval files instead of comparing")
     parser.addoption("--logs", type=Path, default=LOGS, help="folder for the logs of failed tests (default: logs/)")
 
@@ -203,7 +206,9 @@ def fault_of(item: pytest.Item, when: str) -> str | None:
     if noted := item.config.stash[WATCH].noted:
         found, noted[:] = noted[0], []
         return f"is a unit test and {found}: move it to tests/smoke, tests/e2e or tests/full"
-    return over_budget(tier, cpu_seconds() - item.stash[CPU_BEFORE]) if when == "teardown" else None
+    if when != "teardown" or item.config.getoption("no_budgets"):
+        return None
+    return over_budget(tier, cpu_seconds() - item.stash[CPU_BEFORE])
 
 
 def reason_of(longrepr: object) -> object:

@@ -60,8 +60,9 @@ def test_a_rank_in_a_step(
     begun, gate = threading.Event(), threading.Event()
 
     def script() -> None:
-        driver.say("n")
-        driver.say("n")
+        # From 3.13 on the first step is onto the line behind the stop.
+        for _ in range(3 if sys.version_info >= (3, 13) else 2):
+            driver.say("n")
         assert begun.wait(20)
         driver.rank.from_broker.on_message(ask(1, action))
         if is_slow:
