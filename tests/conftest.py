@@ -1,7 +1,7 @@
 """What every test gets: an environment of its own, processes that end with the test, and their logs if it failed.
 
-Options: ``--no-skips`` turns a skip into a failure, for machines on which nothing may be missing; ``--no-budgets`` is for
-runs that draw more examples; ``--logs`` says where the logs of failed tests go.
+Options: ``--no-skips`` turns a skip into a failure, for machines on which nothing may be missing; ``--no-budgets`` is
+for runs that draw more examples; ``--logs`` says where the logs of failed tests go.
 """
 
 from __future__ import annotations
