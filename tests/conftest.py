@@ -1,7 +1,7 @@
 """What every test gets: an environment of its own, processes that end with the test, and their logs if it failed.
 
-Options: ``--no-skips`` turns a skip into a failure, for machines on which nothing may be missing; ``--no-budgets`` is
-for runs that draw more examples; ``--logs`` says where the logs of failed tests go.
+Options: ``--no-skips`` turns a skip into a failure, for machines on which nothing may be missing; ``--logs`` says where
+the logs of failed tests go.
 """
 
 from __future__ import annotations
@@ -206,9 +206,7 @@ def fault_of(item: pytest.Item, when: str) -> str | None:
     if noted := item.config.stash[WATCH].noted:
         found, noted[:] = noted[0], []
         return f"is a unit test and {found}: move it to tests/smoke, tests/e2e or tests/full"
-    if when != "teardown" or item.config.getoption("no_budgets"):
-        return None
-    return over_budget(tier, cpu_seconds() - item.stash[CPU_BEFORE])
+    return over_budget(tier, cpu_seconds() - item.stash[CPU_BEFORE]) if when == "teardown" else None
 
 
 def reason_of(longrepr: object) -> object:
