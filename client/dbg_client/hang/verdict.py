@@ -201,9 +201,11 @@ class NamedRanks:
         target = self.target(numbers[:1])
         if target is None:
             return None
-        state = self._roster[numbers[0]].rank.state
+        one = self._roster[numbers[0]]
+        state = one.rank.state
         if state in (RankState.EXITED, RankState.LOST):
-            return NextStep(f"dbg-attach where {target} --all", "shows its last stack")
+            shows = "shows its last stack" if one.answer.frames else "shows how it ended"
+            return NextStep(f"dbg-attach where {target} --all", shows)
         if state is RankState.STOPPED:
             return NextStep(f"dbg-attach {target}", "opens the debugger in which it stands")
         if state is RankState.UNRESPONSIVE:
