@@ -12,12 +12,20 @@ from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.proxy import Proxy
 from tests.support.runs import Directory
+from tests.support.time_unit import seconds
 
 
 @pytest.fixture
 def broker(processes: Processes, home: Path) -> RunningBroker:
     """Return a running broker of the test's home."""
     return running_broker(processes, home)
+
+
+@pytest.fixture
+def leased_broker(processes: Processes, home: Path, events: Path) -> RunningBroker:
+    """Return a broker that ends stops after two seconds and appends its events to a file."""
+    command = str(events.with_suffix(""))
+    return running_broker(processes, home, "--max-lease", f"{seconds(2):g}s", "--on-event", command)
 
 
 @pytest.fixture

@@ -97,7 +97,6 @@ def test_it_is_kept_wherever_it_was_raised(
     assert rank.wait(seconds(20)) == status
 
 
-MAX_LEASE = f"{seconds(2):g}s"
 ENDS = re.compile(r"\(--max-lease\)")
 
 LEASED = """\
@@ -115,14 +114,8 @@ def told(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-@pytest.fixture
-def broker(processes: Processes, home: Path, events: Path) -> RunningBroker:
-    command = str(events.with_suffix(""))
-    return running_broker(processes, home, "--max-lease", MAX_LEASE, "--on-event", command)
-
-
 def test_nobody_comes_to_a_stop_nor_to_a_crash(
-    broker: RunningBroker, processes: Processes, home: Path, events: Path
+    leased_broker: RunningBroker, processes: Processes, home: Path, events: Path
 ) -> None:
     (rank,) = start_ranks(processes, home, LEASED, 1)
     wait_until_stopped(home, 1)
@@ -131,8 +124,8 @@ def test_nobody_comes_to_a_stop_nor_to_a_crash(
     rank.wait_for_output("went on")
     assert rank.wait() == 1
     assert len(ENDS.findall(rank.text("stderr"))) == 2
-    broker.process.terminate()
-    broker.process.wait()
+    leased_broker.process.terminate()
+    leased_broker.process.wait()
     kinds = [event["event"] for event in told(events)]
     assert kinds.count("stop") == 1
     assert kinds.count("crash") == 1

@@ -8,12 +8,10 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import OpenTerminal
 from tests.e2e.test_compat import RANK_ONE
 from tests.e2e.test_compat import SCRIPT as COMPAT
-from tests.e2e.test_hold import LEASED, MAX_LEASE
+from tests.e2e.test_hold import ENDS, LEASED
 from tests.smoke.test_hold_and_crash import JOB, ONCE, wait_until_kept
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
@@ -220,8 +218,6 @@ def test_who_only_watches_does_not_end_a_lease_and_who_drives_does(
     assert driven.wait() == 0
 
 
-ENDS = re.compile(r"\(--max-lease\)")
-
 HELD = """\
 import dbg_agent
 dbg_agent.set_trace(ranks=0)
@@ -229,14 +225,8 @@ print("went on", flush=True)
 """
 
 
-@pytest.fixture
-def broker(processes: Processes, home: Path, events: Path) -> RunningBroker:
-    command = str(events.with_suffix(""))
-    return running_broker(processes, home, "--max-lease", MAX_LEASE, "--on-event", command)
-
-
 def test_a_terminal_that_types_no_more_sees_the_stop_end_and_the_rank(
-    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
+    leased_broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     (rank,) = start_ranks(processes, home, LEASED, 1)
     wait_until_stopped(home, 1)
@@ -250,11 +240,11 @@ def test_a_terminal_that_types_no_more_sees_the_stop_end_and_the_rank(
 
 
 def test_a_broker_that_dies_lifts_nothing_and_held_ranks_follow(
-    broker: RunningBroker, processes: Processes, home: Path
+    leased_broker: RunningBroker, processes: Processes, home: Path
 ) -> None:
     ranks = start_ranks(processes, home, HELD, 2)
     wait_until_states(home, {0: "stopped", 1: "held"})
-    broker.kill()
+    leased_broker.kill()
     assert [rank.wait() for rank in ranks] == [0, 0]
     assert ENDS.search(ranks[0].text("stderr"))
     assert "(--max-lease)" in ranks[1].text("stderr")
