@@ -26,15 +26,12 @@ venv: $(DEV)
 
 $(RUN): pyproject.toml scripts/make-venv
 	@scripts/make-venv "$(PYTHON)" $(VENV) run
-	@touch $@
 
 $(TEST): $(RUN)
 	@scripts/make-venv "$(PYTHON)" $(VENV) test
-	@touch $@
 
 $(DEV): $(TEST)
 	@scripts/make-venv "$(PYTHON)" $(VENV) dev
-	@touch $@
 
 demo: $(RUN)
 	@$(BIN)/python examples/demo.py
