@@ -45,8 +45,9 @@ from dbg_wire.messages import RefusalCode, Register
 
 logger = logging.getLogger("dbg_broker")
 
-MAX_TIMER_SECONDS = 24 * 3600.0
-"""Seconds after which the end of a token is looked at again: the wall clock may have been set meanwhile."""
+MAX_TIMER_SECONDS = 600.0
+"""Seconds after which the broker looks at the end of a token again: somebody may have set the wall clock, and the timer
+of a connection that has ended goes then."""
 
 PAGES_RETRY_SECONDS = 1.0
 """Seconds after which an address that asked for too many pages is to ask again."""
@@ -125,15 +126,23 @@ class Admission:
             return ""
         return f"{MAX_TERMINALS_OF_TOKEN} terminals use the token {bearer.name} already; close one of them"
 
-    def close_at_expiry(self, connection: PeerConnection, expires: float) -> None:
-        """Close a connection when its token expires; the wall clock decides, as it did when the token was made."""
-        left = expires - time.time()
-        if left > 0:
-            look_again = partial(self.close_at_expiry, connection, expires)
-            self._hub.timers.schedule(min(left, MAX_TIMER_SECONDS), look_again)
-        elif connection.number in self._hub.links:
-            logger.info("the connection from %s is closed: its token has expired", connection.peer)
-            connection.close(CloseCode.REVOKED, "its token has expired")
+    def close_at_expiry(self, number: int, expires: float) -> None:
+        """Close a connection when its token expires; the wall clock decides, as it did when the token was made.
+
+        The timer knows the connection by its ``number``, so that it doesn't keep one that has ended.
+        """
+        seconds = min(max(0.0, expires - time.time()), MAX_TIMER_SECONDS)
+        self._hub.timers.schedule(seconds, partial(self._look_at_expiry, number, expires))
+
+    def _look_at_expiry(self, number: int, expires: float) -> None:
+        link = self._hub.links.get(number)
+        if link is None:
+            return
+        if expires > time.time():
+            self.close_at_expiry(number, expires)
+        else:
+            logger.info("the connection from %s is closed: its token has expired", link.connection.peer)
+            link.connection.close(CloseCode.REVOKED, "its token has expired")
 
     # ------------------------------------------------------------------------------------------------------- refusals
 

@@ -72,20 +72,16 @@ def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
     if not hub.ranks.questions.is_open(number):
         # This terminal had most waiting answers, and is closed.
         return
-    seconds = hub.ranks.questions.deadline(number) - now
+    deadline = hub.ranks.questions.deadline(number)
     if not keys:
         hub.end_question(number)
         return
     asked = _Asked(
-        link, message, guards.ask_of(message, number, seconds), visible_action(message), is_too_much=is_too_much
+        link, message, guards.ask_of(message, number, deadline - now), visible_action(message), is_too_much=is_too_much
     )
     hub.connections.turns.begin(_asking(hub, asked, keys), link.account)
     if hub.ranks.questions.is_open(number):
-        hub.timers.schedule(PROGRESS_SECONDS, partial(_report_progress, hub, number))
-        # An answer that has come and waits for its turn still counts.
-        hub.timers.schedule(
-            seconds, partial(hub.connections.turns.call_after_current_queue, partial(hub.end_question, number))
-        )
+        hub.timers.schedule(min(PROGRESS_SECONDS, deadline - now), partial(_follow, hub, number, deadline))
 
 
 class _Asked(NamedTuple):
@@ -146,15 +142,25 @@ def _answer_for(hub: Hub, asked: _Asked, known: RankAnswer) -> None:
     hub.settle(asked.ask.request, known)
 
 
-def _report_progress(hub: Hub, number: int) -> None:
-    """Tell who asked how far a question is, as long as it is open; a terminal that is behind needs no such news."""
+def _follow(hub: Hub, number: int, deadline: float) -> None:
+    """Tell who asked how far a question is, as long as it is open, and end it at its deadline.
+
+    A terminal that is behind needs no such news. Of a question that has ended no timer stays longer than
+    PROGRESS_SECONDS.
+    """
     progress = hub.ranks.questions.progress(number)
-    link = hub.terminals.links.get(progress[0]) if progress is not None else None
-    if progress is None or link is None:
+    if progress is None:
         return
-    if link.connection.is_ready:
-        link.connection.send_message(progress[1])
-    hub.timers.schedule(PROGRESS_SECONDS, partial(_report_progress, hub, number))
+    client, told = progress
+    link = hub.terminals.links.get(client)
+    left = deadline - hub.timers.clock()
+    if left <= 0:
+        # An answer that has come and waits for its turn still counts.
+        hub.connections.turns.call_after_current_queue(partial(hub.end_question, number))
+        return
+    if link is not None and link.connection.is_ready:
+        link.connection.send_message(told)
+    hub.timers.schedule(min(PROGRESS_SECONDS, left), partial(_follow, hub, number, deadline))
 
 
 def _pass_on(hub: Hub, ask: Ask, key: str, frame: bytes) -> None:

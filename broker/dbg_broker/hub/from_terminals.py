@@ -60,6 +60,8 @@ CONTROL_RESERVE = 128 * limits.KIB
 LISTED_COST = 8
 """Bytes that each rank of a list counts for the terminal that asks for the list: 32,000 ranks a second."""
 
+_DOES_NOT_READ = "the rank does not read, and gets no more until it does"
+
 _ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
 
 
@@ -77,7 +79,8 @@ def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt
         hub.journal.note(link, What.INPUT, [key], text=message.text)
     if isinstance(message, Reply):
         hub.journal.recorded.typed(key, f"{message.text}\r".encode("utf-8", "replace"))
-    hub.ranks.send(key, message)
+    if not hub.ranks.send(key, message):
+        refuse(link.connection, RefusalCode.FULL, _DOES_NOT_READ)
 
 
 def _typed_at(hub: Hub, link: TerminalLink, generation: int, stale: Callable[[str], None]) -> str | None:
@@ -168,7 +171,7 @@ def _relay(hub: Hub, link: TerminalLink, key: str, keys: Input, data: bytes) -> 
         hub.journal.recorded.typed(key, keys.data)
         hub.connections.meters.bytes_to_ranks += len(keys.data)
     else:
-        _discard(link, keys, "the rank does not read")
+        _discard(link, keys, _DOES_NOT_READ)
 
 
 def _discard(link: TerminalLink, keys: Input, reason: str) -> None:

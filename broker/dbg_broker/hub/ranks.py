@@ -48,11 +48,10 @@ class Ranks:
         self.crashed = CrashedRanks()
         self.broadcasts = Broadcasts((self.held.news, self.crashed.news), pack_message, self._broadcast, timers)
 
-    def send(self, key: str, message: Message, instead_of: Hashable = None) -> None:
-        """Send a message to a rank, if it is connected."""
+    def send(self, key: str, message: Message, instead_of: Hashable = None) -> bool:
+        """Send a message to a rank, if it is connected; return False if a connected rank has no room for it."""
         link = self.links.get(key)
-        if link is not None:
-            link.connection.send_message(message, instead_of)
+        return link is None or link.connection.send_message(message, instead_of)
 
     def send_packed(self, key: str, message: Message, frame: bytes, instead_of: Hashable = None) -> None:
         """Send a rank a message that many ranks get, and of which ``frame`` is the form on the wire."""

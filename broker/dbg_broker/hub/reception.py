@@ -74,7 +74,7 @@ class Reception:
     def _opened(self, connection: PeerConnection, bearer: Bearer) -> None:
         hub = self._hub
         if bearer.expires is not None:
-            self._admission.close_at_expiry(connection, bearer.expires)
+            self._admission.close_at_expiry(connection.number, bearer.expires)
         if bearer.role is Role.RANK:
             hub.connections.rank_places.take(connection.number, bearer.shared_digest, connection.network)
             connection.account = hub.link_rank(connection, bearer=bearer).account

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 
 from dbg_broker.hub.links import NOBODY, TerminalLink
 from dbg_broker.net.turns import Turns
@@ -123,6 +123,19 @@ class Listing:
         self._turns.begin(self._spreading(dirty), NOBODY)
 
     def _spreading(self, dirty: dict[str, None]) -> Iterator[None]:
+        try:
+            concerned = yield from self._noting(dirty)
+            for link in concerned.values():
+                self.supply(link)
+                yield
+        finally:
+            # Also after an error: later changes must reach the terminals.
+            self._is_spreading = False
+            if self._dirty:
+                self._timers.schedule(0, self._spread)
+
+    def _noting(self, dirty: dict[str, None]) -> Generator[None, None, dict[int, TerminalLink]]:
+        """Note the changed ranks for the terminals that are told of them; return these by number."""
         concerned: dict[int, TerminalLink] = {}
         for link in tuple(self._terminals.values()):
             if link.changes.subscribed:
@@ -137,12 +150,7 @@ class Listing:
                 concerned[number] = self._terminals[number]
                 concerned[number].changes.add(key)
             yield
-        for link in concerned.values():
-            self.supply(link)
-            yield
-        self._is_spreading = False
-        if self._dirty:
-            self._timers.schedule(0, self._spread)
+        return concerned
 
     def _is_news(self, link: TerminalLink, key: str) -> bool:
         if link.told is None:
@@ -245,9 +253,14 @@ class Terminals:
                 self._turns.begin(self._sending_seats(), NOBODY)
 
     def _sending_seats(self) -> Iterator[None]:
-        while self._seats_due:
-            number = next(iter(self._seats_due))
-            del self._seats_due[number]
-            if number in self.links:
-                self.send_seat(number)
-            yield
+        try:
+            while self._seats_due:
+                number = next(iter(self._seats_due))
+                del self._seats_due[number]
+                if number in self.links:
+                    self.send_seat(number)
+                yield
+        finally:
+            # After an error the other terminals get their seats all the same.
+            if self._seats_due:
+                self._turns.begin(self._sending_seats(), NOBODY)

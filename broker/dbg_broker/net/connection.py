@@ -362,8 +362,11 @@ class PeerConnection:
     def send_data(self, data: bytes, reserve: int) -> bool:
         """Send a frame of terminal bytes unless less than ``reserve`` bytes of room would be left.
 
-        Tell whether it was taken.
+        Return whether it was taken. Bytes to a connection that is being closed are lost like those on their way: the
+        terminal sends them again to the rank's next connection.
         """
+        if self._is_closing:
+            return True
         frame = pack_data(data)
         return self.is_open and self._outbox.has_room(len(frame) + reserve) and self.send_control(frame)
 

@@ -84,16 +84,27 @@ class Broadcasts:
         self._go_on()
 
     def _go_on(self) -> None:
+        goes_on = True
+        try:
+            goes_on = self._send_slice()
+        finally:
+            # After an error too: the other ranks must be told.
+            if goes_on:
+                self._schedule(0, self._go_on)
+            else:
+                self._rest()
+
+    def _send_slice(self) -> bool:
+        """Send what one turn of the event loop has time for, and tell whether there is more."""
         ends = self._clock() + SLICE_SECONDS
         for _ in range(SENT_AT_ONCE):
             if not self._has_more():
-                self._rest()
-                return
+                return False
             self._send(*self._waiting.popleft())
             self._sent += 1
             if self._clock() >= ends:
                 break
-        self._schedule(0, self._go_on)
+        return True
 
     def _has_more(self) -> bool:
         """Make the next broadcast if none waits, and tell whether one does."""

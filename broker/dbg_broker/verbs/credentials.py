@@ -147,6 +147,10 @@ class Credentials:
                 self.on_shown(self.endpoint.fingerprints)
         except DbgError as error:
             return error
+        except Exception as error:
+            # Who waits must hear of it, or no later change of the tokens would be read.
+            logger.exception("an error of the broker as it read its credentials anew")
+            return DbgError(f"the credentials can't be read: {type(error).__name__}: {error}")
         return self.tokens
 
     async def check_each_day(self, tell: Callable[[float], None], use: Callable[[Tokens], None]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.home.certificate import Shown, load_given
-from dbg_broker.home.tokens import Tokens
+from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.settings import Listen, RecordSettings, ServeSettings
 from dbg_broker.verbs.credentials import Credentials, CredentialSources
 from dbg_broker.verbs.listening import announce, inherited
@@ -26,7 +26,7 @@ from dbg_broker.verbs.service import (
     ServiceManager,
     start_log,
 )
-from dbg_wire.errors import BadSecretFile
+from dbg_wire.errors import BadSecretFile, DbgError
 from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.version import RELEASE
 from tests.conftest import Approved
@@ -233,3 +233,16 @@ async def test_files_that_were_renewed_are_taken_and_what_went_bad_changes_nothi
     assert credentials.endpoint.fingerprint == credentials.shown.fingerprint != before.fingerprint
     assert ends > 0
     assert caplog.records == []
+
+
+async def test_an_unexpected_error_in_reading_the_tokens_is_answered(home: Path) -> None:
+    def fail(before: Tokens | None) -> Tokens:
+        if before is not None:
+            raise RuntimeError("can't start new thread")
+        return load_tokens(home)
+
+    credentials = Credentials(home, CredentialSources(tokens=fail, certificate=None), LogFormatter())
+    credentials.serve_at("127.0.0.1", 1)
+    found: asyncio.Future[Tokens | DbgError] = asyncio.get_running_loop().create_future()
+    credentials.read_again(found.set_result)
+    assert isinstance(await asyncio.wait_for(found, 10), DbgError)

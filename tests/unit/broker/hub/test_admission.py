@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,14 +13,16 @@ from websockets.exceptions import InvalidStatus
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import IssuedToken, IssuedTokens
 from dbg_broker.home.tokens import digest_of
+from dbg_broker.hub.admission import MAX_TIMER_SECONDS
 from dbg_broker.hub.cluster.tokens import SharedTokens
 from dbg_broker.net import reputation
+from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.reputation import FORGIVEN
 from dbg_broker.net.websocket import CloseCode
 from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input
-from dbg_wire.messages import Finding, Goodbye, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
+from dbg_wire.messages import Finding, Goodbye, Greet, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
 from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.records.ranks import RankState
 from tests.support.memory_bus import MemoryNats
@@ -175,3 +179,17 @@ async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> N
     await guard.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=SECRET))
     await guard.closed()
     assert broker.hub.ranks.registry.counts[RankState.EXITED] == 1
+
+
+async def test_a_connection_with_a_token_that_ends_is_freed_when_it_has_ended(broker: Broker) -> None:
+    ends = time.time() + 2 * MAX_TIMER_SECONDS
+    broker.reception.use(replace(broker.tokens, issued=IssuedTokens((replace(ALICE, expires=ends),))))
+    terminal = Peer(await broker.dial("/client", "alice"), Sender.CLIENT)
+    await terminal.say(Greet(minor=0, release="0.1.0", name="alice"))
+    await terminal.expect(Welcome)
+    (number,) = broker.hub.terminals.links
+    await terminal.cut()
+    await broker.left(lambda hub: not hub.terminals.links)
+    del terminal
+    gc.collect()
+    assert number not in [each.number for each in gc.get_objects() if type(each) is PeerConnection]

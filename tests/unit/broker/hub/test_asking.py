@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -299,3 +300,21 @@ async def test_a_watcher_may_read_what_nccl_says_and_run_nothing(broker: Broker)
     await beside.say(answer(ask))
     for peer in (watcher, other):
         assert (await only_answer(peer)).text == "exit status 0"
+
+
+async def test_no_timer_of_a_question_outlives_its_answers_for_long(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank, terminal = await broker.rank(), await broker.terminal()
+    timers: list[float] = []
+    schedule = broker.hub.timers.schedule
+
+    def note(seconds: float, call: Callable[[], None]) -> object:
+        timers.append(seconds)
+        return schedule(seconds, call)
+
+    monkeypatch.setattr(broker.hub.timers, "schedule", note)
+    await terminal.say(question(key(0), seconds=600.0))
+    await reply(rank)
+    await answers(terminal)
+    assert 0 < max(timers) <= asking.PROGRESS_SECONDS

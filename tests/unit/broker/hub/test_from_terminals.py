@@ -48,7 +48,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Breakpoint, Place, RankInfo, RankState
 from tests.conftest import Approved
-from tests.unit.broker.peers import RUNNING, STOP, STOPPED, WHERE, Broker, Peer, attach, registration
+from tests.unit.broker.peers import RUNNING, SECONDS, STOP, STOPPED, WHERE, Broker, Peer, attach, registration
 
 KEY = registration().identity.key
 
@@ -402,3 +402,23 @@ async def test_a_name_can_not_pretend_to_be_another(approved: Approved, broker: 
     terminal = await broker.seated(KEY_NOTICES)
     await (await broker.terminal('x" ran `n`; "y')).say(question(Action.EVAL, "1\x1b[2J"))
     approved(await told(terminal))
+
+
+async def test_an_error_as_a_change_is_told_leaves_the_next_one(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal, rank = await broker.terminal(), await broker.rank()
+    await terminal.say(Subscribe())
+    await terminal.expect(Snapshot)
+    has_failed = asyncio.Event()
+
+    def fail(*_: object) -> bool:
+        monkeypatch.undo()
+        has_failed.set()
+        raise MemoryError
+
+    monkeypatch.setattr(broker.hub.terminals.listing, "_is_news", fail)
+    await rank.say(Report(report=RUNNING))
+    await asyncio.wait_for(has_failed.wait(), SECONDS)
+    await broker.rank(1)
+    assert (await terminal.expect(Change)).rank.key == registration(1).identity.key

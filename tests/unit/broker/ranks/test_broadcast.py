@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import pytest
+
 from dbg_broker.ranks.broadcast import (
     REST_SECONDS,
     REST_SECONDS_EACH,
@@ -78,3 +80,20 @@ def test_what_changes_during_a_broadcast_waits_for_the_next_one() -> None:
     loop.change()
     assert (loop.turn(), loop.asked) == ((0, 1), 1)
     assert (loop.turn()[1], loop.asked) == (SENT_AT_ONCE, 2)
+
+
+def test_an_error_with_one_rank_leaves_the_others_and_later_news() -> None:
+    loop = Loop(3)
+
+    def fail(*_: object) -> None:
+        loop.broadcasts._send = loop.send
+        raise MemoryError
+
+    loop.broadcasts._send = fail
+    loop.change()
+    with pytest.raises(MemoryError):
+        loop.turn()
+    assert loop.turn() == (0, 2)
+    loop.change()
+    loop.turn()
+    assert loop.sent == 5
