@@ -9,13 +9,14 @@ could do something, and then drive the entry of it out by a flood of others.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
 import os
 import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dbg_broker.audit.entries import encode_entry
@@ -66,14 +67,34 @@ def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
     A file that has grown too large becomes the latest earlier one, and the oldest of those is removed.
     """
     path = home / AUDIT_FILE
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
+    with _locked(path) as descriptor:
         _write_all(descriptor, data)
-        size = os.fstat(descriptor).st_size
-    finally:
-        os.close(descriptor)
-    if size >= max_bytes:
-        _rotate(path)
+        if os.fstat(descriptor).st_size >= max_bytes:
+            _rotate(path)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Open the present file for appending, and keep other processes from writing or rotating it."""
+    while True:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            # A file system without locks is written as it is.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_present(path, descriptor):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_present(path: Path, descriptor: int) -> bool:
+    """Return whether nobody has rotated the file since it was opened."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def note(home: Path, what: What, *, text: str = "", job: str = "") -> None:

@@ -2,7 +2,7 @@
 
 A failure is an attempt that used the broker's time for nothing: a wrong token, bytes that are no TLS or no request, a
 connection that says nothing. Failures make the refusals of an address wait, and put its strangers into the slow line
-(`entrance.py`). Peers with a token wait in neither: a driver at an address from which wrong tokens flood still gets in,
+(`turns.py`). Peers with a token wait in neither: a driver at an address from which wrong tokens flood still gets in,
 and a job of thousands of ranks behind one address has no failures. An address is an IPv4 address, or the /64 network of
 an IPv6 one, as one host has all addresses of that.
 """

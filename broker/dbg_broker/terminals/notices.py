@@ -124,7 +124,7 @@ class NoticePace:
         return not self._counted and self._bucket.try_spend(1, now)
 
     def count(self, sentence: str, now: float) -> float | None:
-        """Count a action that is not told; return after how many seconds to call :meth:`more`, None if that is due."""
+        """Count an action that is not told; return after how many seconds to call :meth:`more`, None if that is due."""
         self._counted, self._last = self._counted + 1, sentence
         return self._bucket.seconds_until(1, now) if self._counted == 1 else None
 
@@ -156,7 +156,7 @@ class NoticePaces:
         return len(self._paces)
 
     def of(self, number: int, action: VisibleAction, now: float) -> NoticePace:
-        """Return the pace for a action of the terminal with this number."""
+        """Return the pace for an action of the terminal with this number."""
         doer = (number, action.ends_stop)
         if doer not in self._paces:
             for rested in [known for known, pace in self._paces.items() if pace.is_rested(now)]:

@@ -64,6 +64,24 @@ def test_lines_are_appended_to_a_file_for_us_alone(tmp_path: Path) -> None:
     assert audit_files(tmp_path) == [path]
 
 
+def test_two_that_write_at_the_same_time_rotate_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound = len(b"first\n")
+    write_all = writer._write_all
+    other = threading.Thread(target=append, args=(tmp_path, b"other\n", bound))
+
+    def write(descriptor: int, data: bytes) -> None:
+        write_all(descriptor, data)
+        if data == b"first\n":
+            other.start()
+            # Without a lock the other one appends to this file, and both rotate.
+            other.join(0.2)
+
+    monkeypatch.setattr(writer, "_write_all", write)
+    append(tmp_path, b"first\n", bound)
+    other.join()
+    assert [path.read_bytes() for path in audit_files(tmp_path)] == [b"first\n", b"other\n"]
+
+
 def test_a_large_file_becomes_an_earlier_one_and_the_oldest_goes(tmp_path: Path) -> None:
     for number in range(KEPT + 3):
         append(tmp_path, f"{number}\n".encode(), max_bytes=2)
