@@ -13,7 +13,7 @@ from dbg_dial.dial import first_to_answer
 from dbg_dial.find import Opening
 from dbg_dial.waiting import Handover, pause_when_busy
 from dbg_wire.codec import Input, Output
-from dbg_wire.errors import Busy, DbgError, PeerError
+from dbg_wire.errors import Busy, DbgError, HungUp, PeerError
 from dbg_wire.finding.endpoint import Endpoint, Reach, spread
 from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.limits import SILENT_SECONDS
@@ -73,7 +73,7 @@ class BrokerLink:
         self._brokers: tuple[Endpoint, ...] = ()
         """Where the broker was last, and which others the last welcome has named."""
         self._attempt = 0
-        self._busy: Busy | None = None
+        self._failure: DbgError | None = None
         self._handover = Handover()
         self._up_since = 0.0
 
@@ -100,17 +100,18 @@ class BrokerLink:
     async def open(self) -> None:
         """Dial, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise; SilentFile.
 
-        It is dialled again only if it is busy, and as it says.
+        A busy broker is dialled again when it says, and one that hangs up as soon as after a break: it does so while
+        strangers flood it.
         """
         loop = asyncio.get_running_loop()
-        ends = loop.time() + self._seconds
+        begun = loop.time()
         while True:
             try:
-                self._use(await self._dial())
+                self._use(await self._dial(begun=begun))
                 return
-            except Busy as busy:
-                pause = pause_when_busy(busy)
-                if loop.time() + pause >= ends:
+            except (Busy, HungUp) as refused:
+                pause = self._pause(refused)
+                if loop.time() + pause >= begun + self._seconds:
                     raise
             await asyncio.sleep(pause)
 
@@ -152,22 +153,26 @@ class BrokerLink:
             successor, self._successor = self._successor, None
             self._use(successor)
             return Up()
-        # Full jitter: terminals that lost the same broker must not come back in step.
-        longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
-        longest = self._handover.bound(longest, asyncio.get_running_loop().time())
-        pause = random.uniform(0, longest)  # noqa: S311
-        await asyncio.sleep(pause if self._busy is None else pause_when_busy(self._busy))
-        self._attempt, self._busy = min(self._attempt + 1, 30), None
+        await asyncio.sleep(self._pause(self._failure))
         try:
             self._use(await self._dial(again=True))
         except DbgError as error:
-            self._busy = error if isinstance(error, Busy) else None
+            self._failure = error
             return Down(str(error))
         return Up()
 
-    async def _dial(self, *, again: bool = False, silent: str = "") -> Connection:
+    def _pause(self, failure: DbgError | None) -> float:
+        """Return the seconds before the next attempt, after the last one's failure."""
+        # Full jitter: terminals that lost the same broker must not come back in step.
+        longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
+        longest = self._handover.bound(longest, asyncio.get_running_loop().time())
+        self._attempt, self._failure = min(self._attempt + 1, 30), None
+        return pause_when_busy(failure) if isinstance(failure, Busy) else random.uniform(0, longest)  # noqa: S311
+
+    async def _dial(self, *, begun: float | None = None, again: bool = False, silent: str = "") -> Connection:
+        """Dial all brokers; the time is counted from ``begun``, or from now."""
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        begun = loop.time() if begun is None else begun
         reach = await self._reach()
         routes = spread(reach, self._brokers, self._name, keeps_first=True).routes(silent)
 

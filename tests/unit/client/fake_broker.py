@@ -131,7 +131,7 @@ class FakeBroker:
         self.reports = dict(reports or {})
         self.driver: str | None = None
         self.brokers: tuple[BrokerAddress, ...] = ()
-        self.busy = 0
+        self.busy = self.hangs_up = 0
         """How many newcomers are still told when to come."""
         self.screen = b"PUDB SCREEN"
         self.answers: dict[Action, RankAnswer] = {}
@@ -308,6 +308,10 @@ class FakeBroker:
         await server.wait_closed()
 
     def _admit(self, connection: ServerConnection, request: Request) -> Response | None:
+        if self.hangs_up:
+            self.hangs_up -= 1
+            connection.transport.abort()
+            return None
         refuse = self._refuse
         if refuse is None and request.headers.get("Authorization") != f"Bearer {self._token}":
             refuse = (401, "none of this broker's tokens")

@@ -25,6 +25,7 @@ from dbg_wire.errors import (
     BrokerUnreachable,
     Busy,
     DbgError,
+    HungUp,
     NoBroker,
     Refused,
     SilentFile,
@@ -230,6 +231,19 @@ async def test_a_terminal_comes_again_when_a_busy_broker_says() -> None:
         await broker.heard(Subscribe)
         assert broker.busy == 0
         await link.close()
+
+
+async def test_a_terminal_comes_again_when_a_broker_hangs_up_and_tells_it_at_the_end_of_its_time() -> None:
+    with FakeBroker(make_rank()) as broker:
+        broker.hangs_up = 3
+        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
+        await link.open()
+        await broker.heard(Subscribe)
+        await link.close()
+        broker.hangs_up = 1000
+        with pytest.raises(HungUp):
+            await BrokerLink(Where(reach(broker.port)), "me@here", seconds(1)).open()
+    assert 900 < broker.hangs_up < 999
 
 
 async def test_a_broker_that_is_busy_for_longer_than_the_user_waits_says_so() -> None:
