@@ -9,6 +9,7 @@ import time
 from typing import NamedTuple
 
 from dbg_agent.launch.proc import MemoryGroup, fields_of, number_in, read_proc, stat_of
+from dbg_agent.process.threads import own_traffic
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ProcessSeen
 from dbg_wire.records.record import fitted
@@ -118,7 +119,7 @@ def process_seen() -> ProcessSeen:
     status, main = fields_of("/proc/self/status"), threading.main_thread()
     native = kernel_thread(main.native_id, is_main=True)
     call = system_call(native) if native is not None else None
-    files = fields_of("/proc/self/io")
+    files, (read, written) = fields_of("/proc/self/io"), own_traffic()
     group = MemoryGroup("self")
     resident = number_in(status.get("VmRSS", "").removesuffix("kB"))
     return fitted(
@@ -127,12 +128,18 @@ def process_seen() -> ProcessSeen:
         system_call=call.name if call is not None else "",
         cpu=time.process_time(),
         main_cpu=thread_time(main.ident),
-        input=number_in(files.get("rchar", "")),
-        output=number_in(files.get("wchar", "")),
+        input=_of_program(files.get("rchar", ""), read),
+        output=_of_program(files.get("wchar", ""), written),
         memory=resident * 1024 if resident is not None else None,
         memory_limit=group.limit(),
         note="; ".join(note for note in (_tracer(status.get("TracerPid", "")), _killed(group)) if note),
     )
+
+
+def _of_program(amount: str, ours: int) -> int | None:
+    """Return an amount of the process without what our threads, which read about it, have had of that."""
+    whole = number_in(amount)
+    return max(0, whole - ours) if whole is not None else None
 
 
 def thread_time(ident: int | None) -> float | None:

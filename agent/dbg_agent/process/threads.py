@@ -10,7 +10,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 SIGNAL_SECONDS = 1.0
@@ -24,9 +24,65 @@ def own_thread(target: Callable[[], object], name: str) -> threading.Thread:
 
     def run() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        target()
+        thread = threading.get_native_id()
+        _traffic.begin(thread)
+        try:
+            target()
+        finally:
+            _traffic.end(thread)
 
     return threading.Thread(target=run, name=name, daemon=True)
+
+
+class _Traffic:
+    """The living threads of ours, and the bytes that those which have ended have read and written."""
+
+    def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin anew: a forked child has no thread of its parent, and the kernel counts from zero in it."""
+        self._pid, self._lock = os.getpid(), threading.Lock()
+        self._living: set[int] = set()
+        self._ended = (0, 0)
+
+    def begin(self, thread: int) -> None:
+        if self._pid != os.getpid():
+            self.renew()
+        with self._lock:
+            self._living.add(thread)
+
+    def end(self, thread: int) -> None:
+        with self._lock:
+            self._living.discard(thread)
+            self._ended = _sum([self._ended, _bytes_of(thread)])
+
+    def whole(self) -> tuple[int, int]:
+        with self._lock:
+            return _sum([self._ended, *map(_bytes_of, self._living)])
+
+
+_traffic = _Traffic()
+
+
+def own_traffic() -> tuple[int, int]:
+    """Return the bytes that our threads have read and written in this process. Not for the program's threads."""
+    return _traffic.whole()
+
+
+def _sum(amounts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    read, written = zip(*amounts, strict=True)
+    return sum(read), sum(written)
+
+
+def _bytes_of(thread: int) -> tuple[int, int]:
+    """Return the bytes that a thread of this process has read and written; none if the kernel does not tell."""
+    try:
+        with open(f"/proc/self/task/{thread}/io", "rb", buffering=0) as file:  # noqa: PTH123 - no pathlib in a rank
+            fields = dict(line.split(b": ") for line in file.read(4096).splitlines())
+            return int(fields[b"rchar"]), int(fields[b"wchar"])
+    except (OSError, ValueError, KeyError):
+        return 0, 0
 
 
 class BoundedThreads:

@@ -179,8 +179,8 @@ class ProcessSeen(Row, tag="process"):
     """The rank's process, as its kernel sees it; by the amounts two looks are told apart.
 
     ``state`` is the letter of /proc. ``cpu`` are seconds of all threads, ``main_cpu`` those of the main thread,
-    ``input`` and ``output`` bytes. ``memory`` and ``memory_limit`` are bytes. ``note`` is a sentence about it, such as
-    that a tracer has stopped it.
+    ``input`` and ``output`` bytes that the program itself has read and written. ``memory`` and ``memory_limit`` are
+    bytes. ``note`` is a sentence about it, such as that a tracer has stopped it.
     """
 
     state: Sentence = ""

@@ -22,6 +22,7 @@ from dbg_agent.evidence.late_errors import late_error_note
 from dbg_agent.evidence.process import process_seen
 from dbg_agent.launch import proc
 from dbg_agent.process import log
+from dbg_agent.process.threads import own_thread
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import (
     MAX_COLLECTIVES,
@@ -250,6 +251,37 @@ def test_this_process_is_told_with_amounts_that_grow() -> None:
     for name in ("cpu", "main_cpu", "input"):
         assert getattr(before, name) < getattr(after, name)
     assert after.output is not None
+
+
+def test_what_threads_of_ours_read_is_no_input_of_the_program() -> None:
+    seen: list[float] = []
+
+    def look() -> None:
+        amount = process_seen().input
+        assert amount is not None
+        seen.append(amount)
+
+    def read() -> None:
+        with Path("/dev/zero").open("rb", buffering=0) as zeros:
+            zeros.read(4 << 20)
+
+    def look_and_read() -> None:
+        look()
+        reader = own_thread(read, "dbg-agent-test")
+        reader.start()
+        reader.join()
+        read()
+        look()
+
+    looking = own_thread(look_and_read, "dbg-agent-test")
+    looking.start()
+    looking.join()
+    read()
+    look()
+
+    by_us, by_program = seen[1] - seen[0], seen[2] - seen[1]
+    assert by_us < 1 << 20
+    assert 4 << 20 <= by_program < 5 << 20
 
 
 CGROUP, OLD_CGROUP = "/sys/fs/cgroup", "/sys/fs/cgroup/memory/slurm/job_1"
