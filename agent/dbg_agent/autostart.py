@@ -7,14 +7,15 @@ as Lightning make the first rank the launcher of the others. A launcher is never
 places of their own, its own place goes to a script that it starts.
 
 A process that is no rank, a helper or a child, has the stops in its code as well, ``breakpoint()`` among them, and
-connects when it reaches one. If no launcher names it, the variable tells whose child it is.
+connects when it reaches one. If no launcher names it, the variable tells whose child it is. A child that
+multiprocessing starts connects at its beginning, unless it is a worker of a library's pool.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dbg_agent.launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
@@ -31,6 +32,14 @@ _TOOLS = frozenset(
 )
 """Programs and modules that job scripts call and that are never ranks; our own commands among them."""
 
+_POOLS = (
+    "multiprocessing.",
+    "concurrent.futures.",
+    "torch.utils.data.",
+    "torch._inductor.",
+    "torch.multiprocessing.pool",
+)
+"""Beginnings of modules whose functions run in the workers of pools and loaders, of which there may be many."""
 
 _has_begun = False
 
@@ -44,8 +53,12 @@ def begin() -> None:
     if _has_begun:
         return
     _has_begun = True
+    _unharmed(lambda: _begin(os.environ))
+
+
+def _unharmed(call: Callable[[], None]) -> None:
     try:
-        _begin(os.environ)
+        call()
     except Exception as error:
         from dbg_agent.process.stderr import say
         from dbg_wire.errors import error_line
@@ -67,11 +80,46 @@ def _begin(environ: Mapping[str, str]) -> None:
         _have_stops(program, is_rank=part is JobPart.RANK)
     if part is JobPart.HELPER and not program.is_tool:
         _have_breakpoints(environ)
+    if part is not JobPart.LAUNCHER and not program.is_tool:
+        from dbg_agent.process.imports import when_loaded
+
+        when_loaded("multiprocessing.util", _watch_forked)
+        when_loaded("multiprocessing.context", _watch_spawned)
     # `python -m dbg_agent` calls install itself, when it knows the program.
     if part is JobPart.RANK and program.module != "dbg_agent":
         from dbg_agent import install
 
         install()
+
+
+def _watch_forked(util: ModuleType) -> None:
+    """Have multiprocessing call :func:`_child_begins` in each forked child, also in those of its fork server."""
+    util.register_after_fork(sys.modules[__name__], _child_begins)
+
+
+def _watch_spawned(context: ModuleType) -> None:
+    # A spawned child has nothing to do after a fork, but calls this as well, when it knows its process object.
+    context.SpawnProcess._after_fork = staticmethod(_child_begins)
+
+
+def _child_begins(_: object = None) -> None:
+    """Connect a child of multiprocessing before it runs its target, unless it works for a pool."""
+    from multiprocessing import process, util
+
+    child = process.current_process()
+    target = getattr(child, "_target", None) or type(child)
+    if str(getattr(target, "__module__", "")).startswith(_POOLS):
+        return
+
+    def connect() -> None:
+        from dbg_agent import install
+        from dbg_agent.program.own_rank import say_goodbye
+
+        # A forked child ends without the functions of atexit.
+        util.Finalize(None, say_goodbye, exitpriority=-1)
+        install()
+
+    _unharmed(connect)
 
 
 def _have_stops(program: Program, *, is_rank: bool) -> None:

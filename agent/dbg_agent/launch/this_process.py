@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dbg_agent.launch.claim import VARIABLE, claim_in
 from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 from dbg_agent.launch.proc import stat_of
 
@@ -105,6 +106,8 @@ class Identity:
     pid: int
     script: str
     directory: str
+    by_library: bool = False
+    """Whether a library that has connected this process knows its number."""
 
     @property
     def key(self) -> str:
@@ -140,6 +143,10 @@ def identify(
         proxy_pid=proxy_pid,
     )
     row, numbers = detect(process, framework)
+    is_child = claim_in(environ.get(VARIABLE, ""))[0] not in (None, pid)
+    if framework is not None and is_child and framework[1] < (numbers.world or 0):
+        # A child has connected a few processes of its own, as an inference engine in a rank does.
+        framework = None
     numbers = _overridden(_corrected(numbers, framework, process), process)
     job, run = _job_and_run(row, process)
     return Identity(
@@ -153,6 +160,7 @@ def identify(
         pid=pid,
         script=_sendable(script),
         directory=_sendable(directory),
+        by_library=framework is not None,
     )
 
 

@@ -9,8 +9,9 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
-from dbg_agent.launch.this_process import Identity
+from dbg_agent.launch.this_process import Identity, framework_rank
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.stderr import say
 from dbg_agent.rank.rank import MAX_WARNINGS, Rank
@@ -172,11 +173,12 @@ def _become_rank(settings: Settings) -> Rank:
         import logging  # noqa: F401
 
         os.register_at_fork(before=_pause_link, after_in_parent=_forked, after_in_child=_forget_parent)
-        atexit.register(_say_goodbye)
+        atexit.register(say_goodbye)
     return _rank
 
 
-def _say_goodbye() -> None:
+def say_goodbye() -> None:
+    """Disconnect from the broker, because the program of this process has ended."""
     rank = _rank
     if rank is None:
         return
@@ -232,7 +234,7 @@ def _forget_parent() -> None:
     parent, _rank = _rank, None
     if parent is None:
         return
-    _forked_from = parent.membership.identity
+    _forked_from = replace(parent.membership.identity, by_library=framework_rank(sys.modules) is not None)
     _abandoned.append(parent)
     parent.break_in.forget()
     for descriptor in parent.link.descriptors():

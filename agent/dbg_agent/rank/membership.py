@@ -7,12 +7,13 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dbg_agent.launch.claim import BY_LIBRARY, FRAMEWORK, NO_PLACE, VARIABLE, claim, has_claimed, parent_of
+from dbg_agent.launch.claim import FRAMEWORK, NO_PLACE, VARIABLE, claim, has_claimed, parent_of
 from dbg_agent.launch.this_process import Identity, ancestors, this_process
+from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.settings import coordinates
 from dbg_wire.messages import Register, Welcome
-from dbg_wire.records.ranks import Placement, RankIdentity, RankProcess
+from dbg_wire.records.ranks import Numbering, Placement, RankIdentity, RankProcess
 from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
@@ -35,7 +36,8 @@ class Membership:
     def __init__(self, rank: Rank, parent: Identity | None) -> None:
         self._rank = rank
         self._parent = parent
-        self.identity = self.identify()
+        self._child: int | None = None
+        self.identity = self._identify()
         self._registrations = 0
         self.secret = os.urandom(SECRET_BYTES).hex()
         """Known to this process, its guard and the broker: nobody else can register as this rank."""
@@ -59,20 +61,35 @@ class Membership:
         return self.identity.launcher != "none"
 
     def identify(self) -> Identity:
-        """Return the identity of this process now; the child of a rank without a launcher stays in its parent's job."""
-        me = this_process()
+        """Return the identity of this process now; a number from a library stays when the library is closed."""
+        now = self._identify()
+        return self.identity if self.identity.by_library and not now.by_library else now
+
+    def _identify(self) -> Identity:
+        """Return the identity of this process; the child of a rank without a launcher stays in its parent's job."""
+        me, parent = this_process(), self._parent
+        if parent is not None and parent.by_library:
+            # The child has a copy of its parent's library, which is not connected here.
+            return replace(parent, pid=me.pid, by_library=False)
         if me.launcher not in (NO_PLACE, FRAMEWORK):
             return me
-        if self._parent is not None:
-            return replace(me, job=self._parent.job, run=self._parent.run) if me.launcher == NO_PLACE else me
-        parent = parent_of(os.environ.get(VARIABLE, ""), me.pid)
-        if parent is None:
+        above = parent_of(os.environ.get(VARIABLE, ""), me.pid)
+        if parent is not None and parent.launcher == NO_PLACE:
+            above = parent.job, parent.run, parent.rank
+        if above is None:
             return me
-        job, run, rank = parent
+        job, run, rank = above
         me = replace(me, job=job, run=run)
-        if me.launcher == FRAMEWORK or rank == me.rank:
+        if me.by_library or rank == me.rank:
             return me
         return replace(me, rank=rank, local_rank=None, world_size=None)
+
+    @property
+    def numbering(self) -> Numbering:
+        """Source of this process's number."""
+        if self.identity.by_library:
+            return Numbering.LIBRARY
+        return Numbering.NONE if self.identity.launcher == NO_PLACE else Numbering.LAUNCHER
 
     def registration(self, *, anew: bool) -> str:
         """Return the frame of a Register, with the identity read ``anew``, or the known one for the guard.
@@ -84,6 +101,9 @@ class Membership:
 
         if anew:
             self._registrations += 1
+            if self._has_moved():
+                # The number as a child was that of the former place.
+                self._child = None
             self.identity = self.identify()
         me = self.identity
         registration = fitted(
@@ -95,8 +115,9 @@ class Membership:
                 local_rank=me.local_rank,
                 world_size=me.world_size,
                 coordinates=coordinates(self._rank.settings.mesh, me.rank),
+                numbering=self.numbering,
             ),
-            child=self.welcome.child if self.welcome is not None else None,
+            child=self._child,
             process=fitted(
                 RankProcess,
                 pid=me.pid,
@@ -104,6 +125,7 @@ class Membership:
                 directory=me.directory,
                 release=RELEASE,
                 python=sys.version.split()[0],
+                name=process_name(),
             ),
             ancestors=ancestors(me.pid) if anew else (),
             kernel=kernel_name() or "unknown",
@@ -123,24 +145,33 @@ class Membership:
 
     def welcomed(self, welcome: Welcome) -> None:
         """Note the broker's welcome with this rank's address; in the link's thread."""
-        is_first, self.welcome = self.welcome is None, welcome
+        is_first, self.welcome, self._child = self.welcome is None, welcome, welcome.child
         if is_first:
             self._poll_identity()
 
     def _has_moved(self) -> bool:
-        return self.identify().key != self.identity.key
+        now, me = self.identify(), self.identity
+        # A launcher's number that its library confirms is no news, except in a child, which becomes a rank by it.
+        is_numbered = now.by_library > me.by_library and (me.launcher == NO_PLACE or self._child is not None)
+        return now.key != me.key or is_numbered
 
     def _poll_identity(self) -> None:
         """Register anew if the identity has changed, and look again later; in the link's thread.
 
-        A launcher sets the identity before the start. Without a launcher, a library that starts or connects ranks
-        changes it while the program runs.
+        A library that starts or connects ranks changes the identity while the program runs.
         """
-        if self.identity.launcher not in (NO_PLACE, BY_LIBRARY):
-            return
         # A terminal that looks at the rank now would lose it.
         rank = self._rank
         is_watched = rank.stops.current[0] is not None or rank.debuggers.terminal.viewers > 0
         if not is_watched and self._has_moved():
             self._rank.link.reconnect()
-        self._rank.call_later(IDENTITY_SECONDS, self._poll_identity)
+        if not self.identity.by_library:
+            self._rank.call_later(IDENTITY_SECONDS, self._poll_identity)
+
+
+def process_name() -> str:
+    """Return the name of a process that multiprocessing has started; empty for another one."""
+    process = loaded("multiprocessing.process")
+    if process is None or process.parent_process() is None:
+        return ""
+    return str(process.current_process().name)

@@ -18,6 +18,7 @@ from dbg_wire.records.ranks import (
     NO_STOP,
     ListedEnd,
     ListedStop,
+    Numbering,
     Place,
     RankIdentity,
     RankInfo,
@@ -32,8 +33,8 @@ logger = logging.getLogger("dbg_broker")
 RunName = tuple[str, str]
 """Job and run: the ranks that a launcher starts and ends together."""
 
-FamilyName = tuple[str, str, str, int]
-"""Job, run, host and number: what a rank has in common with its children."""
+HostName = tuple[str, str, str]
+"""Job, run and host: the ranks among which parents and children are."""
 
 
 @dataclass(slots=True)
@@ -190,9 +191,15 @@ class RankRecord:
         return self.state in LIVE_STATES
 
     @property
-    def family(self) -> FamilyName:
-        """Return what a rank has in common with its children."""
-        return family_of(self.registration.identity)
+    def host(self) -> HostName:
+        """Host of the rank in its run."""
+        return (*self.run, self.identity.host)
+
+    @property
+    def numbering(self) -> Numbering:
+        """Source of the rank's number."""
+        placement = self.registration.placement
+        return Numbering.LAUNCHER if placement is None else placement.numbering
 
     @property
     def halted(self) -> bool:
@@ -264,8 +271,3 @@ class RankRecord:
 def digest_of(secret: str) -> str:
     """Return what is kept of a process's secret: brokers tell each other digests, and no secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
-
-
-def family_of(identity: RankIdentity) -> FamilyName:
-    """Return the family of the rank that this is."""
-    return identity.job, identity.run, identity.host, identity.rank

@@ -6,16 +6,16 @@ on the number of ranks.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.memory import EndedRanks
-from dbg_broker.ranks.rank_record import FamilyName, RankRecord, digest_of, family_of
+from dbg_broker.ranks.rank_record import HostName, RankRecord, RunName, digest_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
-from dbg_wire.records.ranks import LIVE_STATES, NO_SEATS, WITHOUT_TRACEBACK, Place, RankState, signal_name
+from dbg_wire.records.ranks import LIVE_STATES, NO_SEATS, WITHOUT_TRACEBACK, Numbering, Place, RankState, signal_name
 from dbg_wire.records.record import Record
 from dbg_wire.states import RankEvent, move_rank
 
@@ -34,103 +34,143 @@ MAX_TEXT_CHARACTERS = 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Family:
-    """Index of the ranks of one (job, run, host, rank), by what tells a parent from a child."""
+class _Host:
+    """Index of the ranks of one run on one host, which tells parents from children."""
 
     by_pid: dict[int, str] = field(default_factory=dict)
     below: dict[int, set[str]] = field(default_factory=dict)
-    children: dict[int, str] = field(default_factory=dict)
+    children: dict[tuple[int, int], str] = field(default_factory=dict)
+    """The children by the number of their rank and their own."""
+    last_child: Counter[int] = field(default_factory=Counter)
     size: int = 0
-    last_child: int = 0
+
+
+@dataclass(slots=True)
+class _Run:
+    """The ranks of one run that have a number from a launcher or library, and those that have none."""
+
+    numbered: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
 
 
 class Children:
-    """The places of the ranks of each address; ``ranks`` are all by key. The length is the number of addresses."""
+    """The processes that are no ranks of their own: children of ranks, and parents that only wait for their ranks.
+
+    ``ranks`` are all by key. The length is the number of hosts.
+    """
 
     def __init__(self, ranks: Mapping[str, RankRecord]) -> None:
         self._ranks = ranks
-        self._families: dict[FamilyName, _Family] = {}
+        self._hosts: defaultdict[HostName, _Host] = defaultdict(_Host)
+        self._runs: defaultdict[RunName, _Run] = defaultdict(_Run)
 
     def __len__(self) -> int:
-        return len(self._families)
+        return len(self._hosts)
 
     def join(self, rank: RankRecord, wanted: int | None) -> tuple[RankRecord, ...]:
         """Give a rank its place among those of its address, and return the ranks that became children by it.
 
-        A rank is a child if one of its ancestors is in the family as well, or if it was a child before.
+        A process that was a child before stays one until a library gives it a number.
         """
-        family = self._families.setdefault(rank.family, _Family())
-        has_parent = any(pid in family.by_pid for pid in rank.registration.ancestors)
+        host = self._hosts[rank.host]
         rank.child = None
-        if has_parent or wanted is not None:
-            self._number(family, rank, wanted)
-        return tuple(self._enter(family, rank))
+        if self._is_child(host, rank) or (wanted is not None and rank.numbering is not Numbering.LIBRARY):
+            self._number(host, rank, wanted)
+        return tuple(self._enter(host, rank))
 
     def mirror(self, rank: RankRecord) -> tuple[RankRecord, ...]:
         """Take in a rank with the number that its broker has given it, and return own ranks that got new ones by it.
 
         Two brokers may give the same number at the same time: the rank with the later key gets another one.
         """
-        family = self._families.setdefault(rank.family, _Family())
-        renamed = self._enter(family, rank)
+        host = self._hosts[rank.host]
+        renamed = self._enter(host, rank)
         if rank.child is None:
             return tuple(renamed)
-        family.last_child = max(family.last_child, rank.child)
-        holder = self._ranks.get(family.children.get(rank.child, ""))
+        at = rank.identity.rank, rank.child
+        host.last_child[at[0]] = max(host.last_child[at[0]], rank.child)
+        holder = self._ranks.get(host.children.get(at, ""))
         if holder is None or holder.state is RankState.EXITED or rank.key <= holder.key:
-            family.children[rank.child] = rank.key
+            host.children[at] = rank.key
             if holder is not None and holder is not rank and not holder.elsewhere and holder.child == rank.child:
-                self._number(family, holder, None)
+                self._number(host, holder, None)
                 renamed.append(holder)
         return tuple(renamed)
 
     def leave(self, rank: RankRecord) -> None:
         """Take a rank out."""
-        family = self._families[rank.family]
-        family.size -= 1
-        if family.size == 0:
-            del self._families[rank.family]
+        host, run = self._hosts[rank.host], self._runs[rank.run]
+        host.size -= 1
+        run.numbered.discard(rank.key)
+        run.others.discard(rank.key)
+        if not run.numbered and not run.others:
+            del self._runs[rank.run]
+        if host.size == 0:
+            del self._hosts[rank.host]
             return
-        if family.by_pid.get(rank.process.pid) == rank.key:
-            del family.by_pid[rank.process.pid]
+        self.ended(rank)
         for pid in rank.registration.ancestors:
-            keys = family.below[pid]
+            keys = host.below[pid]
             keys.discard(rank.key)
             if not keys:
-                del family.below[pid]
-        if rank.child is not None and family.children.get(rank.child) == rank.key:
-            del family.children[rank.child]
+                del host.below[pid]
+        at = rank.identity.rank, rank.child or 0
+        if host.children.get(at) == rank.key:
+            del host.children[at]
 
     def ended(self, rank: RankRecord) -> None:
         """Note that a rank has exited: a later process may have its pid, and the children of that are not its own."""
-        family = self._families[rank.family]
-        if family.by_pid.get(rank.process.pid) == rank.key:
-            del family.by_pid[rank.process.pid]
+        host = self._hosts[rank.host]
+        if host.by_pid.get(rank.process.pid) == rank.key:
+            del host.by_pid[rank.process.pid]
 
-    def _enter(self, family: _Family, rank: RankRecord) -> list[RankRecord]:
-        """Take a rank into its family, and number the own ranks that are its children."""
-        below = [self._ranks[key] for key in sorted(family.below.get(rank.process.pid, ()))]
-        renamed = [
-            child
-            for child in below
-            if child.child is None and child.state is not RankState.EXITED and child.elsewhere is None
-        ]
-        for child in renamed:
-            self._number(family, child, None)
-        family.size += 1
+    def _is_child(self, host: _Host, rank: RankRecord) -> bool:
+        """Return True if a process is the child of a rank with its number, or waits for ranks that it has started."""
+        above = (self._ranks[host.by_pid[pid]] for pid in rank.registration.ancestors if pid in host.by_pid)
+        by_library = rank.numbering is Numbering.LIBRARY
+        if any(
+            one.identity.rank == rank.identity.rank and (one.numbering is Numbering.LIBRARY or not by_library)
+            for one in above
+        ):
+            return True
+        if by_library:
+            return False
+        below = (self._ranks[key].numbering for key in host.below.get(rank.process.pid, ()))
+        if Numbering.LIBRARY in below:
+            return True
+        return rank.numbering is Numbering.NONE and bool(self._runs[rank.run].numbered)
+
+    def _enter(self, host: _Host, rank: RankRecord) -> list[RankRecord]:
+        """Take a rank into the indexes, and number the own ranks that are children now."""
+        host.size += 1
         if rank.state is not RankState.EXITED:
-            family.by_pid[rank.process.pid] = rank.key
+            host.by_pid[rank.process.pid] = rank.key
+        above = [host.by_pid[pid] for pid in rank.registration.ancestors if pid in host.by_pid]
         for pid in rank.registration.ancestors:
-            family.below.setdefault(pid, set()).add(rank.key)
+            host.below.setdefault(pid, set()).add(rank.key)
+        run = self._runs[rank.run]
+        (run.others if rank.numbering is Numbering.NONE else run.numbered).add(rank.key)
+        touched = {*above, *host.below.get(rank.process.pid, ())} - {rank.key}
+        if run.numbered == {rank.key}:
+            touched |= run.others
+        renamed = []
+        for one in map(self._ranks.__getitem__, sorted(touched)):
+            if one.child is not None or one.state is RankState.EXITED or one.elsewhere is not None:
+                continue
+            there = self._hosts[one.host]
+            if self._is_child(there, one):
+                self._number(there, one, None)
+                renamed.append(one)
         return renamed
 
-    def _number(self, family: _Family, rank: RankRecord, wanted: int | None) -> None:
-        holder = self._ranks.get(family.children.get(wanted, "")) if wanted is not None else None
+    def _number(self, host: _Host, rank: RankRecord, wanted: int | None) -> None:
+        number = rank.identity.rank
+        holder = self._ranks.get(host.children.get((number, wanted), "")) if wanted is not None else None
         taken = holder is not None and holder is not rank and holder.state is not RankState.EXITED
         # A number is given again only to its owner: a listed `.1` must not be two processes one after another.
-        rank.child = family.last_child + 1 if wanted is None or taken else wanted
-        family.last_child = max(family.last_child, rank.child)
-        family.children[rank.child] = rank.key
+        rank.child = host.last_child[number] + 1 if wanted is None or taken else wanted
+        host.last_child[number] = max(host.last_child[number], rank.child)
+        host.children[number, rank.child] = rank.key
 
 
 _EVENT_OF_REPORT = {
@@ -194,11 +234,11 @@ class Registry:
             return self._enter(message, secret, now)
         if old.elsewhere is not None:
             self.adopt(old)
-        same_family = old.family == family_of(message.identity)
+        is_same = old.identity == message.identity
         self.children.leave(old)
         self._forget_lost(old)
         old.heard, old.registration = now, message
-        renamed = self.children.join(old, old.child if same_family and old.child is not None else message.child)
+        renamed = self.children.join(old, old.child if is_same and old.child is not None else message.child)
         self._note_report(old, message.report, now)
         self._ended.drop(old.key)
         return Registration(old, renamed)

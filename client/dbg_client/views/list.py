@@ -16,6 +16,9 @@ from dbg_wire.targets.host_pattern import Span
 from dbg_wire.targets.rank_set import format_ranks
 from dbg_wire.targets.selection import unique_targets
 
+MAX_NAME = 32
+"""Characters of a child's name."""
+
 MAX_HOSTS = 36
 """Columns for the hosts of one row; more are counted."""
 
@@ -40,6 +43,7 @@ STATE = 2
 LIST_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
     *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent", "passed"),
+    "name",
 )
 
 MAX_ROWS = 40
@@ -215,6 +219,11 @@ def show_state(rank: RankInfo) -> str:
     return str(rank.state.value)
 
 
+def child_name(rank: RankInfo) -> str:
+    """Return the name of a process that is no rank of its own, or of its program; empty for a rank."""
+    return (rank.name or rank.script.rpartition("/")[2]) if rank.child is not None else ""
+
+
 def show_people(rank: RankInfo) -> str:
     """Return who types there and how many look on."""
     watching = f"{rank.watchers} watching" if rank.watchers else ""
@@ -256,7 +265,8 @@ def _row(rank: RankInfo, now: float, standing: StandingCounts) -> tuple[str, ...
     # The state already names the signal that killed a rank, but not its core file.
     detail = printable(without_limit(rank))
     passed = printable(f"passed {rank.passed}") if rank.passed else ""
-    told = "; ".join(filter(None, ("" if detail in state else detail, passed)))
+    name = printable(child_name(rank), MAX_NAME)
+    told = "; ".join(filter(None, (name, "" if detail in state else detail, passed)))
     return *who, state, place, since, show_people(rank), queued, told
 
 

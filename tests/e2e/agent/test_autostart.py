@@ -188,9 +188,11 @@ def test_no_folder_comes_in_front_of_the_path_where_none_is_to(tmp_path: Path, o
 
 CHILDREN = """\
 import multiprocessing, os, subprocess, sys
-def speak(queue):
+def is_connected():
     own_rank = sys.modules.get("dbg_agent.program.own_rank")
-    queue.put(own_rank is not None and own_rank.current() is not None)
+    return own_rank is not None and own_rank.current() is not None
+def speak(queue):
+    queue.put(is_connected())
 if __name__ == "__main__":
     found = {"self": sys.modules["dbg_agent.program.own_rank"].current() is not None}
     for command in (["-c", open("train.py").read()], ["train.py"], ["-m", "train"]):
@@ -203,18 +205,20 @@ if __name__ == "__main__":
         child.start()
         found[method] = queue.get()
         child.join()
+        with context.Pool(1) as pool:
+            found[f"pool {method}"] = pool.apply(is_connected)
     print(found, flush=True)
     os.environ["OMPI_COMM_WORLD_RANK"], os.environ["OMPI_COMM_WORLD_SIZE"] = "1", "2"
     os.execv(sys.executable, [sys.executable, "train.py"])
 """
 
 
-def test_no_child_of_a_rank_becomes_one_and_what_replaces_it_does(script: Path, tmp_path: Path) -> None:
+def test_children_of_multiprocessing_connect_and_workers_of_a_pool_do_not(script: Path, tmp_path: Path) -> None:
     (tmp_path / "parent.py").write_text(CHILDREN)
     result = run(tmp_path, "-W", "ignore::DeprecationWarning", "parent.py")
     assert result.returncode == 0, result.stderr
     first, last = result.stdout.splitlines()
-    assert first.count("True") == 1, first
+    assert first.count("True") == 4, first
     assert first.count("false") == 3, first
     assert first.count("False") == 3, first
     assert json.loads(last)["rank"]

@@ -129,22 +129,38 @@ class RankIdentity(Record):
     rank: RankNumber
 
 
+class Numbering(str, enum.Enum):
+    """The source of a process's rank number."""
+
+    NONE = "none"
+    """No source: a program of one process, a child of a rank, or a parent that waits for its ranks."""
+    LAUNCHER = "launcher"
+    """The variables of a launcher, which children inherit."""
+    LIBRARY = "library"
+    """torch.distributed, MPI or another library that has connected this process."""
+
+
 class Placement(Record):
     """The place of a rank in its job, as far as its launcher and its program tell it."""
 
     local_rank: RankNumber | None = None
     world_size: Annotated[int, integers(1, MAX_RANK)] | None = None
     coordinates: Annotated[tuple[Coordinate, ...], Items] = ()
+    numbering: Numbering = Numbering.LAUNCHER
 
 
-class RankProcess(Record):
-    """The process of a rank; ``release`` and ``python`` are the versions of its agent and interpreter."""
+class RankProcess(Record, omit_defaults=True):
+    """The process of a rank; ``release`` and ``python`` are the versions of its agent and interpreter.
+
+    ``name`` is the process name of a child, such as ``VllmWorker-1``; empty if it has none.
+    """
 
     pid: Pid
     script: Path
     directory: Path
     release: Word
     python: Word
+    name: FreeText = ""
 
 
 class ListedStop(Record, omit_defaults=True):
@@ -235,6 +251,7 @@ class RankInfo(Record, omit_defaults=True):
     directory = _Flat(lambda rank: rank.process.directory)
     release = _Flat(lambda rank: rank.process.release)
     python = _Flat(lambda rank: rank.process.python)
+    name = _Flat(lambda rank: rank.process.name)
     stop = _Flat(lambda rank: rank.halt.number)
     where = _Flat(lambda rank: rank.halt.where)
     reason = _Flat(lambda rank: DIED if rank.end.died else rank.halt.reason)
@@ -283,6 +300,7 @@ class OtherRank(Record, array_like=True):
     key: Key | None = None
     address: Sentence | None = None
     child: Integer | None = None
+    name: FreeText = ""
 
 
 class FoldedRanks(Record):
@@ -304,7 +322,7 @@ class FoldedRanks(Record):
                 placement = placement.replace(local_rank=other.local_rank, coordinates=coordinates)
             yield first.replace(
                 identity=first.identity.replace(key=other.key or usual, host=other.host, rank=other.rank),
-                process=first.process.replace(pid=other.pid),
+                process=first.process.replace(pid=other.pid, name=other.name),
                 placement=placement,
                 address=f"{other.host}:{other.rank}" if other.address is None else other.address,
                 child=other.child,
@@ -330,7 +348,8 @@ def _in_common(rank: RankInfo) -> tuple[object, ...]:
     axes = None if placement is None else tuple(coordinate.axis for coordinate in placement.coordinates)
     where = (rank.job, rank.run, process.script, process.directory, process.release, process.python)
     how = (rank.state, rank.halt, rank.end, rank.engine, rank.queued, rank.seats, rank.waits_in, rank.passed)
-    return (*where, rank.world_size, axes, *how)
+    numbering = None if placement is None else placement.numbering
+    return (*where, rank.world_size, axes, numbering, *how)
 
 
 def _other(rank: RankInfo) -> OtherRank:
@@ -343,6 +362,7 @@ def _other(rank: RankInfo) -> OtherRank:
         indices=tuple(coordinate.index for coordinate in rank.coordinates),
         address=None if rank.address == f"{rank.host}:{rank.rank}" else rank.address,
         child=rank.child,
+        name=rank.name,
     )
     return other if rank.key == usual_key(rank.job, rank.run, other) else other.replace(key=rank.key)
 
@@ -351,6 +371,7 @@ JSON_NAMES = (
     *("key", "address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "script"),
     *("directory", "state", "reason", "where", "engine", "queued", "since", "driver", "watchers", "exit", "detail"),
     *("coordinates", "driver_silent", "limit", "limit_seconds", "waits_in", "release", "python", "stop", "passed"),
+    "name",
 )
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dbg_agent.launch.this_process import this_process
 from dbg_agent.program import own_rank
 from dbg_agent.settings import Settings
 from dbg_agent.stop import room
@@ -26,7 +27,7 @@ class Parent:
     """The rank of the parent, as far as its child lets go of it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *descriptors: int) -> None:
-        self.membership = SimpleNamespace(identity=object())
+        self.membership = SimpleNamespace(identity=this_process())
         self.link = SimpleNamespace(descriptors=lambda: list(descriptors))
         self.debuggers = SimpleNamespace(last=self)
         self.break_in = self

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_wire import limits
-from dbg_wire.records.ranks import DIED, LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import DIED, LIVE_STATES, Numbering, RankInfo, RankState
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration
 
 
@@ -121,6 +123,64 @@ def test_child_that_came_first_becomes_one_when_its_parent_registers() -> None:
     assert registered.rank.address == "gpu013:0"
     assert registered.renamed == (child,)
     assert child.address == "gpu013:0.1"
+
+
+@dataclass(frozen=True)
+class Came:
+    """A process that registers: its number and where that is from, its process id and those above it."""
+
+    pid: int
+    numbering: Numbering
+    number: int = 0
+    above: tuple[int, ...] = ()
+    host: str = "h"
+    restated: int | None = None
+
+
+NONE, LAUNCHER, LIBRARY = Numbering
+SPAWNED = (Came(10, NONE), Came(11, NONE, above=(10,)), Came(12, NONE, above=(10,)))
+"""A program that no launcher has started, and two workers of it before a library has numbered them."""
+WORKERS = (Came(11, LIBRARY, above=(10,), restated=1), Came(12, LIBRARY, 1, above=(10,), restated=2))
+
+
+@pytest.mark.parametrize(
+    ("came", "addresses"),
+    [
+        pytest.param(SPAWNED, {10: "h:0", 11: "h:0.1", 12: "h:0.2"}, id="workers without numbers"),
+        pytest.param((*SPAWNED, *WORKERS), {10: "h:0.3", 11: "h:0", 12: "h:1"}, id="numbers of torch"),
+        pytest.param((*WORKERS, SPAWNED[0]), {10: "h:0.1", 11: "h:0", 12: "h:1"}, id="a parent that comes last"),
+        pytest.param(
+            (Came(10, LAUNCHER, 1), Came(11, LIBRARY, 4, above=(10,)), Came(12, NONE, 4, above=(11, 10))),
+            {10: "h:1.1", 11: "h:4", 12: "h:4.1"},
+            id="one task of srun for each host",
+        ),
+        pytest.param(
+            (Came(10, LIBRARY, 3), Came(11, LIBRARY, 3, above=(10,))), {10: "h:3", 11: "h:3.1"}, id="a forked child"
+        ),
+        pytest.param((Came(10, NONE), Came(20, LIBRARY, host="g")), {10: "h:0.1", 20: "g:0"}, id="a driver elsewhere"),
+        pytest.param(
+            (Came(10, LAUNCHER), Came(11, LAUNCHER, 1, above=(10,))),
+            {10: "h:0", 11: "h:1"},
+            id="ranks that rank 0 starts",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_anew", [False, True])
+def test_who_waits_for_ranks_or_has_no_number_of_its_own_is_no_rank(
+    came: Sequence[Came], addresses: Mapping[int, str], is_anew: bool
+) -> None:
+    registry = Registry()
+    for one in [*came, *(came[-1:] if is_anew else ())]:
+        said: dict[str, Any] = {
+            "host": one.host,
+            "numbering": one.numbering,
+            "ancestors": one.above,
+            "child": one.restated,
+        }
+        enter(registry, one.number, key=f"{one.host}/{one.pid}/{one.number}", pid=one.pid, rank=one.number, **said)
+    # The number before is another key of the same process, which the hub takes out.
+    newest = {rank.process.pid: rank.address for rank in registry.ranks()}
+    assert newest == addresses
 
 
 # ------------------------------------------------------------------------------------------------------------ costs
