@@ -11,7 +11,7 @@ from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 from dbg_wire.targets.rank_set import format_ranks
-from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_target
+from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_targets
 
 PREFERRED_SECONDS = 5.0
 """Seconds to wait for the rank that was followed last time when another rank stops first: imports of one and the same
@@ -61,7 +61,8 @@ def choose(target: Target, ranks: Sequence[RankInfo]) -> Choice:
     found = find(target, ranks)
     ready = [rank for rank in found.ranks if is_ready(rank)]
     if len(ready) > 1:
-        raise AmbiguousTarget(target.text, [unique_target(rank, ranks) for rank in ready])
+        names = unique_targets(ranks)
+        raise AmbiguousTarget(target.text, [names[rank.key] for rank in ready])
     if ready:
         return Choice(ready[0], found.note)
     if len(found.ranks) == 1 and may_be_picked(found.ranks[0]):

@@ -251,9 +251,10 @@ def _odd_ones(root: _Branch) -> set[_Branch]:
         waiting += node.below.values()
         if node.ends:
             places.append(node)
-    most = max((node.count for node in places), default=0)
-    few = [node for node in places if node.count < most]
-    return set(few) if most * 3 >= root.count * 2 else {node for node in few if node.count * SMALL_PART <= root.count}
+    counts = {node: node.count for node in places}
+    most, everybody = max(counts.values(), default=0), root.count
+    bound = most - 1 if most * 3 >= everybody * 2 else min(most - 1, everybody // SMALL_PART)
+    return {node for node, count in counts.items() if count <= bound}
 
 
 def _frames_of(text: str) -> int:
