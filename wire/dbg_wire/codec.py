@@ -67,7 +67,7 @@ def _refused(text: str | bytes, sender: Sender, error: Exception) -> PeerError:
     """Return what says why a text frame is refused."""
     document = document_of(text)
     if document is None:
-        return PeerError(f"a text frame that is not JSON ({type(error).__name__})")
+        return PeerError("a text frame that is not JSON")
     name = document.get("type") if isinstance(document, dict) else None
     if not isinstance(name, str):
         return PeerError("a text frame that is not an object with a type")

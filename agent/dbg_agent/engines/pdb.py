@@ -155,7 +155,8 @@ class RankPdb(CompletingPdb):
         for number, (known, _) in enumerate(self.stack):
             if known is frame:
                 self.curindex, self.curframe = number, known
-                self.curframe_locals = known.f_locals
+                if sys.version_info < (3, 14):
+                    self.curframe_locals = known.f_locals
                 self.lineno = None
 
     def redraw(self) -> None:

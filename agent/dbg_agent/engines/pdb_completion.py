@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.rank.engine import Engine
+from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_agent.values.evaluation import runs_nothing
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 
@@ -40,10 +41,8 @@ class CompletingPdb(Engine, pdb.Pdb):
         frame = self.curframe
         if frame is None:
             return {}, {}
-        # pdb keeps the locals: before Python 3.13 a new read of f_locals undoes assignments. Releases after 3.13 keep
-        # no copy.
-        frame_locals = getattr(self, "curframe_locals", None)
-        return frame.f_globals, frame.f_locals if frame_locals is None else frame_locals
+        # pdb keeps the locals, because before Python 3.13 a new read of f_locals undoes assignments.
+        return frame.f_globals, frame.f_locals if WRITES_THROUGH else self.curframe_locals
 
     def complete_line(self, line: str, begin: int, end: int) -> tuple[str, ...]:
         """Return completions as pdb would offer them at a terminal of its own, or none if that takes too long.

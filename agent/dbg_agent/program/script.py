@@ -165,7 +165,9 @@ def _run_script(name: str, options: dict[str, object] | None) -> None:
     for key in [key for key in namespace if not key.startswith("__")]:
         del namespace[key]
     namespace.update({"__name__": "__main__", "__file__": path, "__spec__": None, "__package__": None, "__doc__": None})
-    namespace.update({"__loader__": SourceFileLoader("__main__", path), "__cached__": None})
+    namespace["__loader__"] = SourceFileLoader("__main__", path)
+    if sys.version_info < (3, 15):
+        namespace["__cached__"] = None
     if options is not None:
         _install(options)
     exec(code, namespace)  # noqa: S102 - the user's script

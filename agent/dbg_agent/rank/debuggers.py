@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.rank.console import Console, Terminal
+from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_agent.stop.loaded_sources import Loaded
 from dbg_wire.errors import error_line
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
@@ -173,7 +174,8 @@ class Debuggers:
 
         Before Python 3.13 what was assigned at its prompt is only there, and a new read of ``f_locals`` undoes it.
         """
-        if self._rank.stops.phase is not StopPhase.OPEN or getattr(self.last, "curframe", None) is not frame:
+        is_open = self._rank.stops.phase is StopPhase.OPEN
+        if WRITES_THROUGH or not is_open or getattr(self.last, "curframe", None) is not frame:
             return None
         known: MutableMapping[str, Any] | None = getattr(self.last, "curframe_locals", None)
         return known

@@ -143,12 +143,10 @@ def test_long_output_keeps_its_ends_and_counts_the_rest() -> None:
 
 
 def test_nobody_promises_a_core_of_a_process_that_is_gone() -> None:
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-    assert facts_of(child) == {}
-    core = likely_core(facts_of(child), child, 11)
+    with subprocess.Popen(["true"]) as child:
+        pass
+    assert facts_of(child.pid) == {}
+    core = likely_core(facts_of(child.pid), child.pid, 11)
     assert core == "" or core.startswith("|")
 
 
@@ -212,23 +210,14 @@ def test_only_a_look_at_evidence_gets_rows() -> None:
     [(0, True, False), (0, False, True), (signal.SIGKILL, True, True), (signal.SIGKILL, False, True)],
 )
 def test_who_ended_by_a_signal_or_unannounced_has_not_said_how(number: int, is_calm: bool, is_unheard: bool) -> None:
-    read, write = os.pipe()
-    child = os.fork()
-    if not child:
-        os.read(read, 1)
-        if number:
-            os.kill(os.getpid(), number)
-        os._exit(3)
-    try:
-        watched = WatchedProcess(child)
-        os.write(write, b"x")
+    end = f"read line; kill -{int(number)} $$; exit 3" if number else "read line; exit 3"
+    with subprocess.Popen(["sh", "-c", end], stdin=subprocess.PIPE) as child:
+        watched = WatchedProcess(child.pid)
+        assert child.stdin is not None
+        child.stdin.close()
         assert not watched.is_alive(60)
         # Nobody has asked for its status yet, as of a rank whose launcher is slow.
         assert watched.status() == (number or 3 << 8)
         assert watched.has_ended_unheard(is_calm=is_calm) is is_unheard
-    finally:
-        os.waitpid(child, 0)
-        os.close(read)
-        os.close(write)
         if watched.descriptor >= 0:
             os.close(watched.descriptor)

@@ -171,7 +171,7 @@ def refusal(error: Exception, document: object) -> str:
     if isinstance(error, UnicodeError):
         return " is no text in UTF-8"
     if not isinstance(error, msgspec.ValidationError):
-        return f" is not JSON ({type(error).__name__})"
+        return " is not JSON"
     found = _PLACE.fullmatch(str(error))
     place, wrong = (found[2], found[1]) if found else ("", str(error))
     return place + _in_words(wrong, _value_at(document, place))
