@@ -24,7 +24,7 @@ from tests.support.calls import calls_of
 from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, group, told
 from tests.unit.client.actions.desk import answer_of
 
-FEW = 1000
+FEW = 500
 NOW = 1760000100.0
 
 
