@@ -10,6 +10,7 @@
 #   make fuzz       look for bytes that a reader fails at (SECONDS=60 for each target; TARGETS="control audit")
 #   make soak       live for half an hour among 200 ranks, and print what has grown (MINUTES=30)
 #   make bench      measure (ROWS='keystroke storm': these alone), in at most ten minutes
+#   make bench-check   name each figure of that run that is worse than the published one by a third
 #   make clean      remove all that these verbs have made
 
 PYTHON ?= python3
@@ -20,7 +21,7 @@ RUN := $(VENV)/.run-ready
 TEST := $(VENV)/.test-ready
 DEV := $(VENV)/.dev-ready
 
-.PHONY: demo test e2e test-all messages torch venv check lint types fences docs package audit fuzz soak bench clean
+.PHONY: demo test e2e test-all messages torch venv check lint types fences docs package audit fuzz soak bench bench-check clean
 
 venv: $(DEV)
 
@@ -90,6 +91,12 @@ soak: $(DEV)
 
 bench: $(DEV)
 	@scripts/run-benchmarks $(BIN)/python $(ROWS)
+
+build/benchmarks.json:
+	@$(MAKE) bench
+
+bench-check: $(DEV) build/benchmarks.json
+	@$(BIN)/python -m benchmarks.check
 
 clean:
 	rm -rf $(VENV) .venvs build dist logs site scripts/javascript/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -57,12 +57,20 @@ WHOLE_SECONDS, ROW_SECONDS = 540, 180
 
 def told_of(row: Row) -> dict[str, Any]:
     """Return a row for the JSON file, without what was measured."""
-    return {"name": row.name, "title": row.title, "failed": None, "left_out": None, "figures": [], "seconds": 0.0}
+    about = {"name": row.name, "title": row.title, "begun": True, "failed": None, "left_out": None}
+    return {**about, "figures": [], "seconds": 0.0}
 
 
 def left_out(row: Row) -> dict[str, Any]:
     """Return a row for which there is no time."""
-    return {**told_of(row), "left_out": f"the rows before took {WHOLE_SECONDS} s; `python -m benchmarks {row.name}`"}
+    why = f"the rows before took {WHOLE_SECONDS} s; it is the first of the next run"
+    return {**told_of(row), "begun": False, "left_out": why}
+
+
+def in_order(before: Mapping[str, Any]) -> list[str]:
+    """Return the names of all rows: those come first for which the run before had no time."""
+    late = [row["name"] for row in before.get("rows", ()) if not row.get("begun", True)]
+    return sorted(ROWS, key=lambda name: name not in late)
 
 
 def measured(row: Row) -> dict[str, Any]:
@@ -130,7 +138,8 @@ def main() -> int:
         parser.error("--write shows one run of all rows; leave the names out")
     with tempfile.TemporaryDirectory() as home:
         use_clean_environment(home)
-        document = run(options.rows or list(ROWS))
+        before = json.loads(JSON_FILE.read_text()) if JSON_FILE.exists() else {}
+        document = run(options.rows or in_order(before))
     files = [options.json, LAST] if options.write else [options.json]
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
