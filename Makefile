@@ -16,12 +16,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Stages of one environment: the product; what the first tier of tests needs; all tools.
+# Stages of one environment: the product; what the first tier of tests needs; all tools; what only the last tier needs.
 RUN := $(VENV)/.run-ready
 TEST := $(VENV)/.test-ready
 DEV := $(VENV)/.dev-ready
+FRAMEWORKS := $(VENV)/.frameworks-ready
 
-.PHONY: demo test e2e test-all messages torch venv check lint types fences docs package audit fuzz soak bench bench-check clean
+.PHONY: demo test e2e test-all messages torch frameworks venv check lint types fences docs package audit fuzz soak bench bench-check clean
 
 venv: $(DEV)
 
@@ -34,6 +35,9 @@ $(TEST): $(RUN)
 $(DEV): $(TEST)
 	@scripts/make-venv "$(PYTHON)" $(VENV) dev
 
+$(FRAMEWORKS): $(DEV)
+	@scripts/make-venv "$(PYTHON)" $(VENV) frameworks
+
 demo: $(RUN)
 	@$(BIN)/python examples/demo.py
 
@@ -45,7 +49,7 @@ e2e: $(DEV) torch
 	@scripts/check-javascript ready
 	@scripts/run-tests $(BIN)/python e2e
 
-test-all: $(DEV) torch
+test-all: $(FRAMEWORKS) torch
 	@scripts/install-system-packages
 	@scripts/check-javascript ready
 	@scripts/sum-tests scripts/run-tests $(BIN)/python all
@@ -56,6 +60,8 @@ messages: $(DEV)
 
 torch: $(DEV)
 	@scripts/install-torch $(BIN)/python
+
+frameworks: $(FRAMEWORKS)
 
 # With --jobs its parts run side by side.
 check: types lint fences docs package audit

@@ -58,6 +58,15 @@ def _needs(*commands: str) -> pytest.MarkDecorator:
 needs_torch = pytest.mark.skipif(
     find_spec("torch") is None, reason="torch not installed; `make torch WITH_TORCH=1` installs it"
 )
+
+
+def _needs_framework(name: str) -> pytest.MarkDecorator:
+    reason = f"{name} not installed; `make frameworks` installs it"
+    return pytest.mark.skipif(find_spec(name) is None, reason=reason)
+
+
+needs_jax = _needs_framework("jax")
+needs_ray = _needs_framework("ray")
 needs_mpirun = _needs("mpirun")
 needs_mpi4py = pytest.mark.skipif(
     find_command("mpirun") is None or find_spec("mpi4py") is None,

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dbg_agent.evidence.code import code_parts, code_seen
+from dbg_agent.evidence.jax import LIBRARY as JAX
+from dbg_agent.evidence.jax import jax_seen
 from dbg_agent.evidence.mpi import LIBRARY as MPI
 from dbg_agent.evidence.mpi import mpi_seen
 from dbg_agent.evidence.process import process_seen
@@ -42,7 +44,7 @@ def collectives_seen(*, is_still: bool = False) -> list[Seen]:
     Unfinished collectives come first, the oldest first. ``is_still`` says that the program's thread waits, so that a
     look which takes longer stops nothing.
     """
-    seen = [*_guarded(TORCH, lambda: torch_seen(is_still)), *_guarded(MPI, mpi_seen)]
+    seen = [*_guarded(TORCH, lambda: torch_seen(is_still)), *_guarded(MPI, mpi_seen), *_guarded(JAX, jax_seen)]
     collectives = [record for record in seen if isinstance(record, CollectiveSeen)]
     others = [record for record in seen if not isinstance(record, CollectiveSeen)]
     return [*others, *sorted(collectives, key=_order)[:MAX_COLLECTIVES]]

@@ -19,6 +19,7 @@ from dbg_agent.evidence.ended_threads import (
     who_used,
 )
 from dbg_agent.evidence.expressions import CallSite, call_site, is_calling
+from dbg_agent.evidence.jax import awaited
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
 from dbg_agent.evidence.loops import loops_seen, retried, retries
@@ -199,6 +200,9 @@ def _by_frames(
         in_mpi = mpi_wait(thread.frames[0], site.called, short_place(thread.frames)) if site is not None else ""
         if in_mpi:
             return Wait(WaitKind.COLLECTIVE, in_mpi)
+        in_jax = awaited(thread.frames[0])
+        if in_jax:
+            return Wait(WaitKind.COLLECTIVE, f"is in C code of JAX ({in_jax}, {short_place(thread.frames)})")
         return (_in_lock(thread, threads, holders, site) or site) if site is not None else None
     except Exception as error:
         # Frames may be of code that no compiler has made.
