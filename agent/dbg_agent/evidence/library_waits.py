@@ -14,6 +14,7 @@ from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
 from dbg_agent.evidence.pools import busy_pool, pool_processes, replaced_workers, worker_for
 from dbg_agent.evidence.process import command_of, has_ended, state_of, system_call
+from dbg_agent.evidence.ray import pending_actors
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
 from dbg_agent.stop.stacks import is_users_file
@@ -317,6 +318,24 @@ def _nobodys(age: float | None) -> str:
     return f"{old}, open in no process here"
 
 
+def _ray_get(inside: Inside) -> Wait:
+    """Name the actor of Ray whose result a thread waits for."""
+    refs = inside.local("object_refs")
+    text = "waits for results in ray.get"
+    if type(refs) is not list:
+        return Wait(WaitKind.CHILD, text)
+
+    def ask() -> tuple[str, int | None]:
+        actors = pending_actors(refs)
+        titles = " and ".join(actor.title for actor in actors[:MAX_TOLD])
+        more = f" and {len(actors) - MAX_TOLD} more" if len(actors) > MAX_TOLD else ""
+        holder = next((actor.pid for actor in actors if actor.pid is not None), None)
+        what = "the actor" if len(actors) == 1 else "the actors"
+        return f"waits in ray.get for {what} {titles}{more}" if actors else text, holder
+
+    return Wait(WaitKind.CHILD, text, ask=ask)
+
+
 def _pdb(inside: Inside) -> Wait:
     return Wait(WaitKind.FILE, f"stands in pdb ({short_place(inside.thread.frames)}), and waits for a person to type")
 
@@ -358,6 +377,8 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("filelock._api", "acquire"): _file_lock,
     ("filelock._core._lock", "acquire"): _file_lock,  # from release 4 on
     ("pdb", "interaction"): _pdb,
+    ("ray._private.worker", "get_objects"): _ray_get,
+    ("ray._private.worker", "main_loop"): _innermost(WaitKind.DATA, "waits for a call of its actor or a task of Ray"),
     ("selectors", "select"): _loop,
     ("importlib._bootstrap", "acquire"): _import,
     ("_frozen_importlib", "acquire"): _import,

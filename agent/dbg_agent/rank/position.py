@@ -49,6 +49,12 @@ that had begun before the first look."""
 FREE_SHARE = 5e-6
 """Further processor time, as a part of the time between the looks: a wait may wake up now and then."""
 
+POLLING_SHARE = 200e-6
+"""The same in a call of C code that wakes up each second to look for signals, as Ray's does."""
+
+_POLLING = "/ray/_private/worker.py", "get_objects"
+"""End of the file, and function, that is in such a call."""
+
 Seen = tuple[tuple[int, int], ...]
 
 CHOSEN_BY_USER = "breakpoint"
@@ -73,7 +79,8 @@ class Unmoved:
         """Look at the main thread; return for how many seconds it has not moved, None if that is unknown."""
         now, used, seen = time.monotonic(), self._processor_time(), _main_thread_frames()
         elapsed = now - self._since
-        if seen is None or seen != self._seen or used - self._used > FREE_SECONDS + FREE_SHARE * elapsed:
+        share = POLLING_SHARE if _is_polling() else FREE_SHARE
+        if seen is None or seen != self._seen or used - self._used > FREE_SECONDS + share * elapsed:
             self._seen, self._since, self._used = seen, now, used
             return None
         return elapsed
@@ -82,6 +89,11 @@ class Unmoved:
 def _main_thread_frames() -> Seen | None:
     innermost = islice(outward(all_frames().get(threading.main_thread().ident or 0)), LOOKED_AT)
     return tuple((id(frame), frame.f_lasti) for frame in innermost) or None
+
+
+def _is_polling() -> bool:
+    frame = all_frames().get(threading.main_thread().ident or 0)
+    return frame is not None and frame.f_code.co_filename.endswith(_POLLING[0]) and frame.f_code.co_name == _POLLING[1]
 
 
 def _main_thread_time() -> float:

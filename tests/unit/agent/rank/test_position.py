@@ -8,8 +8,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
-from dbg_agent.rank.position import FREE_SECONDS, Unmoved
+import pytest
+
+from dbg_agent.rank import position
+from dbg_agent.rank.position import FREE_SECONDS, POLLING_SHARE, Unmoved
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.stops import Crash
 from dbg_wire.messages import Action, Ask, Audience
@@ -85,6 +89,22 @@ def test_processor_time_tells_a_wait_from_the_same_wait_a_round_later() -> None:
         used += 100 * FREE_SECONDS
         assert unmoved.poll() is None
         assert unmoved.poll() is not None
+
+    beside(work)
+
+
+@pytest.mark.parametrize("polls", [True, False])
+def test_only_a_call_that_wakes_up_to_look_for_signals_may_use_processor_time(
+    polls: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> None:
+        now = used = 0.0
+        monkeypatch.setattr(position, "_is_polling", lambda: polls)
+        monkeypatch.setattr(position, "time", SimpleNamespace(monotonic=lambda: now))
+        unmoved = Unmoved(lambda: used)
+        until_known(unmoved)
+        now, used = now + 10.0, used + 10 * POLLING_SHARE
+        assert (unmoved.poll() is not None) is polls
 
     beside(work)
 
