@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trustme
@@ -22,7 +22,7 @@ class Authority:
 
         It begins ``from_days`` days from now; without ``days`` it ends in a distant future.
         """
-        now = datetime.now(timezone.utc)
+        now = datetime.now(UTC)
         end = None if days is None else now + timedelta(days=days)
         leaf = self._ca.issue_cert(*hosts, not_before=now + timedelta(days=from_days), not_after=end)
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"

@@ -67,7 +67,7 @@ class Tab:
         script = f"async () => {{ while (!({condition})) await new Promise(requestAnimationFrame); }}"
         try:
             self.evaluate(script)
-        except (TimeoutError, asyncio.TimeoutError):
+        except TimeoutError:
             shown = self.evaluate("() => document.body.innerText")
             raise AssertionError(f"never became true: {condition}\n{self.problems}\n{shown}") from None
 

@@ -263,7 +263,7 @@ async def come_back(crowd: Crowd) -> None:
         while True:
             try:
                 connection = await crowd.come(number)
-            except (OSError, WebSocketException, TimeoutError):
+            except (OSError, WebSocketException):
                 pause = min(LONGEST_PAUSE, pause * 2)
             else:
                 if crowd.there == crowd.count:

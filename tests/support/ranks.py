@@ -159,7 +159,7 @@ async def _watched(
     await switchboard.dial()
     try:
         return await within(limit, seen), listed
-    except asyncio.TimeoutError:
+    except TimeoutError:
         return False, listed
     finally:
         await switchboard.close()

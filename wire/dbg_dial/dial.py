@@ -139,7 +139,7 @@ async def open_websocket(
         # The socket is closed later: a transport that uses it by now has to close it first.
         asyncio.get_running_loop().call_soon(sock.close)
         for transport in opened:
-            # The library says goodbye first; asyncio before Python 3.11 then waits without end for the peer's answer.
+            # The library says goodbye first; asyncio then waits for half a minute for the peer's answer.
             transport.abort()  # type: ignore[attr-defined] # declared for subclasses only
         raise
     if websocket.subprotocol != subprotocol():
@@ -218,7 +218,7 @@ def explain(url: str, error: BaseException, seconds: float, wording: Wording) ->
         return no_trust
     if isinstance(error, ssl.SSLError):
         return WrongCertificate(url, wording.no_tls.format(why=getattr(error, "reason", None) or error))
-    if isinstance(error, (TimeoutError, asyncio.TimeoutError)):
+    if isinstance(error, TimeoutError):
         return BrokerUnreachable(url, f"no answer within {seconds:g} s")
     if isinstance(error, (ConnectionResetError, EOFError)) or isinstance(error.__cause__, EOFError):
         return HungUp(url)

@@ -87,7 +87,7 @@ def _file_of(descriptor: int) -> tuple[int, int]:
 async def connected(address: Address, seconds: float | None = None, *, keep_asking: bool = False) -> OwnSocket:
     """Return a connected socket; with ``keep_asking``, :func:`ask_peer` has been called for it.
 
-    Raise OSError, and asyncio.TimeoutError after ``seconds``. A cancellation closes the socket, whenever it comes.
+    Raise OSError, and TimeoutError after ``seconds``. A cancellation closes the socket, whenever it comes.
     """
     family, name = address
     # asyncio sets TCP_NODELAY, which sends small frames at once, only if the socket's protocol is named.

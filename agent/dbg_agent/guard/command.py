@@ -180,7 +180,7 @@ class Command:
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
     """Wait for an event, for so many seconds at most."""
-    with suppress(asyncio.TimeoutError):
+    with suppress(TimeoutError):
         await within(seconds, event.wait())
 
 

@@ -197,7 +197,7 @@ async def ask_ras(environ: Mapping[str, str], seconds: float) -> RasStatus:
     where = f"{host}:{port}"
     try:
         reader, writer = await within(min(CONNECT_SECONDS, seconds), asyncio.open_connection(host, port))
-    except (OSError, asyncio.TimeoutError) as error:
+    except OSError as error:
         why = getattr(error, "strerror", None) or "it does not answer"
         raise NoRas(
             f"no NCCL with RAS is at {where} ({printable(str(why))}): it is there from NCCL 2.24 on,"
@@ -205,7 +205,7 @@ async def ask_ras(environ: Mapping[str, str], seconds: float) -> RasStatus:
         ) from None
     try:
         return parse_reply(await within(seconds, _converse(reader, writer, max(1, int(seconds) - 1))))
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise NoRas(f"NCCL's RAS at {where} did not reply within {seconds:.3g} s") from None
     except (OSError, asyncio.IncompleteReadError):
         raise NoRas(f"NCCL's RAS at {where} has closed the connection") from None

@@ -403,7 +403,7 @@ class Witness:
         try:
             _signal_thread(self._process.pid, thread, self._about["signal"])
             await asyncio.wait_for(self._fed.wait(), ASKED_SECONDS)
-        except (OSError, asyncio.TimeoutError):
+        except OSError:
             return False
         await self._settle(ASKED_QUIET_SECONDS)
         return True

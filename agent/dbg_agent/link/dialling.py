@@ -140,14 +140,14 @@ async def _addresses(reach: Reach, lookups: Lookups, known: Sequence[Address]) -
         return await addresses(reach, partial(_ask, lookups, endpoint))
     except DbgError:
         raise
-    except (asyncio.TimeoutError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         if known:
             return known
         raise _unknown(endpoint, error) from None
 
 
 def _unknown(endpoint: Endpoint, error: Exception) -> BrokerUnreachable:
-    if isinstance(error, asyncio.TimeoutError):
+    if isinstance(error, TimeoutError):
         why = f"nobody says what {endpoint.host} is within {LOOKUP_SECONDS:.0f} s"
         return BrokerUnreachable(endpoint.url, why)
     why = getattr(error, "strerror", None) or "not a host name"
@@ -190,7 +190,7 @@ async def _while_there(opening: asyncio.Future[BrokerWebSocket], sock: socket.so
     while not opening.done():
         await asyncio.wait({opening}, timeout=LOOK_SECONDS)
         if not opening.done() and seconds_since_ack_of(sock) >= GONE_SECONDS:
-            raise asyncio.TimeoutError
+            raise TimeoutError
 
 
 class Silence:

@@ -119,7 +119,7 @@ async def find(lookup: Lookup, seconds: float | None) -> Reach:
             loop.call_soon_threadsafe(ended.set)
 
     lookup.begin(tell)
-    with suppress(asyncio.TimeoutError):
+    with suppress(TimeoutError):
         await within(seconds, ended.wait())
     found = lookup.outcome(0.0)
     if isinstance(found, Exception):
@@ -157,7 +157,7 @@ class Lookups:
         # A deadline or a cancellation ends only this wait, not the question.
         done, _ = await asyncio.wait({asked}, timeout=seconds)
         if not done:
-            raise asyncio.TimeoutError
+            raise TimeoutError
         value, error = asked.result()
         if error is not None:
             raise error

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Union
+from typing import Final
 
 from dbg_wire.codec import join_outputs
 from dbg_wire.limits import MAX_LINK_BACKLOG, MIB
@@ -31,7 +31,7 @@ class ReportNow:
 
 REPORT_NOW: Final = ReportNow()
 
-Item = Union[str, bytes, ReportNow]  # noqa: UP007 - evaluated at import, on 3.10 too
+Item = str | bytes | ReportNow
 
 
 class Outgoing:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import TypeVar, Union
+from typing import TypeVar
 
 from dbg_agent.process.threads import wait_for
 from dbg_wire.codec import Input
@@ -194,7 +194,7 @@ class BreakPrompt:
     prompt: int
 
 
-Work = Union[OpenDebugger, GoOn, Redraw, RunJob, Switch, Move, TypedLine, BreakPrompt]  # noqa: UP007 - evaluated at import, on 3.10 too
+Work = OpenDebugger | GoOn | Redraw | RunJob | Switch | Move | TypedLine | BreakPrompt
 
 
 class ProgramRaised(BaseException):

@@ -313,19 +313,13 @@ def find_frame(frames: Sequence[FrameAt], wanted: str) -> FrameAt:
         count = f"{len(frames)} frame" if len(frames) == 1 else f"{len(frames)} frames"
         raise NoSuchFrame(f"there is no frame {wanted}; the stack has {count}, innermost first {_names(frames)}")
     for at in reversed(frames):
-        if wanted in (at[0].f_code.co_name, _qualified(at[0])):
+        if wanted in (at[0].f_code.co_name, at[0].f_code.co_qualname):
             return at
     raise NoSuchFrame(f"there is no frame of {wanted}; the stack has, innermost first, {_names(frames)}")
 
 
-def _qualified(frame: FrameType) -> str:
-    """Return the name of a frame's function with its class; without the class before Python 3.11."""
-    name: str = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
-    return name
-
-
 def _names(frames: Sequence[FrameAt]) -> str:
-    names = list(dict.fromkeys(_qualified(frame) for frame, _ in reversed(frames)))
+    names = list(dict.fromkeys(frame.f_code.co_qualname for frame, _ in reversed(frames)))
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
 

@@ -256,7 +256,7 @@ class StockSessions:
         try:
             connection = self._dialled.get((host, port)) or await self._connect(host, port)
             key = await self._wait_until_listed(connection)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self._refuse(terminal, f"nobody accepts at {place} within {DIAL_SECONDS:g} s; is the script waiting there?")
         except OSError as error:
             reason = error.strerror or type(error).__name__
@@ -281,7 +281,7 @@ class StockSessions:
     async def _wait_until_listed(self, connection: ClassicConnection) -> str | None:
         try:
             return await within(DIAL_SECONDS, asyncio.shield(connection.listed))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             connection.list_if_ready(anyway=True)
             return connection.listed.result() if connection.listed.done() else None
 

@@ -9,7 +9,7 @@ import contextlib
 import ssl
 import time
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dbg_broker.home.private_files import read_given, read_private, write_private
@@ -148,7 +148,7 @@ def read_der(path: Path, remedy: str = "remove it") -> bytes | None:
 
 
 def _make_and_keep(certificate_path: Path, key_path: Path) -> str:
-    certificate, key = _make(datetime.now(timezone.utc))
+    certificate, key = _make(datetime.now(UTC))
     try:
         # The old certificate goes before the new key comes, so that a crash never leaves two files that don't match.
         certificate_path.unlink(missing_ok=True)

@@ -169,27 +169,10 @@ def run_measured(main: Coroutine[Any, Any, None], times: LoopTimes, each_turn: C
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        if sys.version_info >= (3, 11):
-            with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(main)
-        else:
-            _run_with_policy(main, new_loop)
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(main)
     finally:
         sys.setswitchinterval(before)
-
-
-def _run_with_policy(main: Coroutine[Any, Any, None], new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """Run a coroutine in a new loop where ``asyncio.run`` takes no factory of loops, as in Python 3.10."""
-
-    class Policy(asyncio.DefaultEventLoopPolicy):
-        def new_event_loop(self) -> asyncio.AbstractEventLoop:
-            return new_loop()
-
-    asyncio.set_event_loop_policy(Policy())
-    try:
-        asyncio.run(main)
-    finally:
-        asyncio.set_event_loop_policy(None)
 
 
 class GarbageCollection:

@@ -87,7 +87,7 @@ class MemorySocket:
         try:
             if self._serving <= MAX_AT_ONCE:
                 await self._answer_one(reader, writer)
-        except (OSError, ValueError, asyncio.TimeoutError, asyncio.LimitOverrunError):
+        except (OSError, ValueError, asyncio.LimitOverrunError):
             logger.debug("a process of this host asked for a token in a way that is none")
         finally:
             self._serving -= 1

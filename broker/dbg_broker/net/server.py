@@ -88,10 +88,10 @@ class Server:
         self._owner.handlers.close_all(empty.set)
         try:
             await within(SHUTDOWN_SECONDS, empty.wait())
-        except asyncio.TimeoutError:
+        except TimeoutError:
             logger.info("some connections did not close in time")
             self._owner.handlers.abort_all()
-            with contextlib.suppress(asyncio.TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 await within(ABORT_SECONDS, empty.wait())
         self._owner.handshakes.close()
 

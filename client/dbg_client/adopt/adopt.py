@@ -193,7 +193,7 @@ class _Adopting:
         try:
             async with self._line.says(lambda: f"waiting until the broker lists {_processes(len(left))}"):
                 await self._switchboard.until(all_listed, self._settings.broker.timeout, tell)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             for pid in left:
                 self._failed += 1
                 broker = printable(self._switchboard.url)

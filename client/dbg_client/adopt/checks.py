@@ -29,7 +29,7 @@ from dbg_client.adopt.python import TargetPython, find_python
 OTHERS_SECONDS = 15.0
 """Seconds for which another adoption of the process is waited for; it stops it for tenths of a second."""
 
-OLDEST = (3, 10)
+OLDEST = (3, 11)
 """The oldest Python on which our package runs."""
 
 _WITHOUT_GDB = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; py-spy shows a stack without it"
@@ -148,7 +148,7 @@ def _refuse_python(python: TargetPython, who: str) -> None:
         raise CantAdopt(who, "does not show its Python's version", "start it by `python -m dbg_agent`")
     shown = f"{python.version[0]}.{python.version[1]}"
     if python.version < OLDEST:
-        raise CantAdopt(who, f"runs Python {shown}, and 3.10 is the oldest that we run on", "`py-spy dump` may show it")
+        raise CantAdopt(who, f"runs Python {shown}, and 3.11 is the oldest that we run on", "`py-spy dump` may show it")
     if python.free_threaded:
         why = f"runs a Python {shown} without the interpreter's lock, in which this has not been tried"
         raise CantAdopt(who, why, "start it by `python -m dbg_agent`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -198,7 +197,7 @@ class AsyncRanks:
 
         try:
             return await self._switchboard.until(all_of_them, seconds)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             stopped, others = split()
             names = Naming([*stopped, *others]).names(others) or printable(target.text)
             of = f" of {len(stopped) + len(others)} ranks" if stopped else ""
@@ -307,7 +306,7 @@ async def first_stop(switchboard: Switchboard, memory: Memory, target: Target, s
 
     try:
         return (await switchboard.until(chosen, seconds)).rank
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise TimedOut(f"{printable(target.text)} did not stop within {seconds:g} s") from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -177,7 +176,7 @@ class AsyncStop:
         """
         try:
             stop = await self._switchboard.until(self._next_stop, seconds)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
         await self._seat.wait_for_debugger()
         return (self._next_stop() or stop).where

@@ -188,12 +188,12 @@ class ProgramSeat:
 
         try:
             await self._switchboard.until(is_seated, seconds)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
 
     async def wait_for_debugger(self) -> None:
         """Wait until the debugger is open at the stop: what is asked before that is answered as by a running rank."""
-        with suppress(asyncio.TimeoutError):
+        with suppress(TimeoutError):
             await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
 
     def take_again(self, rank: RankInfo) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from dbg_client.core.errors import Declined, TimedOut
@@ -115,7 +114,7 @@ class Asker:
                         await self._switchboard.ask(page, line.send)
                     # What waits its turn behind other questions has its whole time once it is sent.
                     answers = await within(seconds, _answers(line, {page.request for page in pages}, open_answers))
-            except asyncio.TimeoutError:
+            except TimeoutError:
                 self._switchboard.give_up(page.request for page in pages)
                 raise TimedOut(f"the broker did not answer within {seconds:g} s: {open_answers}") from None
         return [answers.get(rank.key) or _left_out(rank) for rank in ranks]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from collections.abc import Mapping
 from functools import partial
 
@@ -52,10 +51,8 @@ def _read(path: str) -> bytes | None:
 
 
 def _parse(data: bytes, path: str) -> dict[str, object]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    import tomllib
+
     try:
         document: dict[str, object] = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:

@@ -172,7 +172,7 @@ class Connection:
         self._stop_pinging()
         try:
             await within(limits.CLOSE_SECONDS, self._outbox.join())
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self._websocket.transport.abort()
         self._sender.cancel()
         await asyncio.gather(self._sender, return_exceptions=True)
@@ -230,7 +230,7 @@ async def _connected(reach: Reach, end: float, patience: float) -> socket.socket
     for left, address in zip(range(len(found), 0, -1), found, strict=True):
         try:
             return await connected(address, min(patience, max(0.0, end - loop.time()) / left))
-        except (OSError, asyncio.TimeoutError) as error:
+        except OSError as error:
             problem = error
     raise problem
 
@@ -240,7 +240,7 @@ async def _greet(connection: Connection, name: str, seconds: float) -> None:
     connection.send(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
     try:
         answer = await within(seconds, connection.receive())
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise BrokerUnreachable(url, f"it let us in and then was silent for {seconds:g} s") from None
     except Disconnected as ended:
         raise BrokerUnreachable(url, ended.reason) from None

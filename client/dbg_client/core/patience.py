@@ -115,7 +115,7 @@ def _names(ranks: Sequence[RankInfo], count: int) -> str:
 
 
 async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
-    """Return what ``call`` returns in a thread of its own; raise asyncio.TimeoutError after ``seconds``, if given.
+    """Return what ``call`` returns in a thread of its own; raise TimeoutError after ``seconds``, if given.
 
     For a name server or a file system that does not answer. The program ends without the thread; it waits for the
     threads of asyncio's own executor.
@@ -147,7 +147,7 @@ async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
     reading = asyncio.ensure_future(in_thread(lambda: read(touched.append), None))
     try:
         while True:
-            with suppress(asyncio.TimeoutError):
+            with suppress(TimeoutError):
                 return await within(seconds, asyncio.shield(reading))
             if touched:
                 raise SilentFile(touched[-1])

@@ -160,7 +160,7 @@ class Switchboard:
         seconds = self.seconds if seconds is None else seconds
         try:
             await self.until(lambda: self.is_current or None, seconds)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             error = SlowBroker if self._link.is_up else BrokerUnreachable
             raise error(self._link.url, f"it did not list its ranks within {seconds:g} s") from None
 
@@ -225,7 +225,7 @@ class Switchboard:
 
         The broker may come and go meanwhile.
 
-        ``tell`` gets a sentence on that. Raises asyncio.TimeoutError after ``seconds``, and what ``found`` raises.
+        ``tell`` gets a sentence on that. Raises TimeoutError after ``seconds``, and what ``found`` raises.
         """
         result = found()
         if result is not None:
@@ -250,7 +250,7 @@ class Switchboard:
         self._waits.append(wait)
         try:
             return await within(seconds, done)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             # What came last may not have been looked at yet.
             result = found()
             if result is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from dataclasses import dataclass
@@ -68,7 +67,7 @@ async def wait_for_stop(
     try:
         async with (line or WaitingLine()).says(lambda: f"waiting for {shown}: {_how_it_is(target, directory)}"):
             return await switchboard.until(chosen, limit, tell)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise TimedOut(f"{shown} did not stop within {seconds:g} s") from None
 
 
@@ -115,7 +114,7 @@ async def with_signal(switchboard: Switchboard, ended: RankInfo) -> RankInfo:
         return ended
     try:
         return await switchboard.until(known, GUARD_SECONDS)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         return ended
 
 
@@ -144,7 +143,7 @@ async def dial_stock(switchboard: Switchboard, stock: Stock) -> RankInfo:
         switchboard.send(fitted(Dial, host=stock.host, port=stock.port))
         try:
             return await switchboard.until(dialling.session, ANSWER_SECONDS)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise TimedOut(f"the broker did not dial {stock.host}:{stock.port} within {ANSWER_SECONDS:g} s") from None
 
 

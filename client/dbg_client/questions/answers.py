@@ -59,7 +59,7 @@ async def with_differences(
             pair = _Pair(asker, [(each.ranks[0], answers[each.ranks[0].key]) for each in (other, group)], exact=exact)
             try:
                 where = await within(max(0.0, end - loop.time()), pair.difference())
-            except (DbgError, asyncio.TimeoutError):
+            except (DbgError, TimeoutError):
                 break
             found[group.id] = f"{where}, {other.id} first" if where else ""
     return [replace(group, difference=found.get(group.id, "")) for group in groups]

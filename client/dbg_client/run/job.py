@@ -296,7 +296,7 @@ class _Following:
         try:
             clear = partial(self._look, clear=True)
             return (await self._switchboard.until(clear, self._wanted.seconds, self._output.say))[0]
-        except asyncio.TimeoutError:
+        except TimeoutError:
             # The wanted rank did not come in time. The stop found before may have ended meanwhile, so look again.
             self._wanted = None
             return await self._next_stop()
@@ -398,7 +398,7 @@ class _Following:
         def gone() -> bool | None:
             return not self._living or None
 
-        with contextlib.suppress(asyncio.TimeoutError):
+        with contextlib.suppress(TimeoutError):
             await self._switchboard.until(gone, GOODBYE_SECONDS)
         return self._living
 

@@ -207,7 +207,7 @@ class Canvas:
         # What the rank draws while this waits would move the cursor away from where the terminal is handed over.
         self._suspended = True
         if self._writer is not None:
-            with contextlib.suppress(asyncio.TimeoutError):
+            with contextlib.suppress(TimeoutError):
                 await within(seconds, self._writer.drain())
 
     def _draw(self, data: bytes) -> None:

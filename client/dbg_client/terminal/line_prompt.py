@@ -118,7 +118,7 @@ class RankCompleter(Completer):
         self._waiting[request] = answer
         try:
             matches = await within(COMPLETION_SECONDS, answer)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             return
         finally:
             del self._waiting[request]

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
 from dbg_client.words.config import DEFAULT_PREFIX, DEFAULT_TIMEOUT, NO_WISH, PREFERENCES, Wish
 from dbg_wire.messages import Mode
 from dbg_wire.records.record import Record
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 
 class Format(enum.Enum):

@@ -18,8 +18,8 @@ from tests.unit.agent import pdb_scripts
 from tests.unit.agent.pdb_scripts import MODULE, Event, conversations, differences, driven, programs, transcript
 
 ROOT = Path(__file__).parents[3]
-ENOUGH = {(3, 10): 35, (3, 11): 40, (3, 12): 40, (3, 13): 50}
-"""Scripts that must be driven at least; Python 3.10 has fewer than 40 that a rank can run."""
+ENOUGH = 40
+"""Scripts that must be driven at least."""
 
 pytestmark = pytest.mark.skipif(pdb_scripts.source_of_tests() is None, reason="this Python came without its own tests")
 
@@ -89,5 +89,5 @@ def test_every_script_is_driven_or_listed_and_none_is_listed_for_nothing() -> No
     here = {*conversations(), *programs()}
     listed = {entry.name for entry in pdb_scripts.left_out() if entry.applies}
     assert listed <= here, "scripts are listed that this Python does not have"
-    assert len(here - listed) >= ENOUGH.get(sys.version_info[:2], 50)
+    assert len(here - listed) >= ENOUGH
     assert all(entry.reason.endswith(".") for entry in pdb_scripts.left_out())

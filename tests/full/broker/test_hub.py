@@ -146,7 +146,7 @@ async def test_brokers_agree_after_disorder(several: Several, seed: int) -> None
 
     try:
         await asyncio.wait_for(disorder.end(agree), 2 * SECONDS)
-    except asyncio.TimeoutError:
+    except TimeoutError:
         pytest.fail(f"seed {seed}: the brokers don't agree; by rank, each broker's view: {views_of_all()}")
     for number, rank in disorder.ranks.items():
         try:

@@ -53,11 +53,11 @@ def scaled_times(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_breakpoints() -> Iterator[None]:
     """Begin and end a test without breakpoints: Python keeps and numbers them for the whole process."""
-    bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
+    bdb.Breakpoint.clearBreakpoints()
     yield
     # A breakpoint that a test leaves would stop the programs of later tests, and have this thread traced.
     sys.settrace(None)
-    bdb.Breakpoint.clearBreakpoints()  # type: ignore[attr-defined] # there since 3.10
+    bdb.Breakpoint.clearBreakpoints()
 
 
 @pytest.fixture

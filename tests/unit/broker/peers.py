@@ -104,8 +104,6 @@ async def cut(websocket: ClientConnection) -> None:
     """Abort a connection without a close frame."""
     websocket.transport.abort()
     await websocket.wait_closed()
-    # Python 3.10 takes an aborted TLS transport for open until close() is called.
-    websocket.transport.close()
 
 
 class Peer:

@@ -96,7 +96,7 @@ async def test_a_refusal_is_told_in_the_brokers_words(
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (asyncio.TimeoutError(), BrokerUnreachable),
+        (TimeoutError(), BrokerUnreachable),
         (ConnectionRefusedError(errno.ECONNREFUSED, "('::1', 1)"), BrokerUnreachable),
         (OSError("Multiple exceptions: …"), BrokerUnreachable),
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), BrokerUnreachable),
@@ -215,7 +215,7 @@ async def test_an_authority_and_the_hosts_name_are_enough_and_a_pin_beside_them_
         assert len(broker.requests) == 2
 
 
-YESTERDAY = datetime.datetime.now(datetime.timezone.utc) - datetime.timedelta(days=1)
+YESTERDAY = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
 
 
 @ALL_WAYS

@@ -13,20 +13,11 @@ import types
 import typing
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar, dataclass_transform
 
 import msgspec
 
 from dbg_wire.records.bounds import MEANINGS, InvalidMessage
-
-if TYPE_CHECKING:
-    from typing_extensions import Self, dataclass_transform
-else:
-
-    def dataclass_transform(**_):
-        """Do nothing: the function is for type checkers, and Python has it from 3.11 on."""
-        return lambda record: record
-
 
 _P = ParamSpec("_P")
 _Known = TypeVar("_Known", bound="Record")

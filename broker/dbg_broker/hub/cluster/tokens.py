@@ -167,7 +167,7 @@ class SharedTokens:
             await asyncio.wait_for(self.exchange(), SHARE_SECONDS)
         except DbgError as error:
             then(str(error))
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self._exchange_soon()
             then(str(BusDown("it takes too long")))
         else:

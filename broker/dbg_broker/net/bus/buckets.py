@@ -188,7 +188,7 @@ async def _answer(asked: Awaitable[T]) -> T:
         if error.err_code == WRONG_REVISION:
             raise
         raise BusDown(error_line(error)) from None
-    except (nats.errors.Error, OSError, asyncio.TimeoutError, ValueError, KeyError) as error:
+    except (nats.errors.Error, OSError, ValueError, KeyError) as error:
         raise BusDown(error_line(error)) from None
 
 
@@ -243,12 +243,12 @@ async def _make(connection: NatsConnection, bucket: BucketName) -> None:
     except errors.NotFoundError:
         await _answer(_new_stream(js, bucket, wanted))
         return
-    except (nats.errors.Error, OSError, asyncio.TimeoutError, ValueError, KeyError) as error:
+    except (nats.errors.Error, OSError, ValueError, KeyError) as error:
         raise BusDown(error_line(error)) from None
     if (info.config.num_replicas or 1) < wanted:
         try:
             await js.update_stream(_stream(bucket, wanted))
-        except (nats.errors.Error, asyncio.TimeoutError) as error:
+        except (nats.errors.Error, TimeoutError) as error:
             logger.info("the bucket %s stays on fewer servers: %s", bucket.value, error_line(error))
 
 

@@ -144,7 +144,7 @@ class Bus:
         connection = await open_connection(self._servers, self.name)
         try:
             await self._use(connection)
-        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except (nats.errors.Error, OSError) as error:
             raise BusDown(error_line(error)) from None
 
     async def close(self) -> None:
@@ -152,7 +152,7 @@ class Bus:
         connection = self.buckets.connection
         await self._tasks.cancel()
         if connection is not None:
-            with contextlib.suppress(nats.errors.Error, OSError, asyncio.TimeoutError):
+            with contextlib.suppress(nats.errors.Error, OSError):
                 await asyncio.wait_for(self._outbox.drain(connection), GRACE_SECONDS)
                 await connection.flush()
             await connection.close()
@@ -205,7 +205,7 @@ class Bus:
             try:
                 connection = await open_connection(self._servers, self.name, others)
                 await self._use(connection)
-            except (CantJoin, BusDown, nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+            except (CantJoin, BusDown, nats.errors.Error, OSError) as error:
                 logger.info("NATS can't be reached: %s", error_line(error))
             else:
                 return

@@ -141,7 +141,7 @@ class NatsConnection:
 
     async def close(self) -> None:
         """End it; what was sent is flushed first."""
-        with contextlib.suppress(nats.errors.Error, OSError, asyncio.TimeoutError):
+        with contextlib.suppress(nats.errors.Error, OSError):
             await self._client.close()
 
     async def note_error(self, error: Exception) -> None:
@@ -152,7 +152,7 @@ class NatsConnection:
         if "permissions violation" in str(error).lower():
             self.complaint = error_line(error)
             return
-        if isinstance(error, (nats.errors.Error, OSError, asyncio.TimeoutError)):
+        if isinstance(error, (nats.errors.Error, OSError)):
             self._why = error_line(error)
             return
         logger.error("an error of the broker in a message of another broker", exc_info=error)
@@ -174,7 +174,7 @@ async def open_connection(servers: Servers, name: str, more: Sequence[str] = ())
     for url in urls:
         try:
             return await asyncio.wait_for(_open(url, servers, name), 2 * CONNECT_SECONDS)
-        except (nats.errors.Error, OSError, asyncio.TimeoutError) as error:
+        except (nats.errors.Error, OSError) as error:
             failed = _why_not(url, servers, error)
             if failed.exit_status == REFUSED_STATUS:
                 break
@@ -218,7 +218,7 @@ async def _open(url: str, servers: Servers, name: str) -> NatsConnection:
     finally:
         if not client.is_connected:
             # After a failed handshake of TLS the client waits for a close that nobody answers.
-            with contextlib.suppress(nats.errors.Error, OSError, asyncio.TimeoutError):
+            with contextlib.suppress(nats.errors.Error, OSError):
                 await asyncio.wait_for(client.close(), CLOSE_SECONDS)
     connection.append(NatsConnection(client, url))
     return connection[0]
@@ -267,5 +267,5 @@ async def check_server(connection: NatsConnection) -> None:
         if error.err_code not in WITHOUT_JETSTREAM:
             raise BusDown(error_line(error)) from None
         raise CantJoin(f"NATS at {connection.url} runs without JetStream", "start nats-server with -js") from None
-    except (nats.errors.Error, asyncio.TimeoutError, ValueError) as error:
+    except (nats.errors.Error, TimeoutError, ValueError) as error:
         raise BusDown(error_line(error)) from None

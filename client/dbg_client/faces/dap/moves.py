@@ -273,7 +273,7 @@ class Moves:
             return not any(self._threads.table.is_leaving(self._window.now(rank)) for rank in ranks) or None
 
         switchboard = self._window.switchboard
-        with suppress(asyncio.TimeoutError):
+        with suppress(TimeoutError):
             await switchboard.until(left, switchboard.seconds)
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ class Conversation:
         self._writer.close()
         try:
             await within(END_SECONDS, self._writer.wait_closed())
-        except (OSError, asyncio.TimeoutError):
+        except OSError:
             self._writer.transport.abort()
 
     def _write(self, message: Message) -> None:
@@ -218,7 +218,7 @@ class _Port:
     async def _until_attached(self, attached: asyncio.Event, send: messages.Send, writer: asyncio.StreamWriter) -> None:
         try:
             await within(STRANGER_SECONDS, attached.wait())
-        except asyncio.TimeoutError:
+        except TimeoutError:
             send(messages.output(f"this client has not attached within {STRANGER_SECONDS:g} s", "important"))
             writer.close()
         finally:

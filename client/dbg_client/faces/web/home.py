@@ -60,7 +60,7 @@ class RecordingTable:
         """List the recordings anew, the newest first; none where the broker keeps none or they can't be read."""
         try:
             found = await read_in_thread(partial(_newest, self._switchboard.url), READ_SECONDS)
-        except (DbgError, OSError, asyncio.TimeoutError):
+        except (DbgError, OSError):
             return ()
         self._paths = {recording.name: path for recording, path in found}
         return tuple(recording for recording, _ in found)
@@ -115,7 +115,7 @@ class AuditTail:
         """Put what others do on a feed's time line, until this is cancelled; nothing where the log can't be read."""
         while True:
             # A file system that fails now may not fail at the next look.
-            with contextlib.suppress(DbgError, OSError, asyncio.TimeoutError):
+            with contextlib.suppress(DbgError, OSError):
                 for entry in await read_in_thread(self._new_entries, READ_SECONDS):
                     feed.did(entry)
             await asyncio.sleep(LOOK_SECONDS)

@@ -224,13 +224,11 @@ def test_a_frame_is_found_by_its_function_and_by_its_number() -> None:
     assert find_frame(frames, str(len(frames) - 1)) is frames[-1]
 
 
-if sys.version_info >= (3, 11):
-
-    def test_a_frame_is_found_by_the_name_of_its_class_and_function() -> None:
-        frames = frames_of(Model().step())
-        assert find_frame(frames, "Model.step") is frames[-2]
-        with pytest.raises(NoSuchFrame):
-            find_frame(frames, "Other.step")
+def test_a_frame_is_found_by_the_name_of_its_class_and_function() -> None:
+    frames = frames_of(Model().step())
+    assert find_frame(frames, "Model.step") is frames[-2]
+    with pytest.raises(NoSuchFrame):
+        find_frame(frames, "Other.step")
 
 
 @pytest.mark.parametrize("wanted", ["forwards", "2", "-3", "999999999"])

@@ -288,7 +288,7 @@ async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.Mo
         to_broker = BrokerLink(where, "me@here", PATIENCE)
         await to_broker.open()
         assert isinstance(await to_broker.next(), Snapshot)
-        with pytest.raises(asyncio.TimeoutError):
+        with pytest.raises(TimeoutError):
             await within(seconds(3), to_broker.next())
         assert where.asked == 1
         await to_broker.close()
@@ -475,7 +475,7 @@ def test_a_program_stands_behind_its_user(program: str, shown: str) -> None:
 
 async def test_what_hangs_in_a_thread_is_given_up_at_the_deadline() -> None:
     enough = threading.Event()
-    with pytest.raises(asyncio.TimeoutError):
+    with pytest.raises(TimeoutError):
         await in_thread(enough.wait, 0.05)
     enough.set()
     with pytest.raises(socket.gaierror):

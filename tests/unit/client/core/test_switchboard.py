@@ -61,7 +61,7 @@ async def test_a_wait_ends_when_it_happens_or_its_time_is_over(board: Switchboar
     def gone_on() -> bool | None:
         return board.directory.ranks[0].state is RankState.RUNNING or None
 
-    with pytest.raises(asyncio.TimeoutError):
+    with pytest.raises(TimeoutError):
         await board.until(gone_on, 0.01)
     waiting = asyncio.create_task(board.until(gone_on))
     await asyncio.sleep(0)
@@ -120,7 +120,7 @@ async def test_the_time_of_a_question_that_waits_its_turn_begins_when_it_is_sent
     await broker.heard(Question, MAX_QUESTIONS)
     tasks.append(asyncio.create_task(Asker(board, 0.001).ask(Action.EVAL, ranks, "waits")))
     # Longer than its own time, which would be over now if it had begun.
-    with pytest.raises(asyncio.TimeoutError):
+    with pytest.raises(TimeoutError):
         await board.until(lambda: None, 0.01)
     broker.reply(first, {ranks[0].key: RankAnswer(key="", kind=Kind.VALUE, text="0.25")})
     assert (await broker.heard(Question, MAX_QUESTIONS + 1)).text == "waits"

@@ -180,7 +180,7 @@ def printed(*events: Event, ranks: Sequence[RankInfo] = RANKS, target: str = "al
             with window.switchboard.watched_by(texts.receive):
                 for event in events:
                     link.events.put_nowait(event)
-                with suppress(asyncio.TimeoutError):
+                with suppress(TimeoutError):
                     await shown.until(lambda: len(console(shown)) >= lines)
             texts.close()
             return console(shown)
