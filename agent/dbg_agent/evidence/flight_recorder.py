@@ -7,13 +7,20 @@ ms. How much is in a buffer is cheap to ask. A program that moves has its entrie
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
-from dbg_wire.recorder.entries import Entry, entries_of
+from dbg_agent.process.threads import own_thread
+from dbg_agent.stop.stacks import is_users_file
+from dbg_wire.recorder.entries import WRONG_FORM, Entry, entries_of
+from dbg_wire.recorder.seen import places_in
+from dbg_wire.records.ranks import Place
 
 NATIVE_MODULE = "torch._C._distributed_c10d"
 """The module that has the recorders."""
@@ -23,6 +30,12 @@ FEW_ENTRIES = 300
 
 UNMOVED_SECONDS = 0.5
 """Seconds after which a recorder that tells the same as before counts as standing still."""
+
+PLACES_SECONDS = 0.3
+"""Seconds that a look waits for the places of calls: a full buffer takes 30 ms, but the first dump of all seconds."""
+
+RecordedCall = tuple[str, bool, int]
+"""A call by its group, by whether it has a partner, and by its number."""
 
 
 @dataclass
@@ -46,6 +59,8 @@ class Recorder:
     backend: str
     status: Callable[[], bytes] | None
     dump: Callable[[], bytes]
+    stacks: Callable[[], bytes] | None = None
+    """A dump with the stacks of the calls: the first one takes torch seconds of a processor."""
 
 
 @dataclass
@@ -67,10 +82,11 @@ class LastStatus:
 def recorders_of(native: ModuleType) -> list[Recorder]:
     """Return the recorders that this torch has. A function that the program has put in a recorder's place is none."""
     found = []
-    for backend, name in (("gloo", "_dump_fr_trace_json"), ("nccl", "_dump_nccl_trace_json")):
-        dump = _native(native, name)
+    for backend, name in (("gloo", "_dump_fr_trace"), ("nccl", "_dump_nccl_trace")):
+        dump, pickled = _native(native, f"{name}_json"), _native(native, name)
+        stacks = _calls(pickled, True, True, False) if pickled is not None else None
         if dump is not None:
-            found.append(Recorder(backend, _calls(dump, False, False), _calls(dump, True, False)))
+            found.append(Recorder(backend, _calls(dump, False, False), _calls(dump, True, False), stacks))
     dump = _native(native, "_dump_nccl_trace")
     if dump is not None and not any(recorder.backend == "nccl" for recorder in found):
         # torch 2.4 has this form alone: a pickle, without the numbers of the groups.
@@ -101,6 +117,42 @@ def read(recorder: Recorder, before: LastStatus, *, is_still: bool) -> Recorded:
     except Exception as error:
         recorded.failure = type(error).__name__
     return recorded
+
+
+class CallPlaces:
+    """Where the user's code has called what recorders have, read by a thread of ours; for the link's thread."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, dict[RecordedCall, Place | None]] = {}
+        """By backend; None for a call without a frame of the user's."""
+        self._reading: threading.Thread | None = None
+
+    def read(self, recorder: Recorder, calls: Iterable[RecordedCall]) -> Mapping[RecordedCall, Place | None]:
+        """Return what is known by now; calls that are not are looked for, if no look goes on."""
+        known = self._places.get(recorder.backend, {})
+        is_reading = self._reading is not None and self._reading.is_alive()
+        if recorder.stacks is not None and not is_reading and not known.keys() >= set(calls):
+            self._reading = own_thread(partial(self._read, recorder.backend, recorder.stacks), "dbg-agent-recorder")
+            with suppress(RuntimeError):
+                self._reading.start()
+                is_reading = True
+        if is_reading and self._reading is not None:
+            self._reading.join(PLACES_SECONDS)
+        return self._places.get(recorder.backend, {})
+
+    def _read(self, backend: str, stacks: Callable[[], bytes]) -> None:
+        # Another release may write another form: then no place is told.
+        with suppress(*WRONG_FORM):
+            self._places[backend] = {call_of(entry): _users_place(entry) for entry in entries_of(stacks())}
+
+
+def call_of(entry: Entry) -> RecordedCall:
+    """Name the call of an entry."""
+    return entry.group, entry.is_p2p, entry.sequence
+
+
+def _users_place(entry: Entry) -> Place | None:
+    return next((place for place in reversed(places_in(entry)) if is_users_file(place.file)), None)
 
 
 def _is_worth_it(recorder: Recorder, before: LastStatus, recorded: Recorded, is_still: bool) -> bool:

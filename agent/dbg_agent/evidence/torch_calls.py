@@ -8,15 +8,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
 from dbg_agent.evidence.flight_recorder import NATIVE_MODULE
+from dbg_agent.evidence.stacks import places_of
 from dbg_agent.evidence.variables import UNKNOWN, is_traced_within, local
-from dbg_agent.stop.stacks import all_frames, outward
+from dbg_agent.stop.stacks import all_frames, is_users_file, outward
 from dbg_wire.recorder.seen import NO_DESCRIPTION
+from dbg_wire.records.ranks import Place
 
 MODULE = "torch.distributed.distributed_c10d"
 """The module in which torch keeps its groups."""
@@ -121,6 +123,8 @@ class Call:
     tensor: object = None
     tag: int | None = None
     root: int | None = None
+    place: Place | None = field(default=None, compare=False)
+    """Where the user's code has called it."""
 
     @property
     def is_p2p(self) -> bool:
@@ -135,8 +139,14 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
     for frame in list(all_frames().values()):
         call = _innermost(frame, own)
         if call is not None:
-            found.append(call)
+            found.append(replace(call, place=_called_at(next(_frames(frame, own)))))
     return found
+
+
+def _called_at(frame: FrameType) -> Place | None:
+    """Return where the user's code has called a function of torch."""
+    users = (one for one in islice(outward(frame), MAX_FRAMES) if is_users_file(one.f_code.co_filename))
+    return next(iter(places_of(list(islice(users, 1)))), None)
 
 
 def groups_in_making(module: ModuleType, everybody: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -5,10 +5,20 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, LastStatus, Recorded, read, recorders_of
+from dbg_agent.evidence.flight_recorder import (
+    NATIVE_MODULE,
+    CallPlaces,
+    LastStatus,
+    Recorded,
+    RecordedCall,
+    Recorder,
+    call_of,
+    read,
+    recorders_of,
+)
 from dbg_agent.evidence.torch_calls import (
     MODULE,
     Call,
@@ -32,6 +42,7 @@ from dbg_wire.recorder.seen import (
     types_text,
 )
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.targets.rank_set import format_ranks
 
@@ -41,7 +52,12 @@ BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 CHECKS_VARIABLE = "TORCH_DISTRIBUTED_DEBUG"
 """A variable that makes torch compare each collective of all ranks before it begins."""
 
+OPEN_SECONDS = 5.0
+"""Seconds after which a call that has not finished may hang, so that it is worth some work to know its place."""
+
 _before = LastStatus()
+
+_call_places = CallPlaces()
 
 Seen = SourceSeen | GroupSeen | CollectiveSeen
 
@@ -63,7 +79,7 @@ def torch_seen(is_still: bool) -> list[Seen]:
     return [
         _source(version, _lack(version, groups, told) or _lack_of_names(entries)),
         *_groups_seen(groups, entries, calls, told),
-        *_entries_seen(groups, entries, calls),
+        *_entries_seen(groups, entries, calls, _places(recorders, entries, calls)),
         *_calls_seen(groups, entries, calls, told),
         *_new_groups_seen(groups_in_making(module, groups[0].ranks)),
     ]
@@ -167,26 +183,48 @@ def _counted(
 # -------------------------------------------------------------------------------------------------------- collectives
 
 
-def _entries_seen(groups: list[Group], entries: Sequence[Entry], calls: Sequence[Call]) -> list[CollectiveSeen]:
+def _places(
+    recorders: Sequence[Recorder], entries: Sequence[Entry], calls: Sequence[Call]
+) -> dict[RecordedCall, Place | None]:
+    """Return where calls were made that no thread is in: their program waits for them later, or is elsewhere."""
+    names = {call.name for call in calls}
+    before = time.time_ns() - int(OPEN_SECONDS * 1e9)
+    old = [entry for entry in entries if entry.is_unfinished and entry.created < before]
+    left = [entry for entry in old if name_of(entry.name)[0] not in names]
+    found: dict[RecordedCall, Place | None] = {}
+    for recorder in recorders:
+        if wanted := [call_of(entry) for entry in left if entry.library == recorder.backend]:
+            found.update(_call_places.read(recorder, wanted))
+    return found
+
+
+def _entries_seen(
+    groups: list[Group],
+    entries: Sequence[Entry],
+    calls: Sequence[Call],
+    places: Mapping[RecordedCall, Place | None],
+) -> list[CollectiveSeen]:
     by_name = {group.name: group for group in groups}
     # No recorder has roots. The last one of several open calls with one name is the one that a thread is in.
     open_calls = {(e.group, name_of(e.name)[0]): e for e in sorted(entries, key=_sequence) if e.is_unfinished}
-    roots = [
-        (open_calls.get((group.name, call.name)), _global_of(call, group, call.root))
+    on_stack = {
+        id(entry): (call, group)
         for call in calls
         for group in [group_of(call, groups)]
-        if group is not None and call.root is not None
-    ]
+        if group is not None and (entry := open_calls.get((group.name, call.name))) is not None
+    }
     now = time.time_ns()
     return [
         entry_seen(
             by_name[entry.group].ranks,
             entry,
             now=now,
-            root=next((root for known, root in roots if known is entry), None),
+            root=_global_of(*found, found[0].root) if found is not None else None,
+            place=found[0].place if found is not None else places.get(call_of(entry)),
         )
         for entry in entries
         if entry.group in by_name
+        for found in [on_stack.get(id(entry))]
     ]
 
 
@@ -251,6 +289,7 @@ def _call_seen(call: Call, group: Group, library: str, sequence: int | None) -> 
         is_receive=call.name == "recv",
         tag=call.tag,
         root=_global_of(call, group, call.root),
+        place=call.place,
         shapes=shapes_text(shapes),
         types=types_text(types),
         size=bytes_of(shapes, types),

@@ -11,14 +11,14 @@ from dbg_client.core.roll_call import MAX_WORLD
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook
 from dbg_client.hang.lines import place_of
 from dbg_client.hang.verdict import NamedRanks, Verdict, VerdictKind
+from dbg_client.views.tree import own_frames
 from dbg_client.views.waits import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.recorder.entries import Dump, Entry, RecordedGroup
-from dbg_wire.recorder.seen import LIBRARY, NO_DESCRIPTION, entry_seen, group_seen, name_of
+from dbg_wire.recorder.seen import LIBRARY, NO_DESCRIPTION, entry_seen, group_seen, name_of, places_in
 from dbg_wire.records.evidence import MAX_COLLECTIVES, CollectiveSeen, Evidence, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankInfo, RankProcess, RankState
-from dbg_wire.records.record import fitted
 
 RUN = ("", "")
 """Job and run of ranks of which only dumps are known: these name neither."""
@@ -28,9 +28,6 @@ FIRST_GROUP = "0"
 
 LATE_SECONDS = 900.0
 """Seconds beyond a collective's time limit in which its dump is written; a file that is newer was copied since."""
-
-MAX_FRAMES = 200
-"""Frames of a call that are told, the innermost ones."""
 
 MAX_PLACES = 8
 """Places of last calls that are told."""
@@ -112,7 +109,10 @@ def _told(one: RankDump, world: int) -> RankEvidence:
         title = known[name].title if name in known else _title(name, entries[-1].title)
         groups.append(group_seen(name, library, entries, title=title, ranks=members))
         # When a library gives up is of no interest any more.
-        calls += [entry_seen(members, entry, now=_now(one, entry)).replace(timeout=None) for entry in _told_of(entries)]
+        calls += [
+            entry_seen(members, entry, now=_now(one, entry), place=_called_at(entry)).replace(timeout=None)
+            for entry in _told_of(entries)
+        ]
     libraries = sorted({library for _, library in by_group}) or [""]
     for name, group in known.items():
         if not any(name == used for used, _ in by_group):
@@ -172,16 +172,8 @@ def _now(one: RankDump, entry: Entry) -> int | None:
     return int(one.written * 1e9) if 0 <= seconds <= limit + LATE_SECONDS else None
 
 
-def places_in(entry: Entry) -> tuple[Place, ...]:
-    """Return the stack of a call, outermost first, as far as torch has recorded it."""
-    found = []
-    for raw in entry.stack[:MAX_FRAMES]:
-        if isinstance(raw, dict) and isinstance(raw.get("filename"), str) and isinstance(raw.get("name"), str):
-            line = raw.get("line")
-            found.append(
-                fitted(Place, file=raw["filename"], line=line if type(line) is int else 0, function=raw["name"])
-            )
-    return tuple(reversed(found))
+def _called_at(entry: Entry) -> Place | None:
+    return next(reversed(own_frames(places_in(entry))), None)
 
 
 # ------------------------------------------------------------------------------------------------------- further lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,10 @@ from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.hang.condition import main_wait
 from dbg_client.hang.lines import last_call
 from dbg_client.hang.verdict import Certainty, show_bytes
-from dbg_client.views.tree import file_line
+from dbg_client.views.tree import file_line, own_frames
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait
+from dbg_wire.records.ranks import Place
 
 if TYPE_CHECKING:
     from dbg_client.hang.scene import Scene
@@ -78,6 +79,11 @@ def sides(standing: PendingCollective) -> list[tuple[str, list[int]]]:
     return sorted(found.items(), key=lambda side: (-len(side[1]), side[1][0]))
 
 
+def is_parting(called: Sequence[tuple[str, list[int]]]) -> bool:
+    """Tell whether as many ranks do one thing as the other, so that nobody is to blame."""
+    return len(called[0][1]) == len(called[1][1])
+
+
 def _payload(standing: PendingCollective, number: int) -> tuple[str, int | str]:
     """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
     call = standing.all_calls[number]
@@ -92,6 +98,22 @@ def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
         return False
     before = [last_call(scene.matched.roster[number], standing.group) for number in standing.calls]
     return all(call is not None and call.name == usual and call.sequence == standing.sequence - 1 for call in before)
+
+
+def place_of_call(scene: Scene, standing: PendingCollective, numbers: Sequence[int]) -> str:
+    """Return `` (evaluate train.py:11)``, where most of these ranks have called it; empty if they don't tell."""
+    places = Counter(place for n in numbers if (place := _called_at(scene, standing, n)) is not None)
+    if not places:
+        return ""
+    (place, _), *_ = places.most_common(1)
+    return f" ({printable(place.function, 40)} {file_line(place)})"
+
+
+def _called_at(scene: Scene, standing: PendingCollective, number: int) -> Place | None:
+    place, one = standing.all_calls[number].place, scene.matched.roster[number]
+    if place is not None or number not in standing.calls or not one.is_in_collective:
+        return place
+    return next(reversed(own_frames(one.answer.frames)), None)
 
 
 def loop_left(scene: Scene, numbers: Sequence[int], others: Sequence[int]) -> str:

@@ -17,8 +17,14 @@ WORDS = (50, 24)
 LEAST_WORDS = 3
 """Words of a part of a sentence that are kept in any case."""
 
-_COMMAND = re.compile(r"`([^`]{16})[^` ]*[^`]+`")
-"""The command line of a process that has more than the name of its program."""
+_COMMAND = re.compile(r"`([^`]*)`")
+"""The command line of a process."""
+
+MAX_COMMAND = 16
+"""Characters of a command line in a sentence that is too long."""
+
+_OPENING = frozenset("([{`'\"")
+"""What opens a bracket or a quotation, which is closed behind the end of the word."""
 
 AGO = re.compile(r",? (?:made )?(?:\d+ (?:s|min|h|hours|d|days) )+ago")
 """When something happened."""
@@ -75,13 +81,23 @@ def _short(word: str, longest: int) -> str:
     """Return a word, such as a path, of which the end says most."""
     if len(word) <= longest:
         return word
+    opening = word[:1] if word[:1] in _OPENING else ""
     _, slash, name = word.rpartition("/")
-    return f"…/{name}" if slash and len(name) <= longest else f"…{word[1 - longest :]}"
+    if slash and len(name) <= longest:
+        return f"{opening}…/{name}"
+    end = word[len(opening) + 1 - longest :]
+    whole = word[len(opening) - longest :].partition("_")[2]
+    return f"{opening}…{whole if len(whole) > longest // 2 else end}"
+
+
+def _short_command(found: re.Match[str]) -> str:
+    command = found[1]
+    return found[0] if len(command) <= MAX_COMMAND + 1 else f"`{command[:MAX_COMMAND]}…`"
 
 
 _WAYS: tuple[Callable[[str], str], ...] = (
     _with_words_of(max(WORDS)),
-    lambda text: _with_words_of(min(WORDS))(_COMMAND.sub(r"`\1…`", text)),
+    lambda text: _with_words_of(min(WORDS))(_COMMAND.sub(_short_command, text)),
     lambda text: AGO.sub("", text),
     lambda text: _BESIDE.sub("", text),
     lambda text: _PLACE.sub("", text),

@@ -174,13 +174,20 @@ def thread_lines(condition: Condition) -> list[str]:
     ]
 
 
-def call_lines(standing: PendingCollective) -> list[str]:
-    """Return what a collective exchanges, the roots if these differ, and when the library gives up."""
+def call_lines(scene: Scene, standing: PendingCollective) -> list[str]:
+    """Return what a collective exchanges, where it was called, roots that differ, and when the library gives up."""
     payload = payload_of(standing)
     roots = standing.roots
+    places: defaultdict[Place, list[int]] = defaultdict(list)
+    for number, call in standing.calls.items():
+        # Who waits for a call that it made before is elsewhere in its code.
+        if call.place is not None and call.place not in scene.matched.roster[number].answer.frames:
+            places[call.place].append(number)
+    called = sorted(places.items(), key=lambda one: (-len(one[1]), one[1]))[:MAX_FUNCTIONS]
     said = "; ".join(f"root {root} in {clip(format_ranks(some), 40)}" for root, some in sorted(roots.items()))
     return [
         *([f"{printable(standing.call, 80)} is for {payload}"] if payload else []),
+        *(f"{scene.names.ranks(some)} called it at {place_of([place])}" for place, some in called),
         *([f"their calls differ: {said}"] if len(roots) > 1 else []),
         *time_left(standing),
     ]

@@ -16,7 +16,9 @@ from dbg_client.hang.conflicts import (
     Difference,
     certainty_of_difference,
     difference_of,
+    is_parting,
     loop_left,
+    place_of_call,
     sides,
     went_on,
 )
@@ -24,11 +26,13 @@ from dbg_client.hang.fitting import AGO, clipped, fitted, hedged
 from dbg_client.hang.moving import Movement
 from dbg_client.hang.roots import Root
 from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import Certainty, VerdictKind, agreeing, certainty_of, short_name, since
+from dbg_client.hang.verdict import MAX_NAMES, Certainty, VerdictKind, agreeing, certainty_of, short_name, since
+from dbg_client.views.naming import clip
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import RankState
+from dbg_wire.targets.rank_set import format_ranks
 
 MAX_REASONS = 2
 """Reasons of several missing ranks that a sentence names."""
@@ -175,29 +179,70 @@ def held(scene: Scene, root: Root, certainty: Certainty) -> str:
 
 
 def conflict(scene: Scene, standing: PendingCollective) -> str:
-    """Say who calls another collective than most, or with another root or other data."""
-    (usual, others), *unusual = sides(standing)
-    what, numbers = unusual[0]
+    """Say who calls another collective than most, or with another root or other data; who parts, if there is no most.
+
+    Where calls were made in different places, it says so.
+    """
+    called = sides(standing)
+    (usual, others), (what, numbers), *more = called
+    there, here = (place_of_call(scene, standing, some) for some in (others, numbers))
+    if there == here or not (is_parting(called) or (there and here)):
+        there = here = ""
+    if is_parting(called):
+        return _parting(scene, standing, [(f"{usual}{there}", others), (f"{what}{here}", numbers), *more])
     group = f" of {printable(standing.group.title, 100)}" if standing.group.label else ""
-    ago = f" {show_age(standing.age)} ago" if standing.age is not None and standing.age >= 1 else ""
-    call = f"called {what} as collective #{standing.sequence}{group}"
+    call, besides, loop = f"called {what}{here}", _besides(scene, numbers, others), loop_left(scene, numbers, others)
     if difference_of(standing) is not Difference.NAME:
-        call, usual = f"passed {what} to {printable(standing.call, 80)}{group}", f"passed {usual}"
+        call, usual = f"passed {what} to {printable(standing.call, 80)}{group}{here}", f"passed {usual}"
     elif went_on(scene, standing, usual):
-        before = f"{usual} #{(standing.sequence or 0) - 1}{group}"
-        call, usual = f"went on to {what} after {before}", f"called {usual} #{standing.sequence}"
+        be, they = agreeing(numbers, "is", "are"), agreeing(numbers, "it", "they")
+        did, besides, there = (f"left the loop at {loop} for", "", "") if loop else ("went on to", besides, there)
+        call = f"{be} one {usual}{group} behind: {they} {did} {what}{here}"
+        usual = f"called #{standing.sequence}"
     else:
-        call = call if standing.sequence is not None else f"called {what}{group}"
+        call += f" as collective #{standing.sequence}{group}" if standing.sequence is not None else group
         usual = f"called {usual}"
+    rest = "".join(f", {scene.names.ranks(some)} {other}" for other, some in more[: MAX_SIDES - 2])
+    rest = f", where {scene.names.ranks(others)} {usual}{there}{rest}{_ago(standing)}"
+    return scene.sentence(numbers, hedged(f"{call}{besides}", certainty_of_difference(standing)), rest=rest)
+
+
+def _parting(scene: Scene, standing: PendingCollective, called: Sequence[tuple[str, list[int]]]) -> str:
+    """Say where as many ranks do one thing as the other: nobody knows who is wrong."""
+    sides = sorted(called, key=lambda side: side[1])[:MAX_SIDES]
+    what, verbs = printable(standing.call, 80), ("passes", "pass")
+    if difference_of(standing) is Difference.NAME:
+        what, verbs = (
+            f"collective{f' #{standing.sequence}' if standing.sequence is not None else ''}",
+            ("calls", "call"),
+        )
+    who = f"ranks {' and '.join(clip(format_ranks(numbers), MAX_NAMES) for _, numbers in sides)}"
+    group = f" of {printable(standing.group.title, 100)}" if standing.group.label else ""
+    part = hedged("part", certainty_of_difference(standing))
+    for besides in (True, False):
+        said: list[str] = []
+        for side, numbers in sides:
+            verb = "" if said else f" {agreeing(numbers, *verbs)}"
+            others = next(some for _, some in sides if some is not numbers)
+            more = _besides(scene, numbers, others) if besides else ""
+            said.append(f"{scene.names.ranks(numbers)}{verb} {side}{more}")
+        sentence = fitted(scene.job, [who], f"{part} at {what}{group}{_ago(standing)}", ", ".join(said))
+        if said[-1] in sentence:
+            break
+    return sentence
+
+
+def _besides(scene: Scene, numbers: Sequence[int], others: Sequence[int]) -> str:
+    """Say what else is known of who calls another collective than others: an error, or a loop that it has left."""
     first = scene.conditions.get(numbers[0])
+    if first is not None and first.handles and len(numbers) == 1:
+        return f" while it {first.handles}"
     loop = loop_left(scene, numbers, others)
-    if loop:
-        call = f"left the loop at {loop} early, and {call}"
-    elif first is not None and first.handles and len(numbers) == 1:
-        call = f"{call} while it {first.handles}"
-    more = "".join(f", {scene.names.ranks(some)} {other}" for other, some in unusual[1:MAX_SIDES])
-    rest = f", where {scene.names.ranks(others)} {usual}{more}{ago}"
-    return scene.sentence(numbers, hedged(call, certainty_of_difference(standing)), rest=rest)
+    return f" behind the loop at {loop}" if loop else ""
+
+
+def _ago(standing: PendingCollective) -> str:
+    return f" {show_age(standing.age)} ago" if standing.age is not None and standing.age >= 1 else ""
 
 
 def lonely(scene: Scene, standing: PendingCollective) -> str:
@@ -223,9 +268,17 @@ def circle(scene: Scene, standings: Sequence[PendingCollective], certainty: Cert
         pieces.append(f"{'which ' if index else ''}{wait} in {short_name(standing)} for {whom}")
     if len(standings) > MAX_SIDES:
         pieces.append(f"and so on through {len(standings)} collectives")
-    return fitted(
-        scene.job, [scene.names.ranks(standings[0].waiting)], f"{', '.join(pieces)}{age}{_circles_end(standings)}"
-    )
+    numbers, verb = standings[0].waiting, ", ".join(pieces)
+    ring = {
+        (one.name, (one.waiting[0] - one.missing[0]) % len(standings))
+        for one in standings
+        if one.has_peer and one.missing
+    }
+    if len(standings) > MAX_SIDES and ring in ({(standings[0].name, 1)}, {(standings[0].name, len(standings) - 1)}):
+        numbers = tuple(sorted(number for one in standings for number in one.waiting))
+        whom = "before" if (standings[0].name, 1) in ring else "behind"
+        verb = f"each {hedged(f'wait in {standings[0].name}', certainty)} for the rank {whom}"
+    return fitted(scene.job, [scene.names.ranks(numbers)], verb, rest=f"{age}{_circles_end(standings)}")
 
 
 def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:

@@ -13,7 +13,7 @@ from dbg_client.core.process_groups import RankEvidence, world_size
 from dbg_client.hang import sentences
 from dbg_client.hang.code_differences import code_table, code_versions, differing
 from dbg_client.hang.condition import Condition
-from dbg_client.hang.conflicts import Difference, certainty_of_difference, difference_of, sides
+from dbg_client.hang.conflicts import Difference, certainty_of_difference, difference_of, is_parting, sides
 from dbg_client.hang.lines import call_lines, lacks, lines_about, time_left
 from dbg_client.hang.roots import Root, RootKind, rank_circles
 from dbg_client.hang.scene import Scene
@@ -94,7 +94,7 @@ def _missing(scene: Scene, root: Root) -> _Told:
         # All others have come, so it must be the one that told nothing.
         certainty = Certainty.LIKELY
     sentence = sentences.missing(scene, root, certainty)
-    evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(standing)]
+    evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(scene, standing)]
     if certainty is Certainty.LIKELY:
         evidence += lacks(scene.matched.roster, scene.names)
     enter = scene.names.entering(culprits)
@@ -125,7 +125,7 @@ def _no_partner(scene: Scene, root: Root) -> _Told:
         *lines_about(scene, standing.waiting, standing),
         *_others(scene, root),
         *([OTHER_TAGS] if standing.is_receive and "no send" in does_not else []),
-        *call_lines(standing),
+        *call_lines(scene, standing),
     ]
     # Of two tags, either may be the wrong one.
     names, both = scene.names, (standing.waiting[0], peer)
@@ -173,7 +173,7 @@ def _held(scene: Scene, root: Root) -> _Told:
     is_sure = scene.is_sure(culprits) and certainty_of([standing]) is Certainty.SURE
     certainty = Certainty.SURE if is_sure else Certainty.LIKELY
     sentence = sentences.held(scene, root, certainty)
-    evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(standing)]
+    evidence = [*_lines(scene, culprits, sentence, standing), *_others(scene, root), *call_lines(scene, standing)]
     enter = scene.names.entering(culprits)
     return _Told(VerdictKind.DEADLOCK, culprits, sentence, evidence, enter, certainty)
 
@@ -181,7 +181,8 @@ def _held(scene: Scene, root: Root) -> _Told:
 def _conflict(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     called = sides(standing)
-    culprits = sorted(number for _, numbers in called[1:] for number in numbers)
+    named = called if is_parting(called) else called[1:]
+    culprits = sorted(number for _, numbers in named for number in numbers)
     evidence = lines_about(scene, standing.waiting, standing)
     finished = sorted(set(standing.finished) - set(standing.calls))
     if finished:
@@ -190,8 +191,12 @@ def _conflict(scene: Scene, root: Root) -> _Told:
     if standing.missing:
         evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
     kind = VerdictKind.ORDER if difference_of(standing) is Difference.NAME else VerdictKind.MISMATCH
-    evidence += time_left(standing)
     sentence, certainty = sentences.conflict(scene, standing), certainty_of_difference(standing)
+    for number in culprits[:MAX_ALSO]:
+        handles = scene.conditions[number].handles if number in scene.conditions else ""
+        if handles and handles not in sentence:
+            evidence.append(f"rank {number} {handles}")
+    evidence += time_left(standing)
     look = scene.names.looking(numbers[0] for _, numbers in called[:2])
     return _Told(kind, culprits, sentence, evidence, look, certainty)
 
@@ -200,7 +205,11 @@ def _lonely(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     number = standing.waiting[0]
     others = [other for other in standing.group.numbers if other != number]
-    evidence = [*lines_about(scene, [number], standing), *lines_about(scene, others, standing), *call_lines(standing)]
+    evidence = [
+        *lines_about(scene, [number], standing),
+        *lines_about(scene, others, standing),
+        *call_lines(scene, standing),
+    ]
     sentence, enter = sentences.lonely(scene, standing), scene.names.entering([number])
     return _Told(VerdictKind.ORDER, [number], sentence, evidence, enter, certainty_of([standing]))
 
@@ -208,7 +217,7 @@ def _lonely(scene: Scene, root: Root) -> _Told:
 def _peerless(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     number = standing.waiting[0]
-    evidence = [*lines_about(scene, [number], standing), *call_lines(standing)]
+    evidence = [*lines_about(scene, [number], standing), *call_lines(scene, standing)]
     sentence, enter = sentences.peerless(scene, standing), scene.names.entering([number])
     return _Told(VerdictKind.PARTNER, [number], sentence, evidence, enter, certainty_of([standing]))
 
@@ -217,7 +226,7 @@ def _doubtful(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     evidence = [
         *lines_about(scene, standing.unheard, standing),
-        *call_lines(standing),
+        *call_lines(scene, standing),
         *lacks(scene.matched.roster, scene.names),
     ]
     look = scene.names.looking(number for number in standing.unheard if number in scene.matched.roster)
@@ -228,7 +237,11 @@ def _doubtful(scene: Scene, root: Root) -> _Told:
 def _complete(scene: Scene, root: Root) -> _Told:
     standing = root.standing
     ranks = sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])})
-    evidence = [*lines_about(scene, ranks, standing), *call_lines(standing), *lacks(scene.matched.roster, scene.names)]
+    evidence = [
+        *lines_about(scene, ranks, standing),
+        *call_lines(scene, standing),
+        *lacks(scene.matched.roster, scene.names),
+    ]
     stores = sentences.stores_of(scene, ranks)
     if len(stores) > 1:
         # One host may have several names, but one port is not another.

@@ -8,6 +8,7 @@ from math import prod
 
 from dbg_wire.recorder.entries import Entry
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen
+from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.targets.rank_set import format_ranks
 
@@ -47,6 +48,9 @@ _TYPES = {
 """torch's scalar types in C++, as Python calls them, with the bytes of an element."""
 
 _SIZES = dict(_TYPES.values())
+
+MAX_FRAMES = 200
+"""Frames of a call that are told, the innermost ones."""
 
 MAX_SHAPES = 8
 """Shapes that are written out: a call for a list of a hundred tensors is told by its first ones."""
@@ -138,7 +142,21 @@ def group_seen(
     )
 
 
-def entry_seen(ranks: Sequence[int], entry: Entry, *, now: int | None, root: int | None = None) -> CollectiveSeen:
+def places_in(entry: Entry) -> tuple[Place, ...]:
+    """Return the stack of a call, outermost first, as far as torch has recorded it."""
+    found = []
+    for raw in entry.stack[:MAX_FRAMES]:
+        if isinstance(raw, dict) and isinstance(raw.get("filename"), str) and isinstance(raw.get("name"), str):
+            line = raw.get("line")
+            found.append(
+                fitted(Place, file=raw["filename"], line=line if type(line) is int else 0, function=raw["name"])
+            )
+    return tuple(reversed(found))
+
+
+def entry_seen(
+    ranks: Sequence[int], entry: Entry, *, now: int | None, root: int | None = None, place: Place | None = None
+) -> CollectiveSeen:
     """Return one collective of a group with these global ranks; ``now`` is in nanoseconds, None where it is unknown."""
     name, is_receive = name_of(entry.name)
     state = CollectiveState.ENQUEUED
@@ -155,6 +173,7 @@ def entry_seen(ranks: Sequence[int], entry: Entry, *, now: int | None, root: int
         peer=global_rank(ranks, peer_of(entry.name)),
         is_receive=is_receive,
         root=root,
+        place=place,
         shapes=shapes_text(entry.shapes),
         types=types_text(entry.types),
         size=bytes_of(entry.shapes, entry.types),

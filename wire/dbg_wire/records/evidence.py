@@ -120,7 +120,8 @@ class CollectiveSeen(Row, tag="collective"):
     ``sequence`` counts the collectives of the group, those with a peer apart, None if the library does not count.
     ``shapes`` and ``types`` are the inputs', as text. ``size`` is in bytes, ``age`` in seconds since the call.
     ``timeout`` is in seconds from the call. ``tag`` is that of a send or receive, below zero for any tag, None
-    where there are none or it is unknown. ``root`` is the global rank that a collective begins or ends at, if known.
+    where there are none or it is unknown. ``root`` is the global rank that a collective begins or ends at, if known,
+    and ``place`` where the user's code has called it.
     """
 
     group: Sentence
@@ -136,6 +137,7 @@ class CollectiveSeen(Row, tag="collective"):
     timeout: Age | None = None
     tag: Annotated[int, integers()] | None = None
     root: RankNumber | None = None
+    place: Place | None = None
 
 
 class LoopSeen(Record):

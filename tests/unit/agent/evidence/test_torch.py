@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence import flight_recorder, torch_collectives
-from dbg_agent.evidence.flight_recorder import LastStatus, Recorder, read, recorders_of
+from dbg_agent.evidence.flight_recorder import CallPlaces, LastStatus, Recorder, read, recorders_of
 from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups, shape_of
 from dbg_agent.evidence.torch_collectives import torch_seen
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
 from tests.support.approved import as_text
-from tests.support.recorded import DUMPS, dump, raw
+from tests.support.recorded import DUMPS, dump, pickled, raw
+from tests.support.time_unit import seconds
 from tests.unit.agent.evidence.fake_torch import FakeTorch, ProcessGroup
 
 
@@ -253,6 +255,32 @@ def test_the_root_of_a_call_is_told_by_the_stack_as_a_global_rank(
     torch.module.broadcast(None, group=pair, src=4)
 
     assert [(one.sequence, one.root) for one in told if one.root is not None] == [(3, 6), (3, 4)]
+
+
+def test_where_a_call_was_made_is_told_by_its_thread_or_by_the_recorder(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=2)
+    frames = [
+        {"name": "all_reduce", "filename": "/venv/site-packages/torch/distributed/distributed_c10d.py", "line": 3245},
+        {"name": "start_sum", "filename": "/home/me/train.py", "line": 12},
+        {"name": "main", "filename": "/home/me/train.py", "line": 30},
+    ]
+    one = raw(2, "gloo:all_reduce")
+    told = dump(one, enqueued=2, completed=1)
+    recorder = Recorder("gloo", lambda: told, lambda: told, lambda: pickled(one | {"frames": frames}))
+    monkeypatch.setattr(torch_collectives, "recorders_of", lambda native: [recorder])
+    monkeypatch.setattr(torch_collectives, "_call_places", CallPlaces())
+    monkeypatch.setattr(flight_recorder, "PLACES_SECONDS", seconds(60))
+    on_stack: list[CollectiveSeen] = []
+    vars(torch.module)["look"] = lambda: on_stack.extend(collectives())
+
+    assert [call.place for call in collectives()] == [Place(file="/home/me/train.py", line=12, function="start_sum")]
+    torch.module.all_reduce(None)
+
+    (call,) = on_stack
+    assert call.place is not None
+    assert (call.place.file, call.place.function) == (__file__, sys._getframe().f_code.co_name)
 
 
 def test_without_a_recorder_the_stack_and_the_groups_number_tell(approved: Approved, torch: FakeTorch) -> None:

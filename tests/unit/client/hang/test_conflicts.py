@@ -21,7 +21,7 @@ from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
 from tests.support.rank_evidence import MAIN, call, done, elsewhere, group, silent, told, waiting
 
-TORCH = Place(file="/venv/torch/distributed/distributed_c10d.py", line=9, function="all_reduce")
+TORCH = Place(file="/venv/site-packages/torch/distributed/distributed_c10d.py", line=9, function="all_reduce")
 
 
 def at(number: int, seen: CollectiveSeen, *frames: Place, loops: tuple[LoopSeen, ...] = ()) -> RankEvidence:
@@ -226,6 +226,52 @@ def test_the_document_names_all_ranks() -> None:
         ],
         "notes": [],
     }
+
+
+def test_of_ranks_that_each_receive_from_the_one_before_it_is_said_that_nobody_sends(approved: Approved) -> None:
+    ring = [
+        told(n, groups=[group()], calls=[call(None, "recv", peer=(n - 1) % 4, is_receive=True)], age=60.0)
+        for n in range(4)
+    ]
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=ring)], 0.0).verdicts
+
+    assert (verdict.kind, verdict.ranks) == (VerdictKind.PARTNER, (0, 1, 2, 3))
+    approved(verdict.sentence)
+
+
+STEP, EVALUATE = MAIN, Place(file="/home/me/train.py", line=77, function="evaluate")
+
+
+@pytest.mark.parametrize(
+    ("others", "ranks"),
+    [((call(5, place=STEP),), (0, 1)), ((call(5, place=STEP), call(5, place=STEP)), (1,))],
+    ids=["two ranks", "three ranks"],
+)
+@pytest.mark.parametrize("odd", [call(5, "all_gather"), call(5, size=4, shapes="[]")], ids=["name", "data"])
+def test_both_places_are_named_where_ranks_part_and_nobody_is_blamed_without_a_majority(
+    approved: Approved, others: Sequence[CollectiveSeen], ranks: Sequence[int], odd: CollectiveSeen
+) -> None:
+    members = f"0-{len(others)}"
+    calls = [others[0], odd.replace(place=EVALUATE), *others[1:]]
+
+    verdict = verdict_on(
+        *(
+            told(n, groups=[group(members=members, at=4)], calls=[one], age=60.0, world_size=len(calls))
+            for n, one in enumerate(calls)
+        )
+    )
+
+    assert verdict.ranks == ranks
+    approved(verdict.sentence)
+
+
+def test_the_place_of_a_call_that_is_waited_for_elsewhere_is_told(approved: Approved) -> None:
+    waits = [
+        told(n, groups=[group(at=4)], calls=[call(5, place=EVALUATE)], frames=(MAIN,), age=60.0) for n in (0, 1, 3)
+    ]
+
+    approved(verdict_on(*waits, elsewhere(2)).evidence)
 
 
 def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier(approved: Approved) -> None:

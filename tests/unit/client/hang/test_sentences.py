@@ -374,6 +374,14 @@ def said(reason: str, job: str = "train") -> str:
             "a lock; rank 2 was killed by SIGKILL, as was rank 3, and rank 4, too",
         ),
         (
+            "the end of the process 23039 (`sh a`), which waits for the process 4711 (`python prepare.py --all`)",
+            "the end of the process 23039 (`sh a`), which waits for the process 4711 (`python prepare.p…`)",
+        ),
+        (
+            "its_task in wait_for_the_current_async_call_done (/venv/lib/a_remote_rollout_worker.py:217), then sleeps",
+            "its_task in …current_async_call_done (…worker.py:217), then sleeps",
+        ),
+        (
             "the end of the process 23039 (`python prepare.py /data/of/a/run --all`), which reads the Queue",
             "the end of the process 23039 (`python prepare.p…`), which reads the Queue",
         ),
