@@ -121,6 +121,7 @@ class _Adopting:
         self._variables: Mapping[str, str] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._failed = 0
+        self._statuses: set[int] = set()
 
     async def run(self) -> int:
         find_variables = partial(rank_variables, self._settings.broker.address, os.environ)
@@ -136,7 +137,9 @@ class _Adopting:
         await self._list({pid: answer for pid, answer in zip(pids, answers, strict=True) if answer is not None})
         if not self._failed:
             return 0
-        return self._single_status if self._failed == len(pids) else SOME_FAILED
+        if self._failed < len(pids):
+            return SOME_FAILED
+        return self._statuses.pop() if len(self._statuses) == 1 else ALL_FAILED
 
     async def _pids(self) -> list[int] | None:
         """Return the processes to adopt, None if the user does not want to."""
@@ -167,7 +170,7 @@ class _Adopting:
                 return await asyncio.to_thread(adopt_one, pid, self._variables)
             except DbgError as error:
                 self._failed += 1
-                self._single_status = error.exit_status
+                self._statuses.add(error.exit_status)
                 tell(f"dbg-attach: {error}")
                 if isinstance(error, CantAdopt) and error.can_be_read:
                     await self._show_stack(pid)
@@ -194,13 +197,12 @@ class _Adopting:
             async with self._line.says(lambda: f"waiting until the broker lists {_processes(len(left))}"):
                 await self._switchboard.until(all_listed, self._settings.broker.timeout, tell)
         except TimeoutError:
+            self._statuses.add(ALL_FAILED)
             for pid in left:
                 self._failed += 1
                 broker = printable(self._switchboard.url)
                 what = f"process {pid} is a rank now, and the broker at {broker} does not list it"
                 tell(f"dbg-attach: {what}; the process says on its stderr why it can't connect")
-
-    _single_status = ALL_FAILED
 
 
 def line_for(pid: int, answer: Answer, rank: RankInfo, known: Sequence[RankInfo]) -> str:

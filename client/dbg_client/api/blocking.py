@@ -91,6 +91,9 @@ class Ranks(Blocking[AsyncRanks]):
         """Return these ranks as the broker lists them now. Raises NoSuchRank if there is none."""
         return self._now(self._twin.list)
 
+    def __len__(self) -> int:
+        return self._now(self._twin.__len__)
+
     def attach(self, engine: str | None = "pdb", *, take: bool = False) -> Stop:
         """Hold the keyboard of the one stopped rank that this is, until the ``with`` ends; the rank stays stopped.
 

@@ -1,11 +1,13 @@
 """The cell magic ``%%ranks`` of IPython and Jupyter: a cell's lines are evaluated on ranks.
 
 ``%load_ext dbg_client`` adds it. ``%%ranks 0-7`` asks the ranks of the only job that lives; ``%%ranks train-4711/0-7``
-those of that job. Each line of the cell is an expression, and its answer is shown as a table.
+those of that job. Each line of the cell is an expression, and its answer is shown as a table. The options of ``eval``
+stand on the first line, as in ``%%ranks --live 0-7``.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 from dbg_client.api.answers import Answer
 from dbg_client.api.blocking import Broker, Job, connect
 from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL, in_words_of
-from dbg_wire.errors import BadInput, DbgError
+from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets.selection import parse_target
 
 CALLS = {
@@ -26,6 +28,10 @@ CALLS = {
 }
 """What one writes in a cell where an error names a command of the terminal."""
 
+FLAGS = ("live", "stats", "exact")
+VALUES: dict[str, Callable[[str], object]] = {"frame": str, "tolerance": float, "timeout": float}
+OPTIONS = "--live, --stats, --exact, --frame F, --tolerance X, --timeout S"
+"""The options of `eval`: those without a value, those with one, and all as they are told."""
 
 Shell = Any
 """IPython's shell, which is there where it is used; nothing else here needs it."""
@@ -62,15 +68,38 @@ class RanksMagic:
         if not expressions:
             raise BadInput("%%ranks has no expression in its cell", "write one on each line, such as `loss`")
         self._broker = self._broker or connect()
-        job, target = _job_and_target(self._broker, line.strip())
+        try:
+            wishes, text = _wishes_and_target(line)
+        except ValueError as error:
+            raise BadInput(f"%%ranks {printable(line, 100)}: {error}", f"the options are {OPTIONS}") from None
+        job, target = _job_and_target(self._broker, text)
         for expression in expressions:
-            self._show(job[target].eval(expression))
+            self._show(job[target].eval(expression, **wishes))
 
     def close(self) -> None:
         """Close the connection; the next cell makes another."""
         broker, self._broker = self._broker, None
         if broker is not None:
             broker.close()
+
+
+def _wishes_and_target(line: str) -> tuple[dict[str, Any], str]:
+    """Return the options of `eval` that stand before or behind the target, and the target."""
+    words = shlex.split(line)
+    wishes: dict[str, Any] = {}
+    target: list[str] = []
+    while words:
+        word = words.pop(0)
+        name, _, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--"):
+            target.append(word)
+        elif name in FLAGS and not value:
+            wishes[name] = True
+        elif name in VALUES and (value or words):
+            wishes[name] = VALUES[name](value or words.pop(0))
+        else:
+            raise BadInput(f"%%ranks has no option {printable(word)}", f"the options are {OPTIONS}")
+    return wishes, " ".join(target)
 
 
 def _job_and_target(broker: Broker, text: str) -> tuple[Job, str]:

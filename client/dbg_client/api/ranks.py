@@ -48,7 +48,10 @@ class AsyncRanks:
         return self._found()
 
     def __len__(self) -> int:
-        return len(self._found())
+        try:
+            return len(self._found())
+        except NoSuchRank:
+            return 0
 
     # ------------------------------------------------------------------------------------------------------ questions
 

@@ -11,7 +11,7 @@ from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.driving import ProgramSeat
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
-from dbg_client.core.errors import RankEnded, RankVanished, TimedOut
+from dbg_client.core.errors import Declined, RankEnded, RankVanished, TimedOut
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.inspection import ask_one
 from dbg_client.words.config import Wish
@@ -25,6 +25,9 @@ MAX_SHOWN = 500
 
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame at which the program looks."""
+
+AGAIN_SECONDS = 1.0
+"""Seconds after which a seat is asked for again that the broker has refused."""
 
 
 class StopEnded(DbgError):
@@ -174,10 +177,21 @@ class AsyncStop:
 
         Raises TimedOut after ``seconds``, and RankEnded when the rank has exited.
         """
-        try:
-            stop = await self._switchboard.until(self._next_stop, seconds)
-        except TimeoutError:
-            raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
+        loop = asyncio.get_running_loop()
+        ends = None if seconds is None else loop.time() + seconds
+        while True:
+            try:
+                left = None if ends is None else max(0.0, ends - loop.time())
+                stop = await self._switchboard.until(self._next_stop, left)
+                break
+            except TimeoutError:
+                raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
+            except Declined:
+                # The seats are taken, or the rank has just moved to another broker.
+                if ends is not None and ends - loop.time() <= AGAIN_SECONDS:
+                    raise
+            await asyncio.sleep(AGAIN_SECONDS)
+            self._seat.take_again(self.rank)
         await self._seat.wait_for_debugger()
         return (self._next_stop() or stop).where
 
@@ -211,6 +225,8 @@ class AsyncStop:
             if rank.key not in self._switchboard.directory.by_key:
                 raise RankVanished(rank.address)
             if is_ready(rank):
+                if isinstance(self._seat.error, Declined):
+                    raise self._seat.error
                 self._seat.take_again(rank)
             return None
         if report is None or report.stop is None or not self._attachment.opened or report.stop.number == self._left:

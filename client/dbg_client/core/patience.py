@@ -32,21 +32,27 @@ def show_nobody(line: str | None) -> None:
 
 
 class WaitingLine:
-    """The line, for one thing that is waited for at a time."""
+    """The line. Of several things that are waited for at the same time it names the first, until the last one ends."""
 
     def __init__(self, show: Show = show_nobody) -> None:
         self._show = show
+        self._open = 0
+        self._saying: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def says(self, what: Callable[[], str]) -> AsyncIterator[None]:
         """Show ``what`` and for how long already, while the block runs and once that takes more than a second."""
-        saying = asyncio.ensure_future(self._say(what))
+        self._saying = self._saying or asyncio.create_task(self._say(what))
+        self._open += 1
         try:
             yield
         finally:
-            saying.cancel()
-            await asyncio.gather(saying, return_exceptions=True)
-            self._show(None)
+            self._open -= 1
+            if not self._open:
+                saying, self._saying = self._saying, None
+                saying.cancel()
+                await asyncio.gather(saying, return_exceptions=True)
+                self._show(None)
 
     async def _say(self, what: Callable[[], str]) -> None:
         loop = asyncio.get_running_loop()

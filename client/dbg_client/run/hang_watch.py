@@ -22,9 +22,10 @@ from dbg_client.hang.show import show_verdicts
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_client.questions.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
 from dbg_client.run.hang_report import last_lines, write_hang_report
+from dbg_client.run.job import DIAL_EVERY_SECONDS
 from dbg_client.views.waits import show_age
 from dbg_client.words.settings import BrokerOptions, Where
-from dbg_wire.errors import DbgError, printable
+from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages.run_terminal import END, Task
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
@@ -67,9 +68,10 @@ class HangWatch:
         self._pause = SHORTEST_SECONDS
 
     async def go(self) -> None:
-        """Watch until this is cancelled. A broker that can't be reached is told, and ends it."""
+        """Watch until this is cancelled. A broker that refuses this terminal is told, and ends it."""
         try:
-            await self._switchboard.dial()
+            self._heard_at = self._now
+            await self._dial()
             self._heard_at = self._now
             while True:
                 await self._let_time_pass()
@@ -82,6 +84,16 @@ class HangWatch:
             tell(f"dbg-attach: {error}; hangs are not told")
         finally:
             await self._switchboard.close()
+
+    async def _dial(self) -> None:
+        """Dial until the broker answers: one that is slow or suspended comes later."""
+        while True:
+            try:
+                await self._switchboard.dial()
+                return
+            except (BrokerUnreachable, SilentFile):
+                await self._note_silence()
+                await asyncio.sleep(DIAL_EVERY_SECONDS)
 
     @property
     def _now(self) -> float:

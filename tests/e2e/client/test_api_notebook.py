@@ -16,7 +16,7 @@ from jupyter_client.manager import KernelManager
 
 import dbg_client
 from dbg_client.api.answers import Answer, table_html, text_html
-from dbg_client.api.notebook import RanksMagic
+from dbg_client.api.notebook import CellError, RanksMagic
 from dbg_wire.messages import Action, Greet, Kind, Question, RankAnswer
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank
@@ -93,8 +93,15 @@ def test_a_job_with_a_number_for_a_name_can_be_asked(
     with closing(RanksMagic(shown.append)) as magic:
         for line in ("4712/0-1", "4712/", "4712/0,1", "4712/0-1/1"):
             magic(line, "loss")
-    asked = [item.keys for item in broker.received if isinstance(item, Question)]
-    assert asked == [("4712/0", "4712/1")] * 4
+        asked = [item for item in broker.received if isinstance(item, Question)]
+        assert [item.keys for item in asked] == [("4712/0", "4712/1")] * 4
+        magic("--live 4712/0-1 --timeout=7 --frame step", "loss")
+        wished = [item for item in broker.received if isinstance(item, Question)][-1]
+        assert not asked[-1].live
+        assert (wished.live, wished.seconds) == (True, 7.0)
+        for wrong in ("--deep 4712/0", "--tolerance much 4712/0", "4712/'0"):
+            with pytest.raises(CellError):
+                magic(wrong, "loss")
 
 
 def test_others_are_told_that_it_is_a_notebook(kernel: BlockingKernelClient, broker: FakeBroker) -> None:

@@ -174,6 +174,7 @@ class Adapter:
         self._admit = admit
         self._client = messages.Client()
         self._session: Session | None = None
+        self._is_attaching = False
         self._open = OpenRequests(MAX_OPEN, "request")
         self.ended = asyncio.Event()
         self._requests: dict[str, Do] = {
@@ -229,12 +230,16 @@ class Adapter:
     async def _attach(self, arguments: Message) -> None:
         if self._admit is not None:
             self._admit(arguments)
-        if self._session is not None:
+        if self._session is not None or self._is_attaching:
             raise BadInput("this window is attached already", "disconnect it first")
         paths = read_mappings(arguments.get("pathMappings"))
         target = self._target or parse_target(str(arguments.get("target", messages.USUAL_TARGET)))
         switchboard = self._connect(self._client.name)
-        await switchboard.open()
+        self._is_attaching = True
+        try:
+            await switchboard.open()
+        finally:
+            self._is_attaching = False
         self._session = Session(Window(switchboard, target, self._send), self._client, paths)
         self._requests.update(self._session.requests)
 

@@ -18,6 +18,7 @@ from dbg_client.faces.dap.threads import REST
 from dbg_client.faces.dap.window import Window
 from dbg_client.questions.inspection import RankError
 from dbg_client.questions.verbs import CONTINUE, RELEASE
+from dbg_client.views.naming import name_few
 from dbg_client.words.config import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, Mode
@@ -257,6 +258,10 @@ class Moves:
         running = [rank for rank in ranks if self._window.now(rank).state is RankState.RUNNING]
         answers = await self._window.asker().ask(Action.INTERRUPT, ranks) if ranks else []
         if len(ranks) != 1:
+            failed = [one for one in zip(ranks, answers, strict=True) if one[1].kind not in (Kind.VALUE, Kind.RUNNING)]
+            if failed:
+                (rank, answer), names = failed[0], name_few([rank for rank, _ in failed])
+                self._window.tell(f"not stopped: {names} ({printable(rank.address)}: {safe_text(answer.text)})")
             return
         (rank,), (answer,) = ranks, answers
         if answer.kind is Kind.RUNNING:

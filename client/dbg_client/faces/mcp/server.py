@@ -50,6 +50,8 @@ class McpServer:
         self._write = write
         self._broker: AsyncBroker | None = None
         self._client = "agent"
+        self._has_told_all = False
+        """Whether a list had all tools because no broker told which ones the token admits."""
         self._dialling = asyncio.Lock()
         self._rests = Rests()
         self._open = OpenRequests(MAX_AT_ONCE, "call")
@@ -73,12 +75,14 @@ class McpServer:
     async def _receive(self, call: protocol.Call) -> None:
         if call.id is None:
             self._notified(call)
-        elif call.method == "tools/call":
+        elif call.method in ("tools/call", "tools/list"):
+            # Either may dial the broker; pings and cancellations are answered meanwhile.
             request = call.id
-            if why_not := self._open.begin(request, lambda: self._call(call, request)):
+            work = self._call if call.method == "tools/call" else self._list
+            if why_not := self._open.begin(request, lambda: work(call, request)):
                 self._write(protocol.error_line(request, protocol.INVALID_REQUEST, why_not))
         else:
-            self._write(await self._answer(call, call.id))
+            self._write(self._answer(call, call.id))
 
     async def end(self) -> None:
         """Give up what is open and leave the broker."""
@@ -86,23 +90,20 @@ class McpServer:
         if self._broker is not None:
             await self._broker.close()
 
-    async def _answer(self, call: protocol.Call, request: protocol.RequestId) -> bytes:
+    def _answer(self, call: protocol.Call, request: protocol.RequestId) -> bytes:
         if call.method == "initialize":
             self._client = _client_name(call.params.get("clientInfo")) or self._client
             return protocol.result_line(
                 request,
                 {
                     "protocolVersion": protocol.agreed_version(call.params.get("protocolVersion")),
-                    "capabilities": {"tools": {"listChanged": False}},
+                    "capabilities": {"tools": {"listChanged": True}},
                     "serverInfo": {"name": "dbg-attach", "title": "Ranks of a training job", "version": RELEASE},
                     "instructions": INSTRUCTIONS,
                 },
             )
         if call.method == "ping":
             return protocol.result_line(request, {})
-        if call.method == "tools/list":
-            tools = [*(tool.document() for tool in await self._tools()), More.document()]
-            return protocol.result_line(request, {"tools": tools})
         problem = f"this server has no method {call.method[:60]!r}"
         return protocol.error_line(request, protocol.METHOD_NOT_FOUND, problem)
 
@@ -111,6 +112,10 @@ class McpServer:
             request = call.params.get("requestId")
             if isinstance(request, (str, int)):
                 self._open.give_up(request)
+
+    async def _list(self, _call: protocol.Call, request: protocol.RequestId) -> None:
+        tools = [*(tool.document() for tool in await self._tools()), More.document()]
+        self._write(protocol.result_line(request, {"tools": tools}))
 
     async def _call(self, call: protocol.Call, request: protocol.RequestId) -> None:
         name, given = call.params.get("name"), call.params.get("arguments") or {}
@@ -161,6 +166,7 @@ class McpServer:
         try:
             broker = await self._connected()
         except DbgError:
+            self._has_told_all = True
             return list(TOOLS)
         return [tool for tool in TOOLS if broker.role != WATCHER or not tool.changes]
 
@@ -168,6 +174,8 @@ class McpServer:
         async with self._dialling:
             if self._broker is None:
                 self._broker = await self._connect(self._client)
+                if self._has_told_all and self._broker.role == WATCHER:
+                    self._write(protocol.TOOLS_CHANGED)
             return self._broker
 
 

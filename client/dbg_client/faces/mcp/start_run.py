@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,32 +34,32 @@ async def start_run(command: Sequence[str], *, directory: str | None, stop_at: s
     words = [_broker(), "run", f"--output={output}"]
     words += [f"--stop-at={stop_at}"] if stop_at else []
     words += ["--post-mortem"] if post_mortem else []
+    # A pipe would block the run once nobody reads it, and end it with this process.
+    errors = output.with_name("errors.txt")
+    return await asyncio.to_thread(_start, [*words, "--", *command], directory, output, errors)
+
+
+def _start(words: Sequence[str], directory: str | None, output: Path, errors: Path) -> str:
+    """Start it, and return what is told of it; in a thread, as this waits for an early end."""
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            "--",
-            *command,
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        with errors.open("wb") as told:
+            process = subprocess.Popen(
+                words,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=told,
+                start_new_session=True,
+            )
     except (OSError, UnicodeEncodeError) as error:
         raise BadInput(f"dbg-broker can't be started: {printable(str(error), 200)}", "change the arguments") from None
-    told = await _first_words(process)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(START_SECONDS)
     if process.returncode:
-        return f"it ended with status {process.returncode}: {told or 'it said nothing'}"
-    return f"started (pid {process.pid}); what it prints is in {output}"
-
-
-async def _first_words(process: asyncio.subprocess.Process) -> str:
-    ending = asyncio.ensure_future(process.wait())
-    await asyncio.wait([ending], timeout=START_SECONDS)
-    if not ending.done() or process.stderr is None:
-        ending.cancel()
-        return ""
-    return printable((await process.stderr.read(4096)).decode("utf-8", "replace").strip(), 500)
+        said = printable(errors.read_bytes()[:4096].decode("utf-8", "replace").strip(), 500)
+        return f"it ended with status {process.returncode}: {said or 'it said nothing'}"
+    threading.Thread(target=process.wait, name="dbg-run-end", daemon=True).start()
+    return f"started (pid {process.pid}); what it prints is in {output}, and what the debugger says in {errors}"
 
 
 def _broker() -> str:

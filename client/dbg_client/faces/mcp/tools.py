@@ -95,6 +95,13 @@ class RankTool(RanksTool):
 
     ranks: Annotated[str, Meta(description="one rank: its number, or host:rank")] = msgspec.field(name="rank")
 
+    def chosen(self, broker: AsyncBroker) -> AsyncRanks:
+        """Return the rank. Raises BadInput for several."""
+        ranks = super().chosen(broker)
+        if len(ranks) > 1:
+            raise BadInput(f"`rank` is {len(ranks)} ranks", "name one: its number, or host:rank")
+        return ranks
+
 
 class ListRanks(BrokerTool):
     """List the ranks of the training jobs: which are there, in which state, where they stand, who is missing."""
@@ -110,7 +117,8 @@ class ListRanks(BrokerTool):
         if not found:
             return "no rank is connected"
         shown = tuple(sorted(found, key=rank_order))
-        return RankList(shown, tuple(absent_only(call_roll(known))), known).table(color=False, fold=True)
+        calls = call_roll(known, asked={rank.key for rank in shown})
+        return RankList(shown, tuple(absent_only(calls)), known).table(color=False, fold=True)
 
 
 class Where(RanksTool):

@@ -19,7 +19,7 @@ from dbg_client.api.broker import AsyncBroker, open_broker
 from dbg_client.api.ranks import AsyncJob, AsyncRanks
 from dbg_client.api.stop import AsyncStop
 from dbg_client.api.targets import Wanted, read_wanted, target_text
-from dbg_client.core.errors import RankEnded
+from dbg_client.core.errors import Declined, RankEnded
 from dbg_client.core.remembered_groups import UnknownGroup
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.faces.dap.adapter import Adapter
@@ -27,9 +27,21 @@ from dbg_client.faces.dap.messages import Request
 from dbg_client.faces.mcp.server import McpServer
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
-from dbg_wire.messages import Action, Kind, Notice, RankAnswer, RankReport, Report
+from dbg_wire.messages import (
+    Action,
+    Attach,
+    Change,
+    Kind,
+    Notice,
+    RankAnswer,
+    RankReport,
+    Refusal,
+    RefusalCode,
+    Report,
+)
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import select
+from tests.support.rank_infos import changed
 from tests.support.time_unit import seconds
 from tests.unit.client.faces.dap.shown import Shown
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_pdb_report, make_prompt, make_rank
@@ -153,6 +165,33 @@ async def test_a_program_has_its_next_stop_once_the_debugger_is_open(monkeypatch
             assert not waiting.done()
             broker.tell(Report(report=make_pdb_report(make_prompt(2), stop=2)))
             assert (await waiting) == HERE
+
+
+async def test_a_program_that_waits_asks_rarely_for_a_seat_that_is_refused_and_is_told_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dbg_client.api.stop.AGAIN_SECONDS", 0.2)
+    rank = make_rank(5)
+    with FakeBroker(rank, reports={rank.key: make_pdb_report(make_prompt())}) as broker:
+        for name, value in broker.environment.items():
+            monkeypatch.setenv(name, value)
+        async with dbg_client.aconnect() as connected, connected.job()["5"].attach() as stop:
+            broker.refusals[Attach] = Refusal(code=RefusalCode.FULL, text="64 terminals are at gpu013:5")
+            broker.tell(Change(rank=changed(rank, state=RankState.LOST)))
+            broker.tell(Change(rank=rank))
+            stop._seat.finished(Declined("64 terminals are at gpu013:5"))
+            with pytest.raises(Declined):
+                await stop.wait(seconds(1))
+        assert len([item for item in broker.received if isinstance(item, Attach)]) < 20
+
+
+def test_ranks_that_are_none_are_an_empty_selection(environment: pytest.MonkeyPatch) -> None:
+    with FakeBroker(make_rank(5)) as broker:
+        for name, value in broker.environment.items():
+            environment.setenv(name, value)
+        with dbg_client.connect() as connected:
+            assert connected.job()["stopped"]
+            assert not connected.job()["held"]
 
 
 TWINS: list[tuple[type[Any], type[Any]]] = [

@@ -353,6 +353,24 @@ async def test_a_wait_says_what_the_ranks_do_meanwhile(
         await board.close()
 
 
+async def test_of_several_waits_the_line_stays_until_the_last_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_client.core.patience.PATIENCE_SECONDS", 0.01)
+    shown: list[str | None] = []
+    is_said = asyncio.Event()
+
+    def show(text: str | None) -> None:
+        shown.append(text)
+        is_said.set()
+
+    line = WaitingLine(show)
+    async with line.says(lambda: "one"):
+        async with line.says(lambda: "two"):
+            pass
+        await asyncio.wait_for(is_said.wait(), PATIENCE)
+        assert None not in shown
+    assert shown[-1] is None
+
+
 async def test_a_wait_has_an_end(approved: Approved, environ: dict[str, str]) -> None:
     with FakeBroker(RUNNING) as broker:
         board = switchboard_to(None, PATIENCE, environ | broker.environment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -157,11 +158,30 @@ async def test_a_job_with_a_stopped_rank_is_not_asked(broker: FakeBroker, tmp_pa
 
 
 async def test_a_broker_that_can_not_be_reached_is_told(
-    approved: Approved, broker: FakeBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    approved: Approved, broker: FakeBroker, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(hang_watch, "SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(hang_watch, "DIAL_EVERY_SECONDS", 0.01)
     broker.stop()
-    await watch(tmp_path / "job.out").go()
-    approved(capsys.readouterr().err)
+    async with going(watch(output)):
+        text = await until(output, HANG)
+        approved(re.sub(r"for \d[\d.]* \w+", "for SOME TIME", text))
+        # It is watched once the broker is there.
+        with FakeBroker(*RUNNING, port=broker.port) as again:
+            stand_at(again, 1)
+            await until(output, HANG, 2)
+
+
+async def test_a_broker_that_refuses_the_token_is_told_once(
+    approved: Approved,
+    broker: FakeBroker,
+    output: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("DBG_TOKEN", "insecure-another-token-of-nobody")
+    await watch(output).go()
+    approved(capsys.readouterr().err.replace(str(broker.port), "PORT"))
 
 
 async def test_an_output_that_can_not_be_written_is_told_on_stderr(

@@ -106,11 +106,14 @@ async def test_who_is_not_admitted_does_not_reach_the_broker() -> None:
 async def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
     async with held(SilentBroker) as (adapter, said):
         adapter.receive(Request(1, "attach", {}))
-        adapter.receive(Request(2, "attach", {}))
+        # A second session would never be left.
+        assert not (await ask(adapter, said, 2, "attach"))["success"]
         assert (await ask(adapter, said, 3, "cancel", requestId=1))["success"]
         assert (await said.answer(1))["message"] == "cancelled"
+        adapter.receive(Request(4, "attach", {}))
+        assert not (await ask(adapter, said, 5, "attach"))["success"]
         await adapter.close()
-        assert (await said.answer(2))["message"] == "cancelled"
+        assert (await said.answer(4))["message"] == "cancelled"
 
 
 async def test_every_request_is_answered_whatever_fails(approved: Approved) -> None:

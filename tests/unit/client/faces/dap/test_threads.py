@@ -358,16 +358,19 @@ async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_o
 
 async def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() -> None:
     ranks = [make_rank(number) for number in range(MAX_LISTED - 1)] + [running(number) for number in range(100, 110)]
-    answers = Answers(request=0, answers=tuple(RankAnswer(key=one.key, kind=Kind.VALUE, text="") for one in ranks[-9:]))
-    link = ScriptedLink([answers])
+    kinds = [Kind.VALUE] * 7 + [Kind.RUNNING, Kind.ERROR]
+    said = [RankAnswer(key=one.key, kind=kind, text="") for one, kind in zip(ranks[-9:], kinds, strict=True)]
+    link = ScriptedLink([Answers(request=0, answers=tuple(said))])
 
-    async with threads(link, ranks) as (listing, _, window):
+    async with threads(link, ranks) as (listing, shown, window):
         rows = (await listing.threads({}))["threads"]
         assert len(rows) == MAX_LISTED + 1
         assert rows[-1] == {"id": REST, "name": "9 more: 101-109"}
         with pytest.raises(BadInput):
             listing.stopped_rank(REST)
         await Moves(window, listing, Keyboard(window)).pause({"threadId": REST})
+        (told,) = shown.named("output")
+        assert ("109" in told["output"], "108" in told["output"]) == (True, False)
     (asked,) = link.sent
     assert asked.action is Action.INTERRUPT
     assert list(asked.keys) == [one.key for one in ranks[-9:]]
