@@ -8,7 +8,8 @@ places of their own, its own place goes to a script that it starts.
 
 A process that is no rank, a helper or a child, has the stops in its code as well, ``breakpoint()`` among them, and
 connects when it reaches one. If no launcher names it, the variable tells whose child it is. A child that
-multiprocessing starts connects at its beginning, unless it is a worker of a library's pool.
+multiprocessing starts connects at its beginning, unless it is a worker of a library's pool. A worker of Ray connects
+when an actor begins in it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dbg_agent.launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, clai
 
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
 
 _TOOLS = frozenset(
     {
@@ -85,6 +87,8 @@ def _begin(environ: Mapping[str, str]) -> None:
 
         when_loaded("multiprocessing.util", _watch_forked)
         when_loaded("multiprocessing.context", _watch_spawned)
+        if program.is_ray_worker:
+            when_loaded("ray._private.function_manager", _watch_actors)
     # `python -m dbg_agent` calls install itself, when it knows the program.
     if part is JobPart.RANK and program.module != "dbg_agent":
         from dbg_agent import install
@@ -120,6 +124,25 @@ def _child_begins(_: object = None) -> None:
         install()
 
     _unharmed(connect)
+
+
+def _watch_actors(manager: ModuleType) -> None:
+    """Have Ray's worker connect before an actor begins in it; idle workers and those of tasks stay unconnected."""
+    load = manager.FunctionActorManager.load_actor_class
+
+    def load_actor_class(self: object, job: object, descriptor: Any) -> object:
+        _unharmed(lambda: _actor_begins(str(descriptor.class_name)))
+        return load(self, job, descriptor)
+
+    manager.FunctionActorManager.load_actor_class = load_actor_class
+
+
+def _actor_begins(name: str) -> None:
+    from dbg_agent import install
+    from dbg_agent.rank import membership
+
+    membership.actor_class = name
+    install()
 
 
 def _have_stops(program: Program, *, is_rank: bool) -> None:
@@ -170,6 +193,7 @@ class Program:
         elif first not in ("", "-", "-c"):
             self.file = first
         name = (self.module or "").partition(".")[0] or first.rpartition("/")[2]
+        self.is_ray_worker = "/ray/_private/workers/" in first
         # rstrip: `pip3.11` is `pip`.
         self.is_tool = name in _TOOLS or name.rstrip("0123456789.") in _TOOLS
 
@@ -186,6 +210,9 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
     """
     from dbg_wire.tables.launchers import is_launcher
 
+    if program.is_ray_worker:
+        # It claims no place, so that the claim of the driver tells it the job.
+        return JobPart.HELPER
     if is_launcher(program.argv, program.module, environ):
         return JobPart.LAUNCHER
     if program.is_tool:

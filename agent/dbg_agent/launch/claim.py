@@ -13,6 +13,9 @@ NO_PLACE = "none"
 FRAMEWORK = "framework"
 """The launcher's name if only a library knows the rank, which children of the process don't inherit."""
 
+RAY = "ray"
+"""The launcher's name if an actor of Ray has its number in its variables."""
+
 BY_LIBRARY = "lightning"
 """The launcher's name if a rank itself has started the other ranks."""
 

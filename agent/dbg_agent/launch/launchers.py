@@ -46,8 +46,8 @@ def _variables(*names: str) -> Source:
 
     def read(process: Process) -> str:
         values = [process.environ.get(name, "") for name in names]
-        # torchrun calls a run without an id "none".
-        return "-".join(values) if all(values) and "none" not in values else ""
+        # torchrun calls a run without an id "none", and Ray's workers are started before they know their job.
+        return "-".join(values) if all(values) and not {"none", "ffffffff"} & {*values} else ""
 
     return read
 

@@ -7,13 +7,13 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dbg_agent.launch.claim import FRAMEWORK, NO_PLACE, VARIABLE, claim, has_claimed, parent_of
+from dbg_agent.launch.claim import FRAMEWORK, NO_PLACE, RAY, VARIABLE, claim, has_claimed, parent_of
 from dbg_agent.launch.this_process import Identity, ancestors, this_process
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.settings import coordinates
 from dbg_wire.messages import Register, Welcome
-from dbg_wire.records.ranks import Numbering, Placement, RankIdentity, RankProcess
+from dbg_wire.records.ranks import SUBRUN, Numbering, Placement, RankIdentity, RankProcess
 from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
@@ -71,9 +71,12 @@ class Membership:
         if parent is not None and parent.by_library:
             # The child has a copy of its parent's library, which is not connected here.
             return replace(parent, pid=me.pid, by_library=False)
+        above = parent_of(os.environ.get(VARIABLE, ""), me.pid)
+        if me.launcher == RAY and above is not None:
+            # A driver may start several groups of ranks.
+            return replace(me, job=above[0], run=f"{above[1]}{SUBRUN}{me.run}")
         if me.launcher not in (NO_PLACE, FRAMEWORK):
             return me
-        above = parent_of(os.environ.get(VARIABLE, ""), me.pid)
         if parent is not None and parent.launcher == NO_PLACE:
             above = parent.job, parent.run, parent.rank
         if above is None:
@@ -117,7 +120,7 @@ class Membership:
                 coordinates=coordinates(self._rank.settings.mesh, me.rank),
                 numbering=self.numbering,
             ),
-            child=self._child,
+            child=self._child or (1 if actor_class and self.numbering is Numbering.NONE else None),
             process=fitted(
                 RankProcess,
                 pid=me.pid,
@@ -169,9 +172,13 @@ class Membership:
             self._rank.call_later(IDENTITY_SECONDS, self._poll_identity)
 
 
+actor_class = ""
+"""The class of the actor of Ray that this process is; empty if it is none."""
+
+
 def process_name() -> str:
-    """Return the name of a process that multiprocessing has started; empty for another one."""
+    """Return the name of a process of multiprocessing, or the class of an actor; empty for another one."""
     process = loaded("multiprocessing.process")
     if process is None or process.parent_process() is None:
-        return ""
+        return actor_class
     return str(process.current_process().name)

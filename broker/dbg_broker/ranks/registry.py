@@ -15,7 +15,16 @@ from dbg_broker.ranks.memory import EndedRanks
 from dbg_broker.ranks.rank_record import HostName, RankRecord, RunName, digest_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
-from dbg_wire.records.ranks import LIVE_STATES, NO_SEATS, WITHOUT_TRACEBACK, Numbering, Place, RankState, signal_name
+from dbg_wire.records.ranks import (
+    LIVE_STATES,
+    NO_SEATS,
+    SUBRUN,
+    WITHOUT_TRACEBACK,
+    Numbering,
+    Place,
+    RankState,
+    signal_name,
+)
 from dbg_wire.records.record import Record
 from dbg_wire.states import RankEvent, move_rank
 
@@ -51,6 +60,12 @@ class _Run:
 
     numbered: set[str] = field(default_factory=set)
     others: set[str] = field(default_factory=set)
+
+
+def runs_of(rank: RankRecord) -> set[RunName]:
+    """Return the run of a rank, and that of the program that has started the ranks of this run."""
+    job, run = rank.run
+    return {rank.run, (job, run.partition(SUBRUN)[0])}
 
 
 class Children:
@@ -99,12 +114,14 @@ class Children:
 
     def leave(self, rank: RankRecord) -> None:
         """Take a rank out."""
-        host, run = self._hosts[rank.host], self._runs[rank.run]
+        host = self._hosts[rank.host]
         host.size -= 1
-        run.numbered.discard(rank.key)
-        run.others.discard(rank.key)
-        if not run.numbered and not run.others:
-            del self._runs[rank.run]
+        for name in runs_of(rank):
+            run = self._runs[name]
+            run.numbered.discard(rank.key)
+            run.others.discard(rank.key)
+            if not run.numbered and not run.others:
+                del self._runs[name]
         if host.size == 0:
             del self._hosts[rank.host]
             return
@@ -148,11 +165,11 @@ class Children:
         above = [host.by_pid[pid] for pid in rank.registration.ancestors if pid in host.by_pid]
         for pid in rank.registration.ancestors:
             host.below.setdefault(pid, set()).add(rank.key)
-        run = self._runs[rank.run]
-        (run.others if rank.numbering is Numbering.NONE else run.numbered).add(rank.key)
         touched = {*above, *host.below.get(rank.process.pid, ())} - {rank.key}
-        if run.numbered == {rank.key}:
-            touched |= run.others
+        for run in (self._runs[name] for name in runs_of(rank)):
+            (run.others if rank.numbering is Numbering.NONE else run.numbered).add(rank.key)
+            if run.numbered == {rank.key}:
+                touched |= run.others
         renamed = []
         for one in map(self._ranks.__getitem__, sorted(touched)):
             if one.child is not None or one.state is RankState.EXITED or one.elsewhere is not None:

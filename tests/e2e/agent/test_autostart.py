@@ -81,6 +81,16 @@ PARTS: list[tuple[list[str], Sequence[str], Sequence[str], JobPart]] = [
     (["-c", "pass"], [f"rank:{PARENT}:{NO_PLACE}"], [NO_PLACE, "openmpi/x/0"], JobPart.HELPER),
     # A program that replaces the rank in its process is the rank.
     (TRAIN, [f"rank:{PID}:{SLURM}"], [SLURM], JobPart.RANK),
+    # A worker of Ray is one once an actor in it has its number.
+    *(
+        (
+            [f"/venv/ray/_private/workers/{name}.py"],
+            ["100", f"rank:7:{NO_PLACE}"],
+            [NO_PLACE, "ray/x/0"],
+            JobPart.HELPER,
+        )
+        for name in ("setup_worker", "default_worker")
+    ),
     # A launcher's own place goes to a script that it starts, and to no helper.
     (TRAIN, [f"launcher:{PARENT}:{SLURM}"], [SLURM], JobPart.RANK),
     (TRAIN, [f"launcher:{PARENT + 1}:{SLURM}"], [SLURM], JobPart.HELPER),

@@ -129,6 +129,10 @@ class RankIdentity(Record):
     rank: RankNumber
 
 
+SUBRUN = "--"
+"""Separates the run of ranks that a program has started from the program's own run, which is in front of it."""
+
+
 class Numbering(str, enum.Enum):
     """The source of a process's rank number."""
 

@@ -51,6 +51,11 @@ RANKS: dict[str, tuple[dict[str, str], RankNumbers, tuple[str, str, str]]] = {
     "torchrun": (TORCHRUN, ("torchrun", 5, 1, 8), ("exp7", "gpu01-29500.2", "vm")),
     "accelerate, no run id": (ACCELERATE, ("torchrun", 1, 1, 4), ("127.0.0.1-29500", "ab12cd34.0", "vm")),
     "ray": (RAY | {"RAY_JOB_ID": "01000000"}, ("ray", 1, 1, 2), ("01000000", "h1-5000.0", "vm")),
+    "ray, started before its job": (
+        RAY | {"RAY_JOB_ID": "ffffffff"},
+        ("ray", 1, 1, 2),
+        ("h1-5000", "0", "vm"),
+    ),
     "deepspeed": (DEEPSPEED, ("deepspeed", 1, 1, 2), ("h1-5000", "0", "vm")),
     "msrun": (MSRUN, ("mindspore", 3, None, 8), ("h1-8118", "0", "vm")),
     "mindspore's rank table": (RANK_TABLE, ("mindspore", 3, 3, 8), ("train.py-mindspore", "0", "vm")),

@@ -37,3 +37,22 @@ def test_a_rank_restates_which_child_it_is(rank: Rank) -> None:
     assert json.loads(rank.membership.registration(anew=True)).get("child") is None
     rank.membership.welcomed(WELCOME)
     assert json.loads(rank.membership.registration(anew=True))["child"] == 2
+
+
+CLAIM = "rank:7:none:rl-1/rl.py-7.0/0"
+"""What a driver of Ray tells the workers that it starts."""
+
+
+@pytest.mark.parametrize(
+    ("launcher", "run", "child"), [("ray", "rl.py-7.0--h1-5000.0", None), ("none", "rl.py-7.0", 1)]
+)
+def test_an_actor_is_of_its_drivers_job_and_a_child_until_it_has_a_number(
+    launcher: str, run: str, child: int | None, rank: Rank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = replace(rank.membership.identity, launcher=launcher, run="h1-5000.0")
+    monkeypatch.setattr(membership, "this_process", lambda: me)
+    monkeypatch.setattr(membership, "actor_class", "Worker")
+    monkeypatch.setenv("DBG_AUTOSTART", CLAIM)
+    said = json.loads(Membership(rank, None).registration(anew=True))
+    assert (said["identity"]["job"], said["identity"]["run"], said["child"]) == ("rl-1", run, child)
+    assert said["process"]["name"] == "Worker"

@@ -135,6 +135,7 @@ class Came:
     above: tuple[int, ...] = ()
     host: str = "h"
     restated: int | None = None
+    run: str = "0.0"
 
 
 NONE, LAUNCHER, LIBRARY = Numbering
@@ -163,6 +164,15 @@ WORKERS = (Came(11, LIBRARY, above=(10,), restated=1), Came(12, LIBRARY, 1, abov
             {10: "h:0", 11: "h:1"},
             id="ranks that rank 0 starts",
         ),
+        pytest.param(
+            (
+                Came(10, NONE),
+                *(Came(11 + at, LAUNCHER, at % 2, above=(10,), run=f"0.0--{at // 2}") for at in range(4)),
+                Came(15, NONE, host="g", restated=1),
+            ),
+            {10: "h:0.1", 11: "h:0", 12: "h:1", 13: "h:0", 14: "h:1", 15: "g:0.1"},
+            id="two groups of actors of a driver",
+        ),
     ],
 )
 @pytest.mark.parametrize("is_anew", [False, True])
@@ -176,6 +186,7 @@ def test_who_waits_for_ranks_or_has_no_number_of_its_own_is_no_rank(
             "numbering": one.numbering,
             "ancestors": one.above,
             "child": one.restated,
+            "run": one.run,
         }
         enter(registry, one.number, key=f"{one.host}/{one.pid}/{one.number}", pid=one.pid, rank=one.number, **said)
     # The number before is another key of the same process, which the hub takes out.
