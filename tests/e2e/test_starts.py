@@ -13,7 +13,7 @@ import pytest
 from tests.support.broker import running_broker
 from tests.support.launchers import mpirun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_list, wait_until_stopped
+from tests.support.ranks import ask, attach, attach_list, wait_until, wait_until_stopped
 from tests.support.requirements import needs_mpirun
 
 HERE = os.uname().nodename.partition(".")[0]
@@ -155,3 +155,50 @@ def test_children_of_every_start_method_stop_at_breakpoint(
     env = as_by_run() if start == "run" else dict(os.environ)
     job = processes.start("train", command, env={**env, "PYTHONWARNINGS": "ignore"})
     check_children(home, job)
+
+
+EXECUTOR = """\
+import multiprocessing, os, signal, sys
+
+def work(connection, number):
+    while (request := connection.recv()) is not None:
+        if number == 1 and request == 1:
+            os.kill(os.getpid(), signal.SIGKILL) if sys.argv[2] == "dies" else breakpoint()
+        connection.send(request)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    pipes = [context.Pipe() for _ in range(2)]
+    for number, (_, end) in enumerate(pipes):
+        context.Process(target=work, args=(end, number), name=f"VllmWorker-{number}", daemon=True).start()
+    for request in (0, 1, None):
+        for pipe, _ in pipes:
+            pipe.send(request)
+        for pipe, _ in pipes if request is not None else ():
+            pipe.recv()
+"""
+
+
+@pytest.mark.parametrize(("method", "what"), [("spawn", "stops"), ("fork", "dies")])
+def test_workers_of_an_executor_are_listed_and_why_names_the_one_for_which_its_parent_waits(
+    processes: Processes, home: Path, tmp_path: Path, method: str, what: str
+) -> None:
+    running_broker(processes, home)
+    command = [sys.executable, str(write(tmp_path, EXECUTOR)), method, what]
+    job = processes.start("train", command, env={**as_by_run(), "PYTHONWARNINGS": "ignore"})
+    state = {"stops": "stopped", "dies": "exited"}[what]
+
+    def has_come_so_far(ranks: list[dict[str, Any]]) -> bool:
+        return {(rank["child"] is None, rank["name"]) for rank in ranks if rank["state"] in ("running", state)} == {
+            *((True, ""), (False, "VllmWorker-0"), (False, "VllmWorker-1")),
+        } and any(rank["state"] == state for rank in ranks)
+
+    listed = wait_until(home, has_come_so_far, f"a worker that {what}", listing=("--all",))
+    (worker,) = [rank["pid"] for rank in listed if rank["name"] == "VllmWorker-1"]
+    (verdict,) = ask(home, "why")["verdicts"]
+    assert (verdict["kind"], verdict["ranks"]) == ("waiting", "0")
+    for word in ("VllmWorker-1", str(worker), *(["SIGKILL"] if what == "dies" else ["debugger"])):
+        assert word in verdict["sentence"]
+    if what == "stops":
+        attach(home, "continue", "stopped")
+        assert job.wait() == 0, job.tail()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from dbg_agent.evidence.descriptors import STATES, does, held_by, lock_holders, looked_up, openers, waits_in
 from dbg_agent.evidence.ended_threads import duration, who_used
+from dbg_agent.evidence.ended_workers import ended_in_pools
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
 from dbg_agent.evidence.pools import busy_pool, pool_processes, replaced_workers, worker_for
@@ -17,6 +18,7 @@ from dbg_agent.evidence.process import command_of, has_ended, state_of, system_c
 from dbg_agent.evidence.ray import pending_actors
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
+from dbg_agent.evidence.workers import from_workers
 from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
@@ -181,8 +183,28 @@ def _left_pipe(pid: int, native: int | None) -> tuple[str, int | None] | None:
     return f"reads a pipe that the process {pid} has left to the process {command_of(holder)}", holder
 
 
+def _message(text: str, otherwise: str = "", kind: WaitKind = WaitKind.CHILD) -> Rule:
+    """Return a rule for a message from another process: a child that this one has started, or its parent."""
+
+    def rule(inside: Inside) -> Wait:
+        named, owner = text.format(inside.named), inside.local("self")
+        used = who_used(owner)
+        if used:
+            return Wait(kind, f"{named}{used}")
+        ends = (owner, attribute(owner, "_reader"))
+        descriptor = next((one for end in ends if type(one := attribute(end, "_handle")) is int), None)
+        return Wait(kind, f"{named}{otherwise}", ask=lambda: from_workers(named, otherwise, descriptor))
+
+    return rule
+
+
 def _process(inside: Inside) -> Wait:
-    return _of_process("waits for the end of", attribute(attribute(inside.local("self"), "_popen"), "pid"))
+    child = inside.local("self")
+    pid, name = attribute(attribute(child, "_popen"), "pid"), attribute(child, "_name")
+    if type(pid) is not int or type(name) is not str:
+        return Wait(WaitKind.CHILD, "waits for the end of a child process")
+    text = f"waits for the end of its child {printable(name[:60])} (process {pid})"
+    return Wait(WaitKind.CHILD, text, ask=lambda: (text, pid))
 
 
 def _of_process(verb: str, pid: Any, other: Ask | None = None) -> Wait:
@@ -271,6 +293,9 @@ def _pool_result(inside: Inside) -> Wait:
         replaced, count = replaced_workers(inside.local("self"))
         if not replaced:
             return text, None
+        known = [f"{one.title} {one.end}" for one in ended_in_pools()[-MAX_TOLD:]]
+        if known:
+            return f"waits for a result of a pool, whose worker {' and '.join(known)} and was replaced", None
         ended = "has ended" if count == 1 else "have ended"
         return f"waits for a result of a pool, {replaced} of whose {count} processes {ended} and been replaced", None
 
@@ -345,7 +370,7 @@ _CONDITION = _says(WaitKind.LOCK, "waits for the condition{} to be notified")
 _SEMAPHORE = _says(WaitKind.LOCK, "waits for the semaphore{}; which threads have it is not known")
 _GET = _of_queue("waits for an item of the queue{}")
 _PUT = _of_queue("waits for room in the queue{}")
-_MESSAGE = _says(WaitKind.CHILD, "waits for a message of the connection{} to another process")
+_MESSAGE = _message("waits for a message of the connection{}", " to another process")
 
 _RULES: dict[tuple[str, str], Rule] = {
     ("threading", "wait"): _of_class(("Event", _EVENT), ("Condition", _CONDITION), ("Barrier", _barrier)),
@@ -359,7 +384,7 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("concurrent.futures._base", "exception"): _future,
     ("concurrent.futures._base", "wait"): _says(WaitKind.LOCK, "waits for the results of futures"),
     ("concurrent.futures.thread", "_worker"): _innermost(WaitKind.DATA, "waits for work of its pool of threads"),
-    ("multiprocessing.queues", "get"): _GET,
+    ("multiprocessing.queues", "get"): _message("waits for an item of the queue{}", kind=WaitKind.DATA),
     ("multiprocessing.queues", "put"): _PUT,
     ("multiprocessing.pool", "get"): _pool_result,
     ("multiprocessing.pool", "wait"): _pool_result,
@@ -367,7 +392,7 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("multiprocessing.connection", "recv"): _MESSAGE,
     ("multiprocessing.connection", "recv_bytes"): _MESSAGE,
     ("multiprocessing.connection", "poll"): _MESSAGE,
-    ("multiprocessing.connection", "wait"): _says(WaitKind.CHILD, "waits for messages of other processes"),
+    ("multiprocessing.connection", "wait"): _message("waits for messages", " of other processes"),
     ("multiprocessing.connection", "accept"): _says(WaitKind.SOCKET, "waits for a connection to the listener{}"),
     ("multiprocessing.process", "join"): _process,
     ("subprocess", "wait"): _popen,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dbg_agent.evidence import ended_threads
+from dbg_agent.evidence import ended_threads, ended_workers
 from dbg_agent.link import lookup
 from dbg_agent.process.imports import loaded
 from dbg_agent.program.own_rank import (
@@ -58,6 +58,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
             _former_hook = sys.breakpointhook
             sys.breakpointhook = _hook = stops
         ended_threads.watch()
+        ended_workers.watch()
         if settings.post_mortem:
             _keep_crashes(settings)
         if settings.classic:

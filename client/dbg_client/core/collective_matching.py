@@ -15,6 +15,7 @@ from dbg_client.core.process_groups import (
     ProcessGroup,
     RankEvidence,
     Roster,
+    children_of,
     has_peer,
     inferred_group,
     process_groups,
@@ -113,11 +114,18 @@ class Matched:
     roster: Roster
     groups: tuple[ProcessGroup, ...]
     standings: tuple[PendingCollective, ...]
+    children: tuple[RankEvidence, ...] = ()
+    """Processes of the run that are not ranks."""
 
 
 def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
     """Return for each run its groups and the collectives in which its ranks stand."""
-    return [_matched(run, roster) for run, roster in rosters(everybody).items()]
+    everybody = tuple(everybody)
+    children = children_of(everybody)
+    return [
+        replace(_matched(run, roster), children=tuple(children.get(run, ())))
+        for run, roster in rosters(everybody).items()
+    ]
 
 
 def pending_of_each(matched: Iterable[Matched]) -> dict[str, PendingCollective]:

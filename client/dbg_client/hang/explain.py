@@ -175,7 +175,8 @@ class _RunVerdicts:
             for number, one in roster.items()
         }
         waits_for = awaited_ranks(matched, conditions)
-        self._scene = set_scene(matched, conditions, names, self._moved, waits_for)
+        children = [(child, condition_of(child, now)) for child in matched.children]
+        self._scene = set_scene(matched, conditions, names, self._moved, waits_for, children=children)
         self._roots = find_roots(self._scene, waits_for)
         got_on = self._moved.moved | self._moved.data
         # What polls a file moves as well.

@@ -136,15 +136,22 @@ def set_scene(
     names: NamedRanks,
     moved: Movement,
     waits_for: Mapping[int, Sequence[int]],
+    *,
+    children: Sequence[tuple[RankEvidence, Condition]] = (),
 ) -> Scene:
-    """Return the scene of a run; ``waits_for`` are the ranks without which a collective, by its place, can't end."""
+    """Return the scene of a run; ``waits_for`` are the ranks without which a collective, by its place, can't end.
+
+    ``children`` are processes that are not ranks, for which ranks may wait.
+    """
     graph, texts = WaitGraph(), {}
     hosts = _Processes(matched)
     for number, one in matched.roster.items():
         graph.add(rank_node(number))
         if not conditions[number].is_still:
             texts.update(_add_rank(graph, hosts, number, one))
-    told = _with_circles(matched, graph, conditions)
+    for child, condition in children:
+        texts.update(_add_child(graph, hosts, child, condition))
+    told = _with_circles(matched, graph, conditions, texts)
     for index, suspects in waits_for.items():
         node = collective_node(index)
         for number in matched.standings[index].calls:
@@ -198,7 +205,23 @@ def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvi
     return texts
 
 
-def _with_circles(matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition]) -> dict[int, Condition]:
+def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condition: Condition) -> dict[Node, str]:
+    """Add what a process waits for that is not a rank; return what it does, which it knows better than others."""
+    node, main = processes.node(one.rank.host, one.rank.pid), main_wait(one)
+    if node.kind is not NodeKind.PROCESS:
+        return {}
+    if main is not None and main.holder is not None and not condition.is_still:
+        graph.wait(node, processes.node(one.rank.host, main.holder), is_sure=main.is_sure)
+    text = condition.text or (printable(main.text, MAX_TEXT) if main is not None else "")
+    own = own_frames(one.answer.frames)
+    if text and own and not condition.is_still and file_line(own[-1]) not in text:
+        text = f"in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)} {text}"
+    return {node: text} if text else {}
+
+
+def _with_circles(
+    matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition], texts: Mapping[Node, str]
+) -> dict[int, Condition]:
     """Return the conditions, with those of ranks whose own threads and processes wait for each other."""
     told = dict(conditions)
     for component in sorted(map(sorted, graph.components())):
@@ -215,15 +238,18 @@ def _with_circles(matched: Matched, graph: WaitGraph, conditions: Mapping[int, C
         waits = _threads_of(matched.roster[number], component)
         is_told_by_main = len(component) == 1 and rank_node(number) in component
         threads = tuple(waits) if len(waits) == len(component) and not is_told_by_main else ()
-        text = "" if threads or not told[number].text else _of_itself(told[number].text, component)
+        text = "" if threads or not told[number].text else _of_itself(number, told[number].text, component, texts)
         told[number] = deadlocked(told[number], threads or tuple(waits), text, is_sure=graph.is_sure(component))
     return told
 
 
-def _of_itself(text: str, component: Sequence[Node]) -> str:
-    process = next((node.number for node in component if node.kind is NodeKind.PROCESS), None)
-    if process is None or f"process {process}" not in text:
+def _of_itself(number: int, text: str, component: Sequence[Node], texts: Mapping[Node, str]) -> str:
+    process = next((node for node in component if node.kind is NodeKind.PROCESS), None)
+    if process is None or f"process {process.number}" not in text:
         return f"{text}, and so for itself" if process is None and "itself" not in text else text
+    writes, *reader = re.split(r" to (?:the|this) process", texts.get(process, ""), maxsplit=1)
+    if reader and "full pipe" in writes:
+        return f"{text}, which {writes} that only rank {number} could read"
     return f"{text}, which waits for it in turn"
 
 

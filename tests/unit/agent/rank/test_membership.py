@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.launch.this_process import this_process
+from dbg_agent.launch.this_process import Identity, this_process
 from dbg_agent.rank import membership
 from dbg_agent.rank.membership import Membership
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_wire.messages import Welcome
+from dbg_wire.records.ranks import Numbering
 from tests.unit.agent.fake_link import FakeNetwork, never
 
 WELCOME = Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=0.0, address="h:0.2", child=2)
@@ -27,10 +28,50 @@ def rank(monkeypatch: pytest.MonkeyPatch) -> Rank:
     return Rank(Settings(), make_link=network.link)
 
 
-def test_the_child_of_a_rank_without_a_launcher_is_in_its_parents_job(rank: Rank) -> None:
-    parent = replace(rank.membership.identity, job="parents", run="runs")
-    child = Membership(rank, parent).identity
-    assert (child.job, child.run) == ("parents", "runs")
+PARENT = replace(this_process(), job="parents", run="runs", launcher="none", rank=0)
+NUMBERED = replace(PARENT, launcher="framework", rank=3, by_library=True)
+
+
+@pytest.mark.parametrize(
+    ("parent", "changes", "place", "numbering"),
+    [
+        pytest.param(PARENT, {}, ("parents", "runs", 0), Numbering.NONE, id="no number"),
+        pytest.param(
+            PARENT, {"launcher": "framework", "rank": 1, "by_library": True}, ("parents", "runs", 1), Numbering.LIBRARY,
+            id="a number of torch",
+        ),
+        pytest.param(NUMBERED, {}, ("parents", "runs", 3), Numbering.LAUNCHER, id="a parent that torch has numbered"),
+        pytest.param(
+            NUMBERED, {"launcher": "framework", "rank": 3, "by_library": True}, ("parents", "runs", 3),
+            Numbering.LAUNCHER, id="a copy of its parent's torch",
+        ),
+        pytest.param(
+            replace(PARENT, launcher="slurm"), {"launcher": "slurm", "job": "4711.0", "rank": 5, "by_library": True},
+            ("4711.0", "", 5), Numbering.LIBRARY, id="one task for each host",
+        ),
+    ],
+)  # fmt: skip
+def test_a_forked_child_is_in_its_parents_job_and_has_its_own_number(
+    rank: Rank, monkeypatch: pytest.MonkeyPatch, parent: Identity, changes: dict[str, Any],
+    place: tuple[str, str, int], numbering: Numbering,
+) -> None:  # fmt: skip
+    me = replace(this_process(), **{"launcher": "none", "job": "mine", "run": "", "rank": 0, **changes})
+    monkeypatch.setattr(membership, "this_process", lambda: me)
+    child = Membership(rank, parent)
+    assert (child.identity.job, child.identity.run, child.identity.rank) == place
+    assert child.numbering is numbering
+
+
+def test_a_number_of_torch_stays_when_torch_is_closed_and_ends_the_number_as_a_child(
+    rank: Rank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank.membership.welcomed(WELCOME)
+    before = rank.membership.identity
+    numbered = replace(before, launcher="framework", rank=1, by_library=True)
+    for me in (numbered, before):
+        monkeypatch.setattr(membership, "this_process", lambda me=me: me)
+        said = json.loads(rank.membership.registration(anew=True))
+        assert (said["identity"]["rank"], said["placement"]["numbering"], said["child"]) == (1, "library", None)
 
 
 def test_a_rank_restates_which_child_it_is(rank: Rank) -> None:

@@ -188,6 +188,37 @@ def test_what_stands_behind_a_wait_is_told_in_turn(
     approved(reason(job(with_waits(elsewhere(2), *waits, others=others))))
 
 
+CHILD, WAITS = 99, main("waits for a message of p from its child W-1 (process 99)", WaitKind.CHILD, holder=99)
+CHILD_SLEEPS = main("sleeps (time.sleep)", WaitKind.SLEEP)
+
+
+@pytest.mark.parametrize(
+    ("wait", "changes"),
+    [
+        pytest.param(CHILD_SLEEPS, {}, id="sleeps"),
+        pytest.param(main("waits for a lock"), {}, id="waits for a lock"),
+        pytest.param(CHILD_SLEEPS, {"state": RankState.STOPPED, "where": LOADING[-1]}, id="stands in the debugger"),
+        pytest.param(main("writes to a full pipe to the process 8802", WaitKind.CHILD, holder=8802), {}, id="a pipe"),
+        pytest.param(CHILD_SLEEPS, {"child": None, "rank": 1}, id="is a rank"),
+    ],
+)
+def test_a_wait_is_followed_into_a_child_process(
+    approved: Approved, wait: ThreadWait, changes: dict[str, object]
+) -> None:
+    late = with_waits(elsewhere(2), WAITS, others=(OtherProcess(pid=CHILD, text="is in the system call futex"),))
+    child = told(2, frames=LOADING, **{"pid": CHILD, "child": 1, "address": "gpu013:2.1", **changes})  # type: ignore[arg-type]
+    others = [waiting(0), waiting(3)] if changes.get("rank") else [waiting(0), waiting(1), waiting(3)]
+    look = JobLook(at=0.0, everybody=[*others, late, with_waits(child, wait)])
+    approved(explain([look, look], 0.0).verdicts[0].sentence)
+
+
+def test_a_parent_that_is_not_a_rank_is_not_accused() -> None:
+    parent = with_waits(told(0, child=1, pid=CHILD), main("waits for messages", WaitKind.CHILD))
+    look = JobLook(at=0.0, everybody=[parent, waiting(0), waiting(1), waiting(3), elsewhere(2)])
+    (verdict,) = explain([look, look], 0.0).verdicts
+    assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
+
+
 def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
     look = JobLook(at=0.0, everybody=[with_waits(alone, main("writes", WaitKind.CHILD, holder=alone.rank.pid))])

@@ -1,0 +1,60 @@
+"""The worker for which a process waits, by what the kernel tells of all of them, and workers that have ended."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Mapping
+
+import pytest
+
+from dbg_agent.evidence import ended_workers, workers
+from dbg_agent.evidence.ended_workers import Worker, ended_in_pools
+from dbg_agent.evidence.workers import from_workers
+from dbg_wire.records.evidence import WaitKind
+
+SOCKET, LOCK, SLEEP = WaitKind.SOCKET, WaitKind.LOCK, WaitKind.SLEEP
+
+
+@pytest.mark.parametrize(
+    ("kinds", "dead", "holder"),
+    [
+        pytest.param({1: SOCKET, 2: SLEEP}, None, 2, id="one sleeps"),
+        pytest.param({1: SOCKET, 2: LOCK}, None, 2, id="one waits for a lock"),
+        pytest.param({1: SLEEP, 2: SLEEP}, None, None, id="both may be it"),
+        pytest.param({1: SOCKET, 2: SOCKET}, None, None, id="both wait"),
+        pytest.param({1: SLEEP}, -9, None, id="one was killed"),
+        pytest.param({}, None, None, id="no worker"),
+    ],
+)
+def test_the_worker_that_does_not_wait_for_work_is_the_one_for_which_its_parent_waits(
+    monkeypatch: pytest.MonkeyPatch, kinds: Mapping[int, WaitKind], dead: int | None, holder: int | None
+) -> None:
+    found = [Worker(pid, f"W-{pid}", None) for pid in kinds] + ([Worker(7, "W-7", dead)] if dead else [])
+    monkeypatch.setattr(workers, "workers", lambda: found)
+    monkeypatch.setattr(workers, "has_ended", lambda _: False)
+    monkeypatch.setattr(workers, "does", lambda pid: (kinds[pid], ""))
+    text, pid = from_workers("waits for a message", " of another process")
+    assert pid == holder
+    named = {one.name for one in found if one.name in text}
+    assert named == ({f"W-{holder}"} if holder else {"W-7"} if dead else {one.name for one in found})
+    assert ("SIGKILL" in text) == (dead is not None)
+
+
+def test_a_worker_is_known_by_its_name_and_its_status_before_its_parent_has_waited_for_it() -> None:
+    child = multiprocessing.get_context("spawn").Process(target=os._exit, args=(3,), name="W-1")
+    child.start()
+    os.waitid(os.P_PID, child.pid or 0, os.WEXITED | os.WNOWAIT)
+    assert Worker(child.pid or 0, "W-1", 3) in workers.workers()
+    child.join()
+    assert child.exitcode == 3
+
+
+def test_a_worker_of_a_pool_that_did_not_end_by_itself_is_remembered() -> None:
+    ended_workers.watch()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        (worker,) = pool._pool  # type: ignore[attr-defined]
+        pool.apply_async(os._exit, (4,))
+        while worker in pool._pool:  # type: ignore[attr-defined]
+            pass
+    assert Worker(worker.pid, worker.name, 4) in ended_in_pools()
