@@ -62,13 +62,12 @@ def set_trace(
 
     arguments = {"broker": broker, "connect_timeout": connect_timeout, "on_missing": on_missing, "engine": engine}
     arguments |= {"rc": rc, "hold": hold, "hold_grace": hold_grace, "hold_lost": hold_lost, "lease": lease}
-    _carry_out("set_trace", load, sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
+    carry_out("set_trace", load, sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
 
 
 def install(
     *unexpected: object,
     broker: str | None = None,
-    breakpoint: bool | None = None,  # noqa: A002 - the name of the builtin whose meaning it changes
     connect_timeout: float | None = None,
     on_missing: str | None = None,
     classic: bool | None = None,
@@ -82,11 +81,11 @@ def install(
 ) -> None:
     """Connect now, in the background, so that this rank is listed before it stops anywhere, and can be broken into.
 
-    Unless ``breakpoint`` is false (``DBG_BREAKPOINT=0``), the builtin ``breakpoint()`` means :func:`set_trace` from
-    here on. With ``classic`` (``DBG_CLASSIC=1``) so do ``pudb.remote.set_trace``, ``remote_pdb.set_trace`` and
-    ``remote_pdb.RemotePdb(…).set_trace``, for any host and port, and ``torch.distributed.breakpoint(rank, skip)`` means
-    ``set_trace(ranks=rank)``, after it was passed over ``skip`` times at its place. A name that the program has
-    imported from one of these modules before can't be redirected, and keeps its meaning.
+    Unless ``classic`` is false (``DBG_CLASSIC=0``), the stops in the program's code mean :func:`set_trace` from now on:
+    the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb, PuDB, ipdb and remote_pdb, for any host and
+    port, and objects of these debuggers. ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``,
+    after it was passed over ``skip`` times at its place. A program that has a terminal and knows no broker keeps its
+    own debuggers.
 
     Unless ``guard`` is false (``DBG_GUARD=0``), a small process beside this one tells the broker where the program is
     while the interpreter is stuck in C code, and what ended it if a signal did. For that faulthandler is enabled,
@@ -113,10 +112,10 @@ def install(
 
         return install_here
 
-    arguments: dict[str, object] = {"broker": broker, "breakpoint": breakpoint, "connect_timeout": connect_timeout}
+    arguments: dict[str, object] = {"broker": broker, "connect_timeout": connect_timeout}
     arguments |= {"on_missing": on_missing, "classic": classic, "guard": guard, "post_mortem": post_mortem}
     arguments |= {"exec": exec, "lease": lease, "mesh": mesh, "collective_timeout": collective_timeout}
-    _carry_out("install", load, {**arguments, **unknown}, unexpected, set_trace)
+    carry_out("install", load, {**arguments, **unknown}, unexpected)
 
 
 def post_mortem(*unexpected: object, lease: float | None = None, **unknown: object) -> None:
@@ -132,21 +131,21 @@ def post_mortem(*unexpected: object, lease: float | None = None, **unknown: obje
 
         return keep_here
 
-    _carry_out("post_mortem", load, sys.exc_info()[1], {"lease": lease, **unknown}, unexpected)
+    carry_out("post_mortem", load, sys.exc_info()[1], {"lease": lease, **unknown}, unexpected)
 
 
 def uninstall() -> None:
-    """Give ``breakpoint()`` and stock calls back their former meaning; the rank stays connected and listed."""
+    """Give the stops in the program's code back their former meaning; the rank stays connected and listed."""
 
     def load() -> Callable[..., object]:
         from dbg_agent.program.installing import uninstall_here
 
         return uninstall_here
 
-    _carry_out("uninstall", load)
+    carry_out("uninstall", load)
 
 
-def _carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> None:
+def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> None:
     """Call what ``load`` imports, with the room on the stack that both need."""
     try:
         from dbg_agent.stop.room import make_room

@@ -6,10 +6,9 @@ variable, and the programs that it starts are part of it, unless a launcher has 
 as Lightning make the first rank the launcher of the others. A launcher is never a rank. If it gives its children no
 places of their own, its own place goes to a script that it starts.
 
-A process that is no rank, a helper or a child, has the stops in its code as well, ``breakpoint()`` among them, and
-connects when it reaches one. If no launcher names it, the variable tells whose child it is. A child that
-multiprocessing starts connects at its beginning, unless it is a worker of a library's pool. A worker of Ray connects
-when an actor begins in it.
+A process that is no rank, a helper or a child, has the stops in its code as well, and connects when it reaches one.
+If no launcher names it, the variable tells whose child it is. A child that multiprocessing starts connects at its
+beginning, unless it is a worker of a library's pool. A worker of Ray connects when an actor begins in it.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def _begin(environ: Mapping[str, str]) -> None:
     if part is not JobPart.LAUNCHER and (environ.get("DBG_STOP_AT") or environ.get("DBG_STOP_IN")):
         _have_stops(program, is_rank=part is JobPart.RANK)
     if part is JobPart.HELPER and not program.is_tool:
-        _have_breakpoints(environ)
+        _redirect_stops(environ)
     if part is not JobPart.LAUNCHER and not program.is_tool:
         from dbg_agent.process.imports import when_loaded
 
@@ -163,19 +162,17 @@ def _rank_of_process() -> ModuleType:
     return entry
 
 
-def _have_breakpoints(environ: Mapping[str, str]) -> None:
-    """Make ``breakpoint()`` stop a child of a rank: its stdin is no terminal, so pdb would end the child."""
-    if environ.get("PYTHONBREAKPOINT") or sys.breakpointhook is not sys.__breakpointhook__:
-        return
-    wanted = environ.get("DBG_BREAKPOINT")
+def _redirect_stops(environ: Mapping[str, str]) -> None:
+    """Redirect the stops in the code of a rank's child: its stdin is no terminal, so pdb would end the child."""
+    wanted = environ.get("DBG_CLASSIC")
     if wanted:
         from dbg_agent.settings import is_off
 
         if is_off(wanted):
             return
-    from dbg_agent import set_trace
+    from dbg_agent.program.stock_calls import redirect
 
-    sys.breakpointhook = set_trace
+    redirect()
 
 
 class Program:

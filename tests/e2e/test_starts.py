@@ -145,12 +145,15 @@ def check_children(home: Path, job: Child, timeout: float | None = None) -> list
     return listed
 
 
-@pytest.mark.parametrize(("start", "method"), [("run", "fork"), ("dbg_agent", "forkserver")])
-def test_children_of_every_start_method_stop_at_breakpoint(
-    processes: Processes, home: Path, tmp_path: Path, start: str, method: str
+@pytest.mark.parametrize(
+    ("start", "method", "stop"),
+    [("run", "fork", "breakpoint()"), ("dbg_agent", "forkserver", "os.close(0), __import__('pdb').set_trace()")],
+)
+def test_children_of_every_start_method_stop(
+    processes: Processes, home: Path, tmp_path: Path, start: str, method: str, stop: str
 ) -> None:
     running_broker(processes, home)
-    program = write(tmp_path, WORKERS)
+    program = write(tmp_path, WORKERS.replace("breakpoint()", stop))
     command = [sys.executable, *(["-m", "dbg_agent"] if start == "dbg_agent" else []), str(program), method]
     env = as_by_run() if start == "run" else dict(os.environ)
     job = processes.start("train", command, env={**env, "PYTHONWARNINGS": "ignore"})

@@ -47,7 +47,7 @@ import multiprocessing, os, subprocess, sys
 
 def work(number):
     value = number * 10
-    breakpoint()
+    __import__("pdb").set_trace()
     os.write(1, f"worked {value}\\n".encode())
 
 if __name__ == "__main__":

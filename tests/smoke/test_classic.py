@@ -29,7 +29,7 @@ print("trained to", train(), flush=True)
 INSTALLED_SCRIPT = """\
 from dbg_agent import install, uninstall
 
-install(classic=True)
+install()
 
 from pudb.remote import set_trace
 import remote_pdb

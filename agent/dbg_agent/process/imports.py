@@ -122,9 +122,9 @@ class _ChangingLoader:
         self._loader = loader
         self._name = name
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Create the module by its own loader."""
-        return self._loader.create_module(spec)
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the module's own loader has: `python -m` asks it for the module's code."""
+        return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module, give it back its own loader, and make the changes that :func:`forget` has not removed."""

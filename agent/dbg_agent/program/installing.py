@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,20 +26,16 @@ from dbg_agent.program.own_rank import (
 from dbg_agent.rank.group_timeouts import timeouts
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_wire.errors import error_line
+from dbg_wire.errors import NoBroker, error_line
 
 if TYPE_CHECKING:
     from dbg_agent.program.crash_hooks import CrashHooks
 
-_hook: Callable[..., None] | None = None
-"""The hook of ``breakpoint()`` that ``install`` has set; :data:`_former_hook` is the hook before."""
-_former_hook: Callable[..., object] | None = None
 _crashes: CrashHooks | None = None
 
 
-def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...], stops: Callable[..., None]) -> None:
-    """Do what ``install`` does; ``stops`` is the function that ``breakpoint()`` is to call."""
-    global _hook, _former_hook  # noqa: PLW0603 - one per process, as the hook itself
+def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]) -> None:
+    """Do what ``install`` does."""
     try:
         settings = settings_of("install", arguments, unexpected)
         if arguments.get("lease") is not None:
@@ -54,14 +50,11 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         rank.link.call_later(settings.connect_timeout, lambda: warn_if_alone(rank))
         if settings.collective_timeout is not None:
             timeouts.install(settings.collective_timeout)
-        if settings.breakpoint and _former_hook is None:
-            _former_hook = sys.breakpointhook
-            sys.breakpointhook = _hook = stops
         ended_threads.watch()
         ended_workers.watch()
         if settings.post_mortem:
             _keep_crashes(settings)
-        if settings.classic:
+        if settings.classic and not _keeps_debuggers(rank):
             from dbg_agent.program.stock_calls import redirect
 
             redirect()
@@ -69,6 +62,11 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
             _start_guard(rank)
     except Exception as error:
         warn(f"install failed ({error_line(error)}); going on without a debugger")
+
+
+def _keeps_debuggers(rank: Rank) -> bool:
+    """Tell whether the program keeps stock debuggers, since it has a terminal and knows no broker."""
+    return os.isatty(0) and rank.settings.on_missing == "go-on" and isinstance(rank.link.wait_connected(0.0), NoBroker)
 
 
 def _keep_crashes(settings: Settings) -> None:
@@ -117,17 +115,12 @@ def _start_guard(rank: Rank) -> None:
 
 def uninstall_here() -> None:
     """Do what ``uninstall`` does."""
-    global _former_hook
     rank = current()
     if rank is not None:
         rank.break_in.uninstall()
     if _crashes is not None:
         _crashes.restore()
     ended_threads.unwatch()
-    if _former_hook is not None:
-        former, _former_hook = _former_hook, None
-        if sys.breakpointhook is _hook:
-            sys.breakpointhook = former
     # The module is loaded only with `classic`.
     stock_calls = loaded("dbg_agent.program.stock_calls")
     if stock_calls is not None:

@@ -22,9 +22,7 @@ from dbg_agent.stop.stacks import outward
 from dbg_wire.errors import DbgError
 from dbg_wire.tables.launchers import is_launcher
 
-NOT_DEFAULTS = frozenset(
-    {"breakpoint", "classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"}
-)
+NOT_DEFAULTS = frozenset({"classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"})
 """Arguments of ``install`` that are no defaults of the stops that follow."""
 
 _lock = threading.RLock()

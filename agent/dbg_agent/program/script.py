@@ -136,14 +136,16 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
 
 def _install(options: dict[str, object]) -> None:
     """Make this process a rank, and tell its children, by variables, their rank and the broker."""
-    from dbg_agent import set_trace
     from dbg_agent.launch.claim import claim
+    from dbg_agent.process.imports import loaded
     from dbg_agent.program.installing import install_here
     from dbg_agent.program.own_rank import current
 
-    install_here(options, (), set_trace)
+    install_here(options, ())
     if current() is None:
         return
+    if loaded("dbg_agent.program.stock_calls") is None:
+        os.environ["DBG_CLASSIC"] = "0"
     for name, value in options.items():
         os.environ[f"DBG_{name.upper()}"] = "1" if value is True else str(value)
     claim()

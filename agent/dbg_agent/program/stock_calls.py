@@ -1,68 +1,119 @@
-"""A program's calls of stock debuggers, sent to the agent without a change of the program.
+"""The ways to stop that people have in their code, redirected to the agent without a change of the program.
 
-``pudb.remote.set_trace`` and ``remote_pdb.set_trace`` stop as :func:`dbg_agent.set_trace` does, for any host and port,
-and so do all methods of a ``RemotePdb`` and a ``RemoteDebugger`` that open a debugger.
-``torch.distributed.breakpoint`` stops as ``set_trace(ranks=…)`` does. None of these modules is imported for that: a
-module that the program imports later is changed then. A name that the program imported before, by ``from pudb.remote
-import set_trace``, keeps its meaning.
+No module is imported for that: a module that the program imports later is changed then. A function gets other code, so
+a name that the program imported before, as by ``from pdb import set_trace``, is redirected, too.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping
-from types import FrameType, MethodType, ModuleType, TracebackType
+from collections.abc import Callable
+from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
+from dbg_agent import carry_out, set_trace
 from dbg_agent.process.imports import Change, forget, when_loaded
 from dbg_agent.process.stderr import say
-from dbg_agent.program.entry import keep_here, stop_at
 
-_told = False
+STREAMS_STAY = (
+    "patch_stdstreams is ignored: pdb's terminal has what is printed at its prompt, the program keeps its own"
+)
 
+UNSET = "breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop"
 
-def warn_of_streams(patch_stdstreams: object) -> None:
-    """Say, once in this process, that ``patch_stdstreams`` is ignored, if the program has set it."""
-    global _told  # noqa: PLW0603 - one per process
-    if patch_stdstreams and not _told:
-        _told = True
-        say("patch_stdstreams is ignored: pdb's terminal has what is printed at its prompt, the program keeps its own")
+NO_TERMINAL = (
+    "`python -m pdb` can't be redirected and has no terminal here; start the script itself with --stop-at FILE:LINE"
+)
 
-
-def _begin(
-    debugger: Any,
-    _host: object = None,
-    _port: object = None,
-    patch_stdstreams: object = False,
-    *_how: object,
-    **_more: object,
-) -> None:
-    """Initialize a stock object without the listening and waiting of the stock ``__init__``."""
-    if type(debugger).__name__ == "RemotePdb":
-        warn_of_streams(patch_stdstreams)
-    from bdb import Bdb
-
-    Bdb.__init__(debugger)
-    # PuDB's own code that closes the object reads these attributes.
-    debugger._tty_file, debugger._current_debugger = None, []
-    for name, method in METHODS.items():
-        # The object keeps our methods after `uninstall()`, as it lacks what the stock methods need.
-        if name != "__init__":
-            setattr(debugger, name, MethodType(method, debugger))
+_told: set[str] = set()
 
 
-def _stop(_debugger: object, frame: FrameType | None = None, *_how: object, **_more: object) -> None:
-    stop_at(frame if isinstance(frame, FrameType) else sys._getframe(1), {}, ())
+def _stop_at(frame: FrameType, **arguments: object) -> None:
+    carry_out("set_trace", lambda: _entry().stop_at, frame, arguments, ())
 
 
-def _interact(_debugger: object, frame: object = None, raised: object = None, *_how: object, **_more: object) -> None:
-    """Stop at a frame, or keep the rank where an exception was raised."""
-    error = _error_of(raised)
-    if error is not None:
-        keep_here(error, {}, ())
-    else:
-        stop_at(frame if isinstance(frame, FrameType) else sys._getframe(1), {}, ())
+def _keep_here(error: BaseException) -> None:
+    carry_out("post_mortem", lambda: _entry().keep_here, error, {}, ())
+
+
+def _entry() -> Any:
+    """Return the module that makes this process a rank; a process that reaches no stop doesn't load it."""
+    from dbg_agent.program import entry
+
+    return entry
+
+
+def _frame_of(frame: object = None) -> FrameType:
+    """Return the frame to stop at: the given one or the caller's, without the frames of stock debuggers and imports."""
+    found = frame if isinstance(frame, FrameType) else sys._getframe(1)
+    while found.f_back is not None and found.f_globals.get("__name__") in _SKIPPED:
+        found = found.f_back
+    return found
+
+
+def _say_once(text: str) -> None:
+    if text not in _told:
+        _told.add(text)
+        say(text)
+
+
+class _Debugger:
+    """A stock debugger whose methods call the agent. They also replace the methods of stock classes."""
+
+    def __init__(self, *_where: object, patch_stdstreams: object = False, **_how: object) -> None:
+        """Initialize the object without the listening and waiting of stock ones."""
+        if patch_stdstreams or (type(self).__name__ == "RemotePdb" and any(_where[2:3])):
+            _say_once(STREAMS_STAY)
+        # The object keeps our methods after `uninstall()`, and no stock method closes what was never opened.
+        self.__class__ = _Debugger
+
+    def set_trace(self, frame: object = None, *_how: object, paused: bool = True, **_more: object) -> None:
+        """Stop at a frame, by default that of the caller; PuDB's ``paused=False`` only prepares a stop."""
+        if paused:
+            _stop_at(_frame_of(frame))
+
+    async def set_trace_async(self, frame: object = None, **_how: object) -> None:
+        """Stop at a frame, by default that of the coroutine that awaits this."""
+        _stop_at(_frame_of(frame))
+
+    def interaction(self, frame: object = None, raised: object = None, *_how: object, **_more: object) -> None:
+        """Stop at a frame, or keep the rank where an exception was raised."""
+        error = _error_of(raised)
+        if error is not None:
+            _keep_here(error)
+        else:
+            self.set_trace(frame)
+
+    def runcall(self, func: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+        """Stop before the call, from where the user steps into it."""
+        self.set_trace()
+        return func(*arguments, **named)
+
+    def run(self, cmd: Any, globals: Any = None, locals: Any = None) -> Any:  # noqa: A002 - bdb's names
+        """Stop before code of a text runs."""
+        return self.runcall(exec, cmd, *_namespaces(globals, locals))
+
+    def runeval(self, expr: Any, globals: Any = None, locals: Any = None) -> Any:  # noqa: A002
+        """Stop before an expression is evaluated."""
+        return self.runcall(eval, expr, *_namespaces(globals, locals))
+
+    runctx = run
+
+    def reset(self, *_: object) -> None:
+        """Do nothing: the object has no session of its own."""
+
+    close_remote_session = reset
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    name: method for name, method in vars(_Debugger).items() if isinstance(method, FunctionType)
+}
+"""Our methods by name; each replaces the stock class's method, if the class has it."""
+
+_STAND_IN = _Debugger()
+
+_STOPS = (_Debugger.set_trace, _Debugger.set_trace_async)
 
 
 def _error_of(raised: object) -> BaseException | None:
@@ -78,81 +129,49 @@ def _error_of(raised: object) -> BaseException | None:
     return None
 
 
-def _run(debugger: Any, cmd: Any, globals: Any = None, locals: Any = None) -> None:  # noqa: A002 - bdb's names
-    variables, own = _namespaces(globals, locals)
-    code = compile(cmd, "<string>", "exec") if isinstance(cmd, str) else cmd
-    debugger.runcall(exec, code, variables, own)
-
-
-def _run_in(debugger: Any, cmd: Any, globals: Any, locals: Any) -> None:  # noqa: A002
-    debugger.run(cmd, globals, locals)
-
-
-def _run_expression(debugger: Any, expr: Any, globals: Any = None, locals: Any = None) -> Any:  # noqa: A002
-    variables, own = _namespaces(globals, locals)
-    return debugger.runcall(eval, expr, variables, own)
-
-
 def _namespaces(variables: Any, own: Any) -> tuple[Any, Any]:
     if variables is None:
         variables = vars(sys.modules["__main__"])
     return variables, variables if own is None else own
 
 
-def _run_call(_debugger: object, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call the function and stop at the first line of the program that runs in it, as bdb does."""
-    first = _FirstLine(sys.gettrace())
-    sys.settrace(first.entered)
-    try:
-        return func(*args, **kwargs)
-    finally:
-        first.give_up()
+# ------------------------------------------------------------------------------------- functions that stop some ranks
 
 
-class _FirstLine:
-    """A trace function that stops once, before the first line of a called function."""
-
-    def __init__(self, former: Any) -> None:
-        self._former = former
-        self._has_entered = False
-
-    def entered(self, frame: FrameType, event: str, _argument: object) -> Any:
-        """Trace the calls until the function begins; only its outermost frame is traced further."""
-        if self._has_entered or event != "call" or frame.f_globals is globals():
-            return None
-        self._has_entered = True
-        return self._reached
-
-    def _reached(self, frame: FrameType, event: str, _argument: object) -> Any:
-        if event == "line":
-            frame.f_trace = None
-            self.give_up()
-            stop_at(frame, {}, (), before_line=True)
-        # A debugger that was opened has set its own function, with which its steps go on from here.
-        return frame.f_trace
-
-    def give_up(self) -> None:
-        """Restore the program's own trace function, unless a debugger has set another."""
-        if sys.gettrace() == self.entered:
-            sys.settrace(self._former)
+_skipped: dict[str, int] = {}
+"""How often ``torch.distributed.breakpoint`` was passed over, by place."""
 
 
-def _do_nothing(_debugger: object) -> None:
-    """Do nothing: the object has no session of its own."""
+def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None) -> None:
+    """Stop one rank and hold the others, as ``torch.distributed.breakpoint`` does, but outside of any collective.
+
+    So no timeout changes, and ``timeout_s`` is ignored. The first ``skip`` calls at each place are passed over.
+    """
+    frame = _frame_of()
+    if isinstance(skip, int) and skip > 0:
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        passed = _skipped.get(place, 0)
+        if passed < skip:
+            _skipped[place] = passed + 1
+            return
+    _stop_at(frame, ranks=rank, hold=True)
 
 
-METHODS: Mapping[str, Callable[..., Any]] = {
-    "__init__": _begin,
-    "set_trace": _stop,
-    "interaction": _interact,
-    "reset": _do_nothing,
-    "run": _run,
-    "runctx": _run_in,
-    "runeval": _run_expression,
-    "runcall": _run_call,
-    "close_remote_session": _do_nothing,
-}
-"""Our methods by name; each replaces the stock class's method, if the class has it."""
+def _stop_rank_to_debug(non_block: bool = True) -> None:
+    """Stop the rank that ``RANK_TO_DEBUG`` names, as MindSpeed does, and hold the others unless ``non_block``."""
+    chosen = os.environ.get("RANK_TO_DEBUG")
+    if chosen:
+        _stop_at(_frame_of(), ranks=chosen, hold=not non_block)
+    else:
+        _say_once(UNSET)
+
+
+def _let_others_go() -> None:
+    carry_out("clear_", lambda: _entry().let_others_go)
+
+
+# ---------------------------------------------------------------------------------------------------- the redirection
+
 
 _replaced: list[tuple[object, str, object]] = []
 """Owner, name and former value of each changed attribute, for :func:`restore`."""
@@ -160,24 +179,24 @@ _replaced: list[tuple[object, str, object]] = []
 _INHERITED = object()
 """Stands for an attribute that a class has from its bases."""
 
-_skipped: Counter[str] = Counter()
-"""How often ``torch.distributed.breakpoint`` was passed over, by place."""
-
 _redirected = False
 
 
 def redirect() -> None:
-    """Send the stock calls of this process to the agent, now or when their modules are imported; only once."""
+    """Redirect the stops of this process to the agent, now or when their modules are imported; only once."""
     global _redirected  # noqa: PLW0603 - one per process, as the modules are
     if _redirected:
         return
     _redirected = True
+    # PYTHONBREAKPOINT=0 switches breakpoint() off; another function that it names is redirected itself.
+    if not os.environ.get("PYTHONBREAKPOINT"):
+        _replace(sys, "breakpointhook", sys.breakpointhook, set_trace)
     for name, change in _CHANGES.items():
         when_loaded(name, change)
 
 
 def restore() -> None:
-    """Give the stock calls back their former meaning; a ``RemotePdb`` made in between stays the agent's."""
+    """Give the stops back their former meaning; a ``RemotePdb`` made in between keeps the agent's."""
     global _redirected  # noqa: PLW0603
     _redirected = False
     for name, change in _CHANGES.items():
@@ -186,65 +205,86 @@ def restore() -> None:
         owner, name, former = _replaced.pop()
         if former is _INHERITED:
             delattr(owner, name)
-        else:
+        elif owner is not sys or sys.breakpointhook is set_trace:
             setattr(owner, name, former)
 
 
-def _stop_where_called(frame: FrameType | None = None, *_where: object, **_how: object) -> None:
-    stop_at(frame if isinstance(frame, FrameType) else sys._getframe(1), {}, ())
+def _replace(owner: object, name: str, former: object, by: object) -> None:
+    _replaced.append((owner, name, former))
+    setattr(owner, name, by)
 
 
-def _stop_as_remote_pdb(
-    _host: object = None, _port: object = None, patch_stdstreams: object = False, *_how: object, **_more: object
-) -> None:
-    warn_of_streams(patch_stdstreams)
-    stop_at(sys._getframe(1), {}, ())
+def _in_its_place(*arguments: Any, **named: Any) -> Any:
+    function: Any = "FUNCTION"
+    return function(*arguments, **named)
 
 
-def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None) -> None:
-    """Stop one rank and hold the others, as ``torch.distributed.breakpoint`` does, but outside of any collective.
+def _functions(**functions: Callable[..., Any]) -> Change:
+    """Return a change that has these functions of a module call ours."""
 
-    So no timeout changes, and ``timeout_s`` is ignored. The first ``skip`` calls at each place are passed over.
-    """
-    frame = sys._getframe(1)
-    if isinstance(skip, int) and skip > 0:
-        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        if _skipped[place] < skip:
-            _skipped[place] += 1
-            return
-    stop_at(frame, {"ranks": rank, "hold": True}, ())
+    def change(module: ModuleType) -> None:
+        for name, by in functions.items():
+            function = getattr(module, name, None)
+            if isinstance(function, FunctionType):
+                code = _in_its_place.__code__
+                constants = tuple(by if constant == "FUNCTION" else constant for constant in code.co_consts)
+                _replace(function, "__code__", function.__code__, code.replace(co_consts=constants))
+            elif function is not None:
+                say(f"{module.__name__}.{name} is not a Python function, so it can't be redirected; use breakpoint()")
 
-
-def _change_pudb(module: ModuleType) -> None:
-    _replace(module, "set_trace", _stop_where_called)
-    # All other functions of the module make an object of this class and call its methods.
-    _change_class(module, "RemoteDebugger")
+    return change
 
 
-def _change_remote_pdb(module: ModuleType) -> None:
-    _replace(module, "set_trace", _stop_as_remote_pdb)
-    _change_class(module, "RemotePdb")
+def _methods(name: str) -> Change:
+    """Return a change that has the methods of a module's class call ours."""
 
-
-def _change_class(module: ModuleType, name: str) -> None:
-    stock = getattr(module, name, None)
-    if isinstance(stock, type):
+    def change(module: ModuleType) -> None:
+        stock = getattr(module, name, None)
         for method, by in METHODS.items():
-            _replace(stock, method, by)
+            if hasattr(stock, method):
+                _replace(stock, method, vars(stock).get(method, _INHERITED), by)
+
+    return change
 
 
-def _change_torch(module: ModuleType) -> None:
-    _replace(module, "breakpoint", _stop_one_rank)
+def _change_pdb(module: ModuleType) -> None:
+    """Have pdb's objects call the agent, those of a program's subclasses included."""
+    # pytest puts a method in the function's place, which makes an object of the class.
+    if isinstance(module.set_trace, FunctionType):
+        _functions(set_trace=_STAND_IN.set_trace, set_trace_async=_STAND_IN.set_trace_async)(module)
+    stock = module.Pdb
+    for name, by in METHODS.items():
+        if name not in ("__init__", "reset") and hasattr(stock, name):
+            _replace(stock, name, vars(stock).get(name, _INHERITED), _on_standard_streams(getattr(stock, name), by))
 
 
-def _replace(owner: object, name: str, by: object) -> None:
-    if getattr(owner, name, None) is not None:
-        _replaced.append((owner, name, vars(owner).get(name, _INHERITED)))
-        setattr(owner, name, by)
+def _on_standard_streams(stock: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of ``Pdb`` that calls ours, or pdb's own for an object that has streams of its own."""
+
+    def method(debugger: Any, *arguments: Any, **named: Any) -> Any:
+        if not getattr(debugger, "use_rawinput", True):
+            if by in _STOPS and not arguments:
+                named.setdefault("frame", _frame_of())
+        elif not getattr(debugger, "mainpyfile", ""):
+            return by(debugger, *arguments, **named)
+        elif not os.isatty(0):
+            _say_once(NO_TERMINAL)
+        return stock(debugger, *arguments, **named)
+
+    return method
 
 
 _CHANGES: dict[str, Change] = {
-    "pudb.remote": _change_pudb,
-    "remote_pdb": _change_remote_pdb,
-    "torch.distributed": _change_torch,
+    "pdb": _change_pdb,
+    "pudb": _functions(_get_debugger=_Debugger, set_interrupt_handler=_STAND_IN.reset),
+    "pudb.forked": _functions(set_trace=_STAND_IN.set_trace),
+    "pudb.remote": _methods("RemoteDebugger"),
+    "remote_pdb": _methods("RemotePdb"),
+    "ipdb.__main__": _functions(_init_pdb=_Debugger),
+    "torch.distributed": _functions(breakpoint=_stop_one_rank),
+    # MindSpeed's.
+    "tools.debug_utils.pdb_utils": _functions(breakpoint_=_stop_rank_to_debug, clear_=_let_others_go),
 }
+
+_SKIPPED = frozenset({__name__, "importlib._bootstrap", "importlib._bootstrap_external", *_CHANGES})
+"""Modules whose frames lie between a stop and the line of the program that asked for it."""

@@ -72,7 +72,7 @@ def test_breakpoint_goes_through_us_while_installed(approved: Approved, tmp_path
         "import sys, dbg_agent\nbefore = sys.breakpointhook\ndbg_agent.install()\n"
         "assert sys.breakpointhook is dbg_agent.set_trace\nbreakpoint()\n"
         "dbg_agent.uninstall()\nassert sys.breakpointhook is before\n"
-        "dbg_agent.install(breakpoint=False)\nassert sys.breakpointhook is before\n"
+        "dbg_agent.install(classic=False)\nassert sys.breakpointhook is before\n"
     )
     ended = run("train.py", directory=tmp_path, DBG_CONNECT_TIMEOUT="1")
     assert ended.returncode == 0, ended.stderr
@@ -99,24 +99,89 @@ def test_a_stop_within_the_set_up_of_another_is_passed_by(approved: Approved, tm
     approved(outer, "2")
 
 
-def test_redirecting_imports_no_debugger_and_pudb_follows(tmp_path: Path) -> None:
-    script = (
-        "import sys\n"
-        "from dbg_agent.program import stock_calls\n"
-        "asked = []\n"
-        "stock_calls.stop_at = lambda frame, *_: asked.append(frame.f_lineno)\n"
-        "stock_calls.redirect()\n"
-        "assert not {'pudb', 'remote_pdb', 'pdb', 'importlib.abc'} & set(sys.modules), sys.modules.keys()\n"
-        "from pudb.remote import set_trace\n"
-        "set_trace(host='10.0.0.1', port=6899, term_size=(240, 72), reverse=True)\n"
-        "set_trace(port=6899)\n"
-        "assert asked == [8, 9], asked\n"
-    )
-    environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, timeout=seconds(30), check=False
-    )
+ALL_STOPS = """
+import signal, sys
+from {early} import set_trace as early
+from dbg_agent.program import entry, stock_calls
+
+asked = []
+entry.stop_at = lambda frame, *_: asked.append(frame.f_lineno)
+entry.keep_here = lambda error, *_: asked.append(error.__traceback__.tb_lineno)
+loaded = set(sys.modules)
+stock_calls.redirect()
+assert not ({{"pudb", "remote_pdb", "ipdb", "importlib.abc"}} & set(sys.modules)) - loaded
+
+def train():
+    early()  # stop
+    breakpoint()  # stop
+    sys.__breakpointhook__()  # stop
+    import pdb
+    pdb.set_trace(header="look")  # stop
+    pdb.Pdb().set_trace()  # stop
+    ForkedPdb().set_trace()  # stop
+    assert pdb.runcall(int, "3") == 3  # stop
+    pdb.run("found = 1", globals())  # stop
+    assert pdb.runeval("found + 1", globals()) == 2  # stop
+    import pudb
+    pudb.set_trace()  # stop
+    pudb.set_trace(paused=False)
+    pu.db  # stop
+    assert pudb.runcall(int, "3") == 3  # stop
+    import pudb.b  # stop
+    import pudb.forked
+    pudb.forked.set_trace()  # stop
+    from pudb.remote import set_trace
+    set_trace(host="10.0.0.1", port=6899, term_size=(240, 72), reverse=True)  # stop
+    import remote_pdb
+    remote_pdb.set_trace("10.0.0.1", 4444)  # stop
+    remote_pdb.RemotePdb("10.0.0.1", 4444).set_trace()  # stop
+    import ipdb
+    ipdb.set_trace(cond=False)
+    ipdb.set_trace()  # stop
+    from IPython.core.debugger import set_trace
+    set_trace()  # stop
+    try:
+        1 / 0  # stop stop stop stop
+    except ZeroDivisionError:
+        pdb.post_mortem()
+        pudb.post_mortem()
+        ipdb.post_mortem()
+        pdb.Pdb().interaction(None, sys.exc_info()[2])
+
+async def coroutine():
+    import pdb
+    await pdb.set_trace_async()  # await
+
+import pdb
+
+class ForkedPdb(pdb.Pdb):
+    def interaction(self, *args, **kwargs):
+        with open("/dev/stdin") as sys.stdin:
+            pdb.Pdb.interaction(self, *args, **kwargs)
+
+train()
+if sys.version_info >= (3, 14):
+    import asyncio
+    asyncio.run(coroutine())
+assert sys.gettrace() is None
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+print(*asked)
+"""
+
+
+@pytest.mark.parametrize("early", ["pdb", "pudb", "ipdb", "remote_pdb", "pudb.remote"])
+def test_every_stop_in_the_code_stops_at_its_own_line(tmp_path: Path, early: str) -> None:
+    source = ALL_STOPS.format(early=early)
+    (tmp_path / "train.py").write_text(source)
+    done = run("train.py", directory=tmp_path, HOME=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
+    expected = [
+        number
+        for number, line in enumerate(source.splitlines(), 1)
+        for mark in line.partition("# ")[2].split()
+        if mark == "stop" or sys.version_info >= (3, 14)
+    ]
+    assert [int(line) for line in done.stdout.splitlines()[-1].split()] == expected
 
 
 TRACED_AFTERWARDS = """

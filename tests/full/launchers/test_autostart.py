@@ -84,12 +84,12 @@ def test_children_of_a_rank_with_a_launcher_have_its_number(processes: Processes
 def test_breakpoint_stays_what_the_user_says_in_children(processes: Processes, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'breakpoint()'])\n")
-    for more in ({"PYTHONBREAKPOINT": "0"}, {"DBG_BREAKPOINT": "0"}):
+    for more in ({"PYTHONBREAKPOINT": "0"}, {"DBG_CLASSIC": "0"}):
         # No broker runs, so a child whose breakpoint() called the agent would wait for one.
         env = environment_of(DBG_HOME=str(tmp_path), DBG_CONNECT_TIMEOUT="60", **more)
         job = processes.start(next(iter(more)), [sys.executable, str(script)], env=env)
         assert job.wait() == 0
-        assert ("bdb.BdbQuit" in job.text("stderr")) == ("DBG_BREAKPOINT" in more)
+        assert ("bdb.BdbQuit" in job.text("stderr")) == ("DBG_CLASSIC" in more)
 
 
 LIGHTNING = """\

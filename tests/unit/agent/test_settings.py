@@ -24,7 +24,7 @@ def test_an_argument_goes_before_its_variable_and_that_before_the_default() -> N
     assert read({}) == (Settings(), [])
     assert read({}, {"DBG_CONNECT_TIMEOUT": "2.5"})[0].connect_timeout == 2.5
     assert read({"connect_timeout": 1}, {"DBG_CONNECT_TIMEOUT": "2.5"})[0].connect_timeout == 1.0
-    assert read({}, {"DBG_BREAKPOINT": "no"})[0].breakpoint is False
+    assert read({}, {"DBG_CLASSIC": "no"})[0].classic is False
     assert read({"on_missing": "wait"})[0].on_missing == "wait"
 
 
@@ -37,7 +37,7 @@ def test_an_argument_goes_before_its_variable_and_that_before_the_default() -> N
         {"connect_timeout": True},
         {"on_missing": "die"},
         {"broker": 6900},
-        {"breakpoint": "perhaps"},
+        {"classic": "perhaps"},
         {"connect_timeout": _Unprintable()},
         {"rank": 3},
     ],
@@ -62,7 +62,7 @@ def test_positional_arguments_are_told_and_ignored(approved: Approved) -> None:
 
 
 anything = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers()))
-names = st.sampled_from(["broker", "connect_timeout", "on_missing", "breakpoint", "nonsense\x1b"])
+names = st.sampled_from(["broker", "connect_timeout", "on_missing", "classic", "nonsense\x1b"])
 
 
 @given(st.dictionaries(names, anything), st.dictionaries(names.map(lambda name: f"DBG_{name.upper()}"), st.text()))

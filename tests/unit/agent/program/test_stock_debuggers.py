@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
+import io
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from types import FrameType, ModuleType
+from pathlib import Path
+from pdb import Pdb
+from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
 import pytest
 
-from dbg_agent.program import stock_calls
+from dbg_agent.program import entry, stock_calls
+from tests.conftest import Approved
 
 
 @pytest.fixture
@@ -23,7 +25,7 @@ def stopped_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def stop_at(frame: FrameType, _arguments: Mapping[str, object], _unexpected: tuple[object, ...]) -> None:
         names.append(frame.f_code.co_name)
 
-    monkeypatch.setattr(stock_calls, "stop_at", stop_at)
+    monkeypatch.setattr(entry, "stop_at", stop_at)
     yield names
     stock_calls.restore()
 
@@ -40,17 +42,21 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Asked]]:
         assert frame.f_code.co_filename == __file__
         found.append((frame.f_lineno, arguments))
 
-    monkeypatch.setattr(stock_calls, "stop_at", stop_at)
-    monkeypatch.setattr(stock_calls, "_skipped", Counter())
+    monkeypatch.setattr(entry, "stop_at", stop_at)
+    monkeypatch.setattr(stock_calls, "_skipped", {})
     yield found
     stock_calls.restore()
+
+
+def stock_breakpoint(rank: int, skip: int, timeout_s: int | None) -> str:
+    return "stock"
 
 
 @pytest.fixture
 def torch_distributed(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return what stands for torch.distributed, as loaded."""
     module = ModuleType("torch.distributed")
-    vars(module)["breakpoint"] = lambda rank=0, skip=0, timeout_s=3600: None
+    vars(module)["breakpoint"] = FunctionType(stock_breakpoint.__code__, vars(module), argdefs=(0, 0, 3600))
     monkeypatch.setitem(sys.modules, "torch.distributed", module)
     return module
 
@@ -63,7 +69,7 @@ def remote_pdb(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_loaded_modules_are_redirected_and_restored(stopped_at: list[str], remote_pdb: ModuleType) -> None:
-    before = remote_pdb.set_trace, remote_pdb.RemotePdb.__init__, remote_pdb.RemotePdb.set_trace
+    before = dict(vars(remote_pdb.RemotePdb)), dict(vars(Pdb)), sys.breakpointhook
     made_before = remote_pdb.RemotePdb.__new__(remote_pdb.RemotePdb)
     stock_calls.redirect()
     stock_calls.redirect()
@@ -78,7 +84,7 @@ def test_loaded_modules_are_redirected_and_restored(stopped_at: list[str], remot
     assert stopped_at[-1] != here
     stock_calls.restore()
     stock_calls.restore()
-    assert (remote_pdb.set_trace, remote_pdb.RemotePdb.__init__, remote_pdb.RemotePdb.set_trace) == before
+    assert (dict(vars(remote_pdb.RemotePdb)), dict(vars(Pdb)), sys.breakpointhook) == before
     debugger.set_trace()
     assert len(stopped_at) == 6
 
@@ -98,21 +104,20 @@ def test_modules_imported_later_are_redirected_and_look_untouched(
     assert type(module.__spec__.loader).__name__ == "SourceFileLoader"
     assert module.__loader__ is module.__spec__.loader
     stock_calls.restore()
-    assert module.set_trace.__module__ == "remote_pdb"
     assert sys.meta_path == finders
 
 
 def test_torchs_breakpoint_stops_one_rank_at_its_caller_and_holds_the_others(
     asked: list[Asked], torch_distributed: ModuleType
 ) -> None:
-    stock = torch_distributed.breakpoint
+    imported = torch_distributed.breakpoint
     stock_calls.redirect()
-    torch_distributed.breakpoint()
+    imported()
     torch_distributed.breakpoint(3, timeout_s=None)
     first = asked[0][0]
     assert asked == [(first, {"ranks": 0, "hold": True}), (first + 1, {"ranks": 3, "hold": True})]
     stock_calls.restore()
-    assert torch_distributed.breakpoint is stock
+    assert torch_distributed.breakpoint() == "stock"
 
 
 def test_torchs_breakpoint_counts_what_it_skips_at_each_place_alone(
@@ -136,8 +141,8 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
     """Collect where the agent was asked to stop, instead of stopping there."""
     found: list[Stop] = []
 
-    def stop_at(frame: FrameType, *_: object, before_line: bool = False) -> None:
-        found.append(("before" if before_line else "at", frame.f_code.co_name))
+    def stop_at(frame: FrameType, *_: object) -> None:
+        found.append(("at", frame.f_code.co_name))
 
     def keep_here(error: BaseException, _arguments: Mapping[str, object], _unexpected: tuple[object, ...]) -> None:
         innermost = error.__traceback__
@@ -145,9 +150,9 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
             innermost = innermost.tb_next
         found.append((type(error).__name__, innermost.tb_frame.f_code.co_name if innermost else ""))
 
-    monkeypatch.setattr(stock_calls, "stop_at", stop_at)
-    monkeypatch.setattr(stock_calls, "keep_here", keep_here)
-    monkeypatch.setattr(stock_calls, "_told", False)
+    monkeypatch.setattr(entry, "stop_at", stop_at)
+    monkeypatch.setattr(entry, "keep_here", keep_here)
+    monkeypatch.setattr(stock_calls, "_told", set())
     stock_calls.redirect()
     yield found
     stock_calls.restore()
@@ -161,18 +166,23 @@ def remote_pudb() -> Any:
     return importlib.import_module("pudb.remote").debugger(host="10.0.0.1", reverse=True)
 
 
-BOTH = pytest.mark.parametrize("make", [made_remote_pdb, remote_pudb])
+class ForkedPdb(Pdb):
+    """The class that many repositories copy from each other."""
+
+    def interaction(self, *args: Any, **kwargs: Any) -> None:
+        with Path("/dev/null").open() as sys.stdin:
+            Pdb.interaction(self, *args, **kwargs)
+
+
+EACH = pytest.mark.parametrize("make", [made_remote_pdb, remote_pudb, Pdb, ForkedPdb])
 
 
 @pytest.fixture(autouse=True)
 def no_session(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     module = importlib.import_module("pudb.remote")
     monkeypatch.setattr(module, "_current", [None])
+    monkeypatch.setattr(sys, "stdin", sys.stdin)
     return module
-
-
-def work(step: int) -> int:
-    return step + 1
 
 
 def fails() -> None:
@@ -187,43 +197,27 @@ def caught() -> ValueError:
     raise AssertionError
 
 
-@pytest.fixture
-def no_collection() -> Iterator[None]:
-    """Keep callbacks of the garbage collector, such as hypothesis's, from being the first call that is traced."""
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@BOTH
-@pytest.mark.usefixtures("no_collection")
-def test_all_that_runs_something_stops_at_its_first_line(stops: list[Stop], make: Callable[[], Any]) -> None:
-    debugger = make()
-    space: dict[str, Any] = {"work": work}
-    assert debugger.runcall(work, 1) == 2
-    assert debugger.runcall(work, step=2) == 3
-    assert debugger.runeval("work(3)", space) == 4
-    debugger.run("found = work(4)", space)
-    debugger.runctx("more = work(5)", space, space)
-    assert (space["found"], space["more"]) == (5, 6)
-    assert [name for _, name in stops] == ["work", "work", "<module>", "<module>", "<module>"]
-    assert {how for how, _ in stops} == {"before"}
-    assert sys.gettrace() is None
-
-
-@BOTH
-def test_what_the_program_raises_comes_out_and_a_built_in_function_has_no_line_to_stop_at(
-    stops: list[Stop], make: Callable[[], Any]
-) -> None:
-    assert make().runcall(len, "abc") == 3
+def test_an_object_with_streams_of_its_own_keeps_its_debugger(stops: list[Stop]) -> None:
+    printed = io.StringIO()
+    Pdb(stdin=io.StringIO("p 6 * 7\nc\n"), stdout=printed, nosigint=True, readrc=False).set_trace()
     assert stops == []
-    with pytest.raises(ValueError, match="bad batch"):
-        make().runcall(fails)
-    assert stops == [("before", "fails")]
-    assert sys.gettrace() is None
+    assert "42" in printed.getvalue()
+    assert __file__ in printed.getvalue()
 
 
-@BOTH
+def test_a_function_that_cant_be_redirected_is_named(monkeypatch: pytest.MonkeyPatch, approved: Approved) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(stock_calls, "say", lines.append)
+    module = ModuleType("torch.distributed")
+    vars(module)["breakpoint"] = len
+    monkeypatch.setitem(sys.modules, "torch.distributed", module)
+    stock_calls.redirect()
+    stock_calls.restore()
+    approved("\n".join(lines))
+    assert module.breakpoint is len
+
+
+@EACH
 def test_interaction_takes_frames_and_exceptions_in_all_their_forms(stops: list[Stop], make: Callable[[], Any]) -> None:
     debugger, error = make(), caught()
     debugger.reset()
@@ -256,10 +250,10 @@ def test_streams_that_are_not_patched_are_told_once(stops: list[Stop], capfd: py
     module = importlib.import_module("remote_pdb")
     before = sys.stdin, sys.stdout, sys.stderr
     module.set_trace("10.0.0.1", 4444, quiet=True)
-    assert "patch_stdstreams" not in capfd.readouterr().err
+    assert capfd.readouterr().err == ""
     module.set_trace("10.0.0.1", 4444, patch_stdstreams=True)
     module.RemotePdb("10.0.0.1", 4444, True)
-    assert capfd.readouterr().err.count("patch_stdstreams is ignored") == 1
+    assert capfd.readouterr().err.count(stock_calls.STREAMS_STAY) == 1
     assert (sys.stdin, sys.stdout, sys.stderr) == before
     assert len(stops) == 2
 

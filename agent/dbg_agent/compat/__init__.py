@@ -1,1 +1,0 @@
-"""Debugging helpers of other projects under their own names, for programs that call them already."""
