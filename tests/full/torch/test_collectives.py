@@ -114,7 +114,9 @@ def test_torchs_breakpoint_stops_one_rank_in_its_callers_frame_and_holds_the_oth
     running_broker(processes, home)
     path = home / "train.py"
     path.write_text(BREAKPOINT)
-    job = processes.start("torchrun", torchrun(2, "-m", "dbg_agent", str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"})
+    job = processes.start(
+        "torchrun", torchrun(2, "-m", "dbg_agent", str(path)), env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
     listed = wait_until_states(home, {0: "stopped", 1: "held"}, seconds(TORCH_SECONDS))
     line = BREAKPOINT.splitlines().index("        dist.breakpoint(rank=0, skip=3)") + 1
     there = {"file": str(home / "train.py"), "line": line, "function": "train"}
