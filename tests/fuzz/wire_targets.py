@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dbg_agent.guard.ras import parse_reply
 from dbg_broker.audit.entries import text_of as text_of_question
 from dbg_broker.terminals.notices import visible_action
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs, log_form
@@ -23,8 +22,6 @@ from dbg_wire.targets.rank_set import parse_ranks
 from dbg_wire.targets.selection import select
 from tests.fuzz.target import Target, text_of
 from tests.support.rank_infos import rank
-from tests.support.ras_replies import TEXT, missing, reply
-from tests.support.ras_replies import rank as ras_rank
 from tests.unit.broker.peers import STOPPED, registration
 
 RANKS = [
@@ -99,7 +96,7 @@ def answers(data: bytes) -> None:
         message = decode(f'{{"type":"answer","request":1,"kind":"value","text":"","rows":[{text}]}}', Sender.AGENT)
         assert isinstance(message, Answer)
         rows = message.rows
-        for read in (evidence.evidence_in, beside.status_in, beside.output_in, inspection.inspected_in):
+        for read in (evidence.evidence_in, beside.output_in, inspection.inspected_in):
             read(rows)
     for read_line in (run_terminal.decode_task, run_terminal.decode_told):
         with suppress(PeerError):
@@ -120,17 +117,10 @@ def inquiries(data: bytes) -> None:
             assert deed is None or deed.text.isprintable()
 
 
-def nccl(data: bytes) -> None:
-    """Read what NCCL's RAS replies, and write it as an answer."""
-    with suppress(PeerError):
-        beside.status_rows(parse_reply(text_of(data)))
-
-
 EVIDENCE: tuple[Row, ...] = (
     evidence.SourceSeen(library="torch", version="2.13"),
     evidence.ThreadWait(thread="MainThread", kind=evidence.WaitKind.UNKNOWN, text="waits for a lock"),
     evidence.OtherProcess(pid=4711, text="sleeps", holder=4712),
-    beside.RasRank(communicator="1", rank=0, state="", counts=(beside.OperationCount(name="AllReduce", count=1),)),
     beside.CommandEnd(status=0),
     inspection.Variable(name="x", text="1"),
 )
@@ -159,12 +149,4 @@ TARGETS = (
     Target("home_files", home_files, (RENDEZVOUS,)),
     Target("answers", answers, (",".join(map(encode_record, EVIDENCE)).encode(), b'"a","b"')),
     Target("inquiries", inquiries, tuple(encode_record(one).encode() for one in INQUIRIES)),
-    Target(
-        "nccl",
-        nccl,
-        (
-            reply(([ras_rank(0, count=7)], [missing(1)])).encode(),
-            TEXT.encode(),
-        ),
-    ),
 )

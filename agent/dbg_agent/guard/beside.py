@@ -18,14 +18,13 @@ from functools import partial
 from typing import Any
 
 from dbg_agent.guard.command import CantStart, Command, Output
-from dbg_agent.guard.ras import NoRas, ask_ras
 from dbg_agent.launch.proc import YAMA_SCOPE, read_proc, stat_of
 from dbg_agent.settings import FORBIDDEN
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.environment import AUTOSTART
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, sendable
-from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, output_rows, status_rows
+from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, output_rows
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted, within_bytes
 
@@ -190,7 +189,7 @@ class Beside:
         seconds = max(ask.seconds - ANSWER_SECONDS, ask.seconds / 2)
         try:
             answer = await self._answer(ask, seconds)
-        except (CantStart, NoRas, NoStack, PeerError) as error:
+        except (CantStart, NoStack, PeerError) as error:
             answer = _error(ask, str(error))
         except Exception as error:
             answer = _error(ask, f"its guard failed ({type(error).__name__}: {printable(str(error))})")
@@ -199,9 +198,6 @@ class Beside:
     async def _answer(self, ask: Ask, seconds: float) -> Answer:
         if len(self._working) > MAX_AT_ONCE:
             return _error(ask, f"{MAX_AT_ONCE} commands run beside it already")
-        if ask.action is Action.RAS:
-            status = await ask_ras(os.environ, seconds)
-            return fitted(Answer, request=ask.request, kind=Kind.VALUE, text="", rows=status_rows(status))
         if not self._about["exec"]:
             return _error(ask, FORBIDDEN)
         if ask.action is Action.NATIVE:

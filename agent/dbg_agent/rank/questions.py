@@ -149,10 +149,10 @@ class Questions:
             return
         # The module is loaded only if a guard was started.
         guard = loaded("dbg_agent.guard.rank_side")
-        if ask.action is not Action.RAS and not self._rank.settings.exec:
+        if not self._rank.settings.exec:
             self.answer(ask, Kind.ERROR, FORBIDDEN)
             return
-        if guard is not None and ask.action is not Action.RAS:
+        if guard is not None:
             guard.allow_tracing()
         if guard is None or not guard.call():
             self.answer(ask, Kind.ERROR, "it has no guard, which install() starts unless DBG_GUARD=0 or guard=False")
@@ -418,6 +418,5 @@ _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {
     Action.RELEASE: Questions._release,
     Action.EXEC: Questions._call_guard,
     Action.NATIVE: Questions._call_guard,
-    Action.RAS: Questions._call_guard,
     Action.SAMPLE: Questions._sample,
 }

@@ -22,7 +22,7 @@ FRESH_SECONDS = 1.0
 MAX_BYTES = 16 * limits.MIB
 """Bytes of the last answers of all ranks: a thousand deep stacks; beyond it the oldest are forgotten."""
 
-FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE, Action.RAS, Action.SAMPLE})
+FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE, Action.SAMPLE})
 """Questions that only look."""
 
 

@@ -4,103 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import Matched, match_collectives
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.core.process_groups import RankEvidence, Roster, read_evidence, rosters
+from dbg_client.core.process_groups import RankEvidence, read_evidence, rosters
 from dbg_client.core.roll_call import Run, ended_of_live_runs, live_runs
 from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_client.questions.child_processes import with_children
-from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Action, Kind, Look, RankAnswer
-from dbg_wire.records.beside import MISSING, RasRank, RasStatus, status_in
+from dbg_wire.messages import Action, Look, RankAnswer
 from dbg_wire.records.evidence import CodePart
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
-
-NCCL = "nccl"
-
-MAX_LINES = 8
-"""Lines that are added to a verdict."""
-
-MAX_HOSTS = 3
-"""Hosts that are asked, one after the other, until one answers: each answer tells of the whole job."""
+from dbg_wire.records.ranks import RankInfo, RankState
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""
-
-
-def uses_nccl(matched: Matched) -> bool:
-    """Return whether a group of the run has NCCL as its backend."""
-    return any(NCCL in member.seen.backend for group in matched.groups for member in group.members.values())
-
-
-def ras_lines(status: RasStatus, roster: Roster) -> list[str]:
-    """Return a line for each state of ranks that RAS does not reach, and for each operation that ranks lag in."""
-    lines = [*_unreached(status, roster), *_behind(status, roster)]
-    left_out = len(lines) - MAX_LINES
-    shown = [f"NCCL's RAS: {line}" for line in lines[:MAX_LINES]]
-    return [*shown, f"NCCL's RAS: and {left_out} more"] if left_out > 0 else shown
-
-
-def _unreached(status: RasStatus, roster: Roster) -> list[str]:
-    states: defaultdict[str, list[str]] = defaultdict(list)
-    for rank in status.ranks:
-        if rank.state in MISSING:
-            states[rank.state].append(_name(rank.host, rank.pid, roster) or f"rank {rank.rank} of {rank.communicator}")
-    for process in status.processes:
-        states[process.state].append(_name(process.host, process.pid, roster) or f"{process.host} pid {process.pid}")
-    return [f"{printable(state, 40)}: {_few(names)}" for state, names in sorted(states.items())]
-
-
-def _behind(status: RasStatus, roster: Roster) -> list[str]:
-    launched: defaultdict[tuple[str, str], list[tuple[RasRank, int]]] = defaultdict(list)
-    for rank in status.ranks:
-        for operation in rank.counts:
-            launched[rank.communicator, operation.name].append((rank, operation.count))
-    lines = []
-    for (communicator, name), counts in sorted(launched.items(), key=lambda item: item[0]):
-        usual = Counter(count for _, count in counts).most_common(1)[0][0]
-        late = [(rank, count) for rank, count in counts if count < usual]
-        if late:
-            shown = _few([f"{_name(one.host, one.pid, roster) or f'rank {one.rank}'}: {count}" for one, count in late])
-            lines.append(f"{printable(name, 40)} of {printable(communicator, 40)}, most: {usual}, {shown}")
-    return lines
-
-
-def _name(host: str, pid: int | None, roster: Roster) -> str:
-    """Return the rank with this process; empty if none or several of the run may be it."""
-    same = [number for number, one in roster.items() if pid is not None and one.rank.pid == pid]
-    here = [number for number in same if roster[number].rank.host == host.partition(".")[0]]
-    found = here or same
-    return f"rank {found[0]}" if len(found) == 1 else ""
-
-
-def _few(names: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(printable(name, 80) for name in names))
-    return ", ".join(unique[:4]) + (f" and {len(unique) - 4} more" if len(unique) > 4 else "")
-
-
-async def ask_ras(asker: Asker, ranks: Sequence[RankInfo]) -> RasStatus | None:
-    """Return what the RAS of one job tells; None if it does not. ``ranks`` are those of the job that use NCCL."""
-    for rank in _one_of_each_host(ranks)[:MAX_HOSTS]:
-        (answer,) = await asker.ask(Action.RAS, [rank])
-        if answer.kind is Kind.VALUE and (status := status_in(answer.rows)) is not None:
-            return status
-    return None
-
-
-def _one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
-    chosen: dict[str, RankInfo] = {}
-    for rank in ranks:
-        if rank.state in LIVE_STATES:
-            chosen.setdefault(rank.host, rank)
-    return list(chosen.values())
 
 
 async def find_case(
@@ -150,27 +72,7 @@ async def gather_case(
     parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = {}
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
         parts = await ask_parts(asker, looks[-1].everybody)
-    lines = await _told_by_ras(asker, found, looks[-1].everybody)
-    return Case(looks=looks, now=now, parts=parts, lines=lines)
-
-
-async def _told_by_ras(
-    asker: Asker, found: Explanation, everybody: Sequence[RankEvidence]
-) -> list[tuple[Run, Sequence[str]]]:
-    """Return what NCCL's RAS tells of each job that uses NCCL and may hang; nothing where it does not answer."""
-    told: list[tuple[Run, Sequence[str]]] = []
-    for matched in match_collectives(everybody):
-        about = [verdict for verdict in found.verdicts if verdict.job == matched.run[0]]
-        if not uses_nccl(matched) or all(verdict.kind is VerdictKind.BUSY for verdict in about):
-            continue
-        try:
-            status = await ask_ras(asker, [one.rank for one in matched.roster.values()])
-        except DbgError:
-            # The verdict stands without it.
-            continue
-        if status is not None:
-            told.append((matched.run, ras_lines(status, matched.roster)))
-    return told
+    return Case(looks=looks, now=now, parts=parts)
 
 
 def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:

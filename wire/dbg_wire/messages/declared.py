@@ -4,7 +4,7 @@ import typing
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from dbg_wire.messages.vocabulary import Sender
-from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, RasCommunicator, RasProcess, RasRank, RasSeen
+from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine
 from dbg_wire.records.bounds import FreeText, Items
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, StopState
 from dbg_wire.records.evidence import (
@@ -40,10 +40,6 @@ AnyRow = (
     | ProcessSeen
     | CodeSeen
     | CodePart
-    | RasSeen
-    | RasCommunicator
-    | RasRank
-    | RasProcess
     | Variable
     | Completion
     | SourceText

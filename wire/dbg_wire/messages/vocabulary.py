@@ -39,8 +39,6 @@ class Action(str, enum.Enum):
     """Run a command beside the rank; this action and the next two are the guard's, while the rank may run or hang."""
     NATIVE = "native"
     """The stack with its native frames, by a profiler that reads the memory of the rank."""
-    RAS = "ras"
-    """What the NCCL of the rank's host says of the job's communicators."""
     INSPECT = "inspect"
     """A look into the stopped thread's values, in the form of :mod:`dbg_wire.records.inspection`."""
     BREAKPOINTS = "breakpoints"
@@ -49,7 +47,7 @@ class Action(str, enum.Enum):
     """Arrivals at collectives, places and amounts of some seconds, in the form of :mod:`dbg_wire.records.samples`."""
 
 
-GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE, Action.RAS})
+GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE})
 """The actions that a rank's guard carries out."""
 
 

@@ -261,7 +261,7 @@ async def test_a_command_is_never_given_to_a_second_guard(broker: Broker) -> Non
     await broker.left(lambda hub: not hub.ranks.links)
     second = await guard(broker)
     assert (await only_answer(terminal)).kind is Kind.ERROR
-    await terminal.say(question_questions_to_guards(request=8, action=Action.RAS, text=""))
+    await terminal.say(question_questions_to_guards(request=8, action=Action.NATIVE, text=""))
     assert (await only_answer(terminal)).kind is Kind.LOST
     await second.cut()
 
@@ -287,19 +287,14 @@ async def test_who_can_not_be_asked_says_why(
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
 
 
-async def test_a_watcher_may_read_what_nccl_says_and_run_nothing(broker: Broker) -> None:
+async def test_a_watcher_may_run_nothing_beside_a_rank(broker: Broker) -> None:
     await broker.rank()
-    watcher, other = [await broker.terminal(role=Role.WATCHER) for _ in range(2)]
+    watcher = await broker.terminal(role=Role.WATCHER)
     beside = await guard(broker)
     for action in (Action.EXEC, Action.NATIVE):
         await watcher.say(question_questions_to_guards(action=action))
         assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
-    for peer in (watcher, other):
-        await peer.say(question_questions_to_guards(action=Action.RAS, text=""))
-    ask = await beside.expect(Ask)
-    await beside.say(answer(ask))
-    for peer in (watcher, other):
-        assert (await only_answer(peer)).text == "exit status 0"
+    await beside.cut()
 
 
 async def test_no_timer_of_a_question_outlives_its_answers_for_long(

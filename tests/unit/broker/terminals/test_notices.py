@@ -80,7 +80,6 @@ def test_what_is_done_has_words(action: Action, asked: str | AnyInquiry, told: V
         (Action.WHERE, "", {}),
         (Action.SCREEN, "", {}),
         (Action.NATIVE, "", {}),
-        (Action.RAS, "", {}),
         (Action.EVAL, PartsQuestion(of=("d",)), {}),
         (Action.INTERRUPT, "", {"withdrawn": True}),
         (Action.EXEC, "ls", {}),
@@ -96,7 +95,7 @@ def test_what_only_looks_is_told_to_nobody(action: Action, asked: str | AnyInqui
 
 
 def test_every_action_is_told_or_only_looks() -> None:
-    looking = {Action.WHERE, Action.SCREEN, Action.NATIVE, Action.RAS, Action.SAMPLE}
+    looking = {Action.WHERE, Action.SCREEN, Action.NATIVE, Action.SAMPLE}
     asked: dict[Action, AnyInquiry] = {Action.EXEC: command_line(["ls"]), Action.BREAKPOINTS: SETS}
     asked[Action.INSPECT] = inspection(Sight.ASSIGN, "0.5", name="loss")
     assert {action for action in Action if deed(action, asked.get(action, "loss")) is None} == looking

@@ -1,4 +1,4 @@
-"""Which ranks are asked about NCCL's RAS, what becomes of their answers, and where and how often verdicts are made."""
+"""Where and how often verdicts are made, and what becomes of the answers of ranks and guards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.guard.ras import parse_reply
 from dbg_client.core.asking import Asker
 from dbg_client.core.errors import Declined
 from dbg_client.core.process_groups import RankEvidence
@@ -20,28 +19,23 @@ from dbg_client.hang.explain import Explanation, explain
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.questions import cause
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, split_wishes
-from dbg_client.questions.cause import ask_ras, find_case, gather_case
+from dbg_client.questions.cause import find_case, gather_case
 from dbg_client.questions.child_processes import MAX_CHILDREN, with_children
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order
 from dbg_client.views.groups import group_answers
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answers, Kind, RankAnswer
-from dbg_wire.records.beside import ChildProcess, RasCommunicator, status_rows
+from dbg_wire.records.beside import ChildProcess
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.evidence import Evidence, OtherProcess, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from dbg_wire.records.record import length_of
 from tests.conftest import Approved
 from tests.support.rank_evidence import told
-from tests.support.ras_replies import rank, reply
 from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
 
-STATUS = parse_reply(reply(([rank(0)], [])))
-TOLD = RankAnswer(key="", kind=Kind.VALUE, text="", rows=status_rows(STATUS))
-NOBODY = RankAnswer(key="", kind=Kind.ERROR, text="no NCCL here")
 RUNS = RankAnswer(key="", kind=Kind.VALUE, text="running")
-WRONG = RankAnswer(key="", kind=Kind.VALUE, text="", rows=(RasCommunicator(name="1"),))
 
 
 Reply = RankAnswer | Exception
@@ -66,12 +60,6 @@ class Asked:
 
 def hosts(count: int) -> list[RankInfo]:
     return [make_rank(number, host=f"gpu{number // 2}") for number in range(2 * count)]
-
-
-async def test_one_rank_of_each_host_is_asked_until_one_tells() -> None:
-    asker = Asked(Action.RAS, NOBODY, WRONG, TOLD)
-    found = await ask_ras(asker, hosts(5))  # type: ignore[arg-type] # as far as it is used
-    assert (found, [rank.host for rank, _ in asker.asked]) == (STATUS, ["gpu0", "gpu1", "gpu2"])
 
 
 async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monkeypatch: pytest.MonkeyPatch) -> None:
