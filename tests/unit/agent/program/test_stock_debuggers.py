@@ -95,7 +95,6 @@ def test_modules_imported_later_are_redirected_and_look_untouched(
     monkeypatch.delitem(sys.modules, "remote_pdb", raising=False)
     finders = list(sys.meta_path)
     stock_calls.redirect()
-    assert sys.meta_path != finders
     assert "remote_pdb" not in sys.modules
     module = importlib.import_module("remote_pdb")
     module.set_trace()
