@@ -206,8 +206,15 @@ class _RunVerdicts:
         if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
             found.append(silence)
         may_move = is_quiet and answers and (bool(unmoved) or not self._moved.moved)
+        # Who has long been at one instruction, and does not compute, is not elsewhere a few seconds later.
+        may_move = may_move and (not unmoved or not all(map(self._has_long_stood, unmoved)))
         is_open = judged.is_open or (may_move and self._seconds < LAST_LOOK_SECONDS)
         return found, self._has_two and not is_open
+
+    def _has_long_stood(self, number: int) -> bool:
+        one = self._matched.roster[number]
+        main = main_wait(one)
+        return (one.answer.age or 0.0) >= OLD_SECONDS and (main is None or main.kind not in _MAY_MOVE)
 
     def _of_quiet_job(self, judged: _Judged, unmoved: set[int], different: Verdict | None) -> Verdict:
         notes = tuple(judged.notes)
@@ -363,10 +370,12 @@ class Case:
     now: float
     parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = field(default_factory=dict)
     lines: Sequence[tuple[Run, Sequence[str]]] = ()
+    found: Explanation | None = None
+    """The verdicts on the looks alone, if somebody has them already: of ten thousand ranks they take a second."""
 
     def explanation(self) -> Explanation:
         """Return the verdicts."""
-        found = explain(self.looks, self.now, self.parts)
+        found = self.found or explain(self.looks, self.now, self.parts)
         for run, lines in self.lines:
             found = with_lines(found, run, lines)
         return found

@@ -410,7 +410,9 @@ def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
         return f"the job has ended: {len(scene.matched.roster)} of its ranks have exited"
     if not numbers:
         return "no rank has told anything, so that it can't be told whether the job hangs"
+    stood = min((scene.matched.roster[number].answer.age or 0.0 for number in numbers), default=0.0)
     looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
+    looked = f" in {show_age(stood)}" if moved.seconds and stood > moved.seconds else looked
     still = [number for number in numbers if number not in moved.working]
     pieces = []
     if still:

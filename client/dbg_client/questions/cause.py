@@ -68,11 +68,13 @@ async def gather_case(
         looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
         found = await asyncio.to_thread(explain, tuple(looks), now)
-    looks[-1] = replace(looks[-1], everybody=await with_children(asker, found.verdicts, looks[-1].everybody))
+    everybody = await with_children(asker, found.verdicts, looks[-1].everybody)
+    has_more = any(one is not before for one, before in zip(everybody, looks[-1].everybody, strict=True))
+    looks[-1] = replace(looks[-1], everybody=everybody)
     parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = {}
     if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
         parts = await ask_parts(asker, looks[-1].everybody)
-    return Case(looks=looks, now=now, parts=parts)
+    return Case(looks=looks, now=now, parts=parts, found=None if has_more or parts else found)
 
 
 def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:

@@ -14,7 +14,9 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.core.roll_call import call_roll
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.show import show_verdicts, verdicts_document
+from dbg_client.questions import cause
 from dbg_client.questions.answers import ask_stacks, ask_values
+from dbg_client.questions.cause import find_case
 from dbg_client.views.groups import show_groups
 from dbg_client.views.list import list_document, show_plain, show_table
 from dbg_client.views.pick_list import make_rows
@@ -32,6 +34,7 @@ class CannedAsker:
     """An asker whose ranks have answered."""
 
     seconds = 5.0
+    asked = 0
 
     def __init__(self, answers: Sequence[RankAnswer]) -> None:
         self._answers = {answer.key: answer for answer in answers}
@@ -39,6 +42,7 @@ class CannedAsker:
     async def ask(
         self, _action: Action, ranks: Sequence[RankInfo], *_words: str, **_options: object
     ) -> list[RankAnswer]:
+        self.asked += 1
         return [self._answers[rank.key] for rank in ranks]
 
 
@@ -80,6 +84,11 @@ def everywhere(rank: int, answer: RankAnswer) -> RankAnswer:
     return answer.replace(text=f"value {rank}", frames=(MAIN, own))
 
 
+def standing(rank: int, answer: RankAnswer) -> RankAnswer:
+    """No rank is in a collective."""
+    return answer.replace(frames=LOADING)
+
+
 def asker_of(job: Sequence[RankEvidence]) -> Asker:
     return cast(Asker, CannedAsker([answer_of(one) for one in job]))
 
@@ -113,15 +122,30 @@ def listed(job: Sequence[RankEvidence]) -> None:
     make_rows(ranks, 40, frozenset())
 
 
-VERBS = {"where": where, "why": why, "eval": values, "list": listed}
+def asked_why(job: Sequence[RankEvidence]) -> None:
+    """The looks, without the verdicts, which are made in another thread."""
+    ranks = [one.rank for one in job]
+    asker = CannedAsker([answer_of(one) for one in job])
+    asyncio.run(find_case(cast(Asker, asker), ranks, ranks))
+    # What has stood for a minute is no news after another look.
+    assert asker.asked <= 2
+
+
+VERBS = {"where": where, "why": why, "why, asked": asked_why, "eval": values, "list": listed}
 JOBS: dict[str, Callable[[int], list[RankEvidence]]] = {
     "recorded": recorded,
     "unrecorded": lambda count: without_calls(count, at_a_few_places),
+    "standing": lambda count: without_calls(count, standing),
     "everywhere": lambda count: without_calls(count, everywhere),
 }
 
 
 CASES = [(verb, job) for verb in VERBS for job in JOBS if verb != "list" or job == "everywhere"]
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cause, "BETWEEN_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize(("verb", "job"), CASES)

@@ -83,7 +83,7 @@ async def test_verdicts_are_made_beside_the_event_loop(monkeypatch: pytest.Monke
     monkeypatch.setattr(explaining, "explain", noting)
     stopped = hosts(1)
     await find_case(Asked(Action.WHERE, RUNS), stopped, stopped, longest=0.0)  # type: ignore[arg-type] # as far as it is used
-    assert len(threads) == 2
+    assert threads
     assert threading.main_thread() not in threads
 
 
