@@ -1,4 +1,4 @@
-"""What a debugger does in the program's thread: its faults, its warnings, and its work, which can be interrupted.
+"""The faults and the warnings of a debugger in the program's thread.
 
 A fault of a debugger's view is told from an exception that belongs to the program and must be passed on.
 """
@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import signal
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import CodeType
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from dbg_agent.rank.console import UNWINDING
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.stacks import is_own
-from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 from dbg_wire.errors import printable
-
-if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
 
 MAX_WORDS = 200
 """Characters of an error's text that are shown: a line or two."""
@@ -105,82 +100,3 @@ def unwarned() -> Iterator[None]:
     finally:
         with suppress(ValueError):
             list.remove(cast("list[object]", warnings.filters), added)
-
-
-class Busy:
-    """Since when code of the program works for the debugger of the current stop; that takes long in a running rank.
-
-    What the debugger does by itself, such as drawing on a busy host, doesn't count: it ends without anybody's help.
-    """
-
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
-        self._lock = threading.RLock()
-        self._since: float | None = None
-        self._ticket = 0
-        self._is_watched = False
-
-    @property
-    def is_working(self) -> bool:
-        """Tell whether code of the program works for the debugger now; from any thread."""
-        return self._since is not None
-
-    def interrupt(self) -> None:
-        """Raise KeyboardInterrupt in what the debugger does, from any thread; do nothing while it waits or draws."""
-        self._rank.interruptible.interrupt(self._ticket)
-
-    # ------------------------------------------------------------------------------------------ in the stopped thread
-
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Let :meth:`interrupt` raise KeyboardInterrupt in this context, except where interrupts are suspended."""
-        outer = self._ticket
-        try:
-            with self._rank.interruptible.running() as self._ticket:
-                yield
-        finally:
-            self._ticket = outer
-
-    @contextmanager
-    def working(self) -> Iterator[None]:
-        """Count this context as the program's work, and let :meth:`interrupt` raise KeyboardInterrupt in it."""
-        # The link's thread takes the same locks as beginning and end, so no interrupt may come in these.
-        with self._rank.interruptible.suspended():
-            self._begin()
-            try:
-                with self.interruptible():
-                    yield
-            finally:
-                self._end()
-
-    def goes_on(self) -> None:
-        """Count what follows in :meth:`working` as other work: many calls of the program that are short aren't long."""
-        self._since = time.monotonic()
-        if self._rank.stops.is_busy:
-            with self._rank.interruptible.suspended():
-                self._end()
-                self._begin()
-
-    def _begin(self) -> None:
-        with self._lock:
-            self._since = time.monotonic()
-            is_watched, self._is_watched = self._is_watched, True
-        if not is_watched:
-            self._rank.call_later(SLOW_STEP_SECONDS, self._check_duration)
-
-    def _end(self) -> None:
-        with self._lock:
-            self._since = None
-            self._rank.stops.work_is_over()
-
-    # -------------------------------------------------------------------------------------------- in the link's thread
-
-    def _check_duration(self) -> None:
-        """Check whether the work takes long by now; one timer serves all the work that is begun in between."""
-        with self._lock:
-            left = self._since + SLOW_STEP_SECONDS - time.monotonic() if self._since is not None else 0.0
-            self._is_watched = left > 0
-            if self._since is not None and left <= 0:
-                self._rank.stops.work_is_slow()
-        if left > 0:
-            self._rank.call_later(left, self._check_duration)

@@ -11,10 +11,11 @@ import urwid
 from pudb import debugger as pudb_debugger
 from pudb.debugger import Debugger, NullSourceCodeProvider
 
-from dbg_agent.engines.faults import Busy, is_fault, words_of
+from dbg_agent.engines.faults import is_fault, words_of
 from dbg_agent.engines.pudb_command_line import PudbCommandLine
 from dbg_agent.engines.pudb_ui import RankUI, logging_nothing, making_window
 from dbg_agent.engines.screen import AgentScreen, NoFile, use_utf8
+from dbg_agent.rank.busy import Busy
 from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut
 from dbg_wire.tables.engines import PUDB

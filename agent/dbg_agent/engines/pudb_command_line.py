@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pudb.shell import SetPropagatingDict
 
-from dbg_agent.engines.faults import Busy, is_fault_of_value, is_interrupt, words_of
+from dbg_agent.engines.faults import is_fault_of_value, is_interrupt, words_of
 from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.room import make_room
 
 if TYPE_CHECKING:
     from dbg_agent.engines.pudb_ui import RankUI
+    from dbg_agent.rank.busy import Busy
 
 MAX_ENTRY = 64 * 1024
 """Characters of one text at the command line: many screens. The layout of a longer text takes long."""
@@ -50,10 +50,6 @@ class PrintedTail(Capture):
             cut = whole.find("\n", cut) + 1 or cut
         self.lost += whole.count("\n", 0, cut)
         self._parts, self._kept = [whole[cut:]], len(whole) - cut
-
-
-JEDI_LOCK = threading.Lock()
-"""Held while jedi has our settings: the whole process shares them, and several threads may stop in turn."""
 
 
 class PudbCommandLine:
@@ -145,7 +141,7 @@ def _without_jedis_cache() -> Iterator[None]:
         yield
         return
     sys.setrecursionlimit(limit)
-    with JEDI_LOCK, tempfile.TemporaryDirectory(prefix="dbg-agent-") as folder, make_room(JEDI_FRAMES):
+    with tempfile.TemporaryDirectory(prefix="dbg-agent-") as folder, make_room(JEDI_FRAMES):
         before, jedi.settings.cache_directory = jedi.settings.cache_directory, folder
         try:
             yield

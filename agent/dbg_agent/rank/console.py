@@ -162,6 +162,7 @@ class Console(io.TextIOBase):
             with self._lock:
                 self._receive_written()
             self._show_later()
+            self._rank.interruptible.raise_wanted()
         return len(text)
 
     def _receive_written(self) -> None:

@@ -1,8 +1,13 @@
-"""Raise KeyboardInterrupt in work of ours that takes too long, in any thread, and never outside of that work."""
+"""Raise KeyboardInterrupt in work of ours that takes too long, in any thread, and never outside of that work.
+
+Nothing is raised either while code of ours runs that may hold a lock: Python 3.14 looks for signals between a lock's
+``__enter__`` and the body of the ``with``, and a lock that an exception leaves there is held for good.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import signal
 import sys
 import threading
@@ -11,12 +16,14 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from dbg_agent.stop.stacks import all_frames, call_it, holds_no_lock
+
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Interrupts work of ours in the main thread. Its handler is set only while the work runs; no launcher uses it."""
 
 AGAIN_SECONDS = 0.1
-"""Seconds after which an unhandled signal is sent again: a signal that comes just before a wait begins does not end
-that wait."""
+"""Seconds after which an interrupt that was not raised is tried again: the thread may have held a lock, and a signal
+that comes just before a wait begins does not end that wait."""
 
 
 class Interruptible:
@@ -29,7 +36,8 @@ class Interruptible:
         self._tickets: dict[int, tuple[int, ...]] = {}
         """The tickets for which each thread may be interrupted, outermost first. A change is one assignment of a whole
         tuple, so that the signal's handler sees either the old tickets or the new ones."""
-        self._wanted = 0
+        self._wanted: dict[int, int] = {}
+        """The ticket for which each thread is to be interrupted and is not yet."""
         self._sent: dict[int, int] = {}
         """The last ticket for which each thread was interrupted."""
         self._hooked = 0
@@ -83,13 +91,13 @@ class Interruptible:
             thread = self._thread_of(ticket)
             if thread is None:
                 return
-            self._sent[thread] = ticket
+            self._sent[thread] = self._wanted[thread] = ticket
             if thread != threading.main_thread().ident:
-                _raise_in(thread, KeyboardInterrupt)
-                return
-            self._wanted = ticket
+                if _raise_in_lockless(thread):
+                    self._wanted.pop(thread, None)
+                    return
             # The evaluated code may have removed our handler, and the signal's default ends the process.
-            if signal.getsignal(INTERRUPT_SIGNAL) == self.on_signal:
+            elif signal.getsignal(INTERRUPT_SIGNAL) == self.on_signal:
                 signal.pthread_kill(thread, INTERRUPT_SIGNAL)
         self._call_later(AGAIN_SECONDS, lambda: self._again(ticket))
 
@@ -101,7 +109,7 @@ class Interruptible:
         return next((thread for thread, tickets in tuple(self._tickets.items()) if ticket in tickets), None)
 
     def _again(self, ticket: int) -> None:
-        if self._wanted == ticket:
+        if ticket in self._wanted.values():
             self.interrupt(ticket)
 
     @contextmanager
@@ -156,11 +164,20 @@ class Interruptible:
         if is_over and thread != threading.main_thread().ident:
             _withdraw_interrupt(thread)
 
-    def on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def raise_wanted(self) -> None:
+        """Raise KeyboardInterrupt in the caller of a function of ours that has just released its lock, if it is wanted.
+
+        The program may spend so much time in that function that an interrupt would hardly ever come outside of it.
+        """
+        if threading.get_ident() in self._wanted:
+            self.on_signal(INTERRUPT_SIGNAL, sys._getframe(2))
+
+    def on_signal(self, _number: int, frame: FrameType | None) -> None:
         """Raise KeyboardInterrupt if an interrupt of the work in this thread is wanted; the handler of the signal."""
         # The handler takes no lock, since the interrupted thread may hold it itself.
-        if self._wanted in self._tickets.get(threading.get_ident(), ()):
-            self._wanted = 0
+        thread = threading.get_ident()
+        if frame is not None and self._wanted.get(thread) in self._tickets.get(thread, ()) and holds_no_lock(frame):
+            self._wanted.pop(thread, None)
             raise KeyboardInterrupt
 
 
@@ -168,9 +185,31 @@ class _TakenBack(BaseException):
     """Raised and caught in place of an interrupt that came too late."""
 
 
-def _raise_in(thread: int, error: type[BaseException]) -> None:
-    """Make a thread raise this at its next instruction, in place of any exception that was set before."""
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))
+def _raise_in_lockless(thread: int) -> bool:
+    """Raise KeyboardInterrupt in another thread; return False, with nothing done, if it may hold a lock of ours.
+
+    The thread raises it at the begin of the next function, if not before; so it takes no lock of ours first.
+    """
+    frame = all_frames().get(thread)
+    if frame is None or not holds_no_lock(frame):
+        return False
+    place, error = frame.f_lasti, _async_error(thread, KeyboardInterrupt)
+    # CPython lets another thread run only after a call, at a jump back and where a function begins. There is none of
+    # these from the look, which C code takes, to the last call: so the thread is still where it was.
+    was_on, _, frames, _ = map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable))
+    is_there = thread in frames and frames[thread] is frame and frame.f_lasti == place
+    if is_there:
+        _set_async_error(*error)
+    if not was_on:
+        gc.disable()
+    return is_there
+
+
+_set_async_error = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+
+def _async_error(thread: int, error: type[BaseException]) -> tuple[ctypes.c_ulong, Any]:
+    return ctypes.c_ulong(thread), ctypes.py_object(error)
 
 
 def _withdraw_interrupt(thread: int) -> None:
@@ -182,7 +221,7 @@ def _withdraw_interrupt(thread: int) -> None:
     Python/ceval.c).
     """
     with suppress(_TakenBack):
-        _raise_in(thread, _TakenBack)
+        _set_async_error(*_async_error(thread, _TakenBack))
         while True:
             pass
 

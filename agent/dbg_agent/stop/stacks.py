@@ -25,7 +25,8 @@ LOOK_MAY_LOCK_UP = (3, 11) <= sys.version_info < (3, 11, 12)
 garbage collection may begin inside it, while it keeps the interpreter's list of threads locked. If the collection runs
 Python code, a thread that starts or ends just then waits for the list and keeps the interpreter's lock (GIL)."""
 
-_call = methodcaller("__call__")
+call_it = methodcaller("__call__")
+"""Calls what it is given, from C code, where no other thread runs in between."""
 
 OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 """Packages whose frames are never part of the program's stack."""
@@ -37,6 +38,17 @@ RUNNERS = (
     "dbg_agent.rank.group_timeouts",
 )
 """Modules of ours that call the program's code and hold no lock then: a script, an import, the making of a group."""
+
+LOCKLESS = (
+    *RUNNERS,
+    "dbg_agent.breakpoints.wish",
+    "dbg_agent.engines",
+    "dbg_agent.rank.engine",
+    "dbg_agent.rank.evaluate",
+    "dbg_agent.stop.capture",
+    "dbg_agent.values",
+)
+"""Modules and packages of ours without a lock: all that call the program's code for a debugger or a question."""
 
 OUTERMOST_KEPT = 64
 """Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, which tells more."""
@@ -52,6 +64,8 @@ UNNAMED = "unnamed"
 
 MAX_NAMED = 6
 """Functions that an error names: the innermost ones, among which the wanted one mostly is."""
+
+_LOCKLESS_PREFIXES = tuple(f"{name}." for name in LOCKLESS)
 
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -70,7 +84,7 @@ def all_frames() -> dict[int, FrameType]:
     try:
         # One call of C code, in which no other thread runs. Collections may have been turned off since they were seen
         # on, and are then off again at the end.
-        is_on, _, frames, _ = tuple(map(_call, (gc.isenabled, gc.disable, sys._current_frames, gc.enable)))
+        is_on, _, frames, _ = tuple(map(call_it, (gc.isenabled, gc.disable, sys._current_frames, gc.enable)))
     except BaseException:
         gc.enable()
         raise
@@ -114,6 +128,14 @@ def is_under_ours(frame: FrameType, until: int | None = None) -> bool:
             return True
         walk = walk.f_back
     return False
+
+
+def holds_no_lock(frame: FrameType) -> bool:
+    """Return True if our innermost function on this stack is of a module in LOCKLESS, and no context just changes."""
+    if frame.f_globals.get("__name__") == "contextlib":
+        return False
+    ours = next(filter(is_own, outward(frame)), None)
+    return ours is None or f"{ours.f_globals['__name__']}.".startswith(_LOCKLESS_PREFIXES) or _is_main(ours)
 
 
 def is_traced_by_us(frame: FrameType) -> bool:

@@ -192,7 +192,9 @@ def work():
     interruptible = Interruptible(lambda seconds, call: None)
     try:
         with interruptible.running() as ticket:
-            interruptible.interrupt(ticket)
+            interrupting = threading.Thread(target=interruptible.interrupt, args=(ticket,))
+            interrupting.start()
+            interrupting.join()
     except KeyboardInterrupt:
         print("interrupted")
 

@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 from pudb.debugger import DebuggerUI
 
-from dbg_agent.engines import faults
-from dbg_agent.engines.faults import Busy
 from dbg_agent.engines.pudb_ui import _SafeWindow
+from dbg_agent.rank import busy
+from dbg_agent.rank.busy import Busy
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.stops import SLOW_STEP_SECONDS, Stops
 from dbg_wire.messages import Action, Kind
@@ -52,7 +52,7 @@ class RankAtStop:
 @pytest.fixture
 def rank(monkeypatch: pytest.MonkeyPatch) -> Iterator[RankAtStop]:
     at_stop = RankAtStop()
-    monkeypatch.setattr(faults, "time", at_stop)
+    monkeypatch.setattr(busy, "time", at_stop)
     at_stop.stops.arrive(sys._getframe(), "breakpoint")
     at_stop.stops.open_session("pudb", 24, 80)
     at_stop.told.clear()
@@ -121,7 +121,7 @@ class Gate:
         """Call what was due at some time, what is due soonest first; whatever has begun has taken long by now."""
         due, self._due = self._due, []
         with self._monkeypatch.context() as patched:
-            patched.setattr(faults, "SLOW_STEP_SECONDS", 0.0)
+            patched.setattr(busy, "SLOW_STEP_SECONDS", 0.0)
             for _, call in sorted(due, key=lambda one: one[0]):
                 call()
 

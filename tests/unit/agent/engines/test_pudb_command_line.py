@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from dbg_agent.engines import faults
 from dbg_agent.engines.pudb_command_line import PrintedTail
+from dbg_agent.rank import busy
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 from dbg_wire.messages import Action, Kind
@@ -146,7 +146,7 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
         has_begun()
         asks(viewer, Action.EVAL, 3, "1 + 1")
         # From here on the command counts as begun long ago.
-        monkeypatch.setattr(faults, "SLOW_STEP_SECONDS", 0.0)
+        monkeypatch.setattr(busy, "SLOW_STEP_SECONDS", 0.0)
         for call in list(waits):
             call()
         report = rank.rank_report()
@@ -163,7 +163,7 @@ def test_the_rank_is_told_as_running_meanwhile_and_questions_are_answered_at_onc
         # KeyboardInterrupt is on the screen before the command has ended, and the waits below end only once.
         viewer.wait_for(lambda: rank.rank_report().state is RankState.STOPPED, "the command's end")
         # PuDB may be drawing just now, which must not count as slow.
-        monkeypatch.setattr(faults, "SLOW_STEP_SECONDS", SLOW_STEP_SECONDS)
+        monkeypatch.setattr(busy, "SLOW_STEP_SECONDS", SLOW_STEP_SECONDS)
         for call in list(waits):
             call()
         assert answer_of(viewer, 7)[1] == "stopped"

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dbg_agent.link.outgoing import Outgoing
+from dbg_agent.stop import interruptible as module
+from dbg_agent.stop import stacks
+from dbg_agent.stop.inbox import Inbox
 from dbg_agent.stop.interruptible import INTERRUPT_SIGNAL, Interruptible
+from dbg_agent.stop.stacks import LOCKLESS
 
 
 def never(_seconds: float, _call: Callable[[], None]) -> None:
@@ -169,12 +179,56 @@ def test_threads_do_not_interrupt_each_other(interruptible: Interruptible) -> No
         def work() -> None:
             with interruptible.running() as ticket:
                 tickets.append(ticket)
-                interruptible.interrupt(ticket)
+                threading.Thread(target=interruptible.interrupt, args=(ticket,)).start()
                 spin()
 
         (raised,) = in_thread(work)
         assert isinstance(raised, KeyboardInterrupt)
         assert tickets != [mine]
+
+
+def call_when(event: threading.Event, call: Callable[[], None]) -> None:
+    def wait() -> None:
+        event.wait()
+        call()
+
+    threading.Thread(target=wait).start()
+
+
+@pytest.mark.parametrize("run", [lambda work: work(), in_thread], ids=["main thread", "another thread"])
+def test_no_interrupt_leaves_a_lock_of_ours_held(
+    run: Callable[[Callable[[], None]], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AGAIN_SECONDS", 0.001)
+    interruptible = Interruptible(lambda seconds, call: threading.Timer(seconds, call).start())
+    inbox, outgoing = Inbox(), Outgoing(lambda: None, lambda: None)
+    locks: list[Any] = [inbox._changed, outgoing._lock]
+    interrupts: list[bool] = []
+
+    def work() -> None:
+        for _ in range(50):
+            with suppress(KeyboardInterrupt), interruptible.running() as ticket:
+                begun = threading.Event()
+                call_when(begun, partial(interruptible.interrupt, ticket))
+                begun.set()
+                while True:
+                    inbox.settled()
+                    outgoing.put_report()
+                    sum(range(1000))
+            interrupts.append(any(lock._is_owned() for lock in locks))
+
+    run(work)
+    assert interrupts == [False] * 50
+
+
+def test_our_modules_that_call_the_program_have_no_lock() -> None:
+    package = Path(stacks.__file__).parents[1]
+    for module_name in LOCKLESS:
+        path = package.joinpath(*module_name.split(".")[1:])
+        for source in [path.with_suffix(".py"), *path.glob("*.py")]:
+            assert not source.exists() or not re.search(
+                r"\b(R?Lock|Condition|Semaphore)\(|with \w*_lock", source.read_text()
+            )
 
 
 def spin_a_little() -> None:
