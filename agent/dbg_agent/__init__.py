@@ -145,8 +145,8 @@ def uninstall() -> None:
     carry_out("uninstall", load)
 
 
-def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> None:
-    """Call what ``load`` imports, with the room on the stack that both need."""
+def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> object:
+    """Call what ``load`` imports, with the room on the stack that both need; return its result, None if that fails."""
     try:
         from dbg_agent.stop.room import make_room
 
@@ -156,15 +156,15 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
             go_on_without(function, error)
         except RecursionError:
             pass
-        return
+        return None
     try:
         with room:
             try:
                 call = load()
             except Exception as error:
                 go_on_without(function, error)
-                return
-            call(*arguments)
+                return None
+            return call(*arguments)
     except KeyboardInterrupt:
         # One that comes while the interpreter executes a text, as in imports of ours, would end the process by SIGINT
         # at its end, although the program has caught it: CPython forgets it with the next text.

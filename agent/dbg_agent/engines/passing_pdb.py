@@ -82,6 +82,8 @@ def run_command(
 class PassingPdb(RankPdb):
     """A pdb for one line at one frame. It prints into a capture, and notes moves instead of making them."""
 
+    may_await = False
+
     def __init__(
         self, rank: Rank, printed: Capture, looked_at: FrameType, frame: FrameType, aliases: Mapping[str, str]
     ) -> None:

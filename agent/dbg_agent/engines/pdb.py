@@ -101,13 +101,24 @@ def is_block(text: str) -> bool:
     return "\n" in text.strip("\n")
 
 
+def _has_await(source: str) -> bool:
+    """Tell whether a text is code but for an ``await`` outside of a function."""
+    try:
+        compile(source, "<stdin>", "exec")
+    except SyntaxError as error:
+        return error.msg == "'await' outside function"
+    return False
+
+
 class RankPdb(CompletingPdb):
     """All of pdb except what would end the rank or use the rank's own terminal."""
 
     name = title = PDB
 
     def __init__(self, rank: Rank, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
-        super().__init__(rank, stdin=console, stdout=console, nosigint=True, readrc=readrc)
+        # Another backend, which the program may have made pdb's default, would not trace as the other engines do.
+        backend = {"backend": "settrace"} if sys.version_info >= (3, 14) else {}
+        super().__init__(rank, stdin=console, stdout=console, nosigint=True, readrc=readrc, **backend)
         self._console = console
         self._outer = outer
         self._runs_commands = False
@@ -305,34 +316,55 @@ class RankPdb(CompletingPdb):
         """Show a frame and its line."""
         self._showing_errors(partial(super().print_stack_entry, *where, **options))
 
-    def default(self, line: str) -> None:
-        """Execute a statement, or a block of several lines, in the current frame."""
+    @property
+    def may_await(self) -> bool:
+        """Whether the program awaits what is typed as ``await …``: it does at a stop of ``pdb.set_trace_async``."""
+        return self._outer is None and self._rank.stopping.awaits_in == threading.get_ident()
+
+    def default(self, line: str) -> bool:  # type: ignore[override] # Cmd returns it, too
+        """Execute a statement, or a block of several lines, in the current frame; True lets the program await it."""
         source = line[1:].strip() if line[:1] == "!" else line
         try:
             # Several lines at once are a complete block; a single line may be the begin of a block.
-            if "\n" not in source and codeop.compile_command(source + "\n", "<stdin>", "single") is None:
+            if "\n" not in source and not self._is_complete(source + "\n"):
                 try:
                     source = self._rest_of(source)
                 except KeyboardInterrupt:
                     self.message("--KeyboardInterrupt--")
-                    return
+                    return False
+                self.lastcmd = source
+            if self.may_await and _has_await(source):
+                return self._await(source)
             self._execute(source, whole="\n" not in line)
         except UNWINDING:
             raise
         except BaseException:
             # The typed code raised this, and no such exception may reach the program: `sys.exit()` for one.
             self._error_exc()
+        return False
+
+    def _await(self, source: str) -> bool:
+        """Let the program go on and await this; it then stops here again."""
+        self._exec_await(source, *self.namespaces())  # type: ignore[attr-defined] # pdb's own, from Python 3.14 on
+        self._rank.stopping.awaitable = getattr(self, "async_awaitable", None)
+        self._set_stopinfo(self.botframe, None, -1)  # type: ignore[attr-defined]
+        return True
+
+    def _is_complete(self, source: str) -> bool:
+        return (self.may_await and _has_await(source)) or codeop.compile_command(
+            source, "<stdin>", "single"
+        ) is not None
 
     def _rest_of(self, source: str) -> str:
         """Ask for lines until the statement is complete; an empty line completes a compound statement."""
-        while codeop.compile_command(source, "<stdin>", "single") is None:
+        while not self._is_complete(source):
             self._console.write("...   ")
             with _waiting_for(self._console, PromptState.MORE):
                 line = self._console.readline()
             if not line:
                 # The input has ended. The compiler then says what is missing.
                 return source
-            source += "\n" + line.rstrip("\n")
+            source += "\n" + ("" if line.isspace() else line.rstrip("\n"))
         return source
 
     def _execute(self, source: str, *, whole: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from types import FrameType
@@ -40,11 +41,12 @@ def stop_at(
     *,
     before_line: bool = False,
     asked_for: bool = False,
+    may_await: bool = False,
 ) -> str | None:
     """Do what ``set_trace`` does; return why the program went on without stopping, None if it did not.
 
     With ``before_line`` the stop is before the frame's line, and not a call in it. A stop that is ``asked_for`` from
-    outside waits as long as the broker's process lives.
+    outside waits as long as the broker's process lives. With ``may_await`` the caller awaits what is typed so at pdb.
     """
 
     def stop() -> str | None:
@@ -62,10 +64,28 @@ def stop_at(
             sys.settrace(tracer)
         if rank is None:
             return _pass_by(frame)
-        _stop_or_hold(rank, frame, settings, before_line=before_line)
+        rank.stopping.awaits_in = threading.get_ident() if may_await else None
+        try:
+            _stop_or_hold(rank, frame, settings, before_line=before_line)
+        finally:
+            rank.stopping.awaits_in = None
         return None
 
     return unharmed(stop, _failed)
+
+
+async def stop_async(frame: FrameType, arguments: Mapping[str, object], unexpected: tuple[object, ...] = ()) -> None:
+    """Do what ``pdb.set_trace_async`` does: stop, await what is typed as ``await …`` at pdb, and stop again."""
+    while True:
+        stop_at(frame, arguments, unexpected, before_line=True, may_await=True)
+        rank = current()
+        typed = rank.stopping.take_awaitable() if rank is not None else None
+        if rank is None or typed is None:
+            return
+        try:
+            await typed
+        except Exception as error:
+            rank.debuggers.console.write(f"*** {error_line(error)}\n")
 
 
 def _failed(error: Exception) -> str:

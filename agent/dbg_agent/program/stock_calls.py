@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any
 
@@ -74,8 +74,10 @@ class _Debugger:
             _stop_at(_frame_of(frame))
 
     async def set_trace_async(self, frame: object = None, **_how: object) -> None:
-        """Stop at a frame, by default that of the coroutine that awaits this."""
-        _stop_at(_frame_of(frame))
+        """Stop at a frame, by default that of the coroutine that awaits this, and await what is typed there."""
+        stop = carry_out("set_trace", lambda: _entry().stop_async, _frame_of(frame), {})
+        if isinstance(stop, Awaitable):
+            await stop
 
     def interaction(self, frame: object = None, raised: object = None, *_how: object, **_more: object) -> None:
         """Stop at a frame, or keep the rank where an exception was raised."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,10 @@ class Stopping:
         """Whether Ctrl-C was pressed during an unreported stop; the program's next line is interrupted then."""
         self.stepped_to: tuple[int, int] | None = None
         """Frame id and line of the tracing's last halt: a stop point of that line must not stop there once more."""
+        self.awaits_in: int | None = None
+        """The thread whose code awaits what the user types as ``await …`` at the prompt of its stop."""
+        self.awaitable: Awaitable[object] | None = None
+        """The awaitable that was typed last."""
         self._told_changed: set[str] = set()
         """Changed files of which the user was told in this stop."""
         self._sites: list[str] = []
@@ -151,6 +155,11 @@ class Stopping:
             else:
                 self._arrive(frame, reason, name)
                 self._serve(frame, name, interact)
+
+    def take_awaitable(self) -> Awaitable[object] | None:
+        """Return, once, what the user has typed as ``await …``."""
+        typed, self.awaitable = self.awaitable, None
+        return typed
 
     def uncaught(self) -> BaseException | None:
         """Return the exception of a crash at which the rank is kept; None for any other stop."""

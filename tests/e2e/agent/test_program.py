@@ -105,7 +105,7 @@ from {early} import set_trace as early
 from dbg_agent.program import entry, stock_calls
 
 asked = []
-entry.stop_at = lambda frame, *_: asked.append(frame.f_lineno)
+entry.stop_at = lambda frame, *_, **_how: asked.append(frame.f_lineno)
 entry.keep_here = lambda error, *_: asked.append(error.__traceback__.tb_lineno)
 loaded = set(sys.modules)
 stock_calls.redirect()

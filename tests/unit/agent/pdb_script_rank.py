@@ -101,13 +101,17 @@ class Stops(ast.NodeTransformer):
         """Replace ``pdb.Pdb(…).set_trace()``."""
         self.generic_visit(node)
         called = node.func
-        if not isinstance(called, ast.Attribute) or called.attr != "set_trace" or node.args:
+        if not isinstance(called, ast.Attribute) or called.attr not in STOPS or node.args:
             return node
-        stop = _located(ast.parse(STOP, mode="eval").body, node.lineno, node.col_offset)
+        stop = _located(ast.parse(STOPS[called.attr], mode="eval").body, node.lineno, node.col_offset)
         return stop if _is_plain(called.value) else node
 
 
 STOP = "__import__('dbg_agent').set_trace(engine='pdb')"
+STOP_ASYNC = (
+    "__import__('dbg_agent.program.entry').program.entry.stop_async(__import__('sys')._getframe(), {'engine': 'pdb'})"
+)
+STOPS = {"set_trace": STOP, "set_trace_async": STOP_ASYNC}
 STOP_WITH_RC = "__import__('dbg_agent').set_trace(engine='pdb', rc=True)"
 
 
@@ -116,7 +120,7 @@ def _is_plain(node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         usual = {keyword.arg for keyword in node.keywords} <= {"nosigint", "readrc"}
         return ast.unparse(node.func) == "pdb.Pdb" and usual
-    return ast.unparse(node) == "pdb"
+    return ast.unparse(node) in ("pdb", "pdb_instance")
 
 
 def _located(tree: ast.expr, line: int, column: int) -> ast.expr:

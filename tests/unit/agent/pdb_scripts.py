@@ -20,7 +20,7 @@ MODULE = "test.test_pdb"
 
 LEFT_OUT = Path(__file__).with_name("pdb_scripts_left_out.txt")
 
-RUNS_PDB = frozenset({"run_pdb_script", "run_pdb_module", "_run_pdb", "_run_script", "Popen", "run_pty"})
+RUNS_PDB = frozenset({"run_pdb_script", "run_pdb_module", "_run_pdb", "_run_script", "Popen", "run_pty", "_run_pty"})
 """Names by which a method of a test case is known to run a program under pdb."""
 
 Event = list[object]
