@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dbg_agent.launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in, own_place, place_told
+from dbg_agent.launch.claim import BY_LIBRARY, NO_PLACE, VARIABLE, JobPart, claim_in
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -73,6 +73,8 @@ def _begin(environ: Mapping[str, str]) -> None:
     part = JobPart.HELPER
     # A helper that runs one line of code is recognized at once, without a look at its place: there may be many.
     if program.is_script or _is_started_by(value, os.getppid()):
+        from dbg_agent.launch.this_process import own_place, place_told
+
         place = own_place()
         part = part_of(value, place, program, pid=os.getpid(), parent=os.getppid(), environ=environ)
         if part is not JobPart.HELPER:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import STATES, does, held_by, lock_holders, looked_up, openers, waits_in
+from dbg_agent.evidence.descriptors import STATES, held_by, lock_holders, looked_up, openers, waits_in
 from dbg_agent.evidence.ended_threads import duration, who_used
 from dbg_agent.evidence.ended_workers import ended_in_pools
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
-from dbg_agent.evidence.pools import busy_pool, pool_processes, replaced_workers, worker_for
+from dbg_agent.evidence.pools import busy_pool, pool_processes, worker_for
 from dbg_agent.evidence.process import command_of, has_ended, state_of, system_call
 from dbg_agent.evidence.ray import pending_actors
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
@@ -265,7 +265,7 @@ def _future(inside: Inside) -> Wait:
         return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
     processes = pool_processes(future, inside.threads)
     if processes:
-        return Wait(WaitKind.CHILD, f"{text}{told}", ask=lambda: _in_processes(inside.named, processes))
+        return Wait(WaitKind.CHILD, f"{text}{told}", ask=lambda: from_workers(text, told, among=processes))
     busy = busy_pool(future, inside.threads)
     if not busy:
         return Wait(WaitKind.LOCK, f"{text}{told}")
@@ -273,33 +273,10 @@ def _future(inside: Inside) -> Wait:
     return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in busy), is_sure=True)
 
 
-def _in_processes(name: str, pids: Sequence[int]) -> tuple[str, int | None]:
-    """Say of a future that one process of a pool has, or one of several, which that is or what each of them does."""
-    text = f"waits for the future{name}"
-    if len(pids) == 1:
-        return f"{text} in the process {command_of(pids[0])}", pids[0]
-    told = {pid: does(pid)[:2] for pid in pids}
-    # Idle ones wait for a lock, and for the pipe from which the work comes.
-    busy = [pid for pid, (kind, _) in told.items() if kind not in (WaitKind.LOCK, WaitKind.CHILD)] or list(told)
-    said = " and ".join(f"{pid} {told[pid][1]}" for pid in busy[:MAX_TOLD])
-    more = f", and {len(busy) - MAX_TOLD} more" if len(busy) > MAX_TOLD else ""
-    return f"{text} in a pool, whose process {said}{more}", None
-
-
 def _pool_result(inside: Inside) -> Wait:
-    text = "waits for a result of a pool of processes"
-
-    def ask() -> tuple[str, int | None]:
-        replaced, count = replaced_workers(inside.local("self"))
-        if not replaced:
-            return text, None
-        known = [f"{one.title} {one.end}" for one in ended_in_pools()[-MAX_TOLD:]]
-        if known:
-            return f"waits for a result of a pool, whose worker {' and '.join(known)} and was replaced", None
-        ended = "has ended" if count == 1 else "have ended"
-        return f"waits for a result of a pool, {replaced} of whose {count} processes {ended} and been replaced", None
-
-    return Wait(WaitKind.CHILD, text, ask=ask)
+    ended = " and ".join(f"{one.title} {one.end}" for one in ended_in_pools()[-MAX_TOLD:])
+    text = "waits for a result of a pool"
+    return Wait(WaitKind.CHILD, f"{text}, whose worker {ended} and was replaced" if ended else f"{text} of processes")
 
 
 def _file_lock(inside: Inside) -> Wait:

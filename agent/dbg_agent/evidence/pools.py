@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.evidence.stacks import SeenThread, module_of
 from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, local
-from dbg_agent.launch.proc import stat_of, word_at
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -18,9 +17,6 @@ MAX_WORKERS = 32
 
 MAX_QUEUED = 10_000
 """Pieces of work in the queue of a pool that are looked through."""
-
-_BEGIN = 19
-"""Where /proc/…/stat has the time at which a process or thread began, behind its state."""
 
 _WORK = ("_queue", "SimpleQueue")
 
@@ -90,23 +86,3 @@ def _awaited(thread: SeenThread) -> Any:
         if is_result and module_of(frame) == "concurrent.futures._base" and local(frame, "timeout") is None:
             return local(frame, "self")
     return UNKNOWN
-
-
-def replaced_workers(result: object) -> tuple[int, int]:
-    """Return how many processes of a result's pool have been started in place of others, and how many it has.
-
-    A pool starts its processes before the thread that looks after them, and later ones only where one has ended.
-    """
-    pool = attribute(result, "_pool")
-    workers, handler = attribute(pool, "_pool"), attribute(pool, "_worker_handler")
-    native = attribute(handler, "_native_id")
-    if type(workers) is not list or type(native) is not int or attribute(pool, "_maxtasksperchild") is not None:
-        return 0, 0
-    pids = [attribute(attribute(one, "_popen"), "pid") for one in workers[:MAX_WORKERS]]
-    since = _begin(f"self/task/{native}")
-    begun = [_begin(str(pid)) for pid in pids if type(pid) is int]
-    return sum(since is not None and at is not None and at > since for at in begun), len(begun)
-
-
-def _begin(process: str) -> int | None:
-    return word_at(stat_of(process)[1], _BEGIN)

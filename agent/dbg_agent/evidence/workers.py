@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,8 +17,8 @@ from dbg_wire.records.evidence import WaitKind
 MAX_WORKERS, MAX_NAMED = 32, 2
 """Workers that are looked at, and those that one sentence names."""
 
-_IDLE = ((WaitKind.CHILD, WaitKind.SOCKET), (WaitKind.LOCK,))
-"""Kinds of waits in which a worker may be that waits for work, the likeliest first."""
+_IDLE = ((WaitKind.CHILD, WaitKind.SOCKET, WaitKind.LOCK), (WaitKind.CHILD, WaitKind.SOCKET), ())
+"""Kinds of waits of workers that wait for work; a worker that waits for a lock may do that."""
 
 
 def workers() -> list[Worker]:
@@ -47,42 +47,41 @@ def _status(pid: int, known: Any) -> int | None:
     return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
-def from_workers(text: str, otherwise: str, descriptor: Any = None) -> tuple[str, int | None]:
+def from_workers(
+    text: str, otherwise: str, descriptor: Any = None, among: Collection[int] | None = None
+) -> tuple[str, int | None]:
     """Return a text about a message for which a thread waits, with the process that should send it, and that process.
 
-    ``otherwise`` is the end of the text if no process is known. ``descriptor`` is the thread's end of the connection.
+    ``otherwise`` is the end of the text if no process is known. ``descriptor`` is the thread's end of the connection,
+    and ``among`` are the workers that may send it.
     """
-    all_workers = workers()
-    living = {one.pid: one for one in all_workers if one.status is None and not has_ended(one.pid)}
+    known = {one.pid: one for one in workers() if among is None or one.pid in among}
     told = waits_in(SystemCall("read", (descriptor, 0, 0, 0, 0, 0))) if type(descriptor) is int else None
     holder = told[2] if told is not None and len(told) == 3 else None
-    dead = next((one for one in all_workers if one.status), None)
-    if holder is None and dead is not None:
-        return f"{text} from its child {dead.title}, which {dead.end}", None
-    busy: Sequence[int] = ()
     if holder is None:
-        busy = _busy(list(living))
-        holder = busy[0] if len(busy) == 1 else None
-    if holder in living:
-        return f"{text} from its child {living[holder].title}", holder
-    parent = _parent()
-    if parent is not None and (holder == parent or not living):
-        return f"{text} from its parent (process {parent})", parent
-    if holder is not None:
-        return f"{text} from the process {holder}", holder
-    named = ", ".join(living[pid].title for pid in busy[:MAX_NAMED])
-    more = f" and {len(busy) - MAX_NAMED} more" if len(busy) > MAX_NAMED else ""
-    return (f"{text} from one of its children {named}{more}" if named else f"{text}{otherwise}"), None
+        dead = next((one for one in known.values() if one.status), None)
+        if dead is not None:
+            return f"{text} from its child {dead.title}, which {dead.end}", None
+        busy = _busy([pid for pid, one in known.items() if one.status is None and not has_ended(pid)])
+        if len(busy) > 1:
+            named = ", ".join(f"{known[pid].title}, which {does}" for pid, does in list(busy.items())[:MAX_NAMED])
+            more = f" and {len(busy) - MAX_NAMED} more" if len(busy) > MAX_NAMED else ""
+            return f"{text} from one of its children: {named}{more}", None
+        holder = next(iter(busy), _parent())
+    if holder in known:
+        return f"{text} from its child {known[holder].title}", holder
+    whom = f"its parent (process {holder})" if holder == _parent() else f"the process {holder}"
+    return (f"{text} from {whom}" if holder is not None else f"{text}{otherwise}"), holder
 
 
-def _busy(pids: Sequence[int]) -> list[int]:
-    """Return those of some processes that don't wait for work; all if all may."""
-    kinds = {pid: does(pid)[0] for pid in pids} if len(pids) > 1 else dict.fromkeys(pids)
-    for idle in (_IDLE[0] + _IDLE[1], _IDLE[0], ()):
-        found = [pid for pid in pids if kinds[pid] not in idle]
+def _busy(pids: Sequence[int]) -> dict[int, str]:
+    """Return what those of some processes do that don't wait for work; all if all may wait for it."""
+    seen = {pid: does(pid)[:2] for pid in pids}
+    for idle in _IDLE:
+        found = {pid: text for pid, (kind, text) in seen.items() if kind not in idle}
         if found:
             return found
-    return []
+    return {}
 
 
 def _parent() -> int | None:

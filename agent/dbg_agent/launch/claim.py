@@ -28,16 +28,6 @@ class JobPart(Enum):
     HELPER = "helper"
 
 
-def claim() -> None:
-    """Tell all later children of this process that it is the rank; in the program's thread.
-
-    The claim names the present place: a framework may have given this process another place since the last claim.
-    """
-    claimed = f"{JobPart.RANK.value}:{os.getpid()}:{place_told(own_place())}"
-    if os.environ.get(VARIABLE) != claimed:
-        os.environ[VARIABLE] = claimed
-
-
 def has_claimed() -> bool:
     """Say whether this process itself has claimed to be the rank."""
     return claim_in(os.environ.get(VARIABLE, ""))[:2] == (os.getpid(), JobPart.RANK)
@@ -65,21 +55,3 @@ def claim_in(value: str) -> tuple[int | None, JobPart | None, str]:
     if part not in (JobPart.RANK.value, JobPart.LAUNCHER.value) or not pid.isdecimal():
         return None, None, ""
     return int(pid), JobPart(part), place
-
-
-def own_place() -> str:
-    """Return the place that launchers gave this process. Two processes share a place only if one started the other."""
-    from dbg_agent.launch.this_process import this_process
-
-    me = this_process()
-    return NO_PLACE if me.launcher in (NO_PLACE, FRAMEWORK) else f"{me.launcher}/{me.run}/{me.rank}"
-
-
-def place_told(place: str) -> str:
-    """Return a place as children inherit it, with the names of this rank if no launcher tells them to the children."""
-    if place != NO_PLACE:
-        return place
-    from dbg_agent.launch.this_process import this_process
-
-    me = this_process()
-    return f"{place}:{me.job}/{me.run}/{me.rank}"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dbg_agent.launch.claim import VARIABLE, claim_in
+from dbg_agent.launch.claim import NO_PLACE, VARIABLE, JobPart, claim_in
 from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
 from dbg_agent.launch.proc import stat_of
 
@@ -185,6 +185,30 @@ def this_process() -> Identity:
         ancestors=[ancestor for ancestor, _ in chain] if sees_all_processes() else None,
         proxy_pid=next((ancestor for ancestor, name in chain if name == _HYDRA_PROXY), None),
     )
+
+
+def claim() -> None:
+    """Tell all later children of this process that it is the rank; in the program's thread.
+
+    The claim names the present place: a framework may have given this process another place since the last claim.
+    """
+    claimed = f"{JobPart.RANK.value}:{os.getpid()}:{place_told(own_place())}"
+    if os.environ.get(VARIABLE) != claimed:
+        os.environ[VARIABLE] = claimed
+
+
+def own_place() -> str:
+    """Return the place that launchers gave this process. Two processes share a place only if one started the other."""
+    me = this_process()
+    return NO_PLACE if me.launcher in (NONE.name, FRAMEWORK.name) else f"{me.launcher}/{me.run}/{me.rank}"
+
+
+def place_told(place: str) -> str:
+    """Return a place as children inherit it, with the names of this rank if no launcher tells them to the children."""
+    if place != NO_PLACE:
+        return place
+    me = this_process()
+    return f"{place}:{me.job}/{me.run}/{me.rank}"
 
 
 def framework_rank(modules: Mapping[str, object]) -> tuple[int, int] | None:

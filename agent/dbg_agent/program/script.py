@@ -136,7 +136,7 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
 
 def _install(options: dict[str, object]) -> None:
     """Make this process a rank, and tell its children, by variables, their rank and the broker."""
-    from dbg_agent.launch.claim import claim
+    from dbg_agent.launch.this_process import claim
     from dbg_agent.process.imports import loaded
     from dbg_agent.program.installing import install_here
     from dbg_agent.program.own_rank import current

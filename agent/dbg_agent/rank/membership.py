@@ -7,8 +7,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dbg_agent.launch.claim import FRAMEWORK, NO_PLACE, RAY, VARIABLE, claim, has_claimed, parent_of
-from dbg_agent.launch.this_process import Identity, ancestors, this_process
+from dbg_agent.launch.claim import FRAMEWORK, NO_PLACE, RAY, VARIABLE, has_claimed, parent_of
+from dbg_agent.launch.this_process import Identity, ancestors, claim, this_process
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.settings import coordinates

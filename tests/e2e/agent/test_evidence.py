@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-import time
-from multiprocessing.pool import Pool
 from typing import NamedTuple
 
 import pytest
 
 from dbg_agent.evidence.descriptors import waits_in
-from dbg_agent.evidence.pools import replaced_workers
 from dbg_agent.evidence.process import SystemCall
 from dbg_wire.records.evidence import WaitKind
 from tests.conftest import Approved
@@ -139,23 +133,3 @@ def test_the_main_thread_is_first_circles_have_frames_and_our_own_threads_are_le
     assert others == {"MainThread", "in_pool_0", "of_events_0", "task sleep"}
     approved(told["of_events_0"].text)
     assert (told["in_pool_0"].kind, told["in_pool_0"].text) == ("sleep", "sleeps (time.sleep)")
-
-
-@pytest.fixture
-def pool() -> Pool:
-    """Return a pool of two processes, none of which forks the test's own threads."""
-    return multiprocessing.get_context("spawn").Pool(2)
-
-
-def test_processes_that_stand_in_for_others_are_counted(pool: Pool) -> None:
-    with pool:
-        # A result without its pool is a finished one.
-        result = pool.map_async(time.sleep, [3600])
-        kept = pool.apply(os.getpid)
-        assert replaced_workers(result) == (0, 2)
-        killed = next(one for one in pool._pool if one.pid != kept)  # type: ignore[attr-defined]
-        os.kill(killed.pid, signal.SIGKILL)
-        while killed in pool._pool or len(pool._pool) < 2:  # type: ignore[attr-defined]
-            pass
-        assert replaced_workers(result) == (1, 2)
-    assert replaced_workers(object()) == (0, 0)
