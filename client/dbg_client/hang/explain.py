@@ -343,10 +343,12 @@ class _RunVerdicts:
         }
 
 
-def _polls(one: RankEvidence) -> str:
-    """Return the file that a rank's main thread waits for, in words; empty if it waits for none."""
-    waits = one.evidence.waits if one.evidence is not None else ()
-    return next((wait.text for wait in waits if wait.is_main and wait.kind is WaitKind.FILE), "")
+def _polls(one: RankEvidence) -> tuple[object, ...]:
+    """Return the file, or the process with the data, that a main thread waits for, without ages; empty for neither."""
+    main = main_wait(one)
+    if main is None or (main.kind is not WaitKind.FILE and (main.kind is not WaitKind.DATA or main.holder is None)):
+        return ()
+    return main.kind, main.holder, main.text.partition(", made ")[0]
 
 
 def _is_environment_alone(different: Verdict) -> bool:

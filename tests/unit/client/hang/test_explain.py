@@ -420,12 +420,22 @@ def test_a_rank_that_computes_while_others_wait_for_it_is_neither_accused_nor_bu
     assert kinds(twice(job(1.0, 70.0), job(1.9, 71.0)))[0] == "missing"
 
 
-def test_who_polls_a_file_lock_waits_though_lines_of_the_library_change() -> None:
-    def rank(number: int, line: int, text: str = "polls /data/lock") -> RankEvidence:
+@pytest.mark.parametrize(
+    ("kind", "holder", "text", "later"),
+    [
+        pytest.param(WaitKind.FILE, None, "polls /data/lock", "polls /data/lock", id="a file lock"),
+        pytest.param(WaitKind.FILE, None, "waits for f, made 3 s ago", "waits for f, made 8 s ago", id="an old file"),
+        pytest.param(WaitKind.DATA, 99, "waits for worker 0", "waits for worker 0", id="a worker of DataLoader"),
+    ],
+)
+def test_who_polls_waits_though_lines_of_the_library_change(
+    kind: WaitKind, holder: int | None, text: str, later: str
+) -> None:
+    def rank(number: int, line: int, text: str = later) -> RankEvidence:
         frames = (MAIN, LOCKING.replace(line=line))
-        return waits(elsewhere(number, frames=frames, age=0.02, world_size=2), main(WaitKind.FILE, text))
+        return waits(elsewhere(number, frames=frames, age=0.02, world_size=2), main(kind, text).replace(holder=holder))
 
-    before, now = [rank(0, 5), rank(1, 6)], [rank(0, 7), rank(1, 5)]
+    before, now = [rank(0, 5, text), rank(1, 6, text)], [rank(0, 7), rank(1, 5)]
     early, late = twice(before, now), twice(before, now, seconds=5.0)
     other = twice([rank(0, 5, "reads /data/1"), rank(1, 5)], now, seconds=5.0)
 
