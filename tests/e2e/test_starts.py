@@ -161,24 +161,27 @@ def test_children_of_every_start_method_stop(
 
 
 EXECUTOR = """\
-import multiprocessing, os, signal, sys
+import multiprocessing, os, signal, socket, sys
 
-def work(connection, number):
-    while (request := connection.recv()) is not None:
-        if number == 1 and request == 1:
+def receive(end):
+    return end.recv(1) if isinstance(end, socket.socket) else end.recv()
+
+def work(end, number):
+    while (request := receive(end)) != b"2":
+        if number == 1 and request == b"1":
             os.kill(os.getpid(), signal.SIGKILL) if sys.argv[2] == "dies" else breakpoint()
-        connection.send(request)
+        end.send(request)
 
 if __name__ == "__main__":
     context = multiprocessing.get_context(sys.argv[1])
-    pipes = [context.Pipe() for _ in range(2)]
-    for number, (_, end) in enumerate(pipes):
+    pairs = [context.Pipe() if sys.argv[2] == "dies" else socket.socketpair() for _ in range(2)]
+    for number, (_, end) in enumerate(pairs):
         context.Process(target=work, args=(end, number), name=f"VllmWorker-{number}", daemon=True).start()
-    for request in (0, 1, None):
-        for pipe, _ in pipes:
-            pipe.send(request)
-        for pipe, _ in pipes if request is not None else ():
-            pipe.recv()
+    for request in (b"0", b"1", b"2"):
+        for end, _ in pairs:
+            end.send(request)
+        for end, _ in pairs if request != b"2" else ():
+            receive(end)
 """
 
 

@@ -186,6 +186,9 @@ _LOCKS = frozenset({"flock", "fcntl"})
 Waited = tuple[WaitKind, str] | tuple[WaitKind, str, int | None]
 """What a thread waits for, the end of a sentence, and the one process that holds it, if that is known."""
 
+OF_ONE_HOST = " (of one host)"
+"""The end of what is told of a socket without addresses."""
+
 _STREAMS = {0: "its standard input", 1: "its standard output", 2: "its standard error"}
 
 
@@ -331,7 +334,7 @@ def _socket(verb: str, descriptor: Descriptor, target: str) -> Waited:
     if not descriptor.is_own:
         return WaitKind.SOCKET, f"{verb} a socket{descriptor.stream}"
     here, there = _addresses(descriptor)
-    ends = f" {here or '?'} → {there or '?'}" if here or there else f" {descriptor.number} (of one host)"
+    ends = f" {here or '?'} → {there or '?'}" if here or there else f" {descriptor.number}{OF_ONE_HOST}"
     text = f"{verb} the socket{ends}{descriptor.stream}"
     is_local = here.rpartition(":")[0] == there.rpartition(":")[0] != ""
     peers = _peers(target) if is_local else []

@@ -10,7 +10,7 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
-from dbg_agent.evidence.descriptors import does, waits_in
+from dbg_agent.evidence.descriptors import OF_ONE_HOST, does, waits_in
 from dbg_agent.evidence.ended_threads import (
     ended_threads,
     handled_exceptions,
@@ -28,6 +28,7 @@ from dbg_agent.evidence.polled_files import polled_file
 from dbg_agent.evidence.process import system_call
 from dbg_agent.evidence.stacks import SeenThread, module_of, places_of, seen_threads, short_place
 from dbg_agent.evidence.variables import UNKNOWN, class_of, local
+from dbg_agent.evidence.workers import from_workers
 from dbg_agent.stop.stacks import all_frames, is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, LoopSeen, OtherProcess, ThreadWait, WaitKind
@@ -236,6 +237,9 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
         return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
     if told is not None:
         kind, text, *held = told
+        if text.endswith(OF_ONE_HOST):
+            # The kernel names no other end of a pair of sockets, which a child most likely has.
+            text, *held = from_workers(text, "")
         if kind is WaitKind.SLEEP and known is not None and known.called.text:
             # A library that sleeps in C waits for something else, as SQLite does for a lock.
             text = f"{text} in {printable(known.called.text)} ({short_place(thread.frames)})"
