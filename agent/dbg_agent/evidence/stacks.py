@@ -10,7 +10,7 @@ from types import CodeType, FrameType
 
 from dbg_agent.evidence.process import kernel_thread
 from dbg_agent.evidence.variables import attributes, is_a, is_traced
-from dbg_agent.stop.stacks import is_own, is_users_file, outward, program_threads
+from dbg_agent.stop.stacks import is_own, is_users_file, outward, program_thread, program_threads
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
@@ -23,9 +23,10 @@ MAX_NAME = 80
 
 @dataclass(slots=True)
 class SeenThread:
-    """One thread; ``native`` is its number in the kernel, None if unknown.
+    """One thread; ``is_main`` tells whether it runs the program (:func:`.program_thread`).
 
-    ``places`` are those of the frames, outermost first. ``is_readable`` tells whether its variables may be read.
+    ``native`` is its number in the kernel, None if unknown. ``places`` are those of the frames, outermost first.
+    ``is_readable`` tells whether its variables may be read.
     """
 
     ident: int
@@ -46,7 +47,7 @@ def seen_threads(halted: int | None) -> list[SeenThread]:
     """Return the threads of the program, the main one first."""
     import threading
 
-    main = threading.main_thread().ident
+    main, first = program_thread(), threading.main_thread().ident
     found = []
     for ident, name, frame, thread in program_threads(halted):
         values = attributes(thread) if is_a(thread, threading.Thread) else {}
@@ -57,7 +58,7 @@ def seen_threads(halted: int | None) -> list[SeenThread]:
                 frames=_frames(frame),
                 is_main=ident == main,
                 is_daemon=values.get("_daemonic") is not False,
-                native=kernel_thread(values.get("_native_id"), is_main=ident == main),
+                native=kernel_thread(values.get("_native_id"), is_main=ident == first),
             )
         )
     return found

@@ -16,6 +16,7 @@ from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from dbg_agent.launch.proc import read_proc
 from dbg_agent.stop.stacks import (
     FrameAt,
     NoSuchFrame,
@@ -23,8 +24,10 @@ from dbg_agent.stop.stacks import (
     find_frame,
     frames_of,
     frames_of_traceback,
+    is_in,
     outward,
     place_of,
+    program_thread,
     stack_of,
     thread_frame,
     thread_stacks,
@@ -70,35 +73,35 @@ class Unmoved:
     none. A thread that computes in C code, or spins there, counts as moving.
     """
 
-    def __init__(self, processor_time: Callable[[], float] | None = None) -> None:
-        self._processor_time = processor_time or _main_thread_time
+    def __init__(self, processor_time: Callable[[int], float] | None = None) -> None:
+        self._processor_time = processor_time or _thread_time
         self._seen: Seen | None = None
         self._since = self._used = 0.0
 
     def poll(self) -> float | None:
         """Look at the main thread; return for how many seconds it has not moved, None if that is unknown."""
-        now, used, seen = time.monotonic(), self._processor_time(), _main_thread_frames()
+        thread = program_thread()
+        innermost = all_frames().get(thread)
+        now, used, seen = time.monotonic(), self._processor_time(thread), _frames_from(innermost)
         elapsed = now - self._since
-        share = POLLING_SHARE if _is_polling() else FREE_SHARE
+        share = POLLING_SHARE if is_in(innermost, *_POLLING) else FREE_SHARE
         if seen is None or seen != self._seen or used - self._used > FREE_SECONDS + share * elapsed:
             self._seen, self._since, self._used = seen, now, used
             return None
         return elapsed
 
 
-def _main_thread_frames() -> Seen | None:
-    innermost = islice(outward(all_frames().get(threading.main_thread().ident or 0)), LOOKED_AT)
-    return tuple((id(frame), frame.f_lasti) for frame in innermost) or None
+def _frames_from(innermost: FrameType | None) -> Seen | None:
+    return tuple((id(frame), frame.f_lasti) for frame in islice(outward(innermost), LOOKED_AT)) or None
 
 
-def _is_polling() -> bool:
-    frame = all_frames().get(threading.main_thread().ident or 0)
-    return frame is not None and frame.f_code.co_filename.endswith(_POLLING[0]) and frame.f_code.co_name == _POLLING[1]
-
-
-def _main_thread_time() -> float:
+def _thread_time(thread: int) -> float:
+    if thread == threading.main_thread().ident:
+        return time.clock_gettime(time.pthread_getcpuclockid(thread))
     # The clock of another thread must not be asked for: that thread may end meanwhile, and the C library would crash.
-    return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident or 0))
+    native = getattr(getattr(threading, "_active", {}).get(thread), "native_id", 0)
+    nanoseconds = read_proc(f"/proc/self/task/{native}/schedstat").partition(" ")[0]
+    return int(nanoseconds) / 1e9 if nanoseconds.isdecimal() else 0.0
 
 
 class Position:
@@ -145,8 +148,8 @@ class Position:
         return self._rank.stops.is_halted and not self._rank.stops.is_busy
 
     def _moving_frame(self) -> FrameType | None:
-        """Return the innermost frame of the thread that steps, or else of the main thread."""
-        return thread_frame(self._rank.stops.owner or threading.main_thread().ident)
+        """Return the innermost frame of the thread that steps, or else of the program's thread."""
+        return thread_frame(self._rank.stops.owner or program_thread())
 
 
 class Viewpoint:

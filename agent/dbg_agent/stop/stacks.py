@@ -242,9 +242,33 @@ class ProgramThread(NamedTuple):
     object: Any
 
 
+_TRAINING_THREAD = "TrainingThread"
+"""Begin of the name of the thread in which Ray Train runs the training function."""
+
+
+def is_in(frame: FrameType | None, file: str, function: str) -> bool:
+    """Return True if a frame is of this function in a file whose path ends so."""
+    return frame is not None and frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file)
+
+
+def program_thread() -> int:
+    """Return the thread that runs the program: the main one, unless that waits for calls of an actor of Ray."""
+    main, frames = threading.main_thread().ident or 0, all_frames()
+    if not is_in(frames.get(main), "/ray/_private/worker.py", "main_loop"):
+        return main
+    known = dict(getattr(threading, "_active", {}))
+    others = [
+        ident
+        for ident, frame in frames.items()
+        if not _is_own_thread(known.get(ident), frame)
+        and any(is_users_file(one.f_code.co_filename) for one in outward(frame))
+    ]
+    return min(others, key=lambda one: not _name(known.get(one)).startswith(_TRAINING_THREAD), default=main)
+
+
 def program_threads(halted: int | None) -> list[ProgramThread]:
-    """Return at most MAX_THREADS threads, the main one first, then the thread ``halted``."""
-    main = threading.main_thread().ident
+    """Return at most MAX_THREADS threads, that of the program first, then the thread ``halted``."""
+    main = program_thread()
     frames = all_frames()
     # `threading.enumerate` takes a lock, which a thread that stands in a stop may hold.
     known = dict(getattr(threading, "_active", {}))

@@ -43,12 +43,17 @@ _MPI = frozenset({"bcast", "gather", "scatter", "allgather", "alltoall", "send",
 
 _NAMES = _TORCH | _HOROVOD | _MPI
 
+_RAY_TRAIN = ("/ray/train/v2/api/train_fn_utils.py", "/ray/train/_internal/session.py")
+"""Ends of the paths of modules whose function ``report`` waits for all workers."""
+
 
 def collective_of(frames: Sequence[Place]) -> str:
     """Return the name of the outermost collective function on a stack, outermost frame first; empty without one."""
-    return next((place.function for place in frames if _is_collective(place)), "")
+    return next(filter(None, map(_collective, frames)), "")
 
 
-def _is_collective(place: Place) -> bool:
+def _collective(place: Place) -> str:
     # An installed package may lie in any folder, but its modules keep their names in it.
-    return place.function in _NAMES and place.file.endswith(_MODULES)
+    if place.function in _NAMES and place.file.endswith(_MODULES):
+        return place.function
+    return "train.report" if place.function == "report" and place.file.endswith(_RAY_TRAIN) else ""

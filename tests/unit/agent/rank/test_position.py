@@ -84,7 +84,7 @@ def test_a_thread_that_came_back_to_the_same_instruction_has_moved() -> None:
 def test_processor_time_tells_a_wait_from_the_same_wait_a_round_later() -> None:
     def work() -> None:
         used = 0.0
-        unmoved = Unmoved(lambda: used)
+        unmoved = Unmoved(lambda _thread: used)
         until_known(unmoved)
         used += 100 * FREE_SECONDS
         assert unmoved.poll() is None
@@ -99,9 +99,9 @@ def test_only_a_call_that_wakes_up_to_look_for_signals_may_use_processor_time(
 ) -> None:
     def work() -> None:
         now = used = 0.0
-        monkeypatch.setattr(position, "_is_polling", lambda: polls)
+        monkeypatch.setattr(position, "is_in", lambda *_: polls)
         monkeypatch.setattr(position, "time", SimpleNamespace(monotonic=lambda: now))
-        unmoved = Unmoved(lambda: used)
+        unmoved = Unmoved(lambda _thread: used)
         until_known(unmoved)
         now, used = now + 10.0, used + 10 * POLLING_SHARE
         assert (unmoved.poll() is not None) is polls

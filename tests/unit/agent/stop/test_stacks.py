@@ -25,8 +25,10 @@ from dbg_agent.stop.stacks import (
     find_frame,
     frames_of,
     frames_of_traceback,
+    is_in,
     is_own,
     is_users_file,
+    program_thread,
     skip_runner,
     stack_of,
     thread_frame,
@@ -321,3 +323,31 @@ def test_there_are_no_more_threads_and_frames_than_one_answer_takes(monkeypatch:
     assert len(stacks) == 3
     assert stacks[0].name == "MainThread"
     assert all(len(stack.frames) <= 4 for stack in stacks)
+
+
+@pytest.mark.parametrize(
+    ("main", "expected"), [("main_loop", "TrainingThread(loop)"), ("update", "MainThread")], ids=["idle", "busy"]
+)
+def test_the_thread_that_trains_counts_where_the_main_one_waits_for_calls_of_an_actor(main: str, expected: str) -> None:
+    # A lock is C code, as Ray's loop is: both leave the function that calls them innermost.
+    end, looked, found = threading.Event(), threading.Lock(), []
+    worker: dict[str, Callable[[Callable[[], object]], None]] = {}
+    exec(compile(f"def {main}(wait): wait()", "/site-packages/ray/_private/worker.py", "exec"), worker)  # noqa: S102
+
+    def work() -> None:
+        end.wait()
+
+    def look() -> None:
+        while not is_in(thread_frame(threading.main_thread().ident), "worker.py", main):
+            pass
+        found.append(program_thread())
+        looked.release()
+
+    threads = [threading.Thread(target=work, name=name) for name in ("Monitoring", "TrainingThread(loop)")]
+    looked.acquire()
+    for thread in (*threads, threading.Thread(target=look, name="dbg-agent-looks")):
+        thread.start()
+    worker[main](looked.acquire)
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    end.set()
+    assert names[found[0]] == expected
