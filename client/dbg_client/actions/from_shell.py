@@ -185,8 +185,9 @@ class _Acting:
         rank = found[0]
         moving = INTERRUPT.those(found)
         if len(moving) > 1 and not settings.yes:
-            sentence = f"{settings.name} would stop {name_few(moving)}, and there is no terminal to ask"
-            if not await agrees(f"{INTERRUPT.asks} {name_few(moving)}?", sentence):
+            names = name_few(moving, self._directory.ranks)
+            sentence = f"{settings.name} would stop {names}, and there is no terminal to ask"
+            if not await agrees(f"{INTERRUPT.asks} {names}?", sentence):
                 return 1
         if len(found) > 1 or settings.output.format is not Format.TABLE or not _on_terminal():
             return await self._print(await break_in(settings, self._asker, found))
@@ -238,8 +239,9 @@ class _Acting:
         if not fitting:
             raise self._why_none_fits(order, found, target)
         if isinstance(settings, Kill) and not settings.yes:
-            sentence = f"{settings.name} would end {name_few(fitting)}, and there is no terminal to ask"
-            if not await agrees(f"{order.asks} {name_few(fitting)}?", sentence):
+            names = name_few(fitting, self._directory.ranks)
+            sentence = f"{settings.name} would end {names}, and there is no terminal to ask"
+            if not await agrees(f"{order.asks} {names}?", sentence):
                 return 1
         return self._report(await self._asker.ask(order.action, fitting))
 

@@ -18,7 +18,7 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
-from dbg_client.questions.verbs import INTERRUPT, ORDERS
+from dbg_client.questions.verbs import INTERRUPT, ORDERS, Order
 from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS, read_scope
@@ -129,19 +129,23 @@ class Answering:
         if isinstance(settings, Interrupt):
             moving = INTERRUPT.those(ranks)
             if len(moving) > 1 and not settings.yes:
-                raise NeedsYes(f"{INTERRUPT.asks} {name_few(moving)}?", settings.replace(yes=True))
+                raise self._needs_yes(INTERRUPT, moving, settings)
             return (await break_in(settings, self._asker, ranks)).text
         order = ORDERS[type(settings)]
         fitting = order.those(ranks)
         if not fitting:
-            who = f"none of {name_few(ranks)} is" if len(ranks) > 1 else f"{name_few(ranks)} is not"
+            names = name_few(ranks, self._directory.ranks)
+            who = f"none of {names} is" if len(ranks) > 1 else f"{names} is not"
             return f"{who} {order.fitting}\n"
         if isinstance(settings, Kill) and not settings.yes:
-            raise NeedsYes(f"{order.asks} {name_few(fitting)}?", settings.replace(yes=True))
+            raise self._needs_yes(order, fitting, settings)
         answers = await self._asker.ask(order.action, fitting)
         if isinstance(settings, Screen) and answers[0].kind is Kind.VALUE:
             return show_screen(lines_in(answers[0]))
         return show_answers(answers, self._directory.by_key)
+
+    def _needs_yes(self, order: Order, ranks: Sequence[RankInfo], settings: Interrupt | Kill) -> NeedsYes:
+        return NeedsYes(f"{order.asks} {name_few(ranks, self._directory.ranks)}?", settings.replace(yes=True))
 
     def _list(self, settings: ListRanks, target: Target | None, ranks: Sequence[RankInfo]) -> str:
         away = self._directory.away

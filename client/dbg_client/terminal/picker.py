@@ -323,7 +323,7 @@ class Picker:
             self._buffer.reset()
             self._application.layout.focus(self._buffer)
         elif letter == "i" and len(ranks) > 1:
-            self._ask(f"Break into {name_few(ranks)}?", lambda: self._put(letter, "", ranks))
+            self._ask(f"Break into {name_few(ranks, self._directory.ranks)}?", lambda: self._put(letter, "", ranks))
         else:
             self._put(letter, "", ranks)
 
@@ -356,7 +356,8 @@ class Picker:
         self._asked, self.mode = _Asked(question, agreed), Mode.QUESTION
 
     def _put(self, letter: str, text: str, ranks: Sequence[RankInfo]) -> None:
-        self._begin(f"asking {name_few(ranks)}", self._page(self._actions.answer(letter, text, ranks)))
+        names = name_few(ranks, self._directory.ranks)
+        self._begin(f"asking {names}", self._page(self._actions.answer(letter, text, ranks)))
 
     def _begin(self, doing: str, work: Awaitable[None]) -> None:
         self._asked, self.mode = _Asked(doing, self.to_list), Mode.BUSY

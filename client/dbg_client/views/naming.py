@@ -96,9 +96,11 @@ class Naming:
         return tuple(indices[axis] for axis in self._axes)
 
 
-def name_few(ranks: Sequence[RankInfo]) -> str:
-    """Return how many ranks are meant, and the addresses of the first."""
-    named = ", ".join(printable(rank.address) for rank in ranks[:4]) + (", …" if len(ranks) > 4 else "")
+def name_few(ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
+    """Return how many ranks are meant, and the addresses of the first; with their jobs if several are known."""
+    several_jobs = len({rank.job for rank in known}) > 1
+    names = [f"{rank.job}/{rank.address}" if several_jobs else rank.address for rank in ranks[:4]]
+    named = ", ".join(map(printable, names)) + (", …" if len(ranks) > 4 else "")
     return f"{len(ranks)} ranks ({named})" if len(ranks) > 1 else named
 
 

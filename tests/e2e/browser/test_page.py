@@ -48,6 +48,24 @@ def test_answers_are_groups_stacks_and_text_whatever_ranks_say(
         assert tab.count("script") == 0
 
 
+def test_a_command_goes_to_the_group_on_the_screen(chromium: Chromium, processes: Processes, home: Path) -> None:
+    stopped_ranks(processes, home, 3)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#counts", "3 stopped")
+        tab.ask("loss")
+        tab.until_text("#answer", "nan")
+        tab.ask("rank")
+        tab.until("document.querySelectorAll('#answer .group').length === 3")
+        tab.click("#earlier")
+        tab.until_text("#answer", "nan")
+        tab.ask("command @2 n")
+        tab.until_text("#answer", "1 of 1")
+        # @2 of the answer about `rank` would be rank 1.
+        wait_until(
+            home, lambda ranks: [one["where"]["line"] - LINE for one in ranks] == [1, 0, 0], "the step of rank 0"
+        )
+
+
 def test_pudb_is_stepped_in_the_page_handed_over_and_comes_back_after_a_reload(
     chromium: Chromium, processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:

@@ -260,7 +260,8 @@ class Moves:
         if len(ranks) != 1:
             failed = [one for one in zip(ranks, answers, strict=True) if one[1].kind not in (Kind.VALUE, Kind.RUNNING)]
             if failed:
-                (rank, answer), names = failed[0], name_few([rank for rank, _ in failed])
+                known = self._window.switchboard.directory.ranks
+                (rank, answer), names = failed[0], name_few([rank for rank, _ in failed], known)
                 self._window.tell(f"not stopped: {names} ({printable(rank.address)}: {safe_text(answer.text)})")
             return
         (rank,), (answer,) = ranks, answers

@@ -49,6 +49,8 @@ class Feed:
         self._told: dict[type[messages.ToPage], messages.ToPage] = {}
         self.news = asyncio.Event()
         """Set when something has happened to ranks."""
+        self.opened = asyncio.Event()
+        """Set when a page has come."""
         self._verdicts: dict[str, messages.Verdict] = {}
         self.rows.choose(switchboard.directory.ranks)
         self.tell_if_new(messages.Axes(axes=self.rows.axes), messages.Missing(missing=self.rows.missing))
@@ -65,6 +67,7 @@ class Feed:
         page.say(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
         page.say(*self.time_line.events, *self._verdicts.values())
         self.pages.add(page)
+        self.opened.set()
 
     def leave(self, page: Outbox) -> None:
         """Tell a page nothing more."""
@@ -98,6 +101,10 @@ class Feed:
         if ranks:
             who = f"{entry.terminal} ({entry.token})" if entry.token else entry.terminal
             self.say(self.time_line.note("asked", f"{entry.action} {entry.text}".rstrip(), entry.at, ranks, who))
+
+    def is_judged(self, job: str) -> bool:
+        """Return whether there is a verdict on a job."""
+        return job in self._verdicts
 
     def judge(self, verdict: messages.Verdict) -> None:
         """Tell of a verdict, or that a job goes on again."""

@@ -12,7 +12,7 @@ import msgspec
 
 from dbg_client.api.answers import Answer, Collectives, Slow, Where, Why
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import find
+from dbg_client.core.choose import find, is_ready
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
@@ -43,9 +43,10 @@ from dbg_client.words.session_line import USUAL_TARGETS, parse_command
 from dbg_client.words.settings import RankSettings
 from dbg_client.words.verbs import VERBS
 from dbg_dial.kernel import user_name
-from dbg_wire.errors import BadInput, NoSuchRank, PeerError
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import parse_target, select
+from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.grammar import in_job
+from dbg_wire.targets.selection import Target, parse_target, select
 
 if TYPE_CHECKING:
     from dbg_client.faces.web.feed import Feed
@@ -64,8 +65,11 @@ ORDERS: Mapping[type[RankSettings], Order] = {
     verbs.Kill: KILL,
 }
 
-WORDS = {"help", *(row.name for row in VERBS)}
+WORDS = {"help", *(row.name for row in VERBS if row.in_session is not None)}
 """Words with which a line is no expression."""
+
+MAX_ANSWERS = 60
+"""Answers of one page whose groups are known by name; the page keeps as many."""
 
 USUAL = {**USUAL_TARGETS, "command": "stopped", "continue": "stopped", "interrupt": "running", "list": ""}
 """The ranks that a verb means in a page if none are chosen; a page has no rank of its own, as a session has."""
@@ -89,15 +93,26 @@ class Told(NamedTuple):
     members: Mapping[str, Sequence[str]] = {}
 
 
+class Meant(NamedTuple):
+    """The ranks that a line is about.
+
+    ``target`` says which missing ranks are told, None for all. ``whom`` names what the line or its verb means.
+    """
+
+    ranks: Sequence[RankInfo]
+    target: Target | None
+    whom: str
+
+
 class LivePage:
-    """One page: its open questions, which end with it, and the groups of its last answer.
+    """One page: its open questions, which end with it, and the groups of its answers.
 
     ``why_not`` says why the page may change nothing, and is empty if it may.
     """
 
     def __init__(self, switchboard: Switchboard, feed: Feed, outbox: Outbox, why_not: Callable[[], str]) -> None:
         self._switchboard, self._feed, self._outbox, self._why_not = switchboard, feed, outbox, why_not
-        self._groups: Mapping[str, frozenset[str]] = {}
+        self._groups: dict[int, Mapping[str, frozenset[str]]] = {}
         self._requests = OpenRequests(MAX_AT_ONCE, "question")
         feed.join(outbox)
 
@@ -142,20 +157,22 @@ class LivePage:
             raise BadInput(f"`{settings.name}` is not for again and again", "ask it once")
         is_first = True
         while True:
-            ranks, whom = self._ranks(item, settings, changes=changes)
+            meant = self._meant(item, settings, changes=changes)
             if changes and is_first:
-                if not item.yes and (question := _question(settings, ranks)):
+                question = _question(settings, meant.ranks, self._feed.rows.ranks)
+                # Other ranks may fit by now than those to which the user has agreed.
+                if question != item.yes and question:
                     self._outbox.say(messages.Confirm(id=item.id, question=question))
                     return
-                self._feed.note("asked", line, ranks, user_name())
-            told = await self._ask(settings, ranks, item.id)
-            self._groups = {name: frozenset(keys) for name, keys in told.members.items()}
+                self._feed.note("asked", line, meant.ranks, user_name())
+            told = await self._ask(settings, meant, item.id)
+            self._remember(item.id, told.members)
             answer = messages.Answer(
                 id=item.id,
                 at=time.time(),
                 document=msgspec.Raw(msgspec.json.encode(told.document)),
                 text=told.text,
-                whom=whom,
+                whom=meant.whom,
                 members={name: tuple(keys) for name, keys in told.members.items()},
                 last=item.every is None,
             )
@@ -165,30 +182,50 @@ class LivePage:
             is_first = False
             await asyncio.sleep(item.every)
 
-    def _ranks(self, item: messages.Ask, settings: RankSettings, *, changes: bool) -> tuple[Sequence[RankInfo], str]:
-        """Return the ranks that are meant, of those that this server shows, and the target that names them."""
-        known = self._feed.rows.ranks
+    def _remember(self, number: int, members: Mapping[str, Sequence[str]]) -> None:
+        self._groups.pop(number, None)
+        self._groups[number] = {name: frozenset(keys) for name, keys in members.items()}
+        if len(self._groups) > MAX_ANSWERS:
+            del self._groups[next(iter(self._groups))]
+
+    def _target(self, text: str, shown: int | None) -> Target:
+        return with_groups(parse_target(text), {} if shown is None else self._groups.get(shown, {}))
+
+    def _meant(self, item: messages.Ask, settings: RankSettings, *, changes: bool) -> Meant:
+        """Return the ranks that are meant, of those that this server shows."""
+        rows = self._feed.rows
         if settings.target is None and item.keys:
-            wanted = set(item.keys)
-            chosen = [rank for rank in known if rank.key in wanted]
+            wanted = frozenset(item.keys)
+            target = with_groups(parse_target("@1"), {"@1": wanted})
+            chosen = [rank for rank in rows.ranks if rank.key in wanted]
             if not chosen:
                 raise BadInput("none of the chosen ranks is there any more", "choose others")
-            return chosen, ""
+            return Meant(chosen, target, "")
         named = settings.target or item.ranks
         text = named or USUAL.get(settings.name)
+        if isinstance(settings, verbs.Eval) and not named and (settings.live or not any(map(_is_halted, rows.ranks))):
+            text = "all"
         if text is None:
             raise BadInput(f"`{settings.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
         if not text:
-            return known, ""
-        target = with_groups(parse_target(text), self._groups)
-        # A page that shows several jobs may look at all of them at once.
-        ranks = (find(target, known) if named or changes else select(target, known, any_job=True)).ranks
-        return ranks, "" if text == "all" else text
+            return Meant(rows.ranks, rows.target, "")
+        target = self._target(text, item.shown)
+        try:
+            # A page that shows several jobs may look at all of them at once.
+            found = find(target, rows.ranks) if named or changes else select(target, rows.ranks, any_job=True)
+        except AmbiguousTarget as error:
+            raise error if named else _name_job(settings, text, rows.ranks) from None
+        if text == "all":
+            return Meant(found.ranks, rows.target or target, "all ranks" if settings.target else "")
+        return Meant(found.ranks, target, text)
 
-    async def _ask(self, settings: RankSettings, ranks: Sequence[RankInfo], number: int) -> Told:
+    async def _ask(self, settings: RankSettings, meant: Meant, number: int) -> Told:
+        ranks, known = meant.ranks, self._switchboard.directory.ranks
         line = WaitingLine(lambda text: self._outbox.say(messages.Progress(id=number, text=text)) if text else None)
         asker = Asker(self._switchboard, settings.broker.timeout, line=line)
-        questions = Questions(self._switchboard, asker)
+        questions = Questions(self._switchboard, asker, meant.target)
+        if isinstance(settings, verbs.Eval) and not any(map(_is_halted, ranks)):
+            settings = settings.replace(live=True)
         if isinstance(settings, verbs.Asked):
             action, wishes = value_question(settings, ranks)
             return _values(await questions.values(ranks, action, settings.question, wishes))
@@ -196,7 +233,6 @@ class LivePage:
             stacks = await questions.stacks(ranks, threads=settings.threads, native=settings.native)
             return Told(Where(stacks).document, stacks.shown(), remembered(stacks.groups))
         if isinstance(settings, verbs.Why):
-            known = self._switchboard.directory.ranks
             case, found = await find_case(asker, ranks, known)
             for verdict in told_of(case, found, known, time.time()):
                 self._feed.judge(verdict)
@@ -211,7 +247,7 @@ class LivePage:
             keys = [rank.key for rank in absent.ranks] if absent is not None else []
             return Told(collectives.document, str(collectives), {MISSING: keys})
         if isinstance(settings, verbs.ListRanks):
-            listed = list_ranks(ranks, None, (), with_exited=settings.all)
+            listed = list_ranks(known, meant.target, ranks, with_exited=settings.all)
             document = list_document(listed.shown, missing_documents(listed.absent))
             return Told(document, listed.table(color=False, fold=True))
         return await self._order(questions, ORDERS[type(settings)], ranks)
@@ -220,14 +256,15 @@ class LivePage:
         # A rank that is stopped already says so.
         those = ranks if order is INTERRUPT else order.those(ranks)
         if not order.those(ranks):
-            who = f"none of {name_few(ranks)} is" if len(ranks) > 1 else f"{name_few(ranks)} is not"
+            names = name_few(ranks, self._feed.rows.ranks)
+            who = f"none of {names} is" if len(ranks) > 1 else f"{names} is not"
             raise BadInput(f"{who} {order.fitting}", "choose others")
         return _values(await questions.order(order, those))
 
     # --------------------------------------------------------------------------------------------- ranks and source
 
     async def _find(self, item: messages.Find) -> None:
-        target = with_groups(parse_target(item.text), self._groups)
+        target = self._target(item.text, item.shown)
         try:
             ranks = select(target, self._feed.rows.ranks, any_job=True).ranks
         except NoSuchRank:
@@ -257,12 +294,24 @@ def _settings(line: str) -> RankSettings:
     return settings
 
 
-def _question(settings: RankSettings, ranks: Sequence[RankInfo]) -> str:
+def _is_halted(rank: RankInfo) -> bool:
+    return is_ready(rank) or rank.state is RankState.HELD
+
+
+def _name_job(settings: RankSettings, text: str, ranks: Sequence[RankInfo]) -> BadInput:
+    """Return the error for a line without a target whose ranks are of several jobs."""
+    job = max(rank.job for rank in ranks if rank.state in LIVE_STATES)
+    line = f"{job}/all" if isinstance(settings, verbs.Eval) else f"{settings.name} {in_job(text, job)}"
+    asked = f" {settings.question}" if isinstance(settings, verbs.Asked) else ""
+    return BadInput("several jobs have such ranks", f"name one of them, as in `{line}{asked}`")
+
+
+def _question(settings: RankSettings, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
     """Return what the user has to agree to first, empty for nothing."""
     order = ORDERS.get(type(settings))
     those = order.those(ranks) if order is not None else []
     asks = order is not None and order.asks and (len(those) > 1 or (order is KILL and those))
-    return f"{order.asks} {name_few(those)}?" if order is not None and asks else ""
+    return f"{order.asks} {name_few(those, known)}?" if order is not None and asks else ""
 
 
 def _values(values: ValueAnswer) -> Told:

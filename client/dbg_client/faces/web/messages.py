@@ -131,7 +131,7 @@ class Failed(_Said):
 
 
 class Confirm(_Said):
-    """The user has to agree first: send the same ``ask`` with ``yes``, or nothing."""
+    """The user has to agree first: send the same ``ask`` with the question as ``yes``, or nothing."""
 
     id: int
     question: str
@@ -169,7 +169,8 @@ class Standing(Record):
 class Verdict(_Said):
     """The last verdict on a job in which ranks wait: the ``document`` of ``why --json``; null once they go on again.
 
-    It comes when no rank has moved for a minute, and whenever a page asks ``why``; ``sentence`` is the worst one's.
+    It comes when a page opens, when no rank has moved for a minute, every 20 seconds from then on, and whenever a page
+    asks ``why``; ``sentence`` is the worst one's.
     ``missing`` are the keys of ranks that have not come to a collective, ``places`` where the first of the ranks that
     the worst verdict names stand.
     """
@@ -246,8 +247,8 @@ class Ask(_Said):
 
     ``id`` is the page's, and larger than those before. The line is about the ranks that it names itself, else about
     ``keys``, else about ``ranks``, which is a target such as ``0-7`` or ``@2``, else about those that the verb usually
-    means. With ``every`` it is asked again so many seconds after each answer. ``yes`` agrees to what ``confirm`` has
-    asked.
+    means. With ``every`` it is asked again so many seconds after each answer. ``yes`` is the question of a ``confirm``
+    to which the user agrees. ``shown`` is the id of the answer on the screen, whose groups have names such as ``@2``.
     """
 
     id: _NUMBER
@@ -255,7 +256,8 @@ class Ask(_Said):
     keys: Annotated[tuple[_KEY, ...], msgspec.Meta(max_length=MAX_RANKS)] = ()
     ranks: _TEXT = ""
     every: Annotated[float, msgspec.Meta(ge=0.1, le=MAX_SECONDS)] | None = None
-    yes: bool = False
+    yes: _TEXT = ""
+    shown: _NUMBER | None = None
 
 
 class Withdraw(_Said):
@@ -265,10 +267,11 @@ class Withdraw(_Said):
 
 
 class Find(_Said):
-    """Ask which ranks a set names, such as ``0-7``, ``gpu013:*``, ``stopped`` or a group of the last answer."""
+    """Ask which ranks a set names, such as ``0-7``, ``gpu013:*``, ``stopped`` or a group of the answer ``shown``."""
 
     id: _NUMBER
     text: _TEXT
+    shown: _NUMBER | None = None
 
 
 class Source(_Said):

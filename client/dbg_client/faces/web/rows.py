@@ -42,7 +42,7 @@ class Rows:
     def __init__(self, target: Target | None) -> None:
         self.missing: tuple[msgspec.Raw, ...] = ()
         """Which ranks never came, as ``list --json`` has them."""
-        self._target = target
+        self.target = target
         self._ranks: dict[str, RankInfo] = {}
         self._rows: dict[str, msgspec.Raw] = {}
         self._sizes: dict[str, int] = {}
@@ -64,14 +64,14 @@ class Rows:
 
     def chooses_anew(self, keys: Iterable[str], known: Mapping[str, RankInfo]) -> bool:
         """Tell whether other ranks may be listed now that these have changed, so that :meth:`choose` is due."""
-        if self._target is not None:
+        if self.target is not None:
             return True
         pairs = ((self._ranks.get(key), known.get(key)) for key in keys)
         return any(before is None or now is None or _has_ended(before) != _has_ended(now) for before, now in pairs)
 
     def choose(self, known: Sequence[RankInfo]) -> RowChanges:
         """Take the ranks that are listed now, and return what has changed."""
-        listed = list_ranks(known, self._target, self._fitting(known))
+        listed = list_ranks(known, self.target, self._fitting(known))
         self.missing = tuple(msgspec.Raw(_encoder.encode(one)) for one in missing_documents(listed.absent))
         shown = {rank.key: rank for rank in listed.shown}
         gone = [key for key in self._ranks if key not in shown]
@@ -82,10 +82,10 @@ class Rows:
         return self._take([(key, known[key]) for key in keys if key in self._ranks and key in known])
 
     def _fitting(self, known: Sequence[RankInfo]) -> Sequence[RankInfo]:
-        if self._target is None:
+        if self.target is None:
             return ()
         try:
-            return select(self._target, known, any_job=True).ranks
+            return select(self.target, known, any_job=True).ranks
         except (NoSuchRank, AmbiguousTarget):
             return ()
 

@@ -1,4 +1,4 @@
-"""Why ranks wait, without being asked: a look at each job now and then while a page is open, as `run --hang-after`."""
+"""Why ranks wait, without being asked: a look at each job when a page opens, and now and then while one is open."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from dbg_client.hang.show import verdicts_document
 from dbg_client.questions.cause import find_case, hangs_among
 from dbg_client.questions.standstill import Standstill, ask_where
 from dbg_client.views.tree import is_library
+from dbg_dial.waiting import within
 from dbg_wire.errors import DbgError
 from dbg_wire.records.ranks import LIVE_STATES, Place, RankInfo
 
@@ -65,7 +66,10 @@ def _own_place(frames: Sequence[Place]) -> Place | None:
 
 
 class VerdictWatch:
-    """Look at each job of a feed until this is cancelled; nobody is asked while no page is open."""
+    """Look at each job of a feed until this is cancelled; nobody is asked while no page is open.
+
+    A verdict stays until a look finds that the job moves: a page that opens has it at once.
+    """
 
     def __init__(self, switchboard: Switchboard, feed: Feed, seconds: float = HANG_SECONDS) -> None:
         self._switchboard, self._feed, self._seconds = switchboard, feed, seconds
@@ -74,10 +78,17 @@ class VerdictWatch:
 
     async def run(self) -> None:
         """Look again and again."""
+        opened = self._feed.opened
         while True:
-            await asyncio.sleep(self._seconds / LOOKS)
+            with contextlib.suppress(TimeoutError):
+                await within(self._seconds / LOOKS, opened.wait())
+            if not self._feed.pages or not self._switchboard.is_current:
+                opened.clear()
+                continue
+            is_opened = opened.is_set()
+            opened.clear()
             jobs: defaultdict[str, list[RankInfo]] = defaultdict(list)
-            for rank in self._feed.rows.ranks if self._feed.pages and self._switchboard.is_current else ():
+            for rank in self._feed.rows.ranks:
                 if rank.state in LIVE_STATES and not rank.is_classic:
                     jobs[rank.job].append(rank)
             for job in [job for job in self._standing if job not in jobs]:
@@ -86,17 +97,28 @@ class VerdictWatch:
             for job, ranks in jobs.items():
                 # An answer that does not come says nothing of the ranks; the next look may have one.
                 with contextlib.suppress(DbgError):
-                    await self._look(job, ranks)
+                    await self._look(job, ranks, is_opened=is_opened)
 
-    async def _look(self, job: str, ranks: Sequence[RankInfo]) -> None:
-        standing, known = self._standing[job], self._switchboard.directory.ranks
+    async def _look(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
+        standing = self._standing[job]
         answers = await ask_where(self._asker, ranks)
+        told: list[Verdict] = []
         if answers is None:
             standing.begin_anew()
-        elif standing.look(answers, asyncio.get_running_loop().time()):
-            case, found = await find_case(self._asker, ranks, known)
-            for told in told_of(case, found, known, time.time(), stands=True):
-                self._feed.note("hang", told.sentence, ranks)
-                self._feed.judge(told)
-        if answers is None or standing.is_moving:
+        else:
+            standing.look(answers, asyncio.get_running_loop().time())
+            # Since the last look of an earlier page a job may have moved, and hang all the same.
+            is_same = self._feed.is_judged(job) and not standing.is_moving
+            if is_opened or is_same or standing.is_told:
+                told = await self._judge(ranks, stands=standing.is_told)
+        if not told:
             self._feed.judge(Verdict(job=job, at=time.time(), document=None))
+        for verdict in told:
+            if not self._feed.is_judged(verdict.job):
+                self._feed.note("hang", verdict.sentence, ranks)
+            self._feed.judge(verdict)
+
+    async def _judge(self, ranks: Sequence[RankInfo], *, stands: bool) -> list[Verdict]:
+        known = self._switchboard.directory.ranks
+        case, found = await find_case(self._asker, ranks, known)
+        return told_of(case, found, known, time.time(), stands=stands)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dbg_client.terminal import canvas
 from dbg_client.terminal.escape import COMMANDS
-from dbg_client.views.naming import Naming
+from dbg_client.views.naming import Naming, name_few
 from dbg_client.views.pick_list import PickList, empty_text, footer_text
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target, select
@@ -212,6 +212,7 @@ def test_names_are_those_among_all_that_were_asked() -> None:
     assert Naming(asked[:4]).names(asked[1:3]) == "1-2"
     assert Naming(alike).names(alike[:1]) == "a:0"
     assert Naming(alike).name(alike[2]) == "1"
+    assert (name_few(asked[:1], asked[:4]), name_few(asked[:1], asked)) == ("g1:0", "A/g1:0")
 
 
 def mesh(hosts: int = 4) -> list[RankInfo]:

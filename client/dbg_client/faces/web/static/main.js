@@ -315,7 +315,8 @@ class Page {
     await new Promise((resolve) => setTimeout(resolve, text.trim() ? TYPED : 0));
     if (text !== this.fields().search.value) return;
     const withText = () => this.ranks.rows.filter(hasText(text)).map((row) => row.key);
-    const keys = text.trim() ? await this.live.find(text).then((found) => found.keys, withText) : null;
+    const shown = this.panel.history.shown?.id ?? null;
+    const keys = text.trim() ? await this.live.find(text, shown).then((found) => found.keys, withText) : null;
     // What was typed meanwhile is asked on its own.
     if (text !== this.fields().search.value) return;
     this.found = keys && new Set(keys);

@@ -23,7 +23,7 @@ from dbg_wire.codec import Input
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Change, Gone, Kind, Question, RankAnswer, Refusal, RefusalCode
-from dbg_wire.records.ranks import Coordinate, RankState
+from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.pages import Socket, browser_at, opened, served
 from tests.support.rank_infos import changed
@@ -50,10 +50,24 @@ async def test_an_answer_is_the_document_of_json_with_the_keys_of_its_groups(bro
         assert said["document"]["asked"] == 2
         assert said["members"] == {"@1": [make_rank(5).key], "@2": [make_rank(6).key]}
         assert "\x1b" not in said["text"]
-        # The group of the last answer is a target, for this page alone.
-        assert (await live.answer(2, "eval @2 loss"))["members"] == {"@1": [make_rank(6).key]}
+        # A group of the answer on the screen is a target, for this page alone.
+        assert (await live.answer(2, "eval @2 loss", shown=1))["members"] == {"@1": [make_rank(6).key]}
         async with browser.live() as other:
-            assert "@2" in (await other.answer(1, "eval @2 loss"))["sentence"]
+            assert "@2" in (await other.answer(1, "eval @2 loss", shown=1))["sentence"]
+
+
+async def test_a_group_is_of_the_answer_on_the_screen_and_not_of_the_last_one(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        answers(broker, Action.EVAL, {5: "0.25", 6: "nan"})
+        await live.answer(1, "loss")
+        answers(broker, Action.EVAL, {5: "6", 6: "6"})
+        assert list((await live.answer(2, "rank"))["members"]) == ["@1"]
+        assert (await live.answer(3, "command @2 n", shown=1))["members"] == {"@1": [make_rank(6).key]}
+        assert "@2" in (await live.answer(4, "command @2 n", shown=2))["sentence"]
+        # The first question again and again has groups of its own, and still means that group.
+        await live.say("ask", id=5, line="eval @2 loss", shown=1, every=0.1)
+        for _ in range(2):
+            assert (await live.until("answer"))["members"] == {"@1": [make_rank(6).key]}
 
 
 async def test_a_line_is_about_the_ranks_it_names_else_the_chosen_else_the_usual(broker: FakeBroker) -> None:
@@ -83,7 +97,7 @@ async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
 
         async def found(text: str) -> list[int] | None:
-            await live.say("find", id=1, text=text)
+            await live.say("find", id=1, text=text, shown=2)
             while (said := await live.next()) is None or said.get("id") != 1:
                 pass
             keys = {make_rank(number).key: number for number in (5, 6, 7)}
@@ -106,7 +120,7 @@ async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
         ("attach 5", {}),
         ("exec 5 -- rm -rf /", {}),
         ("eval --save /tmp/x loss", {}),
-        ("report", {}),
+        ("stops 5", {}),
         ("kill", {}),
         ("where 99", {}),
         ("where", {"keys": ["gone"]}),
@@ -131,7 +145,7 @@ async def test_what_can_not_be_asked_is_told_in_a_sentence(
 async def test_a_page_that_only_looks_changes_nothing(approved: Approved, broker: FakeBroker, line: str) -> None:
     async with opened(broker.environment, drive=False) as browser, browser.live() as live:
         assert (await live.until("hello"))["drive"] is False
-        said = await live.answer(1, line, yes=True)
+        said = await live.answer(1, line, yes="End gpu013:5?")
         assert said["type"] == "failed"
         approved(said["sentence"])
         assert (await live.answer(2, "why"))["type"] == "answer"
@@ -148,9 +162,80 @@ async def test_what_ends_or_stops_several_is_agreed_to_first(broker: FakeBroker)
         said = await live.answer(1, "kill 5")
         assert (said["type"], said["question"]) == ("confirm", "End gpu013:5?")
         assert not any(isinstance(item, Question) for item in broker.received)
-        assert (await live.answer(1, "kill 5", yes=True))["type"] == "answer"
+        assert (await live.answer(1, "kill 5", yes="End gpu013:5?"))["type"] == "answer"
         assert (await live.answer(2, "interrupt 7"))["type"] == "answer"
-        assert (await live.answer(3, "interrupt 7-8"))["type"] == "confirm"
+        agreed = await live.answer(3, "interrupt running")
+        assert agreed["type"] == "confirm"
+        # What was agreed to was about other ranks than those that fit now.
+        broker.tell(Change(rank=changed(make_rank(6), state=RankState.RUNNING)))
+        await live.until("change")
+        assert (await live.answer(4, "interrupt running", yes=agreed["question"]))["type"] == "confirm"
+
+
+def second_job(**changes: object) -> RankInfo:
+    return make_rank(5, job="second", key="second/0.0/gpu013:5/9005", pid=9005, **changes)
+
+
+async def test_of_two_jobs_the_one_that_is_meant_is_named(approved: Approved, broker: FakeBroker) -> None:
+    broker.ranks[second_job().key] = second_job()
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        approved((await live.answer(1, "kill second/5"))["question"])
+        approved((await live.answer(2, "loss"))["sentence"])
+        approved((await live.answer(3, "command n"))["sentence"])
+        assert (await live.answer(4, "second/all loss"))["document"]["asked"] == 1
+
+
+async def test_an_expression_is_asked_live_where_no_rank_is_stopped(broker: FakeBroker) -> None:
+    for rank in list(broker.ranks.values()):
+        broker.ranks[rank.key] = changed(rank, state=RankState.RUNNING, where=None)
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        for number, (line, fields) in enumerate(
+            [("loss", {}), ("eval --live loss", {}), ("loss", {"keys": [make_rank(5).key]}), ("5 loss", {})]
+        ):
+            assert (await live.answer(number, line, **fields))["type"] == "answer"
+        questions = [item for item in broker.received if isinstance(item, Question) and item.action is Action.EVAL]
+        assert [(len(item.keys), item.live) for item in questions] == [(3, True), (3, True), (1, True), (1, True)]
+
+
+async def test_a_name_that_only_a_shell_has_as_a_verb_is_an_expression(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        for number, name in enumerate(("config", "run", "log", "report", "web")):
+            await live.answer(number, name)
+    texts = [item.text for item in broker.received if isinstance(item, Question)]
+    assert texts == ["config", "run", "log", "report", "web"]
+
+
+async def test_ranks_that_nobody_asked_are_not_missing(broker: FakeBroker) -> None:
+    for rank in list(broker.ranks.values()):
+        broker.ranks[rank.key] = changed(rank, world_size=9)
+    gone = make_rank(8, state=RankState.EXITED, exit=1, where=None, world_size=9)
+    broker.ranks[gone.key] = gone
+    chosen = [make_rank(5).key, make_rank(6).key]
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        listed = (await live.answer(1, "list", keys=chosen))["document"]
+        assert ([row["rank"] for row in listed["ranks"]], listed["missing"]) == ([5, 6], [])
+        asked = (await live.answer(2, "loss", keys=chosen))["document"]
+        assert (asked["asked"], asked["missing"]) == (2, [])
+        everybody = (await live.answer(3, "list"))["document"]
+        assert [one["ranks"] for one in everybody["missing"]] == ["0-4"]
+    async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
+        assert (await live.answer(1, "list"))["document"]["missing"] == []
+        assert (await live.answer(2, "where"))["document"]["missing"] == []
+
+
+async def test_an_answer_names_the_ranks_that_the_line_means(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        chosen = [make_rank(6).key]
+        lines = ("where all", "where", "where 5-6", "where")
+        fields: list[dict[str, object]] = [{"keys": chosen}, {"keys": chosen}, {}, {}]
+        said = [
+            (await live.answer(number, line, **field))["whom"]
+            for number, (line, field) in enumerate(zip(lines, fields, strict=True))
+        ]
+        assert said == ["all ranks", "", "5-6", ""]
 
 
 async def test_what_a_page_does_is_on_the_time_line_of_all(broker: FakeBroker) -> None:

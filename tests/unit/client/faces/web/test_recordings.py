@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,6 @@ from dbg_client.faces.web.timeline import MAX_EVENTS, TimeLine
 from dbg_client.faces.web.verdicts import told_of
 from dbg_client.hang.explain import Case, Explanation, JobLook
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.questions import standstill
 from dbg_client.views.list import list_document
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.messages import Action, Change, Kind, RankAnswer
@@ -197,10 +197,10 @@ def explanation(*found: Verdict) -> Explanation:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBroker]:
-    monkeypatch.setattr(standstill, "SLACK_SECONDS", 0.0)
+    ages = itertools.count(1)
 
     async def find_case(*_: object, **__: object) -> tuple[Case, Explanation]:
-        return case_of(OWN), explanation(MISSING)
+        return case_of(OWN), explanation(replace(MISSING, sentence=f"rank 1 has not come for {next(ages)} s"))
 
     monkeypatch.setattr(verdicts, "find_case", find_case)
     with FakeBroker(*RUNNING_VERDICTS) as serving:
@@ -223,24 +223,37 @@ def test_a_verdict_says_where_its_ranks_stand_in_their_own_code() -> None:
 
 async def test_a_job_that_stands_still_is_judged_until_it_moves(broker: FakeBroker) -> None:
     async with (
-        served(broker.environment, hang_seconds=0.3) as (base, access, _),
+        served(broker.environment, hang_seconds=0.6) as (base, access, _),
         browser_at(base, access.new_token()) as browser,
         browser.live() as live,
     ):
         verdict = await live.until("verdict")
-        assert verdict["sentence"] == "rank 1 has not come"
         assert verdict["document"]["verdicts"][0]["kind"] == "missing"
+        # It is looked at again, and grows older; it is one hang.
+        assert (await live.until("verdict"))["sentence"] != verdict["sentence"]
         assert [said["kind"] for said in live.said if said["type"] == "event"] == ["hang"]
-        # Who comes later gets it, too.
-        async with browser.live() as late:
-            assert (await late.until("verdict"))["sentence"] == "rank 1 has not come"
         stand_at(broker, 2)
-        assert (await live.until("verdict"))["document"] is None
+        await live.until("verdict", lambda said: said["document"] is None)
+
+
+async def test_a_job_that_hangs_is_judged_when_a_page_opens_and_the_verdict_is_kept(broker: FakeBroker) -> None:
+    async with (
+        served(broker.environment) as (base, access, _),
+        browser_at(base, access.new_token()) as browser,
+    ):
+        async with browser.live() as live:
+            first = await live.until("verdict")
+        # It may have moved while no page was open, and it hangs again; what is known is there at once.
+        stand_at(broker, 2)
+        async with browser.live() as live:
+            assert (await live.until("verdict"))["sentence"] == first["sentence"]
+            assert (await live.until("verdict"))["sentence"] != first["sentence"]
+            assert [said["kind"] for said in live.said if said["type"] == "event"] == ["hang"]
 
 
 async def test_a_debugger_in_which_a_rank_stands_is_no_hang(broker: FakeBroker) -> None:
     async with (
-        served(broker.environment, hang_seconds=0.3) as (base, access, _),
+        served(broker.environment, hang_seconds=0.6) as (base, access, _),
         browser_at(base, access.new_token()) as browser,
         browser.live() as live,
     ):

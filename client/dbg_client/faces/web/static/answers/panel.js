@@ -76,12 +76,13 @@ export class Panel {
   /** @param {import("../job/link.js").Question} question @param {string} whom @returns {boolean} whether it was sent */
   put(question, whom) {
     for (const entry of this.history.entries) if (!entry.done && entry.question.every) this.live.withdraw(entry.id);
-    const id = this.live.ask(question);
+    const asked = { shown: this.history.shown?.id ?? null, ...question };
+    const id = this.live.ask(asked);
     if (id === null) {
       this.said.textContent = "There is no connection to the server: nothing was asked.";
       return false;
     }
-    this.history.add(new Entry(id, question, whom));
+    this.history.add(new Entry(id, asked, whom));
     this.compared.value = "";
     this.on.shown();
     this.draw();
@@ -189,7 +190,7 @@ export class Panel {
   /** @param {Entry} entry */
   agree(entry) {
     this.history.entries = this.history.entries.filter((one) => one !== entry);
-    this.put({ ...entry.question, yes: true }, entry.whom);
+    this.put({ ...entry.question, yes: entry.confirm }, entry.whom);
   }
 
   /** @param {Entry} entry */

@@ -6,7 +6,7 @@
  *   group: string | null, collective: string | null, sequence?: number | null, age?: number | null,
  *   evidence: string[], next: string | null}} Verdict
  */
-import { ageOf, button, h, refill, swatch } from "../job/dom.js";
+import { button, h, refill, swatch } from "../job/dom.js";
 import { baseName, duration } from "../job/ranks.js";
 
 /** Verbs that a verdict may name as the next one, and that are asked as they stand. */
@@ -55,6 +55,8 @@ export class Why {
     this.on = on;
     /** @type {Map<string, any>} the last verdict on each job */
     this.told = new Map();
+    /** @type {Map<string, HTMLElement>} the source of the last places */
+    this.sources = new Map();
     this.isOpen = true;
   }
 
@@ -89,18 +91,27 @@ export class Why {
     return button({ class: "primary", onclick: () => this.on.ask(line) }, line);
   }
 
-  /** @param {any} message */
-  job(message) {
-    const [first, ...others] = message.document.verdicts.filter((/** @type {Verdict} */ one) => one.kind !== "busy");
+  /** Return the lines around places; those of the same places are asked once.
+   * @param {{key: string, where: Place}[]} places */
+  sourcesOf(places) {
+    const name = JSON.stringify(places);
+    const known = this.sources.get(name);
+    if (known) return known;
     const source = h("div", { class: "sources" });
-    /** @type {{key: string, where: Place}[]} */
-    const places = message.places ?? [];
+    this.sources.set(name, source);
     const lines = new Map(places.map((place) => [`${place.where.file}:${place.where.line}`, place]));
     for (const place of [...lines.values()].slice(0, 2)) {
       this.on.source(place).then((told) => {
         source.append(sourceView(told.file, told.first, told.lines, place.where.line));
-      }, () => {});
+      }, () => this.sources.delete(name));
     }
+    return source;
+  }
+
+  /** @param {any} message */
+  job(message) {
+    const [first, ...others] = message.document.verdicts.filter((/** @type {Verdict} */ one) => one.kind !== "busy");
+    const source = this.sourcesOf(message.places ?? []);
     const choose = () => this.on.choose(message.missing);
     const told = h("div", { class: "told" }, drawn(first),
       first.evidence.length ? h("pre", { class: "evidence" }, first.evidence.join("\n")) : "",
@@ -109,8 +120,7 @@ export class Why {
       ...others.map(verdictView));
     const details = h("details", { open: this.isOpen, ontoggle: () => { this.isOpen = details.open; } },
       h("summary", {}, h("span", { class: "alarm", "aria-hidden": "true" }),
-        h("span", { class: "sentence" }, first.sentence),
-        first.age ? h("span", { class: "age" }, ageOf(message.at - first.age, message.at)) : ""),
+        h("span", { class: "sentence" }, first.sentence)),
       h("div", { class: "body" }, told, source));
     return details;
   }

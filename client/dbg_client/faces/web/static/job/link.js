@@ -3,7 +3,8 @@
  *
  * @typedef {import("./ranks.js").Row} Row
  * @typedef {{type: string} & Record<string, any>} Message
- * @typedef {{line: string, keys?: string[], ranks?: string, every?: number | null, yes?: boolean}} Question
+ * @typedef {{line: string, keys?: string[], ranks?: string, every?: number | null, yes?: string,
+ *   shown?: number | null}} Question `shown`: the id of the answer on the screen, whose groups have names
  */
 
 const FIRST_WAIT = 500;
@@ -150,9 +151,9 @@ export class Live {
     return this.request({ type: "source", key, file, line, around });
   }
 
-  /** Return which ranks a set names; rejected for what is no set. @param {string} text */
-  find(text) {
-    return this.request({ type: "find", text });
+  /** Return which ranks a set names; rejected for what is no set. @param {string} text @param {number | null} shown */
+  find(text, shown) {
+    return this.request({ type: "find", text, shown });
   }
 
   /** @param {Message} message @returns {Promise<Message>} what answers it */
