@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import stat
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -33,7 +32,8 @@ FILE_SECONDS = 0.5
 """Seconds for which a file system may take to tell of a file; it takes less than a millisecond, or never does."""
 
 
-_resolving = BoundedThreads("dbg-agent-path", 1)
+file_system = BoundedThreads("dbg-agent-path", 1)
+"""Asks file systems, which may never answer."""
 
 MAX_CHILDREN = 32
 """Child processes whose descriptors are looked at."""
@@ -77,22 +77,16 @@ class LookedUp(NamedTuple):
 
 def looked_up(path: str) -> LookedUp:
     """Return what a path leads to; the path as it is if its file system does not answer."""
-    found: list[LookedUp] = []
-    is_done = threading.Event()
 
-    def look() -> None:
+    def look() -> LookedUp:
         real = os.path.realpath(path)
         try:
             seen = os.stat(real)  # noqa: PTH116 - no pathlib in a rank
-            found.append(LookedUp(real, max(0.0, time.time() - seen.st_mtime), stat.S_ISFIFO(seen.st_mode)))
         except (OSError, ValueError):
-            found.append(LookedUp(real))
-        is_done.set()
+            return LookedUp(real)
+        return LookedUp(real, max(0.0, time.time() - seen.st_mtime), stat.S_ISFIFO(seen.st_mode))
 
-    with suppress(RuntimeError):
-        if _resolving.start(look):
-            is_done.wait(FILE_SECONDS)
-    return found[0] if found else LookedUp(path)
+    return file_system.within(FILE_SECONDS, look, LookedUp(path))
 
 
 class Descriptor(NamedTuple):

@@ -1,42 +1,35 @@
-"""What a frame is calling: the expression of the function or of the ``with`` block, from the code alone.
+"""What a frame is calling: the expression of the function or of the ``with`` block, by the source that it runs.
 
-The instructions before the one that runs are read backward until all operands of the call are accounted for, so no
-source is needed, and none is read. An expression of names, attributes and items with a constant or a variable as key is
-resolved to its value, and so are sums and products of such; of any other one, as of a call's result, nothing is known.
+An expression of names, attributes and items with a constant or a variable as key is resolved to its value, and so are
+sums and products of whole numbers, and what joins texts to paths. Of any other one, as of a call's result, nothing is
+known: no code of the program runs.
 """
 
 from __future__ import annotations
 
+import ast
 import operator
-from collections.abc import Callable, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Mapping
+from itertools import islice
 from opcode import opname
 from types import BuiltinFunctionType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.instructions import (
-    NO_LOADS,
-    WITH,
-    Instruction,
-    entered,
-    index_of,
-    instructions_of,
-    name_in,
-    operands_of,
-    operands_start,
-)
-from dbg_agent.evidence.variables import UNKNOWN, attribute, item, local, variable
+from dbg_agent.evidence.source import ESCAPE, Spot, mangled, operation, span_of, spot_of
+from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, local, variable
+from dbg_agent.stop.frame_locals import CO_OPTIMIZED
 
-_LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_NAME"})
-_GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_CALLS = ("CALL", "PRECALL", *WITH, "IMPORT", "WITH_EXCEPT", "FOR_ITER", "BINARY", "STORE_ATTR", "STORE_SUBSCR")
-"""Beginnings of instructions in which C code may run for long."""
+_CALLS = ("CALL", "PRECALL", "BEFORE_WITH")
+_MAY_WAIT = (*_CALLS, "IMPORT", "WITH_EXCEPT", "FOR_ITER", "BINARY", "STORE_ATTR", "STORE_SUBSCR")
+"""Beginnings of the names of instructions in which C code may run for long."""
 
 _MAX_WHOLE = 1 << 63
 """Size of a whole number with which nothing is worked out: any number of a rank, a tag or a count is smaller."""
 
-_MAX_TEXT = 200
-"""Characters of an expression."""
+_MAX_TEXT, MAX_PATH = 200, 4096
+"""Characters of an expression, and of a text that is worked out."""
 
 
 class Expression(NamedTuple):
@@ -53,10 +46,17 @@ UNRESOLVED = Expression("", UNKNOWN)
 """An expression that is not a plain one."""
 
 
+class MadePath(NamedTuple):
+    """A path of pathlib that a program makes anew each time."""
+
+    text: str
+
+
 class CallSite(NamedTuple):
     """The call that a frame is in, with the values of its arguments, each UNKNOWN where it can't be read.
 
-    ``is_with`` tells that it is the entry of a ``with`` block, ``is_whole`` that these are all arguments.
+    ``is_with`` tells that it is the entry of a ``with`` block, ``is_whole`` that these are all arguments. ``made`` is
+    the call that has made the object whose method this is, as in ``group.broadcast(tensor).wait()``.
     """
 
     called: Expression
@@ -64,6 +64,7 @@ class CallSite(NamedTuple):
     positional: tuple[Any, ...] = ()
     named: Mapping[str, Any] = MappingProxyType({})
     is_whole: bool = True
+    made: CallSite | None = None
 
     def argument(self, position: int, name: str, default: Any = UNKNOWN) -> Any:
         """Return an argument by its name or its place, ``default`` if it was not given, UNKNOWN if it can't be read."""
@@ -76,90 +77,166 @@ class CallSite(NamedTuple):
 
 def is_calling(frame: FrameType) -> bool:
     """Tell whether C code may run in a frame's current instruction."""
-    raw = frame.f_code.co_code
-    return 0 <= frame.f_lasti < len(raw) and opname[raw[frame.f_lasti]].startswith(_CALLS)
+    return operation(frame).startswith(_MAY_WAIT)
 
 
 def call_site(frame: FrameType, *, reads: bool = True) -> CallSite | None:
     """Return what a frame is calling, with an empty text if that is no plain expression; None if it is at no call.
 
-    A function written in C has no frame, so its name and arguments are in the caller's instructions alone. Without
-    ``reads`` no local variable is read, so that values are UNKNOWN.
+    A function written in C has no frame, so its name and arguments are in the caller's code alone. Without ``reads``
+    no local variable is read, so that values are UNKNOWN.
     """
-    instructions = instructions_of(frame.f_code)
-    index = index_of(instructions, frame.f_lasti)
-    if index is None:
+    if not operation(frame).startswith(_CALLS):
         return None
-    if instructions[index].name == "PRECALL":
-        # Python 3.11 runs calls of known C functions in this instruction.
-        index += 1
-    now = instructions[index]
-    if now.name in WITH:
-        return CallSite(_whole(frame, instructions, index, reads) or UNRESOLVED, is_with=True)
-    if not now.name.startswith("CALL") or now.name.startswith("CALL_INTRINSIC"):
-        return None
-    operands = operands_of(frame.f_code, instructions, index)
-    if operands is None:
-        return CallSite(_method(frame, instructions[:index]), positional=(UNKNOWN,), is_whole=False)
-    positional = tuple(worked_out(frame, one, reads) for one in operands.positional)
-    named = {name: worked_out(frame, one, reads) for name, one in operands.named.items()}
-    called = _plain(frame, operands.called, reads)
-    expression = (
-        _bound(called) if called else _method(frame, [one for one in operands.called if one.name not in NO_LOADS][-1:])
-    )
-    return CallSite(expression, False, positional, named, operands.is_whole)
+    spot = spot_of(frame)
+    if spot is None:
+        return CallSite(UNRESOLVED, is_whole=False)
+    values = Values(frame, reads)
+    entered = entered_by(spot)
+    if entered is not None:
+        return CallSite(values.expression(entered), is_with=True)
+    return values.call(spot.node) if isinstance(spot.node, ast.Call) else CallSite(UNRESOLVED, is_whole=False)
 
 
-Step = Callable[[Instruction, list[Any]], bool]
-"""Does to a stack of values what an instruction does, if it is one that the caller knows."""
+def entered_by(spot: Spot) -> ast.expr | None:
+    """Return the expression of the ``with`` block that a frame enters or leaves; None where it does neither."""
+    node = spot.node
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        # Before Python 3.13 the instruction has the position of the whole statement.
+        return node.items[entered_items(spot) - 1].context_expr
+    parent = spot.tree.parents.get(node)
+    is_entered = isinstance(parent, ast.withitem) and node is parent.context_expr and not isinstance(node, ast.Call)
+    return node if is_entered and isinstance(node, ast.expr) else None
 
 
-def worked_out(
-    frame: FrameType, instructions: Sequence[Instruction], reads: bool, *, also: Step = lambda _one, _stack: False
-) -> Any:
-    """Return the value that these instructions make of names, attributes, items and whole numbers, as a stack machine.
+def entered_items(spot: Spot) -> int:
+    """Return the number of items of a ``with`` statement that a frame has begun to enter."""
+    code, whole = spot.frame.f_code, span_of(spot.node)
+    positions = islice(code.co_positions(), spot.frame.f_lasti // 2 + 1)
+    begun = (opname[code.co_code[2 * at]] for at, span in enumerate(positions) if span == whole)
+    return sum(name.startswith("BEFORE_") for name in begun)
 
-    No code of the program runs. UNKNOWN if one of them is none of these, and none that ``also`` knows.
-    """
-    stack: list[Any] = []
-    try:
-        for one in instructions:
-            if not also(one, stack):
-                _do(frame, one, stack, reads)
-        return stack.pop()
-    except (IndexError, TypeError, ValueError, ArithmeticError):
+
+class Values:
+    """Works out expressions of a frame's code."""
+
+    def __init__(self, frame: FrameType, reads: bool, known: Mapping[str, Any] = MappingProxyType({})) -> None:
+        self._frame, self._reads, self._known = frame, reads, known
+
+    def call(self, node: ast.Call) -> CallSite:
+        """Return a call with its arguments."""
+        plain = next((at for at, one in enumerate(node.args) if isinstance(one, ast.Starred)), len(node.args))
+        named = {one.arg: self.of(one.value) for one in node.keywords if one.arg is not None}
+        is_whole = plain == len(node.args) and len(named) == len(node.keywords)
+        positional = tuple(map(self.of, node.args[:plain]))
+        is_made = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Call)
+        made = self.call(node.func.value) if is_made else None  # type: ignore[attr-defined]
+        return CallSite(_bound(self.expression(node.func)), False, positional, named, is_whole, made)
+
+    def expression(self, node: ast.expr) -> Expression:
+        """Return an expression with its text, if it is a plain one."""
+        if not _is_plain(node):
+            return UNRESOLVED._replace(name=node.attr) if isinstance(node, ast.Attribute) else UNRESOLVED
+        text, value = ast.unparse(node)[:_MAX_TEXT], self.of(node)
+        if not isinstance(node, ast.Attribute):
+            return Expression(text, value)
+        return Expression(text, value, ast.unparse(node.value)[:_MAX_TEXT], self.of(node.value), node.attr)
+
+    def of(self, node: ast.expr | None) -> Any:
+        """Return the value of an expression; UNKNOWN if it can't be worked out without running code of the program."""
+        try:
+            work_out = _OPERATIONS.get(type(node))
+            return work_out(self, node) if work_out is not None else UNKNOWN
+        except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError):
+            return UNKNOWN
+
+    def _constant(self, node: ast.Constant) -> Any:
+        return UNKNOWN if type(node.value) is str and ESCAPE in node.value else node.value
+
+    def _name(self, node: ast.Name) -> Any:
+        if node.id in self._known:
+            return self._known[node.id]
+        code = self._frame.f_code
+        name, value = mangled(code, node.id), UNKNOWN
+        is_local = name in code.co_varnames or name in code.co_cellvars or name in code.co_freevars
+        if self._reads and (is_local or not code.co_flags & CO_OPTIMIZED):
+            value = local(self._frame, name)
+        return variable(self._frame, name) if value is UNKNOWN and not is_local else value
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        owner = self.of(node.value)
+        return attribute(owner, mangled(self._frame.f_code, node.attr)) if owner is not UNKNOWN else UNKNOWN
+
+    def _item(self, node: ast.Subscript) -> Any:
+        return item(self.of(node.value), self.of(node.slice))
+
+    def _negative(self, node: ast.UnaryOp) -> Any:
+        value = self.of(node.operand)
+        if isinstance(node.op, ast.Not) or type(value) not in (int, float):
+            return UNKNOWN
+        return -value if isinstance(node.op, ast.USub) else UNKNOWN
+
+    def _operation(self, node: ast.BinOp) -> Any:
+        first, last = self.of(node.left), self.of(node.right)
+        if isinstance(node.op, ast.Div):
+            texts = text_of(first), text_of(last)
+            is_path_joined = isinstance(first, MadePath) or is_path(first)
+            return MadePath(os.path.join(*texts)) if is_path_joined and all(texts) else UNKNOWN  # noqa: PTH118
+        if type(first) is type(last) is str:
+            return first + last if isinstance(node.op, ast.Add) and len(first) + len(last) <= MAX_PATH else UNKNOWN
+        return _whole_number(_ARITHMETIC[type(node.op)](_whole_number(first), _whole_number(last)))
+
+    def _joined(self, node: ast.JoinedStr) -> Any:
+        pieces = [self._formatted(one) if isinstance(one, ast.FormattedValue) else self.of(one) for one in node.values]
+        return "".join(pieces)[:MAX_PATH] if all(type(piece) is str for piece in pieces) else UNKNOWN
+
+    def _formatted(self, node: ast.FormattedValue) -> Any:
+        value = self.of(node.value)
+        if node.format_spec is not None or node.conversion != -1:
+            return UNKNOWN
+        return str(value) if type(value) is int else text_of(value) or UNKNOWN
+
+    def _made(self, node: ast.Call) -> Any:
+        """Return what a call returns, if it makes a path of known ones, or a range."""
+        called, given = self.of(node.func), [self.of(one) for one in node.args]
+        if called is range and not node.keywords:
+            return range(*map(_whole_number, given))
+        texts = [text_of(one) for one in given]
+        if not texts or not all(texts) or node.keywords:
+            return UNKNOWN
+        joined = os.path.join(*texts)  # noqa: PTH118 - a path of the program's, as text
+        if called is os.path.join:
+            return joined
+        if called is str or called is os.fspath:
+            return texts[0]
+        pathlib = sys.modules.get("pathlib")
+        if pathlib is not None and called is vars(pathlib).get("Path"):
+            return MadePath(joined)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "joinpath":
+            owner = text_of(self.of(node.func.value))
+            return MadePath(os.path.join(owner, joined)) if owner else UNKNOWN  # noqa: PTH118
         return UNKNOWN
 
 
-def _do(frame: FrameType, one: Instruction, stack: list[Any], reads: bool) -> None:
-    if one.name in NO_LOADS:
-        return
-    if one.name in _ATTRIBUTES:
-        owner = stack.pop()
-        stack.append(attribute(owner, name_in(frame.f_code, one)) if owner is not UNKNOWN else UNKNOWN)
-    elif one.name == "BINARY_SUBSCR":
-        key = stack.pop()
-        stack.append(item(stack.pop(), key))
-    elif one.name == "UNARY_NEGATIVE":
-        stack.append(0 - _whole_number(stack.pop()))
-    elif (operation := _OPERATIONS.get(one.argument if one.name == "BINARY_OP" else one.name)) is not None:
-        last = _whole_number(stack.pop())
-        stack.append(_whole_number(operation(_whole_number(stack.pop()), last)))
-    else:
-        found = loaded(frame, one, reads)
-        if found is None:
-            raise ValueError(one.name)
-        stack.append(found.value)
-
-
-_OPERATIONS: Mapping[object, Callable[[int, int], int]] = {
-    **dict.fromkeys((0, "BINARY_ADD"), operator.add),
-    **dict.fromkeys((2, "BINARY_FLOOR_DIVIDE"), operator.floordiv),
-    **dict.fromkeys((5, "BINARY_MULTIPLY"), operator.mul),
-    **dict.fromkeys((6, "BINARY_MODULO"), operator.mod),
-    **dict.fromkeys((10, "BINARY_SUBTRACT"), operator.sub),
+_OPERATIONS: Mapping[type, Callable[[Values, Any], Any]] = {
+    ast.Constant: Values._constant,
+    ast.Name: Values._name,
+    ast.Attribute: Values._attribute,
+    ast.Subscript: Values._item,
+    ast.UnaryOp: Values._negative,
+    ast.BinOp: Values._operation,
+    ast.JoinedStr: Values._joined,
+    ast.Call: Values._made,
+    **dict.fromkeys((ast.List, ast.Tuple), lambda values, node: tuple(map(values.of, node.elts))),
 }
-"""Operations with two numbers, by the argument of BINARY_OP, and by their own name before Python 3.11."""
+
+_ARITHMETIC: Mapping[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mult: operator.mul,
+    ast.Mod: operator.mod,
+    ast.Sub: operator.sub,
+}
 
 
 def _whole_number(value: Any) -> int:
@@ -168,10 +245,10 @@ def _whole_number(value: Any) -> int:
     return value
 
 
-def _method(frame: FrameType, instructions: Sequence[Instruction]) -> Expression:
-    """Return the name of the last attribute that these instructions load, as that of an unknown object's method."""
-    last = next((one for one in reversed(instructions) if one.name in _ATTRIBUTES), None)
-    return UNRESOLVED._replace(name=name_in(frame.f_code, last)) if last is not None else UNRESOLVED
+def _is_plain(node: ast.expr) -> bool:
+    if isinstance(node, ast.Subscript):
+        return _is_plain(node.value) and isinstance(node.slice, (ast.Constant, ast.Name))
+    return _is_plain(node.value) if isinstance(node, ast.Attribute) else isinstance(node, ast.Name)
 
 
 def _bound(called: Expression) -> Expression:
@@ -182,81 +259,20 @@ def _bound(called: Expression) -> Expression:
     return called._replace(owner_text=called.owner_text or called.text, owner=owner, name=called.value.__name__)
 
 
-def open_blocks(frame: FrameType, instructions: Sequence[Instruction]) -> list[Expression]:
-    """Return the expressions of the ``with`` blocks in whose body the frame is, the innermost first."""
-    found = [_whole(frame, instructions, index) for index in entered(frame.f_code, instructions, frame.f_lasti)]
-    return [one for one in found if one is not None]
+def is_path(value: object) -> bool:
+    """Tell whether a value is a path of pathlib."""
+    return class_of(value) in (("pathlib", "PosixPath"), ("pathlib._local", "PosixPath"))
 
 
-def methods_before(
-    frame: FrameType, instructions: Sequence[Instruction], names: Sequence[str]
-) -> list[tuple[str, Expression]]:
-    """Return calls of methods with these names before the one that runs: the method's name and its object, in order."""
-    found = []
-    for index, one in enumerate(instructions):
-        if one.at >= frame.f_lasti:
-            break
-        if one.name in _ATTRIBUTES and name_in(frame.f_code, one) in names:
-            owner = _whole(frame, instructions, index)
-            if owner is not None:
-                found.append((name_in(frame.f_code, one), owner))
-    # The method that runs has not returned yet.
-    return found[:-1] if found and _is_last_method(frame, instructions, names) else found
-
-
-def _is_last_method(frame: FrameType, instructions: Sequence[Instruction], names: Sequence[str]) -> bool:
-    site = call_site(frame, reads=False)
-    return site is not None and site.called.name in names
-
-
-def _whole(frame: FrameType, instructions: Sequence[Instruction], end: int, reads: bool = True) -> Expression | None:
-    """Return the expression whose value is on top of the stack before an instruction; None if it is not plain."""
-    start = operands_start(instructions, end, 1)
-    return _plain(frame, instructions[start:end], reads) if start is not None else None
-
-
-def _plain(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> Expression | None:
-    """Return the expression that these instructions make; None if it is not plain."""
-    read = _expression(frame, instructions, reads)
-    return read[0] if read is not None and all(one.name in NO_LOADS for one in instructions[read[1] :]) else None
-
-
-def _expression(frame: FrameType, instructions: Sequence[Instruction], reads: bool) -> tuple[Expression, int] | None:
-    """Return the expression at the beginning of these instructions, and how many of them it takes."""
-    at = 0
-    while at < len(instructions) and instructions[at].name in NO_LOADS:
-        at += 1
-    found = loaded(frame, instructions[at], reads) if at < len(instructions) else None
-    if found is None:
-        return None
-    at += 1
-    while at < len(instructions) and len(found.text) < _MAX_TEXT:
-        one = instructions[at]
-        if one.name in _ATTRIBUTES:
-            name = name_in(frame.f_code, one)
-            value = attribute(found.value, name) if found.value is not UNKNOWN else UNKNOWN
-            found = Expression(f"{found.text}.{name}", value, found.text, found.value, name)
-            at += 1
-        elif at + 1 < len(instructions) and instructions[at + 1].name == "BINARY_SUBSCR":
-            key = loaded(frame, one, reads)
-            if key is None:
-                break
-            found = Expression(f"{found.text}[{key.text}]", item(found.value, key.value))
-            at += 2
-        else:
-            break
-    return found, at
-
-
-def loaded(frame: FrameType, one: Instruction, reads: bool) -> Expression | None:
-    """Return what an instruction loads that loads a constant or a variable; None for another one."""
-    if one.name == "LOAD_CONST":
-        value = frame.f_code.co_consts[one.argument]
-        return Expression(repr(value)[:40] if type(value) in (int, str, float, bool) else "…", value)
-    if one.name not in _LOCALS and one.name not in _GLOBALS:
-        return None
-    name = name_in(frame.f_code, one)
-    value = local(frame, name) if one.name in _LOCALS and reads else UNKNOWN
-    if value is UNKNOWN and one.name in _GLOBALS:
-        value = variable(frame, name)
-    return Expression(name, value)
+def text_of(value: Any) -> str:
+    """Return a path as text; empty if it is unknown."""
+    if isinstance(value, MadePath):
+        return value.text
+    if not is_path(value):
+        return value if type(value) is str else ""
+    # A path keeps its text once it was asked for it, and before that what it was made of.
+    text = attribute(value, "_str")
+    parts = next((one for name in ("_raw_paths", "_parts") if type(one := attribute(value, name)) is list), [])
+    if type(text) is not str and parts and all(type(part) is str for part in parts):
+        text = os.path.join(*parts)  # noqa: PTH118 - as pathlib does
+    return text if type(text) is str else ""

@@ -8,6 +8,7 @@ taken in a function that has returned since, or in another process, has no holde
 from __future__ import annotations
 
 import _thread
+import ast
 import re
 import threading
 import time
@@ -16,8 +17,8 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.expressions import CallSite, Expression, methods_before, open_blocks
-from dbg_agent.evidence.instructions import has_with, instructions_of
+from dbg_agent.evidence.expressions import CallSite, Values, entered_items
+from dbg_agent.evidence.source import Spot, nodes_in, span_of, spot_of
 from dbg_agent.evidence.stacks import SeenThread
 from dbg_agent.evidence.variables import UNKNOWN, attribute, attributes, has_method, is_a
 
@@ -92,20 +93,37 @@ def owner_of(lock: object) -> int | None:
 
 def _held_in(frame: FrameType) -> list[Any]:
     code = frame.f_code
-    calls = "acquire" in code.co_names
-    if not calls and not has_with(code):
+    # A `with` block has a handler. Thousands of functions have neither.
+    if "acquire" not in code.co_names and not code.co_exceptiontable:
         return []
-    instructions = instructions_of(code)
-    found: list[Expression] = open_blocks(frame, instructions)
-    if calls:
-        found += _acquired(methods_before(frame, instructions, _CALLS))
-    return [one.value for one in found if one.value is not UNKNOWN]
+    spot = spot_of(frame)
+    values = Values(frame, reads=True)
+    found = [values.of(one) for one in (*_open_blocks(spot), *_acquired(spot))] if spot is not None else []
+    return [one for one in found if one is not UNKNOWN]
 
 
-def _acquired(calls: Sequence[tuple[str, Expression]]) -> list[Expression]:
-    """Return the objects whose last call in the order of the code is `acquire`."""
-    last = {expression.text: (name, expression) for name, expression in calls}
-    return [expression for name, expression in last.values() if name == "acquire"]
+def _open_blocks(spot: Spot) -> Iterator[ast.expr]:
+    """Yield the expressions of the ``with`` blocks that the frame has entered."""
+    if isinstance(spot.node, ast.With):
+        # Before Python 3.13 the entry has the position of the whole statement.
+        yield from (one.context_expr for one in spot.node.items[: max(entered_items(spot) - 1, 0)])
+    for parent, child in spot.outward(spot.node):
+        if isinstance(parent, ast.With):
+            count = parent.items.index(child) if isinstance(child, ast.withitem) else len(parent.items)
+            yield from (one.context_expr for one in parent.items[:count])
+
+
+def _acquired(spot: Spot) -> list[ast.expr]:
+    """Return the objects whose last call in the order of the code, up to where it runs, is `acquire`."""
+    _, line, _, column = span_of(spot.node)
+    last: dict[str, tuple[str, ast.expr]] = {}
+    calls = [one.func for one in nodes_in(spot.scope) if isinstance(one, ast.Call) and one is not spot.node]
+    methods = [one for one in calls if isinstance(one, ast.Attribute) and one.attr in _CALLS]
+    for method in sorted(methods, key=lambda one: span_of(one)[1::2]):
+        # The method that runs has not returned yet.
+        if span_of(method)[1::2] < (line, column):
+            last[ast.unparse(method.value)] = method.attr, method.value
+    return [value for name, value in last.values() if name == "acquire"]
 
 
 def _locks_of(value: object) -> list[Any]:

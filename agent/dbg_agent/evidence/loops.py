@@ -1,25 +1,15 @@
 """The loops that the frames of a thread are in, and which of them try or ask something again and again.
 
-All is read from the code of functions: no source is needed, and no variable is read.
+All is read from the source of functions, and no variable is read.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import ast
 from collections.abc import Iterator, Sequence
-from types import CodeType, FrameType
+from types import FrameType
 
-from dbg_agent.evidence.instructions import (
-    CALLS,
-    Instruction,
-    index_of,
-    instructions_of,
-    jumps_back_to,
-    jumps_on_to,
-    name_in,
-    operands_of,
-    tried,
-)
+from dbg_agent.evidence.source import Spot, nodes_in, operation, span_of, spot_of
 from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_LOOPS, LoopSeen
@@ -36,23 +26,22 @@ MAX_TRIES, MAX_NAME = 3, 40
 
 SLEEP = "sleep"
 
-_NAMED_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD", "LOAD_FAST", "LOAD_DEREF"})
-"""Instructions that load a function by its name."""
-
-_COMPARES = frozenset({"TO_BOOL", "UNARY_NOT", "NOP", "PRECALL", "COMPARE_OP", "IS_OP", "CONTAINS_OP"})
-_BETWEEN = _COMPARES | _NAMED_LOADS | CALLS | {"LOAD_CONST", "LOAD_FAST_CHECK", "LOAD_SMALL_INT"}
-"""Instructions between a call and the jump that its result decides, as in ``while int(store.get("n")) < size``."""
-
-MAX_BETWEEN = 10
-"""Such instructions that are looked through."""
+Loop = ast.For | ast.AsyncFor | ast.While
 
 
-def innermost_loop(frame: FrameType, instructions: Sequence[Instruction]) -> tuple[int, int] | None:
-    """Return where the innermost loop begins and ends in which a frame is, as offsets; None if it is in none."""
-    around = [
-        (start, one.at) for one in instructions for start in [jumps_back_to(one)] if start <= frame.f_lasti <= one.at
-    ]
-    return max(around, default=None)
+def loops_around(spot: Spot) -> Iterator[Loop]:
+    """Yield the loops in which a frame is, the innermost first."""
+    if isinstance(spot.node, (ast.For, ast.AsyncFor)):
+        # Before Python 3.13 the next item comes at the position of the whole statement.
+        yield spot.node
+    for parent, child in spot.outward(spot.node):
+        is_next = isinstance(parent, ast.For) and child is parent.iter and operation(spot.frame) == "FOR_ITER"
+        if isinstance(parent, Loop) and (is_next or child in _repeated(parent)):
+            yield parent
+
+
+def _repeated(loop: Loop) -> list[ast.AST]:
+    return [*loop.body, *([loop.test] if isinstance(loop, ast.While) else [])]
 
 
 def loops_seen(frames: Sequence[FrameType], count: int) -> tuple[LoopSeen, ...]:
@@ -61,25 +50,17 @@ def loops_seen(frames: Sequence[FrameType], count: int) -> tuple[LoopSeen, ...]:
     found: list[LoopSeen] = []
     told = min(count, len(frames))
     for at, frame in own[:MAX_USER_FRAMES]:
-        loops = sorted(_loop_lines(frame), reverse=True)
-        found += [fitted(LoopSeen, frame=told - 1 - at, first=first, last=last) for first, last in loops]
+        spot = spot_of(frame)
+        # A loop without an end of its own is left in its middle.
+        loops = [one for one in loops_around(spot) if not _is_endless(one)] if spot is not None else []
+        found += [
+            fitted(LoopSeen, frame=told - 1 - at, first=one.lineno, last=span_of(one.body[-1])[1]) for one in loops
+        ]
     return tuple(found[:MAX_LOOPS])
 
 
-def _loop_lines(frame: FrameType) -> Iterator[tuple[int, int]]:
-    """Yield the first and last line of each loop in which a frame is and that has an end of its own."""
-    instructions = instructions_of(frame.f_code)
-    for start in sorted({jumps_back_to(one) for one in instructions}):
-        # The argument of a large jump begins before it.
-        index = bisect_left(instructions, (start,))
-        if not start <= frame.f_lasti or not 0 < index < len(instructions):
-            continue
-        # The head of a `for` jumps behind it; that of a `while` stands before the goal of the jump back.
-        is_for = instructions[index].name == "FOR_ITER"
-        end = jumps_on_to(instructions[index] if is_for else instructions[index - 1])
-        lines = [line for at, until, line in frame.f_code.co_lines() if line and at < end and until > start]
-        if frame.f_lasti < end and lines:
-            yield min(lines), max(lines)
+def _is_endless(loop: Loop) -> bool:
+    return isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant)
 
 
 def retried(frames: Sequence[FrameType]) -> str:
@@ -89,69 +70,65 @@ def retried(frames: Sequence[FrameType]) -> str:
     not, or one whose result decides whether the loop goes on.
     """
     for frame in frames[: 1 + MAX_HELPERS]:
-        instructions = instructions_of(frame.f_code)
-        loop = innermost_loop(frame, instructions)
-        if loop is not None:
+        spot = spot_of(frame)
+        loop = next(loops_around(spot), None) if spot is not None else None
+        if spot is not None and loop is not None:
             # The loop of a pool's thread looks the same, and tries nothing again.
-            is_users = is_users_file(frame.f_code.co_filename)
-            return _told(frame.f_code, instructions, loop, frame.f_lasti) if is_users else ""
+            return _told(spot, loop, spot.node) if is_users_file(frame.f_code.co_filename) else ""
     return ""
 
 
 def retries(frames: Sequence[FrameType]) -> str:
     """Return the same of a thread that is in a try, and not in the sleep that comes behind it."""
     frame = next((one for one in frames if is_users_file(one.f_code.co_filename)), None)
-    if frame is None:
+    spot = spot_of(frame) if frame is not None else None
+    loop = next(loops_around(spot), None) if spot is not None else None
+    if spot is None or loop is None:
         return ""
-    code, instructions, now = frame.f_code, instructions_of(frame.f_code), frame.f_lasti
-    loop, index = innermost_loop(frame, instructions), index_of(instructions, now)
-    if loop is None or index is None:
-        return ""
-    for at, one in enumerate(instructions):
-        is_pause = loop[0] <= one.at <= loop[1] and _called_name(code, instructions, at) == SLEEP
-        if is_pause and (tried(code, instructions, now, one.at) or _decides(instructions, index, loop)):
-            return _told(code, instructions, loop, one.at)
+    for pause in calls_in(loop):
+        if _called_name(pause) == SLEEP and (tried(spot, spot.node, pause) or _decides(spot, spot.node, loop)):
+            return _told(spot, loop, pause)
     return ""
 
 
-def _told(code: CodeType, instructions: Sequence[Instruction], loop: tuple[int, int], sleep: int) -> str:
-    names = [
-        name
-        for index, one in enumerate(instructions)
-        if loop[0] <= one.at <= loop[1]
-        and (name := _called_name(code, instructions, index))
-        and (tried(code, instructions, one.at, sleep) or _decides(instructions, index, loop))
-    ]
-    told = ", ".join(printable(name[:MAX_NAME]) for name in list(dict.fromkeys(names))[:MAX_TRIES])
+def calls_in(loop: Loop) -> list[ast.Call]:
+    """Return the calls of each turn of a loop, in the order in which they are made."""
+    found = (one for part in _repeated(loop) for one in nodes_in(part) if isinstance(one, ast.Call))
+    return sorted(found, key=lambda one: span_of(one)[1::2])
+
+
+def tried(spot: Spot, node: ast.AST, other: ast.AST) -> bool:
+    """Tell whether a node is within a ``try``, or the body of a ``with``, in which another node is not."""
+    around_other = [child for _, child in spot.outward(other)]
+    return any(
+        isinstance(parent, (ast.Try, ast.TryStar, ast.With))
+        and child in parent.body
+        and not any(one in around_other for one in parent.body)
+        for parent, child in spot.outward(node)
+    )
+
+
+def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> str:
+    calls = (one for one in calls_in(loop) if tried(spot, one, sleep) or _decides(spot, one, loop))
+    names = dict.fromkeys(name for one in calls if (name := _called_name(one)))
+    told = ", ".join(printable(name[:MAX_NAME]) for name in list(names)[:MAX_TRIES])
+    code = spot.frame.f_code
     file = printable(code.co_filename.rpartition("/")[2][:MAX_NAME])
     return f"{printable(code.co_name[:MAX_NAME])} ({file}): {told}" if told else ""
 
 
-def _called_name(code: CodeType, instructions: Sequence[Instruction], index: int) -> str:
-    """Return the name of the function that an instruction calls; empty if it calls none that has one."""
-    if instructions[index].name not in CALLS:
-        return ""
-    operands = operands_of(code, instructions, index)
-    loads = [load for load in operands.called if load.name in _NAMED_LOADS] if operands is not None else []
-    return name_in(code, loads[-1]) if loads else ""
+def _called_name(call: ast.Call) -> str:
+    """Return the name of the function that is called; empty if it has none."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _decides(instructions: Sequence[Instruction], index: int, loop: tuple[int, int]) -> bool:
+def _decides(spot: Spot, node: ast.AST, loop: Loop) -> bool:
     """Tell whether the result of a call decides that a loop goes on, as in ``while not is_ready()``."""
-    at = index + 1
-    while at < min(len(instructions), index + MAX_BETWEEN) and instructions[at].name in _BETWEEN:
-        at += 1
-    jump = instructions[at] if at < len(instructions) else None
-    if jump is None or "JUMP" not in jump.name or "_IF_" not in jump.name:
-        return False
-    # Of `if is_ready(): break` what is jumped over leaves the loop.
-    passed = (one for one in instructions[at + 1 :] if one.at < jumps_on_to(jump))
-    return _leaves(jump, loop) or any(_leaves(one, loop) for one in passed)
-
-
-def _leaves(one: Instruction, loop: tuple[int, int]) -> bool:
-    """Tell whether an instruction leaves a loop, or begins it anew because of a value."""
-    if "JUMP" not in one.name:
-        return one.name.startswith("RETURN")
-    goal = jumps_on_to(one) or jumps_back_to(one)
-    return goal > loop[1] or (goal <= loop[0] and "_IF_" in one.name)
+    for parent, child in spot.outward(node):
+        if isinstance(parent, (ast.While, ast.If)) and child is parent.test:
+            # Of `if is_ready(): break` the block leaves the loop.
+            leaves = (isinstance(one, (ast.Break, ast.Return)) for one in (*parent.body, *parent.orelse))
+            return parent is loop or (isinstance(parent, ast.If) and any(leaves))
+        if parent is loop:
+            return False
+    return False

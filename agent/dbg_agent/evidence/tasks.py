@@ -5,14 +5,15 @@ Nothing here calls Python code of the program, or of asyncio: tasks and coroutin
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.expressions import methods_before
-from dbg_agent.evidence.instructions import instructions_of
+from dbg_agent.evidence.expressions import Values, entered_by
+from dbg_agent.evidence.source import spot_of
 from dbg_agent.evidence.stacks import module_of, short_place
 from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, is_a, local
 from dbg_agent.stop.stacks import is_users_file
@@ -43,10 +44,10 @@ def seen_tasks(loop: object) -> list[SeenTask]:
     """Return the tasks of an event loop that wait, of so many at most; for any thread."""
     native = sys.modules.get("_asyncio")
     kind = vars(native).get("Task") if native is not None else None
-    if not isinstance(kind, type):
+    if not isinstance(kind, type) or "asyncio.tasks" not in sys.modules:
         return []
     found = []
-    for task in islice(_all_tasks(), 50 * MAX_TASKS):
+    for task in islice(_all_tasks(native, loop), 50 * MAX_TASKS):
         # A class of the program's own may answer with its own code, but these methods are those of C.
         if is_a(task, kind) and kind.get_loop(task) is loop and not kind.done(task):  # type: ignore[attr-defined]
             found.append(_seen(kind, task))
@@ -72,19 +73,19 @@ _OF_TASKS = frozenset({WaitKind.LOCK, WaitKind.DATA})
 """Waits that another task may end."""
 
 
-def _all_tasks() -> Iterator[Any]:
-    """Yield the tasks of all loops: the sets that asyncio keeps of them, whose names differ by release."""
-    module = sys.modules.get("asyncio.tasks")
-    names = vars(module) if module is not None else {}
+def _all_tasks(native: Any, loop: object) -> Iterator[Any]:
+    """Yield tasks, those of the loop among them. Before Python 3.14 asyncio keeps sets, with names that differ."""
+    if sys.version_info >= (3, 14):
+        yield from native.all_tasks(loop)
+        return
+    names = vars(sys.modules["asyncio.tasks"])
     for name in ("_scheduled_tasks", "_all_tasks"):
         data = attribute(names.get(name), "data") if name in names else UNKNOWN
         if type(data) is set:
             # A copy of a set is made in one step, and references are asked for their objects by C.
             yield from (task for reference in list(data) if (task := reference()) is not None)
             break
-    eager = names.get("_eager_tasks")
-    if type(eager) is set:
-        yield from list(eager)
+    yield from list(names.get("_eager_tasks", ()))
 
 
 def _seen(kind: Any, task: Any) -> SeenTask:
@@ -189,8 +190,15 @@ def _name_of(kind: Any, task: Any) -> str:
 
 def _named(frame: FrameType, function: str) -> str:
     """Return how a coroutine names the object whose method it awaits, with a blank before; or nothing."""
-    found = methods_before(frame, instructions_of(frame.f_code), (function,))
-    text = found[-1][1].text if found else ""
+    spot = spot_of(frame)
+    node = spot.node if spot is not None else None
+    called = node.value if isinstance(node, ast.Await) else node
+    entered = entered_by(spot) if spot is not None else None
+    values, text = Values(frame, reads=False), ""
+    if isinstance(called, ast.Call) and isinstance(called.func, ast.Attribute) and called.func.attr == function:
+        text = values.expression(called.func.value).text
+    elif entered is not None:
+        text = values.expression(entered).text
     return f" {printable(text)}" if text and text not in ("self", "super") else ""
 
 

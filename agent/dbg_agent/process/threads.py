@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TypeVar
 
 SIGNAL_SECONDS = 1.0
@@ -85,6 +86,9 @@ def _bytes_of(thread: int) -> tuple[int, int]:
         return 0, 0
 
 
+_T = TypeVar("_T")
+
+
 class BoundedThreads:
     """Short-lived threads of ours, ``most`` of them at a time; only one thread starts them."""
 
@@ -120,7 +124,21 @@ class BoundedThreads:
         return True
 
 
-_T = TypeVar("_T")
+    def within(self, seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
+        """Return the result of ``call``, or ``otherwise`` after so many seconds, or if none may be started now."""
+        answers: list[_T] = []
+        is_done = threading.Event()
+
+        def work() -> None:
+            try:
+                answers.append(call())
+            finally:
+                is_done.set()
+
+        with suppress(RuntimeError):
+            if self.start(work):
+                is_done.wait(seconds)
+        return answers[0] if answers else otherwise
 
 
 def within(seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:

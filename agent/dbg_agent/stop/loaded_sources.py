@@ -43,7 +43,7 @@ class _LoadedText:
     """A version of a file's text."""
 
     def __init__(self, source: bytes, changed: float) -> None:
-        self.lines = _lines_of(source)
+        self.lines = lines_of(source)
         self.changed = changed
         self._source = source
         self._codes: dict[tuple[str, int], list[CodeType]] | None = None
@@ -174,7 +174,7 @@ def is_edited(path: str, source: bytes) -> bool:
     return not all(text.holds(code) for code in _functions_of(path))
 
 
-def _lines_of(source: bytes) -> list[str]:
+def lines_of(source: bytes) -> list[str]:
     import io
     import tokenize
 

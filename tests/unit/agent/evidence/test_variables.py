@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable
 from types import FrameType, ModuleType, SimpleNamespace
@@ -225,3 +227,47 @@ def test_what_would_take_running_code_is_unknown() -> None:
     assert (site.called.owner, site.called.name) == (UNKNOWN, "sub")
     site = site_of(plain_function)
     assert (site.called.text, site.called.owner, site.positional) == ("sub", UNKNOWN, (note, "a"))
+
+
+# ------------------------------------------------------------------------------------------------ the source of a call
+
+
+def called_in(text: str, running: str | None = None) -> CallSite:
+    """Run ``called``, a function of a file with this text, perhaps edited since; return what was seen of its call."""
+    linecache.cache["job.py"] = (len(text), None, text.splitlines(keepends=True), "job.py")
+    space: dict[str, Any] = {"PATTERN": PATTERN, "OTHER": re.compile("b"), "note": note}
+    with warnings.catch_warnings(action="ignore"):
+        exec(compile(running or text, "job.py", "exec"), space)  # noqa: S102 - a program of the test
+    return site_of(space["called"])
+
+
+def test_a_program_with_odd_escape_sequences_is_read_without_its_warnings(capfd: pytest.CaptureFixture[str]) -> None:
+    site = called_in('def called():\n    odd = "\\d"; PATTERN.sub(note, "a", 1); "\\400"\n')
+    assert (site.called.text, site.positional) == ("PATTERN.sub", (note, "a", 1))
+    assert called_in('def called():\n    PATTERN.sub(note, "a"); 0x1for odd in ()\n').called.text == ""
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        "",
+        "def called():\n    OTHER12.sub(note, 'a')\n",
+        "def callee():\n    PATTERN.sub(note, 'a')\n",
+        "def called():\n\n    PATTERN.sub(note, 'a')\n",
+        "def called():\n    PATTERN.sub(note, 'a'\n",
+    ],
+)
+def test_of_a_file_that_was_edited_since_nothing_is_told(edited: str) -> None:
+    assert called_in(edited, "def called():\n    PATTERN.sub(note, 'a')\n").called.text == ""
+
+
+def test_a_method_on_a_line_of_its_own_is_found() -> None:
+    site = called_in("def called():\n    (PATTERN\n     .sub(note,\n          'a'))\n")
+    assert (site.called.text, site.positional) == ("PATTERN.sub", (note, "a"))
+
+
+def test_the_call_that_made_the_object_is_told_as_well() -> None:
+    site = called_in("import re\ndef called():\n    re.compile('a', flags=0).sub(note, 'a')\n")
+    assert site.made is not None
+    assert (site.made.called.text, site.made.positional, site.called.name) == ("re.compile", ("a",), "sub")

@@ -1,0 +1,194 @@
+"""The part of a program's source that a frame runs, as a syntax tree.
+
+Python tells the position of each instruction, so no bytecode is read. A function is parsed at most once. Without its
+source, or where the source has changed since, nothing is told.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from opcode import opname
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from dbg_agent.evidence.descriptors import FILE_SECONDS, file_system
+from dbg_agent.stop.loaded_sources import all_codes, compiled_sources, lines_of, read_file
+
+MAX_FILE_BYTES = 2_000_000
+"""Bytes of a file that is read."""
+
+MAX_PARSED = 100_000
+"""Characters that are parsed at once; the parser keeps the interpreter meanwhile, for some 15 ms."""
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SCOPES = (*_DEFINITIONS, ast.Lambda)
+COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
+"""What may have a frame of its own."""
+
+_ESCAPE = re.compile(r"\\([\n\\'\"N])|\\")
+_NUMBER_AND_WORD = re.compile(r"\b[0-9][0-9a-fA-F_.xobj]*(?:and|else|for|if|in|is|or|not)\b")
+
+ESCAPE = "\x01"
+"""Stands for the backslash of an escape sequence in a parsed text."""
+
+Span = tuple[int, int, int, int]
+"""First and last line, first column and the column behind."""
+
+
+class Tree(NamedTuple):
+    """A parsed text: the nodes by their spans, and the parent of each."""
+
+    spans: Mapping[Span, list[ast.AST]]
+    parents: Mapping[ast.AST, ast.AST]
+
+
+class Spot(NamedTuple):
+    """What a frame runs: an expression, or the statement whose own instruction it is."""
+
+    frame: FrameType
+    node: ast.AST
+    tree: Tree
+
+    def outward(self, node: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+        """Yield a node's parents within its function, the nearest first, each with the child on the way to it."""
+        is_part = self.frame.f_code.co_name.endswith(("comp>", "expr>"))
+        while (parent := self.tree.parents.get(node)) is not None:
+            yield parent, node
+            if isinstance(parent, _SCOPES) or (is_part and isinstance(parent, COMPREHENSIONS)):
+                return
+            node = parent
+
+    @property
+    def scope(self) -> ast.AST:
+        """Return the node of the whole function."""
+        return next((parent for parent, _ in reversed(list(self.outward(self.node)))), self.node)
+
+
+class _UnreadError(Exception):
+    """A file can't be read, or not now."""
+
+
+def operation(frame: FrameType) -> str:
+    """Return the name of the instruction that a frame runs; empty if it has not begun."""
+    raw, at = frame.f_code.co_code, frame.f_lasti
+    # A frame that has called a function of Python is at the end of the call's caches.
+    while at > 0 and at < len(raw) and opname[raw[at]] == "CACHE":
+        at -= 2
+    return opname[raw[at]] if 0 <= at < len(raw) else ""
+
+
+def spot_of(frame: FrameType) -> Spot | None:
+    """Return what a frame runs; None if it isn't known."""
+    span = _span(frame)
+    try:
+        tree = _tree(frame.f_code) if span is not None else None
+    except _UnreadError:
+        return None
+    if span is None or tree is None:
+        return None
+    found = tree.spans.get(span) or [
+        # The call of a method on another line begins at the method's name.
+        node
+        for where, nodes in tree.spans.items()
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and where[0] < span[0] <= where[1]
+        if (node.func.end_lineno, (node.func.end_col_offset or 0) - len(node.func.attr)) == (span[0], span[2])
+    ]
+    spots = [Spot(frame, node, tree) for node in found]
+    return next((one for one in spots if _is_of(one, frame.f_code)), None)
+
+
+def _span(frame: FrameType) -> Span | None:
+    if frame.f_lasti < 0:
+        return None
+    first, last, start, end = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    return None if first is None or last is None or start is None or end is None else (first, last, start, end)
+
+
+def _is_of(spot: Spot, code: CodeType) -> bool:
+    """Tell whether a node is of a function, and all names in it are the function's: its file may have changed."""
+    scope = spot.scope
+    name = scope.name if isinstance(scope, _DEFINITIONS) else ""
+    if name != ("" if code.co_name.startswith("<") else code.co_name):
+        return False
+    if not isinstance(spot.node, ast.expr):
+        return True
+    known = {*code.co_names, *code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    found = (one.id for one in nodes_in(spot.node, (*_SCOPES, *COMPREHENSIONS)) if isinstance(one, ast.Name))
+    return all(name in known or mangled(code, name) in known for name in found)
+
+
+def span_of(node: Any) -> Span:
+    """Return where an expression or a statement is."""
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def mangled(code: CodeType, name: str) -> str:
+    """Return a name as a method's code has it: with that of the class before it, if it is a private one."""
+    if not name.startswith("__") or name.endswith("__"):
+        return name
+    return next((one for one in code.co_names if one.startswith("_") and one.endswith(name)), name)
+
+
+def nodes_in(node: ast.AST, without: tuple[type, ...] = _SCOPES) -> Iterator[ast.AST]:
+    """Yield a node and those in it, without those of functions and classes in it."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, without):
+            yield from nodes_in(child, without)
+    yield node
+
+
+@lru_cache(256)
+def _tree(code: CodeType) -> Tree | None:
+    """Return the tree of the text of a function, or of its file where the function is part of an expression."""
+    lines = _lines(code.co_filename)
+    first, text = code.co_firstlineno, "".join(lines)
+    if not code.co_name.startswith("<"):
+        ends = (end for one in all_codes(code) for _, end, _, _ in one.co_positions() if end)
+        # A block keeps its indentation, so that its columns are those of the file.
+        text = "".join(lines[first - 1 : max(ends, default=first)])
+        text, shift = (f"if 1:\n{text}", first - 2) if text[:1].isspace() else (text, first - 1)
+    else:
+        shift = 0
+    if len(text) > MAX_PARSED or _NUMBER_AND_WORD.search(text):
+        # The parser would print a warning of the program's text, as for an unknown escape sequence.
+        return None
+    try:
+        module = ast.parse(_ESCAPE.sub(lambda found: found[0] if found[1] else ESCAPE, text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return _indexed(module, shift)
+
+
+def _indexed(module: ast.Module, shift: int) -> Tree:
+    spans: dict[Span, list[ast.AST]] = {}
+    parents: dict[ast.AST, ast.AST] = {}
+    for parent in ast.walk(module):
+        for child in ast.iter_child_nodes(parent):
+            if isinstance(child, (ast.stmt, ast.expr)):
+                child.lineno += shift
+                child.end_lineno = (child.end_lineno or 0) + shift
+                if not isinstance(child, ast.Expr):
+                    spans.setdefault(span_of(child), []).append(child)
+            parents[child] = parent
+    return Tree(spans, parents)
+
+
+def _lines(path: str) -> list[str]:
+    """Return the lines of a file as far as they are known here, or its file system gives them soon."""
+    if path in compiled_sources:
+        return lines_of(compiled_sources[path])
+    entry = linecache.cache.get(path)
+    if entry is not None and len(entry) > 1:
+        return list(entry[2])
+    # Few functions have no file, such as those of frozen modules.
+    is_file = not path.startswith("<")
+    found = file_system.within(FILE_SECONDS, lambda: read_file(path, MAX_FILE_BYTES), None) if is_file else None
+    if found is None:
+        raise _UnreadError
+    return lines_of(found[0])
