@@ -54,7 +54,14 @@ class Group:
         return len(self.addresses)
 
 
-class Answer:
+class Shown:
+    """Something whose text is all that a prompt of Python shows of it."""
+
+    def __repr__(self) -> str:
+        return str(self).rstrip("\n")
+
+
+class Answer(Shown):
     """What ranks have answered to an expression or a command of pdb.
 
     ``str()`` of it is the table that the terminal shows, and a notebook shows it as one.
@@ -118,7 +125,7 @@ class Breakpoints(Answer):
         }
 
 
-class Where:
+class Where(Shown):
     """Where ranks are; :meth:`tree` merges their stacks."""
 
     def __init__(self, answer: StackAnswer) -> None:
@@ -181,7 +188,7 @@ class SlowVerdict:
     next: str | None
 
 
-class Why:
+class Why(Shown):
     """Why a job does not go on, the worst verdict first."""
 
     def __init__(self, found: Explanation) -> None:
@@ -202,7 +209,7 @@ class Why:
         return text_html(str(self))
 
 
-class Slow:
+class Slow(Shown):
     """Who slows a job down, the rank that costs most first; a notebook shows the table and the chart, too."""
 
     def __init__(self, found: Stragglers) -> None:
@@ -221,7 +228,7 @@ class Slow:
         return text_html(self._found.shown(columns=NOTEBOOK_COLUMNS))
 
 
-class Collectives:
+class Collectives(Shown):
     """The last collective of each process group, and who is in it."""
 
     def __init__(self, matched: Sequence[Matched]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dbg_client.core.choose import is_ready
 from dbg_client.core.remembered_groups import with_groups
@@ -23,7 +23,7 @@ def target_text(wanted: Wanted) -> str:
         return str(wanted)
     if isinstance(wanted, slice):
         return _slice_text(wanted)
-    numbers = list(wanted)
+    numbers = list(wanted) if isinstance(wanted, Iterable) else [wanted]
     if not numbers or not all(isinstance(number, int) for number in numbers):
         raise BadInput(f"{numbers!r} names no rank", "give numbers of ranks, as in job[[0, 3]]")
     return ",".join(map(str, numbers))
@@ -41,6 +41,8 @@ def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
 
 def _slice_text(wanted: slice) -> str:
     start, stop, step = wanted.start or 0, wanted.stop, wanted.step
+    if not all(isinstance(number, int | None) for number in (start, stop, step)):
+        raise BadInput(f"{wanted} names no rank", "give whole numbers, as in job[0:8]")
     if stop is None and not start and step is None:
         return "all"
     if stop is None or stop <= start:

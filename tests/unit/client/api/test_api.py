@@ -119,8 +119,8 @@ def test_ranks_are_named_as_in_python_and_as_in_the_terminal(wanted: Wanted, tex
     assert target_text(wanted) == text
 
 
-@pytest.mark.parametrize("wanted", [[], slice(4, 4), slice(3, None), slice(8, 2)])
-def test_what_names_no_rank_is_an_error_that_says_what_to_write(wanted: Wanted) -> None:
+@pytest.mark.parametrize("wanted", [[], slice(4, 4), slice(3, None), slice(8, 2), 3.5, None, slice(0.5, 2)])
+def test_what_names_no_rank_is_an_error_that_says_what_to_write(wanted: Any) -> None:
     with pytest.raises(BadInput, match=r"as in job\["):
         target_text(wanted)
 
@@ -191,6 +191,9 @@ def test_ranks_that_are_none_are_an_empty_selection(environment: pytest.MonkeyPa
             environment.setenv(name, value)
         with dbg_client.connect() as connected:
             assert connected.job()["stopped"]
+            # What a prompt of Python shows of an answer.
+            answer = connected.job()["stopped"].eval("loss")
+            assert repr(answer) == str(answer).rstrip()
             assert not connected.job()["held"]
 
 
