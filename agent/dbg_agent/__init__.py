@@ -65,6 +65,10 @@ def set_trace(
     carry_out("set_trace", load, sys._getframe(1), {**arguments, "ranks": ranks, **unknown}, unexpected)
 
 
+# torch.compile leaves a function alone that has this attribute: it can't compile what stops.
+vars(set_trace)["_torchdynamo_disable"] = True
+
+
 def install(
     *unexpected: object,
     broker: str | None = None,

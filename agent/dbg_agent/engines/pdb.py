@@ -24,6 +24,7 @@ from dbg_agent.rank.console import UNWINDING, Console
 from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.capture import talking_to
 from dbg_agent.stop.inbox import MOVES, BreakPrompt, WayOut
+from dbg_agent.stop.stacks import is_split
 from dbg_wire.messages import PromptState
 from dbg_wire.tables.engines import PDB
 
@@ -128,7 +129,7 @@ class RankPdb(CompletingPdb):
 
     def interact(self, frame: FrameType, traced: bool) -> WayOut:
         """Show pdb at this frame or, like pdb's ``set_trace``, at the next line if no trace function stopped here."""
-        if traced:
+        if traced or is_split(frame):
             return self._show(frame)
         self._begin(frame)
         return WayOut.STEP

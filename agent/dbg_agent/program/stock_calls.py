@@ -216,9 +216,23 @@ def _replace(owner: object, name: str, former: object, by: object) -> None:
     setattr(owner, name, by)
 
 
+_BY_NAME: dict[str, Callable[..., Any]] = {}
+"""What is called in place of redirected functions, by module and function."""
+
+
 def _in_its_place(*arguments: Any, **named: Any) -> Any:
-    function: Any = "FUNCTION"
-    return function(*arguments, **named)
+    from dbg_agent.program.stock_calls import call
+
+    return call("NAME", *arguments, **named)
+
+
+def call(name: str, /, *arguments: Any, **named: Any) -> Any:
+    """Do what a redirected function now does."""
+    return _BY_NAME[name](*arguments, **named)
+
+
+# torch.compile leaves a function alone that has this attribute: it can't compile what stops.
+vars(call)["_torchdynamo_disable"] = True
 
 
 def _functions(**functions: Callable[..., Any]) -> Change:
@@ -228,8 +242,9 @@ def _functions(**functions: Callable[..., Any]) -> Change:
         for name, by in functions.items():
             function = getattr(module, name, None)
             if isinstance(function, FunctionType):
-                code = _in_its_place.__code__
-                constants = tuple(by if constant == "FUNCTION" else constant for constant in code.co_consts)
+                code, full_name = _in_its_place.__code__, f"{module.__name__}.{name}"
+                _BY_NAME[full_name] = by
+                constants = tuple(full_name if constant == "NAME" else constant for constant in code.co_consts)
                 _replace(function, "__code__", function.__code__, code.replace(co_consts=constants))
             elif function is not None:
                 say(f"{module.__name__}.{name} is not a Python function, so it can't be redirected; use breakpoint()")
@@ -273,12 +288,13 @@ def _on_standard_streams(stock: Callable[..., Any], by: Callable[..., Any]) -> C
             _say_once(NO_TERMINAL)
         return stock(debugger, *arguments, **named)
 
+    vars(method)["_torchdynamo_disable"] = True
     return method
 
 
 _CHANGES: dict[str, Change] = {
     "pdb": _change_pdb,
-    "pudb": _functions(_get_debugger=_Debugger, set_interrupt_handler=_STAND_IN.reset),
+    "pudb": _functions(set_trace=_STAND_IN.set_trace, _get_debugger=_Debugger, set_interrupt_handler=_STAND_IN.reset),
     "pudb.forked": _functions(set_trace=_STAND_IN.set_trace),
     "pudb.remote": _methods("RemoteDebugger"),
     "remote_pdb": _methods("RemotePdb"),

@@ -16,7 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove, WayOut
 from dbg_agent.stop.room import make_room
-from dbg_agent.stop.stacks import OWN_PACKAGES, is_at_end, is_own, is_under_ours, outward, skip_runner
+from dbg_agent.stop.stacks import (
+    OWN_PACKAGES,
+    is_at_end,
+    is_own,
+    is_rest,
+    is_split,
+    is_under_ours,
+    is_users_file,
+    outward,
+    skip_runner,
+)
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
@@ -146,7 +156,7 @@ class Engine(bdb.Bdb):
 
     def dispatch_call(self, frame: FrameType, arg: Any) -> Any:
         """Follow a call; a step that ends at lines goes on to the first one of the function."""
-        if self.ends_at_lines and self.stop_here(frame):
+        if (self.ends_at_lines or is_rest(frame)) and self.stop_here(frame):
             return self.trace_dispatch
         return super().dispatch_call(frame, arg)
 
@@ -180,7 +190,14 @@ class Engine(bdb.Bdb):
             return False
         if self.breaks_in and threading.current_thread() is threading.main_thread() and is_at_end(frame):
             return False
-        return bool(super().stop_here(frame))
+        caller = frame.f_back
+        if not super().stop_here(frame):
+            return caller is not None and caller is self.stopframe and is_rest(frame)
+        if caller is not None and is_split(caller) and not (is_rest(frame) or is_users_file(frame.f_code.co_filename)):
+            # torch compiles the rest of the function now: the step ends in that rest.
+            self.set_next(caller)
+            return False
+        return True
 
     def is_skipped_module(self, module_name: Any) -> bool:
         """Tell whether a module is ours: a step on a ``set_trace()`` line must not show the inside of the call.

@@ -33,6 +33,7 @@ OWN_PACKAGES = ("dbg_agent", "dbg_dial", "dbg_wire")
 
 RUNNERS = (
     "dbg_agent.program.script",
+    "dbg_agent.program.stock_calls",
     "dbg_agent.__main__",
     "dbg_agent.process.imports",
     "dbg_agent.rank.group_timeouts",
@@ -142,6 +143,16 @@ def is_traced_by_us(frame: FrameType) -> bool:
     """Tell whether a debugger of ours traces a frame, and with it the functions that the frame calls."""
     # By name, since a rank in which no debugger was opened has not loaded them.
     return type(getattr(frame.f_trace, "__self__", None)).__module__.startswith("dbg_agent.engines.")
+
+
+def is_split(frame: FrameType) -> bool:
+    """Tell whether torch.compile has split this function at a call, and runs the rest as a function of its own."""
+    return any(name.startswith("__resume_at_") for name in frame.f_code.co_names)
+
+
+def is_rest(frame: FrameType) -> bool:
+    """Tell whether a function is the rest of one that torch.compile has split."""
+    return frame.f_code.co_name.startswith("torch_dynamo_resume_in_")
 
 
 def skip_runner(frames: Sequence[FrameType]) -> int:

@@ -15,7 +15,7 @@ from tests.support.broker import running_broker
 from tests.support.evidence import ask_until, completed, unfinished
 from tests.support.launchers import mpirun, torchrun
 from tests.support.processes import Child, Processes
-from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states
+from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states, wait_until_stopped
 from tests.support.requirements import needs_mpi4py, needs_torch
 from tests.support.time_unit import seconds
 
@@ -124,6 +124,39 @@ def test_torchs_breakpoint_stops_one_rank_in_its_callers_frame_and_holds_the_oth
     assert attach(home, "continue", "0").returncode == 0
     assert job.wait(seconds(30)) == 0
     assert sorted(job.text().splitlines()) == [f"rank {rank}: step 3, sum 2" for rank in (0, 1)]
+
+
+COMPILED = """\
+import pdb
+import pudb
+import torch
+
+def forward(loss):
+    loss = loss * 2
+    pdb.set_trace()
+    pudb.set_trace()
+    torch.distributed.breakpoint()
+    breakpoint()
+    return loss + 1
+
+print(torch.compile(forward, backend="eager")(torch.ones(1)).item(), flush=True)
+"""
+
+
+def test_a_stop_in_a_compiled_function_is_in_its_own_frame(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    path = home / "train.py"
+    path.write_text(COMPILED)
+    job = processes.start("train", [sys.executable, "-W", "error", "-m", "dbg_agent", str(path)], env={**os.environ})
+    lines = COMPILED.splitlines()
+    for line in range(lines.index("    pdb.set_trace()") + 1, lines.index("    breakpoint()") + 2):
+        (stopped,) = wait_until_stopped(home, 1, seconds(TORCH_SECONDS))
+        assert stopped["where"]["line"] == line
+        assert "forward" in stopped["where"]["function"]
+        assert "2" in attach(home, "eval", "0", "loss").stdout
+        assert attach(home, "continue", "0").returncode == 0
+    assert job.wait(seconds(30)) == 0
+    assert job.text("stderr").count("Warning") == 0
 
 
 SHARDED = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pdb
 import sys
 import threading
@@ -92,6 +93,37 @@ def test_going_on_also_ends_an_expression_that_asks(driver: Driver, command: str
         driver.wait_for(lambda: driver.heard("answer"), "the answer")
 
     assert play(driver, script) == 7
+
+
+def torch_dynamo_resume_in_forward_at_2(rank: Rank) -> int:
+    loss = rank.number + 7
+    assert loss
+    return loss
+
+
+__resume_at_2 = torch_dynamo_resume_in_forward_at_2
+
+
+def forward(rank: Rank) -> int:
+    """Stand for a function that torch.compile has split at a stop: C code compiles the rest before it runs."""
+    # fmt: off
+    rank.stopping.stop(sys._getframe(), "breakpoint"); json.dumps([rank.number]); return __resume_at_2(rank)  # noqa: E702
+    # fmt: on
+
+
+@pytest.mark.parametrize("step", ["n", "s"])
+def test_a_step_from_a_stop_in_a_compiled_function_ends_in_the_rest_of_it(driver: Driver, step: str) -> None:
+    def script() -> None:
+        driver.prompt()
+        assert "forward()" in driver.text
+        driver.say(step)
+        driver.say("n")
+        assert driver.output_of("p loss") == "7\n"
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert forward(driver.rank) == 7
+    finish()
 
 
 def callback() -> int:
