@@ -149,8 +149,21 @@ def uninstall() -> None:
     carry_out("uninstall", load)
 
 
+def begin_job_part() -> None:
+    """Give this process its part in the job, if ``DBG_AUTOSTART`` is set. Python 3.15 calls this as it starts."""
+    import os
+
+    if os.environ.get("DBG_AUTOSTART") and not sys.flags.ignore_environment:
+        from dbg_agent.autostart import begin
+
+        begin()
+
+
 def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> object:
     """Call what ``load`` imports, with the room on the stack that both need; return its result, None if that fails."""
+    if "t" in sys.abiflags:
+        go_on_without(function, "needs the interpreter's lock, without which this Python was built")
+        return None
     try:
         from dbg_agent.stop.room import make_room
 
@@ -176,13 +189,14 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
         raise
 
 
-def go_on_without(function: str, error: Exception) -> None:
+def go_on_without(function: str, error: Exception | str) -> None:
     """Say once why a call failed, with as little as possible: descriptors, memory or stack may be used up."""
     global _told  # noqa: PLW0603 - one per process
     if _told:
         return
     _told = True
-    try:  # noqa: SIM105 - at the interpreter's end contextlib may be gone
-        sys.stderr.write(f"dbg-agent: {function} failed ({type(error).__name__}); going on without a debugger\n")
+    try:
+        why = error if isinstance(error, str) else f"failed ({type(error).__name__})"
+        sys.stderr.write(f"dbg-agent: {function} {why}; going on without a debugger\n")
     except Exception:  # noqa: S110 - there is nowhere else to say it, and training must go on
         pass

@@ -79,6 +79,13 @@ def _begin(environ: Mapping[str, str]) -> None:
         part = part_of(value, place, program, pid=os.getpid(), parent=os.getppid(), environ=environ)
         if part is not JobPart.HELPER:
             os.environ[VARIABLE] = f"{part.value}:{os.getpid()}:{place_told(place)}"
+    if "t" in sys.abiflags:
+        # The call says that a Python without the interpreter's lock is not one of ours.
+        if part is JobPart.RANK:
+            from dbg_agent import install
+
+            install()
+        return
     if part is not JobPart.LAUNCHER and (environ.get("DBG_STOP_AT") or environ.get("DBG_STOP_IN")):
         _have_stops(program, is_rank=part is JobPart.RANK)
     if part is JobPart.HELPER and not program.is_tool:

@@ -171,3 +171,15 @@ for number in range(200): Logger("dbg_agent.test").debug("%d %s", number, "x" * 
     ranks = [subprocess.Popen(command) for _ in range(3)]
     assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]
     assert len(lines(tmp_path / "log")) == 600
+
+
+LAZY = """
+from dbg_wire.codec import decode, encode
+from dbg_wire.messages import Notice, Sender
+assert decode(encode(Notice(text="x")), Sender.AGENT).text == "x"
+"""
+
+
+def test_messages_are_known_where_all_imports_are_lazy() -> None:
+    environ = {**os.environ, "PYTHON_LAZY_IMPORTS": "all"}
+    assert subprocess.run([sys.executable, "-c", LAZY], env=environ, check=False, timeout=seconds(20)).returncode == 0

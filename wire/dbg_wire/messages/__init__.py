@@ -71,5 +71,8 @@ from dbg_wire.messages.vocabulary import (
     Sender,
 )
 
+# Where imports are lazy, the use of one class of a module imports it, and so declares all of its messages.
+_ONE_OF_EACH_MODULE = (Register, Welcome, Greet)
+
 MESSAGES: tuple[type[Message], ...] = tuple(entered)
 """Every class of message."""

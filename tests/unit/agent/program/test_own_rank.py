@@ -10,10 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
+import dbg_agent
 from dbg_agent.launch.this_process import this_process
 from dbg_agent.program import own_rank
 from dbg_agent.settings import Settings
 from dbg_agent.stop import room
+from tests.conftest import Approved
 
 
 def test_a_launcher_is_never_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,6 +23,17 @@ def test_a_launcher_is_never_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_rank, "_become_rank", lambda _: pytest.fail("it has become one"))
     monkeypatch.setattr(own_rank, "is_launcher", lambda *_: True)
     assert own_rank.this_rank(Settings()) is None
+
+
+def test_a_python_without_the_interpreters_lock_is_refused_once(
+    approved: Approved, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(dbg_agent, "_told", False)
+    monkeypatch.setattr(sys, "abiflags", "t")
+    monkeypatch.setattr(own_rank, "_become_rank", lambda _: pytest.fail("it has become one"))
+    dbg_agent.install()
+    dbg_agent.set_trace()
+    approved(capsys.readouterr().err)
 
 
 class Parent:
