@@ -111,10 +111,11 @@ class BlockingDial:
 
     def connect(self) -> None:
         """Connect to the first address that answers. Raise BrokerUnreachable."""
-        reason = "no address"
-        for family, address in self._addresses:
+        reason, ends = "no address", self._ends()
+        for left, (family, address) in zip(range(len(self._addresses), 0, -1), self._addresses, strict=True):
             connected = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-            connected.settimeout(self.seconds)
+            # A silent address leaves the others their share of the time.
+            connected.settimeout(max(0.01, (ends - time.monotonic()) / left))
             try:
                 connected.connect(address)
             except OSError as error:

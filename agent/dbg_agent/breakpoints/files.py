@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from types import CodeType
 
 from dbg_agent.breakpoints.insertion import Placed, all_codes, statement_at
+from dbg_agent.process.unwarned import compiled
 from dbg_agent.stop.loaded_sources import compiled_sources, file_of, is_edited, read_file
 from dbg_agent.stop.stacks import OWN_PACKAGES, all_frames
 
@@ -100,7 +101,7 @@ def place(path: str, line: int) -> Placed:
     if source is None:
         return Placed(None, "the file can't be read where this rank runs")
     try:
-        code = compile(source, path, "exec", dont_inherit=True)
+        code = compiled(source, path)
         within = frozenset(lines_of(code)) if WITHIN_STATEMENTS else frozenset()
         placed = statement_at(source, path, line, within)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

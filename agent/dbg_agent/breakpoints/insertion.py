@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import cast
 
+from dbg_agent.process.unwarned import compiled, parsed
 from dbg_wire.records.stop_points import StopAt, StopIn
 
 PASSED = "__dbg_stop_point_passed__"
@@ -142,7 +143,7 @@ def compile_with(
         return compile(source, path, "exec", dont_inherit=True), []
     plain = None
     if any(isinstance(stop, StopAt) and stop.condition is not None for _, stop in stops):
-        plain = compile(source, path, "exec", dont_inherit=True)
+        plain = compiled(source, path)
     code, placed = _compile_with(source, path, stops, plain)
     if plain is not None and not have_same_variables(plain, code):
         # A condition names a variable of an outer function, which would become a variable of the inner one, too.
@@ -154,7 +155,7 @@ def _compile_with(
     source: bytes, path: str, stops: Sequence[tuple[int, StopAt | StopIn]], plain: CodeType | None
 ) -> tuple[CodeType, list[Placed]]:
     """Return the code and places; with ``plain``, the code without stops, conditions become part of functions."""
-    tree = ast.parse(source, path)
+    tree = parsed(source, path)
     spots = list(_spots(tree))
     scopes = dict(_scopes(tree, None)) if plain is not None else {}
     placed = []
@@ -169,7 +170,7 @@ def _compile_with(
         condition = _part_of(scopes.get(id(spot.body)), plain, stop.condition)
         _place_at(spot, _Stop(number, *condition))
         placed.append(Placed(spot.first))
-    return compile(tree, path, "exec", dont_inherit=True), placed
+    return compiled(tree, path), placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ def statement_at(source: bytes, path: str, line: int, within: frozenset[int]) ->
 
     Raise what ``ast.parse`` raises if the source is not valid.
     """
-    tree = ast.parse(source, path)
+    tree = parsed(source, path)
     spot = _spot_of(list(_spots(tree)), line)
     if spot is None:
         return _no_line(source, line)
@@ -247,7 +248,7 @@ def first_line_of(source: str, function: str, line: int) -> int:
 
     Raise what ``ast.parse`` raises if the source is not valid.
     """
-    for name, node in _functions(ast.parse(source), ""):
+    for name, node in _functions(parsed(source), ""):
         if name.rpartition(".")[2] == function and _first_line(node) <= line <= node.lineno:
             return _first_line(_first_with_code(node) or node.body[0])
     return line

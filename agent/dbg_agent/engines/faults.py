@@ -1,4 +1,4 @@
-"""The faults and the warnings of a debugger in the program's thread.
+"""The faults of a debugger in the program's thread.
 
 A fault of a debugger's view is told from an exception that belongs to the program and must be passed on.
 """
@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from types import CodeType
-from typing import cast
 
 from dbg_agent.rank.console import UNWINDING
 from dbg_agent.stop.interruptible import Interruptible
@@ -20,9 +16,6 @@ from dbg_wire.errors import printable
 
 MAX_WORDS = 200
 """Characters of an error's text that are shown: a line or two."""
-
-DEBUGGER_MODULES = r"(pudb|urwid|urwid_readline|jedi|parso|pygments)(\.|$)"
-"""The modules of PuDB and of what it imports, as a pattern."""
 
 
 def is_fault(error: BaseException) -> bool:
@@ -84,19 +77,3 @@ def _codes_in_traceback(error: BaseException, *, own: bool = True) -> list[CodeT
             codes.append(traceback.tb_frame.f_code)
         traceback = traceback.tb_next
     return codes
-
-
-@contextmanager
-def unwarned() -> Iterator[None]:
-    """Ignore the debugger's own deprecation warnings, even in a program that turns warnings into errors.
-
-    One filter for the debugger's modules is put in front and taken out again. ``warnings.catch_warnings`` would save
-    and restore all filters of the process, and lose filters if another thread does the same meanwhile.
-    """
-    warnings.filterwarnings("ignore", module=DEBUGGER_MODULES)
-    added = warnings.filters[0]
-    try:
-        yield
-    finally:
-        with suppress(ValueError):
-            list.remove(cast("list[object]", warnings.filters), added)

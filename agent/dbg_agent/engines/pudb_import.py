@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dbg_agent.engines.faults import unwarned
+from dbg_agent.process.unwarned import unwarned
 
 if TYPE_CHECKING:
     from dbg_agent.rank.engine import Engine
@@ -91,20 +91,19 @@ def untraceable() -> Iterator[None]:
     saved = settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS
     already_loaded = settings._config_[0] is not None
     settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = None, [_users_folder()]
-    loaded = settings.load_config()
-    # This holds also if the program uses PuDB itself: an unexpected dialog would take the keys of a stop.
-    loaded["seen_welcome"] = _Seen(loaded["seen_welcome"])
-    from pudb import debugger
+    try:
+        loaded = settings.load_config()
+        # This holds also if the program uses PuDB itself: an unexpected dialog would take the keys of a stop.
+        loaded["seen_welcome"] = _Seen(loaded["seen_welcome"])
+        from pudb import debugger
 
-    # PuDB's window needs a folder that exists, where it looks for old command lines. It writes nothing there.
-    settings.XDG_CONFIG_HOME = os.path.dirname(os.path.dirname(debugger.__file__))  # noqa: PTH120
-    settings.XDG_CONFIG_DIRS = []
-    yield
-    if already_loaded:
-        # The program uses PuDB by itself and keeps its own configuration.
-        settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = saved
-    else:
-        settings.XDG_CONFIG_HOME = None
+        # PuDB's window needs a folder that exists, where it looks for old command lines. It writes nothing there.
+        settings.XDG_CONFIG_HOME = os.path.dirname(os.path.dirname(debugger.__file__))  # noqa: PTH120
+        settings.XDG_CONFIG_DIRS = []
+        yield
+    finally:
+        # A program that uses PuDB by itself keeps its own configuration.
+        settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = saved if already_loaded else (None, [])
 
 
 def build(rank: Rank) -> Engine:

@@ -44,17 +44,14 @@ _Connect = Callable[[], "Rank | None"]
 class CrashHooks:
     """Our hooks for uncaught exceptions, which run after the former hooks."""
 
-    def __init__(
-        self, connect: _Connect, note: Callable[[BaseException], None], end: Callable[[], None], lease: float
-    ) -> None:
-        self._connect = connect
+    def __init__(self, note: Callable[[BaseException], None], end: Callable[[], None]) -> None:
         self._note = note
         self._end = end
-        self._lease = lease
         self._former: tuple[Any, Any, Any] | None = None
 
-    def install(self) -> None:
-        """Install the hooks; a second call does nothing."""
+    def install(self, connect: _Connect, lease: float) -> None:
+        """Install the hooks, unless they are there; a later call changes how the rank connects, and its lease."""
+        self._connect, self._lease = connect, lease
         if self._former is not None:
             return
         import traceback

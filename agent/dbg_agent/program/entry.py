@@ -112,7 +112,8 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
     if chosen is None:
         rank.stopping.stop(frame, "breakpoint", settings.engine, lease=settings.lease, before_line=before_line)
         return
-    site = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    # Ranks may know the file by different paths.
+    site = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"  # noqa: PTH119 - in a rank
     if rank.membership.identity.rank in chosen:
         rank.stopping.stop(
             frame, "breakpoint", settings.engine, site=site, lease=settings.lease, before_line=before_line

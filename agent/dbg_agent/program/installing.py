@@ -74,9 +74,9 @@ def _keep_crashes(settings: Settings) -> None:
     from dbg_agent.program.crash_hooks import CrashHooks
 
     if _crashes is None:
-        _crashes = CrashHooks(lambda: crashed_rank(settings), _note_crash, _end_child, crash_lease(settings))
+        _crashes = CrashHooks(_note_crash, _end_child)
         hold_exit(lambda rank: crash_lease(rank.settings))
-    _crashes.install()
+    _crashes.install(lambda: crashed_rank(settings), crash_lease(settings))
 
 
 def _note_crash(error: BaseException) -> None:

@@ -180,7 +180,8 @@ def say_goodbye() -> None:
     rank = _rank
     if rank is None:
         return
-    if rank.program.exit_status is None and getattr(sys, "last_value", None) is not None:
+    # A session with prompts goes on after an exception.
+    if rank.program.exit_status is None and getattr(sys, "last_value", None) and not hasattr(sys, "ps1"):
         rank.program.exit_status = 1
     with suppress(Exception):  # Python would print it at the end of the job's log
         if _exit_lease is not None:

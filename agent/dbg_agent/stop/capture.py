@@ -62,18 +62,23 @@ class ForOneThread:
 
     def __init__(self, ours: Any, real: Any) -> None:
         self._ours = ours
-        self._real = real
+        self.real = real
         self._thread = threading.get_ident()
 
     def release(self) -> None:
         """Become the program's own stream for this thread, too: ``redirect_stdout`` may have kept this object."""
-        self._ours = self._real
+        self._ours = self.real
+
+    @property
+    def is_released(self) -> bool:
+        """Return True if the thread has its own stream again."""
+        return self._ours is self.real
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._ours if threading.get_ident() == self._thread else self._real, name)
+        return getattr(self._ours if threading.get_ident() == self._thread else self.real, name)
 
     def __iter__(self) -> Any:
-        return iter(self._ours if threading.get_ident() == self._thread else self._real)
+        return iter(self._ours if threading.get_ident() == self._thread else self.real)
 
 
 @contextmanager
@@ -88,5 +93,12 @@ def talking_to(ours: Any, *names: str) -> Iterator[None]:
         for name, stream in mine.items():
             # One that the command has set on purpose stays. One that it has deleted is restored: code needs it.
             if getattr(sys, name, stream) is stream:
-                setattr(sys, name, before[name])
+                setattr(sys, name, _in_use(before[name]))
             stream.release()
+
+
+def _in_use(stream: Any) -> Any:
+    """Return a stream without those of ours in front of it that another thread has released meanwhile."""
+    while type(stream) is ForOneThread and stream.is_released:
+        stream = stream.real
+    return stream

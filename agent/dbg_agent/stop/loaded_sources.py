@@ -16,6 +16,7 @@ from functools import partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 
 from dbg_agent.process.threads import own_thread
+from dbg_agent.process.unwarned import compiled
 from dbg_agent.stop.stacks import outward, place_of
 from dbg_wire.limits import MAX_LINE_TEXT, SOURCE_LINES
 from dbg_wire.messages import Source
@@ -53,7 +54,7 @@ class _LoadedText:
         if self._codes is None:
             self._codes = {}
             with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                for one in all_codes(compile(self._source, code.co_filename, "exec", dont_inherit=True)):
+                for one in all_codes(compiled(self._source, code.co_filename)):
                     self._codes.setdefault((one.co_name, one.co_firstlineno), []).append(one)
         return any(_is_same(code, one) for one in self._codes.get((code.co_name, code.co_firstlineno), ()))
 

@@ -13,7 +13,7 @@ import dataclasses
 import re
 import sys
 from _thread import RLock, allocate_lock
-from collections import UserDict, UserList, deque
+from collections import OrderedDict, UserDict, UserList, deque
 from collections.abc import Callable, Iterable
 from itertools import islice
 from types import (
@@ -314,7 +314,15 @@ class Walk(ValueRecord):
 
     def _mapping(self, kind: type, items: Iterable[tuple[object, object]], size: int) -> None:
         brackets = ("{", "}") if kind is dict else (f"{name_of(kind)}({{", "})")
-        self._each_apart(kind, items, size, self._item, brackets)
+        if not issubclass(kind, OrderedDict):
+            self._each_apart(kind, items, size, self._item, brackets)
+            return
+        self.fingerprint.feed_text("ordered", f"{_identity(kind)} {size}")
+        self.text.write(brackets[0])
+        for index, item in enumerate(items):
+            self.text.write(", " if index else "")
+            self._item(item)
+        self.text.write(brackets[1])
 
     def _item(self, item: tuple[object, object]) -> None:
         self.value(item[0])

@@ -12,7 +12,9 @@ import socket
 import struct
 import tempfile
 import threading
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -379,3 +381,20 @@ def test_the_next_broker_is_expected_for_some_seconds_after_an_end_that_announce
     assert handover.bound(2.0, 100.0) == (PAUSE_SECONDS if is_expected else 2.0)
     assert handover.bound(0.1, 100.0) == 0.1
     assert handover.bound(2.0, 100.0 + HANDOVER_SECONDS) == 2.0
+
+
+def test_silent_addresses_share_the_time_of_one() -> None:
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        # The system answers no more of those who knock once its queue is full.
+        for _ in range(3):
+            knocking = stack.enter_context(socket.socket())
+            knocking.setblocking(False)
+            knocking.connect_ex(listener.getsockname())
+        address = listener.getsockname()
+        dial = BlockingDial(Endpoint(host="127.0.0.1", port=address[1], secure=False, fingerprint=None), seconds=0.2)
+        dial._addresses = [(socket.AF_INET, address)] * 8
+        begin = time.monotonic()
+        with pytest.raises(BrokerUnreachable):
+            dial.connect()
+        assert time.monotonic() - begin < 8 * 0.2 / 2

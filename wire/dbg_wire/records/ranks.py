@@ -405,7 +405,7 @@ def describe_exit(rank: RankInfo) -> str:
 def fatal_error(rank: RankInfo) -> str:
     """Return the exception that ended an exited rank, ``ValueError: bad batch``, or an empty text."""
     failed = rank.exit is not None and rank.exit > 0 and rank.detail not in (IN_FINALIZE, WITHOUT_TRACEBACK)
-    return rank.detail.partition("; ")[0] if failed else ""
+    return rank.detail if failed else ""
 
 
 def exit_state(rank: RankInfo) -> str:

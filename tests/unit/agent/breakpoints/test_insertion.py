@@ -7,13 +7,15 @@ import dis
 import sys
 import textwrap
 import traceback
+import warnings
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import pytest
 
 import dbg_agent
-from dbg_agent.breakpoints import points
+from dbg_agent.breakpoints import files, points
 from dbg_agent.breakpoints.insertion import (
     CALL,
     Placed,
@@ -325,3 +327,15 @@ def lines_traced(code: CodeType) -> list[int]:
     finally:
         sys.settrace(before)
     return lines
+
+
+@pytest.mark.filterwarnings("error")
+def test_warnings_of_the_programs_text_are_neither_errors_nor_printed_again(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("pattern = '\\d'\ntotal = 0 is 0\n")
+    before = list(warnings.filters)
+    assert files.place(str(path), 2) == Placed(2)
+    assert compile_with(path.read_bytes(), str(path), [(1, StopAt(file="train.py", line=2, condition="total"))])[1] == [
+        Placed(2)
+    ]
+    assert warnings.filters == before

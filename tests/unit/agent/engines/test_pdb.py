@@ -16,6 +16,7 @@ import pytest
 
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
+from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.inbox import RunJob
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG
@@ -458,3 +459,13 @@ def test_which_engine_is_wanted_most(
         Audience(viewers=1, generation=1, rows=30, columns=99, colors=8, engine=terminal, fallback_engine=fallback)
     )
     assert this.debuggers.wanted() == opened
+
+
+def test_captures_that_end_in_the_order_they_began_leave_nothing_of_ours() -> None:
+    before = sys.stdin, sys.stdout
+    first, second = talking_to(Capture()), talking_to(Capture())
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert (sys.stdin, sys.stdout) == before

@@ -199,3 +199,13 @@ def test_every_text_is_drawn_within_its_columns(text: str, columns: int, wrap: b
     for focus in (False, True):
         canvas = row.render((columns,), focus)
         assert (canvas.cols(), canvas.rows()) == (columns, row.rows((columns,), focus))
+
+
+def test_a_pudb_that_can_not_be_made_leaves_the_programs_own_settings() -> None:
+    with untraceable():
+        # Loaded, as in a program that uses PuDB by itself.
+        from pudb import settings as own
+    before = own.XDG_CONFIG_HOME, own.XDG_CONFIG_DIRS
+    with pytest.raises(RuntimeError), untraceable():
+        raise RuntimeError
+    assert before == (own.XDG_CONFIG_HOME, own.XDG_CONFIG_DIRS)

@@ -32,8 +32,21 @@ def test_the_hooks_of_before_are_back_afterwards() -> None:
         return sys.excepthook, threading.excepthook, traceback.print_exc
 
     before = hooks()
-    crash_hooks = CrashHooks(lambda: None, lambda _error: None, lambda: None, 60.0)
-    crash_hooks.install()
+    crash_hooks = CrashHooks(lambda _error: None, lambda: None)
+    crash_hooks.install(lambda: None, 60.0)
     assert all(now != former for now, former in zip(hooks(), before, strict=True))
     crash_hooks.restore()
     assert hooks() == before
+
+
+def test_the_last_call_of_install_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _args: None)
+    asked: list[str] = []
+    crash_hooks = CrashHooks(lambda _error: None, lambda: None)
+    for name in ("first", "second"):
+        crash_hooks.install(lambda name=name: asked.append(name), 60.0)  # type: ignore[misc]
+    try:
+        threading.excepthook(threading.ExceptHookArgs((ValueError, ValueError(), None, None)))
+    finally:
+        crash_hooks.restore()
+    assert asked == ["second"]

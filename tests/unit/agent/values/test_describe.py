@@ -204,6 +204,7 @@ def tree(leaf: object) -> Node:
         (memoryview(b"abcd"), memoryview(b"abcd").cast("B", (2, 2))),
         (array.array("i", [1]), array.array("I", [1])),
         (OrderedDict(a=1), {"a": 1}),
+        (OrderedDict({"a": 1, "b": 2}), OrderedDict({"b": 2, "a": 1})),
         (defaultdict(int, a=1), defaultdict(int, a=2)),
         (Batch(0.5, {"a"}), Batch(0.5, {"a"}, hidden=1)),
         (Batch(0.5, {"a"}), Batch(0.5, {"b"})),
@@ -240,7 +241,7 @@ SHARED = [1]
     ("one", "other"),
     [
         ([float("nan")], [float("nan")]),
-        (OrderedDict({"a": 1, "b": 2}), OrderedDict({"b": 2, "a": 1})),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
         ({"a": 1, "b": 2}.keys(), {"b": 2, "a": 1}.keys()),
         (Batch(0.5, {"a", "b"}), Batch(0.5, {"b", "a"}, cached=1)),
         (loop(1), loop(1)),

@@ -20,6 +20,7 @@ from dbg_wire.records.ranks import (
     RankState,
     describe_exit,
     exit_state,
+    fatal_error,
     fold_ranks,
     rank_document,
 )
@@ -139,3 +140,8 @@ def test_whatever_ranks_there_are_none_is_another_one_after_folding(ranks: list[
     ]
     every = ranks + copies
     assert sorted(map(encode_record, unfolded(every))) == sorted(map(encode_record, every))
+
+
+def test_an_exception_is_told_whole() -> None:
+    told = "RuntimeError: expected 3 shards; got 2"
+    assert fatal_error(make_rank(0, state=RankState.EXITED, reason=None, exit=1, detail=told)) == told
