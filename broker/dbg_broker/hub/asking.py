@@ -130,6 +130,8 @@ def _ask(hub: Hub, key: str, asked: _Asked, frame: bytes) -> None:
     else:
         if asked.visible is not None:
             notices.notify_onlookers(hub, asked.link, asked.visible, key)
+        if asked.ask.action is Action.KILL:
+            hub.ranks.registry.condemned(key, asked.link.name or "somebody")
         _pass_on(hub, asked.ask, key, frame)
 
 

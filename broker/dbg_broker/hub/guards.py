@@ -206,7 +206,8 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:
-    rank.end.signal, rank.end.cause, rank.end.status = message.signal, message.cause, message.exit
+    cause = message.cause or (rank.end.cause if rank.end.signal == message.signal else "")
+    rank.end.signal, rank.end.cause, rank.end.status = message.signal, cause, message.exit
     if message.core.startswith("|"):
         rank.end.core = f"core handed to {message.core[1:]}"
     elif message.core:

@@ -6,6 +6,7 @@ on the number of ranks.
 
 from __future__ import annotations
 
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -381,6 +382,12 @@ class Registry:
             rank.end.exit = rank.end.status
             if rank.end.status is not None and not rank.end.detail:
                 rank.end.detail = WITHOUT_TRACEBACK
+
+    def condemned(self, key: str, who: str) -> None:
+        """Note who has a rank killed: it says goodbye with the signal, and its guard doesn't know who sent that."""
+        rank = self._ranks.get(key)
+        if rank is not None:
+            rank.end.signal, rank.end.cause = signal.SIGKILL, f"from {who}'s debugger"
 
     def expire(self, now: float) -> list[str]:
         """Forget ranks that ended long ago, are too many or occupy too much, and return their keys."""

@@ -18,7 +18,7 @@ from dbg_client.dumps.report_file import MAX_REPORT, TITLE, case_lines
 from dbg_client.hang.collectives_table import show_collectives
 from dbg_client.hang.explain import Case
 from dbg_client.hang.show import show_verdicts
-from dbg_client.questions.cause import BETWEEN_SECONDS, gather_case
+from dbg_client.questions.cause import BETWEEN_SECONDS, about, gather_case, ranks_of_runs
 from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.words.settings import Where
 from dbg_dial.files import write_whole
@@ -43,17 +43,21 @@ async def make_report(
 
     The ranks are asked why they don't go on, unless ``case`` has told it.
     """
+    known = switchboard.directory.ranks
     verdict = ""
     code: Sequence[str] = ()
     evidence: Sequence[str] = ()
     collectives: Sequence[str] = ()
     try:
-        case = case if case is not None or not ranks else await gather_case(asker, ranks, longest=BETWEEN_SECONDS)
+        if case is None and ranks:
+            # A hang can't be told from a part of a run's ranks.
+            everybody = ranks_of_runs(ranks, known)
+            case = await gather_case(asker, everybody, longest=BETWEEN_SECONDS)
     except DbgError as error:
         verdict = f"not known: {error}\n"
     if case is not None:
         evidence, case = case_lines(case, MAX_EVIDENCE)
-        found = case.explanation()
+        found = about(case.explanation(), ranks, [one.rank for one in case.looks[-1].everybody])
         verdict, code = show_verdicts(found.verdicts, color=False), found.differences
         matched = match_collectives(case.looks[-1].everybody)
         if any(one.groups for one in matched):
@@ -71,6 +75,7 @@ async def make_report(
             moment=time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now)),
             collectives=collectives,
             output=output,
+            known=known,
         ),
         Terminal(python=platform.python_version(), system=f"{platform.system()} {platform.release()}"),
     )

@@ -52,6 +52,12 @@ class RankEvidence:
         is_told = any(wait.is_main and wait.kind is WaitKind.COLLECTIVE for wait in waits)
         return is_told or bool(collective_of(self.answer.frames))
 
+    @property
+    def is_suspended(self) -> bool:
+        """Return whether a signal or a tracer has stopped its process."""
+        process = self.evidence.process if self.evidence is not None else None
+        return self.answer.text.startswith("suspended") or (process is not None and process.state in ("T", "t"))
+
     def would_tell_of(self, library: str) -> bool:
         """Return whether a call in a group of this library would be told: mpi4py tells nothing while there is none."""
         sources = self.evidence.sources if self.evidence is not None else ()

@@ -11,7 +11,16 @@ from dbg_client.views.tree import file_line, own_frames
 from dbg_client.views.waits import show_age
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
-from dbg_wire.records.ranks import DIED, IN_FINALIZE, WITHOUT_TRACEBACK, Place, RankInfo, RankState, describe_exit
+from dbg_wire.records.ranks import (
+    CRASH,
+    DIED,
+    IN_FINALIZE,
+    WITHOUT_TRACEBACK,
+    Place,
+    RankInfo,
+    RankState,
+    describe_exit,
+)
 from dbg_wire.tables.collectives import collective_of
 
 MAX_TEXT = 300
@@ -115,7 +124,7 @@ def _condition(one: RankEvidence, now: float, has_mpi: bool) -> Condition:
     since = max(0.0, now - rank.since) if rank.since else None
     if rank.state is RankState.EXITED:
         return Condition(
-            kind=VerdictKind.DEAD,
+            kind=VerdictKind.ENDED if _has_finished(rank) else VerdictKind.DEAD,
             text=f"{_end(rank, since)}{_last_seen(one)}",
             age=since,
             is_still=True,
@@ -125,6 +134,11 @@ def _condition(one: RankEvidence, now: float, has_mpi: bool) -> Condition:
         ago = f" since {show_age(since)}" if since is not None else ""
         text = f"is lost: its connection is gone{ago}, and its process may live"
         return Condition(kind=VerdictKind.DEAD, text=text, age=since, is_still=True, is_age_told=True)
+    if rank.state is RankState.STOPPED and rank.reason == CRASH:
+        error = f" ({printable(rank.halt.detail, MAX_TEXT)})" if rank.halt.detail else ""
+        where = f" at {file_line(rank.where)}" if rank.where is not None else ""
+        text = f"has crashed{error}{where} and is kept"
+        return Condition(kind=VerdictKind.DEAD, text=text, age=since, is_still=True)
     if rank.state is RankState.STOPPED:
         text = f"stands in the debugger{_at(rank.where)}"
         return Condition(kind=VerdictKind.WAITING, text=text, age=since, is_still=True)
@@ -138,7 +152,7 @@ def _of_live(one: RankEvidence, since: float | None, has_mpi: bool) -> Condition
     process = one.evidence.process if one.evidence is not None else None
     text = printable(one.answer.text, MAX_TEXT).partition(";")[0]
     age = one.answer.age
-    if text.startswith("suspended") or (process is not None and process.state in ("T", "t")):
+    if one.is_suspended:
         said = text if text.startswith("suspended") else "suspended"
         return Condition(kind=VerdictKind.SUSPENDED, text=f"is {said}", age=age, is_still=True, is_age_told=True)
     if text.startswith("stuck"):
@@ -176,6 +190,10 @@ def _of_main_thread(one: RankEvidence) -> Condition:
     return Condition(kind=kind, text=printable(main.text, MAX_TEXT), age=age, is_sure=main.is_sure)
 
 
+def _has_finished(rank: RankInfo) -> bool:
+    return rank.exit == 0 and rank.detail not in (IN_FINALIZE, WITHOUT_TRACEBACK)
+
+
 def _end(rank: RankInfo, since: float | None) -> str:
     if rank.detail == IN_FINALIZE:
         ended = f" {show_age(since)} ago" if since is not None else ""
@@ -190,17 +208,21 @@ def _end(rank: RankInfo, since: float | None) -> str:
     verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
     comma = "," if how[-1:].isdecimal() else ""
     ago = f"{comma} {show_age(since)} ago" if since is not None else ""
-    told, _, more = rank.detail.partition("; ")
+    # What its last stop was about is no news of its end.
+    detail = rank.end.detail
+    told, _, more = detail.partition("; ")
     if told and told in how:
         return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"
-    detail = f" ({printable(rank.detail, MAX_TEXT)})" if rank.detail else ""
+    detail = f" ({printable(detail, MAX_TEXT)})" if detail else ""
     return f"{verb}{how}{detail}{ago}"
 
 
 def _last_seen(one: RankEvidence) -> str:
     """Return where a rank was before it ended without a goodbye, which would tell more; empty if it isn't known."""
     own = own_frames(one.answer.frames)
-    return f"; last seen in {file_line(own[-1])}" if own and one.rank.reason == DIED else ""
+    if not own or one.rank.reason != DIED:
+        return ""
+    return f"; last seen in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)}"
 
 
 def _at(place: Place | None) -> str:

@@ -193,7 +193,9 @@ class _RunVerdicts:
         silence = silence_verdict(self._scene)
         different = different_verdict(self._scene, parts)
         unmoved = self._unmoved(judged.young)
-        is_quiet = not any(verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD) for verdict in found)
+        is_quiet = not any(
+            verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD, VerdictKind.ENDED) for verdict in found
+        )
         answers = any(one.answer.kind is Kind.VALUE for one in self._matched.roster.values())
         # What is young is no reason to call a job busy in which nothing has moved.
         tells = answers and (unmoved or self._moved.moved)

@@ -19,7 +19,7 @@ from dbg_client.hang.graph import Node, NodeKind, collective_node, rank_node
 from dbg_client.hang.scene import Scene
 from dbg_client.hang.verdict import VerdictKind
 
-_GONE = frozenset({VerdictKind.DEAD, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
+_GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
 """Conditions in which a rank that has told nothing can't have come."""
 
 

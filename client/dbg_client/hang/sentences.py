@@ -45,6 +45,7 @@ PATIENT_SECONDS = 60.0
 
 _SEVERAL = {
     VerdictKind.DEAD: "have died or are lost",
+    VerdictKind.ENDED: "have ended",
     VerdictKind.SUSPENDED: "are suspended",
     VerdictKind.DEADLOCK: "have threads that wait for each other",
     VerdictKind.STUCK: "are stuck in C code",
@@ -66,13 +67,21 @@ def missing(scene: Scene, root: Root, certainty: Certainty) -> str:
     """Say who has not come to which collective, what keeps them, and who waits since when."""
     standing, culprits = root.standing, root.culprits
     what = short_name(standing)
-    if all(scene.conditions[n].text.startswith("stands in") if n in scene.conditions else False for n in culprits):
-        stands = scene.conditions[culprits[0]].text if len(culprits) == 1 else "stand in the debugger"
+    if all(_stands(scene, number) for number in culprits):
+        crashed = all(scene.conditions[number].kind is VerdictKind.DEAD for number in culprits)
+        stands = "have crashed and are kept" if crashed else "stand in the debugger"
+        stands = scene.conditions[culprits[0]].text if len(culprits) == 1 else stands
         count = f"{len(standing.calls)} rank{'s wait' if len(standing.calls) > 1 else ' waits'}"
         them = agreeing(culprits, "it", "them")
         return scene.sentence(culprits, stands, rest=f"; {count} for {them} in {what}{since(standing.age)}")
     verb = hedged(f"{agreeing(culprits, 'has', 'have')} not come to {what}", certainty)
     return scene.sentence(culprits, verb, _why(scene, culprits, standing), f"; {_who_waits(standing)}")
+
+
+def _stands(scene: Scene, number: int) -> bool:
+    one, condition = scene.matched.roster.get(number), scene.conditions.get(number)
+    is_stopped = one is not None and one.rank.state is RankState.STOPPED
+    return is_stopped or (condition is not None and condition.text.startswith("stands in"))
 
 
 def _who_waits(standing: PendingCollective) -> str:
@@ -361,7 +370,9 @@ def own(scene: Scene, kind: VerdictKind, numbers: Sequence[int], certainty: Cert
     if len(numbers) == 1:
         return scene.sentence(numbers, f"{_with_error(scene, numbers[0], certainty)}{_how_long(scene, numbers[0])}")
     states = {scene.matched.roster[number].rank.state for number in numbers}
-    do = _SEVERAL_IN.get(next(iter(states))) if len(states) == 1 else None
+    do = _SEVERAL_IN.get(next(iter(states))) if len(states) == 1 and kind is not VerdictKind.ENDED else None
+    # A rank that is kept after a crash stands in the debugger as well.
+    do = "have crashed and are kept" if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
     if do is not None and states != {RankState.EXITED}:
         return fitted(scene.job, [scene.names.ranks(numbers)], do)
     # The deaths of one cause differ by a moment.

@@ -14,7 +14,7 @@ from dbg_client.core.roll_call import Run
 from dbg_client.views.naming import clip
 from dbg_client.views.waits import root_of, show_age, tag_of
 from dbg_wire.errors import printable
-from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.ranks import DIED, RankInfo, RankState
 from dbg_wire.targets.grammar import JOB_NAME
 from dbg_wire.targets.rank_set import format_ranks
 
@@ -29,6 +29,9 @@ MAX_NAMES = 24
 
 MAX_WORD = 60
 """Characters of a name that a rank has told."""
+
+SHUTDOWN = "_shutdown"
+"""The function of threading in which a program that has ended waits for its threads; nobody breaks in there."""
 
 MAX_TYPES = 60
 """Characters of the types of one collective."""
@@ -57,13 +60,15 @@ class VerdictKind(str, enum.Enum):
     """A rank waits for data, a file, a socket, another process, a lock, or a person."""
     DIFFERENT = "different"
     """Ranks run other files, packages, or environments than most."""
+    ENDED = "ended"
+    """A rank has ended its program, with status 0."""
     UNKNOWN = "unknown"
     """It can't be told whether or why the job hangs."""
     BUSY = "busy"
     """The ranks move; nothing is wrong."""
 
 
-HARMLESS = frozenset({VerdictKind.UNKNOWN, VerdictKind.BUSY})
+HARMLESS = frozenset({VerdictKind.ENDED, VerdictKind.UNKNOWN, VerdictKind.BUSY})
 """Kinds that name no culprit."""
 
 IN_COLLECTIVES = frozenset({VerdictKind.MISSING, VerdictKind.ORDER, VerdictKind.MISMATCH, VerdictKind.PARTNER})
@@ -132,11 +137,11 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def exit_status(verdicts: Sequence[Verdict]) -> int:
-    """Return 0 if all verdicts are busy, 1 if one names a culprit, 6 if it can't be told."""
+    """Return 0 if all ranks are busy or have ended, 1 if a verdict names a culprit, 6 if it can't be told."""
     kinds = {verdict.kind for verdict in verdicts}
     if kinds - HARMLESS:
         return CULPRIT_STATUS
-    return BUSY_STATUS if kinds == {VerdictKind.BUSY} else UNKNOWN_STATUS
+    return UNKNOWN_STATUS if VerdictKind.UNKNOWN in kinds or not kinds else BUSY_STATUS
 
 
 def _order(verdict: Verdict) -> tuple[object, ...]:
@@ -204,12 +209,15 @@ class NamedRanks:
         one = self._roster[numbers[0]]
         state = one.rank.state
         if state in (RankState.EXITED, RankState.LOST):
-            shows = "shows its last stack" if one.answer.frames else "shows how it ended"
+            stack = "where it was last seen" if one.rank.reason == DIED else "its last stack"
+            shows = f"shows {stack if one.answer.frames else 'how it ended'}"
             return NextStep(f"dbg-attach where {target} --all", shows)
         if state is RankState.STOPPED:
             return NextStep(f"dbg-attach {target}", "opens the debugger in which it stands")
-        if state is RankState.UNRESPONSIVE:
+        if state is RankState.UNRESPONSIVE or one.is_suspended:
             return NextStep(f"dbg-attach where {target}", "shows its stack")
+        if one.answer.frames and one.answer.frames[0].function == SHUTDOWN:
+            return self.looking(numbers[:1], threads=True)
         return NextStep(f"dbg-attach interrupt {target}", "breaks in, and opens the debugger there")
 
     def looking(self, numbers: Iterable[int], *, threads: bool = False) -> NextStep | None:

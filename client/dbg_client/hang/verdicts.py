@@ -112,7 +112,7 @@ def _lines(scene: Scene, ranks: Sequence[int], sentence: str, standing: PendingC
 
 def _all_gone(scene: Scene, numbers: Sequence[int]) -> bool:
     conditions = [scene.conditions.get(number) for number in numbers]
-    return all(one is None or one.kind is VerdictKind.DEAD for one in conditions)
+    return all(one is None or one.kind in (VerdictKind.DEAD, VerdictKind.ENDED) for one in conditions)
 
 
 def _no_partner(scene: Scene, root: Root) -> _Told:
@@ -275,9 +275,10 @@ def own_verdicts(scene: Scene, named: Collection[int], working: Collection[int],
     that nobody waits for are no news.
     """
     ranks: defaultdict[VerdictKind, list[int]] = defaultdict(list)
+    well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in scene.matched.roster.values())
     for number, condition in scene.conditions.items():
         is_news = condition.is_still or not (has_waits or number in working)
-        if condition.kind is not None and is_news and _counts(scene, number, condition):
+        if condition.kind is not None and is_news and _counts(scene, number, condition, have_all_ended=well):
             ranks[condition.kind].append(number)
     dead, after = _first_to_die(scene, ranks.get(VerdictKind.DEAD, []))
     if after:
@@ -362,10 +363,11 @@ def _with_those_after(scene: Scene, verdict: Verdict, after: Sequence[int]) -> V
     return replace(verdict, evidence=(*verdict.evidence, "after that:", *lines_about(scene, after)))
 
 
-def _counts(scene: Scene, number: int, condition: Condition) -> bool:
+def _counts(scene: Scene, number: int, condition: Condition, *, have_all_ended: bool) -> bool:
     rank = scene.matched.roster[number].rank
     if rank.state is RankState.EXITED:
-        return rank.exit != 0 or rank.reason == DIED
+        # Who ends by os._exit with status 0, as all others did, is no news.
+        return rank.exit != 0 or (rank.reason == DIED and not have_all_ended)
     if condition.kind in (VerdictKind.DEADLOCK, VerdictKind.SUSPENDED) or rank.state is not RankState.RUNNING:
         return True
     return condition.age is not None and condition.age >= OLD_SECONDS
@@ -426,7 +428,9 @@ def _is_silent(one: RankEvidence) -> bool:
 def unmoved_verdict(scene: Scene, unmoved: Collection[int], notes: Sequence[str]) -> Verdict:
     """Return the verdict that some ranks have not got on, and nothing tells what they wait for; ``notes`` say more."""
     numbers = sorted(unmoved)
-    return _unknown(scene, sentences.unmoved(scene, numbers, scene.moved), numbers, notes)
+    verdict = _unknown(scene, sentences.unmoved(scene, numbers, scene.moved), numbers, notes)
+    has_ended = all(one.rank.state is RankState.EXITED for one in scene.matched.roster.values())
+    return replace(verdict, kind=VerdictKind.ENDED) if has_ended else verdict
 
 
 # ---------------------------------------------------------------------------------------------------------------- code

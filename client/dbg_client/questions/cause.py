@@ -40,7 +40,7 @@ async def find_case(
     """
     ranks = ranks_of_runs(chosen, known)
     case = await gather_case(asker, ranks, show=show, longest=longest)
-    return case, _about(await asyncio.to_thread(case.explanation), chosen, ranks)
+    return case, about(await asyncio.to_thread(case.explanation), chosen, ranks)
 
 
 async def gather_case(
@@ -84,7 +84,7 @@ def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, 
     count if all ranks that it names stand in a debugger or are held, as the ``known`` ranks tell: a user stopped them.
     """
     found: dict[str, Verdict] = {}
-    in_debugger = {(rank.job, rank.rank) for rank in known if rank.state in (RankState.STOPPED, RankState.HELD)}
+    in_debugger = {(rank.job, rank.rank) for rank in known if rank.is_paused}
     for verdict in verdicts:
         is_hang = verdict.kind not in HARMLESS or (stands and verdict.kind is VerdictKind.UNKNOWN)
         is_stop = bool(verdict.ranks) and all((verdict.job, number) in in_debugger for number in verdict.ranks)
@@ -145,7 +145,7 @@ def _has_parts(verdict: Verdict) -> bool:
     return verdict.kind is VerdictKind.BUSY and any("environment variables" in line for line in verdict.evidence)
 
 
-def _about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:
+def about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:
     """Leave out verdicts that are not about the chosen ranks, if these are a part of those that are there."""
     keys = {rank.key for rank in chosen}
     if all(rank.key in keys for rank in ranks if rank.state is not RankState.EXITED):
@@ -153,8 +153,8 @@ def _about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankI
     numbers: defaultdict[str, set[int]] = defaultdict(set)
     for rank in chosen:
         numbers[rank.job].add(rank.rank)
-    about = [one for one in found.verdicts if _concerns(one, numbers)]
-    return replace(found, verdicts=tuple(about or found.verdicts))
+    concerning = [one for one in found.verdicts if _concerns(one, numbers)]
+    return replace(found, verdicts=tuple(concerning or found.verdicts))
 
 
 def _concerns(verdict: Verdict, numbers: Mapping[str, set[int]]) -> bool:

@@ -43,11 +43,12 @@ async def ask_where(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankAnswer]
 
     Raises DbgError if the broker fails.
     """
-    held = (RankState.STOPPED, RankState.HELD)
-    if not ranks or any(rank.state in held for rank in ranks):
+    if not ranks or any(rank.is_paused for rank in ranks):
         return None
+    held = (RankState.STOPPED.value, RankState.HELD.value)
+    kept = {rank.key for rank in ranks if rank.state is RankState.STOPPED}
     answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
-    return None if any(answer.text in [state.value for state in held] for answer in answers) else answers
+    return None if any(answer.text in held and answer.key not in kept for answer in answers) else answers
 
 
 class Standstill:

@@ -80,6 +80,8 @@ class Asked:
     moment: str
     collectives: Sequence[str] = ()
     output: Sequence[str] = ()
+    known: Sequence[RankInfo] = ()
+    """All ranks that the broker knows, of which ``ranks`` may be a part."""
 
 
 def show_report(asked: Asked, terminal: Terminal) -> str:
@@ -88,7 +90,7 @@ def show_report(asked: Asked, terminal: Terminal) -> str:
     sections = [
         ("Versions", _versions(asked, terminal, ranks)),
         ("Broker", _broker(asked)),
-        *((f"Job {printable(job)}", _job(members, asked.now)) for job, members in _jobs(ranks)),
+        *((f"Job {printable(job)}", _job(members, asked)) for job, members in _jobs(ranks)),
         ("Ranks", _listed(ranks, asked.now)),
         ("Why it hangs", asked.verdict.rstrip("\n").split("\n") if ranks else ["no rank to ask"]),
         *([("Collectives", asked.collectives)] if asked.collectives else []),
@@ -138,17 +140,18 @@ def _jobs(ranks: Sequence[RankInfo]) -> list[tuple[str, list[RankInfo]]]:
     return [(f"{job}, run {run}", members) for (job, run), members in jobs.items()]
 
 
-def _job(members: Sequence[RankInfo], now: float) -> list[str]:
+def _job(members: Sequence[RankInfo], asked: Asked) -> list[str]:
     size = max((rank.world_size or 0 for rank in members), default=0)
     hosts = len({rank.host for rank in members})
     known = f"{len(members)} ranks are known" if len(members) != 1 else "1 rank is known"
     of = f", the world size is {size}" if size else ""
     states = ", ".join(f"{count} {state}" for state, count in _count(members))
     lines = [f"{known}{of}; {hosts} host{'s' if hosts > 1 else ''}; {states}"]
-    if missing := never_came(members):
+    run = [rank for rank in asked.known if (rank.job, rank.run) == (members[0].job, members[0].run)]
+    if missing := never_came(run or members):
         lines.append(f"never connected: {format_ranks(missing)}")
     gone = [rank for rank in members if _failed(rank)]
-    lines += [_ended(rank, now) for rank in gone[:MAX_ROWS]]
+    lines += [_ended(rank, asked.now) for rank in gone[:MAX_ROWS]]
     if len(gone) > MAX_ROWS:
         lines.append(f"... {len(gone) - MAX_ROWS} more have ended with an error")
     return lines

@@ -283,6 +283,11 @@ class RankInfo(Record, omit_defaults=True):
         return self.placement is None
 
     @property
+    def is_paused(self) -> bool:
+        """Tell whether somebody has stopped it, or it is held for such a rank; what is kept after a crash is not."""
+        return self.state is RankState.HELD or (self.state is RankState.STOPPED and self.reason != CRASH)
+
+    @property
     def full_address(self) -> str:
         """Return the address that is unique over jobs, ``job/host:rank``."""
         return f"{self.job}/{self.address}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.beside import CommandEnd, command_line
 from dbg_wire.records.inspection import ScreenSize
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import RankState, describe_exit
 from tests.conftest import Approved
 from tests.unit.broker.peers import RUNNING, WHERE, Broker, Peer, registration
 
@@ -119,6 +120,21 @@ async def test_rank_that_ends_while_it_is_asked_ends_the_question(approved: Appr
     assert {answer.kind for answer in found.values()} == {Kind.LOST}
     approved(found[key(0)].text)
     assert found[key(1)].text == "its connection ended"
+
+
+async def test_a_rank_that_is_killed_from_the_debugger_ends_with_who_did_it(broker: Broker) -> None:
+    rank, driver = await broker.rank(), await broker.terminal()
+    await driver.say(Subscribe())
+    await driver.say(question(key(0), action=Action.KILL))
+    ask = await rank.expect(Ask)
+    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="killed"))
+    await rank.say(Goodbye(exit=-signal.SIGKILL))
+
+    info = (await driver.expect(Change, lambda said: said.rank.state is RankState.EXITED)).rank
+
+    (link,) = broker.hub.terminals.links.values()
+    assert info.detail == f"SIGKILL from {link.name}'s debugger"
+    assert describe_exit(info) == f"killed by {info.detail}"
 
 
 async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:

@@ -19,7 +19,7 @@ from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.words.settings import VerbSettings, Why
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Hang, Kind, Look, Message, RankAnswer
-from dbg_wire.records.ranks import RankState
+from dbg_wire.records.ranks import CRASH, RankState
 from dbg_wire.records.samples import SampleQuestion
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, silent, waiting
@@ -260,6 +260,18 @@ def test_a_report_asks_for_stacks_alone_and_holds_no_token(broker: FakeBroker, d
     assert {item.action for item in questions(broker)} == {Action.WHERE}
 
 
+def test_a_report_on_one_rank_knows_the_others(desk: Desk) -> None:
+    ranks = [make_rank(number, state=RankState.RUNNING, reason=None, world_size=3) for number in range(3)]
+    with desk.at(FakeBroker(*ranks)) as serving:
+        serving.answers[Action.WHERE] = RankAnswer(key="", kind=Kind.VALUE, text="", frames=(HERE,))
+
+        done = desk.run("report", "1")
+
+    assert (done.status, "never connected" in done.out) == (0, False)
+    # The ranks of the run are asked why it hangs, and the chosen one alone for its stack.
+    assert [len(item.keys) for item in questions(serving)] == [3, 3, 1]
+
+
 def test_a_file_is_the_users_alone_and_never_replaced_unasked(
     approved: Approved, broker: FakeBroker, desk: Desk, tmp_path: Path
 ) -> None:
@@ -335,6 +347,9 @@ def test_ranks_that_somebody_has_stopped_are_no_hang() -> None:
     assert sent == []
     tell_of_hang(sent.append, [verdict(VerdictKind.WAITING, ranks=(3, 4))], known)
     assert len(sent) == 1
+    # Nobody has stopped a rank that is kept after a crash.
+    tell_of_hang(sent.append, [verdict(VerdictKind.MISSING, ranks=(3,))], [make_rank(3, job="a", reason=CRASH)])
+    assert len(sent) == 2
 
 
 def test_a_hang_without_a_known_cause_is_sent_if_no_rank_moves() -> None:

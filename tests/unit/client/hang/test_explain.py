@@ -23,7 +23,7 @@ from dbg_wire.records.evidence import (
     ThreadWait,
     WaitKind,
 )
-from dbg_wire.records.ranks import IN_FINALIZE, WITHOUT_TRACEBACK, Coordinate, Place, RankState
+from dbg_wire.records.ranks import CRASH, IN_FINALIZE, WITHOUT_TRACEBACK, Coordinate, ListedEnd, Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import (
     LOADING,
@@ -39,6 +39,7 @@ from tests.support.rank_evidence import (
     told,
     waiting,
 )
+from tests.support.rank_infos import changed
 
 NOW = 1760000100.0
 OTHER = Place(file="/home/me/train.py", line=50, function="step")
@@ -118,6 +119,9 @@ def ended(*, since: float = 62.0, **changes: object) -> RankEvidence:
     return without_answer(elsewhere(2, **values))
 
 
+KEPT: dict[str, Any] = {"state": RankState.STOPPED, "where": MAIN, "reason": CRASH, "detail": "ValueError: bad"}
+
+
 @pytest.mark.parametrize(
     ("late", "command", "cause"),
     [
@@ -126,7 +130,14 @@ def ended(*, since: float = 62.0, **changes: object) -> RankEvidence:
         (ended(exit=0, reason="died", detail=WITHOUT_TRACEBACK), "dbg-attach where 2 --all", "dead"),
         (ended(exit=3, reason="died", detail=WITHOUT_TRACEBACK), "dbg-attach where 2 --all", "dead"),
         (ended(state=RankState.LOST), "dbg-attach where 2 --all", "dead"),
+        (ended(exit=0), "dbg-attach where 2 --all", "ended"),
         (elsewhere(2, state=RankState.STOPPED, where=MAIN), "dbg-attach 2", "waiting"),
+        (
+            elsewhere(2, state=RankState.STOPPED, where=MAIN, reason=CRASH, detail="ValueError: bad"),
+            "dbg-attach 2",
+            "dead",
+        ),
+        (elsewhere(2, text="suspended (SIGSTOP) for 12 s"), "dbg-attach where 2", "suspended"),
         (
             elsewhere(2, text="suspended (gdb (pid 812)) for 12 s", state=RankState.UNRESPONSIVE),
             "dbg-attach where 2",
@@ -310,6 +321,26 @@ def test_ranks_that_wait_for_the_others_at_another_store_are_told(
 
 
 # ------------------------------------------------------------------------------------------------- ranks by themselves
+
+
+@pytest.mark.parametrize("end", [{}, {"reason": "died", "detail": WITHOUT_TRACEBACK}], ids=["usual", "os._exit"])
+def test_a_job_whose_ranks_have_ended_well_has_no_culprit(approved: Approved, end: dict[str, Any]) -> None:
+    one = ended(exit=0, world_size=None, **end)
+
+    found = twice([one], [one])
+
+    assert (kinds(found), exit_status(found.verdicts)) == (["ended"], 0)
+    approved(first(found).sentence)
+
+
+def test_what_the_last_stop_was_about_is_not_told_of_an_end(approved: Approved) -> None:
+    one = ended(exit=-9, detail="SIGKILL from root@login1's debugger", world_size=1)
+    stop = changed(one.rank, state=RankState.STOPPED, detail="gloo collectives of these ranks time out in 30 min")
+    killed = replace(one, rank=one.rank.replace(halt=stop.halt))
+
+    assert "gloo" not in first(once(killed)).sentence
+    assert "gloo" not in first(once(replace(killed, rank=killed.rank.replace(end=ListedEnd(exit=-9))))).sentence
+    approved(first(once(killed)).sentence)
 
 
 def test_a_stop_that_nobody_waits_for_is_told_and_no_mystery(approved: Approved) -> None:

@@ -21,6 +21,7 @@ from dbg_client.questions import cause
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, split_wishes
 from dbg_client.questions.cause import find_case, gather_case
 from dbg_client.questions.child_processes import MAX_CHILDREN, with_children
+from dbg_client.questions.standstill import ask_where
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order
 from dbg_client.views.groups import group_answers
 from dbg_wire.limits import MAX_TEXT
@@ -28,7 +29,7 @@ from dbg_wire.messages import Action, Answers, Kind, RankAnswer
 from dbg_wire.records.beside import ChildProcess
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.evidence import Evidence, OtherProcess, ThreadWait, WaitKind
-from dbg_wire.records.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
 from dbg_wire.records.record import length_of
 from tests.conftest import Approved
 from tests.support.rank_evidence import told
@@ -69,6 +70,16 @@ async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monk
     case = await gather_case(Asked(Action.WHERE, RUNS, seconds=0.03), job, longest=0.05)  # type: ignore[arg-type]
 
     assert case.looks[-1].at >= 0.05
+
+
+async def test_a_job_with_a_rank_kept_after_a_crash_is_watched_and_one_that_somebody_has_stopped_is_not() -> None:
+    asker = Asked(Action.WHERE, RUNS.replace(text="stopped"))
+    runs = make_rank(1, state=RankState.RUNNING, reason=None, where=None)
+
+    assert await ask_where(asker, [make_rank(0), runs]) is None  # type: ignore[arg-type]
+    # It has been stopped by now.
+    assert await ask_where(asker, [runs]) is None  # type: ignore[arg-type]
+    assert await ask_where(asker, [make_rank(0, reason=CRASH)]) is not None  # type: ignore[arg-type]
 
 
 async def test_verdicts_are_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:

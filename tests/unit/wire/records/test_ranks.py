@@ -66,7 +66,7 @@ def test_a_rank_is_one_flat_object_in_json() -> None:
 
 
 def test_how_a_rank_has_ended_stands_before_its_last_stop() -> None:
-    rank = make_rank(5, state=RankState.EXITED, detail="it rings", limit="it rings", limit_seconds=3.0)
+    rank = make_rank(5, detail="it rings", limit="it rings", limit_seconds=3.0).replace(state=RankState.EXITED)
     assert (rank.reason, rank.detail, rank.limit, rank.limit_seconds) == ("breakpoint", "it rings", "it rings", 3.0)
     ended = rank.replace(end=ListedEnd(died=True, detail="SIGKILL"))
     assert (ended.reason, ended.detail, ended.limit, ended.limit_seconds) == (DIED, "SIGKILL", "", None)
