@@ -34,11 +34,8 @@ _TOOLS = frozenset(
 """Programs and modules that job scripts call and that are never ranks; our own commands among them."""
 
 _POOLS = (
-    "multiprocessing.",
-    "concurrent.futures.",
-    "torch.utils.data.",
-    "torch._inductor.",
-    "torch.multiprocessing.pool",
+    *("multiprocessing.", "concurrent.futures.", "joblib.", "loky."),
+    *("torch.multiprocessing.pool", "torch.utils.data.", "torch._inductor."),
 )
 """Beginnings of modules whose functions run in the workers of pools and loaders, of which there may be many."""
 
@@ -93,8 +90,8 @@ def _begin(environ: Mapping[str, str]) -> None:
     if part is not JobPart.LAUNCHER and not program.is_tool:
         from dbg_agent.process.imports import when_loaded
 
-        when_loaded("multiprocessing.util", _watch_forked)
-        when_loaded("multiprocessing.context", _watch_spawned)
+        when_loaded("multiprocessing.util", _watch_children)
+        when_loaded("multiprocessing.context", _watch_children)
         if program.is_ray_worker:
             when_loaded("ray._private.function_manager", _watch_actors)
     # `python -m dbg_agent` calls install itself, when it knows the program.
@@ -104,14 +101,13 @@ def _begin(environ: Mapping[str, str]) -> None:
         install()
 
 
-def _watch_forked(util: ModuleType) -> None:
-    """Have multiprocessing call :func:`_child_begins` in each forked child, also in those of its fork server."""
-    util.register_after_fork(sys.modules[__name__], _child_begins)
-
-
-def _watch_spawned(context: ModuleType) -> None:
-    # A spawned child has nothing to do after a fork, but calls this as well, when it knows its process object.
-    context.SpawnProcess._after_fork = staticmethod(_child_begins)
+def _watch_children(module: ModuleType) -> None:
+    """Have multiprocessing call :func:`_child_begins` in each child, also in those of its fork server."""
+    if module.__name__ == "multiprocessing.util":
+        module.register_after_fork(sys.modules[__name__], _child_begins)
+    else:
+        # A spawned child has nothing to do after a fork, but calls this as well, when it knows its process object.
+        module.SpawnProcess._after_fork = staticmethod(_child_begins)
 
 
 def _child_begins(_: object = None) -> None:

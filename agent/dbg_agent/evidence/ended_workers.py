@@ -53,7 +53,7 @@ def watch() -> None:
 
 def _watch_pools(module: ModuleType) -> None:
     original = module.Pool._join_exited_workers
-    if hasattr(original, "_dbg_original"):
+    if original.__module__ == __name__:
         return
 
     def join_exited_workers(pool: Any) -> Any:
@@ -62,5 +62,4 @@ def _watch_pools(module: ModuleType) -> None:
             _ended.extend((os.getpid(), Worker(one.pid, one.name, one.exitcode)) for one in ended)
         return original(pool)
 
-    vars(join_exited_workers)["_dbg_original"] = original
     module.Pool._join_exited_workers = staticmethod(join_exited_workers)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import STATES, held_by, lock_holders, looked_up, openers, waits_in
+from dbg_agent.evidence.descriptors import held_by, lock_holders, looked_up, openers, waits_in
 from dbg_agent.evidence.ended_threads import duration, who_used
 from dbg_agent.evidence.ended_workers import ended_in_pools
 from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
 from dbg_agent.evidence.pools import busy_pool, pool_processes, worker_for
-from dbg_agent.evidence.process import command_of, has_ended, state_of, system_call
+from dbg_agent.evidence.process import command_of, has_ended, system_call
 from dbg_agent.evidence.ray import pending_actors
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
 from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
@@ -236,14 +236,8 @@ def _loader(inside: Inside) -> Wait:
         pid = known[at]
         text = f"waits for DataLoader's worker {at} (process {pid})"
         return Wait(WaitKind.DATA, text, ask=lambda: (text, pid))
-    text = f"waits for a batch of DataLoader's worker processes {', '.join(map(str, known))}"
-    return Wait(WaitKind.DATA, text, ask=lambda: (f"{text}{_odd_states(known)}", None))
-
-
-def _odd_states(pids: Sequence[int]) -> str:
-    states = {pid: STATES.get(state_of(pid), "") for pid in pids}
-    told = ", ".join(f"{pid} {state}" for pid, state in states.items() if state)
-    return f" ({told})" if told else ""
+    batch = "waits for a batch of DataLoader"
+    return Wait(WaitKind.DATA, batch, ask=lambda: from_workers(batch, "", among=known))
 
 
 def _loop(inside: Inside) -> Wait | None:

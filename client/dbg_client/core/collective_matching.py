@@ -15,7 +15,6 @@ from dbg_client.core.process_groups import (
     ProcessGroup,
     RankEvidence,
     Roster,
-    children_of,
     has_peer,
     inferred_group,
     process_groups,
@@ -121,9 +120,9 @@ class Matched:
 def match_collectives(everybody: Iterable[RankEvidence]) -> list[Matched]:
     """Return for each run its groups and the collectives in which its ranks stand."""
     everybody = tuple(everybody)
-    children = children_of(everybody)
+    children = [one for one in everybody if one.rank.child is not None]
     return [
-        replace(_matched(run, roster), children=tuple(children.get(run, ())))
+        replace(_matched(run, roster), children=tuple(one for one in children if (one.rank.job, one.rank.run) == run))
         for run, roster in rosters(everybody).items()
     ]
 

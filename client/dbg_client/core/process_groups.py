@@ -91,15 +91,6 @@ def rosters(everybody: Iterable[RankEvidence]) -> dict[Run, Roster]:
     return {run: dict(sorted(roster.items())) for run, roster in sorted(found.items())}
 
 
-def children_of(everybody: Iterable[RankEvidence]) -> dict[Run, list[RankEvidence]]:
-    """Return the processes of each run that are not ranks."""
-    found: defaultdict[Run, list[RankEvidence]] = defaultdict(list)
-    for one in everybody:
-        if one.rank.child is not None:
-            found[one.rank.job, one.rank.run].append(one)
-    return found
-
-
 def _currency(one: RankEvidence) -> tuple[bool, float, str]:
     return one.rank.state in LIVE_STATES, one.rank.since, one.rank.key
 
