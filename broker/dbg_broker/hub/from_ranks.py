@@ -180,7 +180,8 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
     hub.ranks.registry.goodbye(rank, message.exit, hub.timers.clock())
     if message.frames or message.detail:
         hub.ranks.registry.last_words(rank, message.frames, message.detail)
-    if message.exit == -signal.SIGKILL:
+    if message.exit == -signal.SIGKILL and rank.end.cause:
+        rank.end.signal = signal.SIGKILL
         hub.ranks.registry.killed(rank)
     hub.ranks.liveness.probes.remove(rank.key)
     hub.deliver(*hub.ranks.questions.rank_ended(rank.key, "the process has ended"))

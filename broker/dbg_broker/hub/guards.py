@@ -9,6 +9,7 @@ of a guard and to no other, so that it never runs twice.
 from __future__ import annotations
 
 import logging
+import signal
 
 from dbg_broker.hub import admission, departures
 from dbg_broker.hub.links import RankLink, TerminalLink
@@ -206,7 +207,7 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:
-    cause = message.cause or (rank.end.cause if rank.end.signal == message.signal else "")
+    cause = message.cause or (rank.end.cause if message.signal == signal.SIGKILL else "")
     rank.end.signal, rank.end.cause, rank.end.status = message.signal, cause, message.exit
     if message.core.startswith("|"):
         rank.end.core = f"core handed to {message.core[1:]}"

@@ -6,7 +6,6 @@ on the number of ranks.
 
 from __future__ import annotations
 
-import signal
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -384,10 +383,10 @@ class Registry:
                 rank.end.detail = WITHOUT_TRACEBACK
 
     def condemned(self, key: str, who: str) -> None:
-        """Note who has a rank killed: it says goodbye with the signal, and its guard doesn't know who sent that."""
+        """Note who has a rank killed: its goodbye and its guard tell the signal alone."""
         rank = self._ranks.get(key)
         if rank is not None:
-            rank.end.signal, rank.end.cause = signal.SIGKILL, f"from {who}'s debugger"
+            rank.end.cause = f"from {who}'s debugger"
 
     def expire(self, now: float) -> list[str]:
         """Forget ranks that ended long ago, are too many or occupy too much, and return their keys."""
