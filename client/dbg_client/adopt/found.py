@@ -18,6 +18,10 @@ _SCHEDULERS_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
 """The variables in which schedulers name a job: a user may have several on a node, and means the one at hand."""
 
 
+_TRACKER = "from multiprocessing.resource_tracker "
+"""Begin of the code of multiprocessing's helper, which has the variables of its rank."""
+
+
 def is_guard(argv: Sequence[str]) -> bool:
     """Tell whether a command line is that of a rank's guard."""
     return any(word.endswith("/dbg_agent/guard/process.py") for word in argv)
@@ -108,6 +112,8 @@ def topmost(seen: Mapping[int, ProcessInfo], own: Mapping[str, str]) -> list[Can
 
 def _is_meant(found: ProcessInfo, own: Mapping[str, str]) -> bool:
     if found.state in "ZX" or found.pid == os.getpid() or not found.command or is_ours(found.command):
+        return False
+    if found.command[0] == "-c" and " ".join(found.command[1:]).startswith(_TRACKER):
         return False
     return (
         bool(place_of(found.environ))

@@ -207,9 +207,10 @@ def can_remote_exec(version: tuple[int, int] | None) -> bool:
 
 
 def run_remotely(pid: int, folder: str, code: str, answered: Callable[[float], Answer | None]) -> Answer | None:
-    """Have the main thread of a process run the code; return its answer, None where it is not allowed or not run.
+    """Have the main thread of a process run the code; return its answer, None if it is not run soon.
 
-    The file stays in ``folder``: a main thread that comes to it later would complain of a file that is gone.
+    Raises OSError or RuntimeError if the process or the kernel forbids it. A file that was not run stays in ``folder``:
+    a main thread that comes to it later would complain of a file that is gone.
     """
     script = Path(folder) / "adopt.py"
     script.write_text(code, encoding="ascii")
@@ -219,7 +220,7 @@ def run_remotely(pid: int, folder: str, code: str, answered: Callable[[float], A
         remote_exec(pid, str(script))
     except (OSError, RuntimeError):
         script.unlink()
-        return None
+        raise
     answer = answered(REMOTE_SECONDS)
     if answer is not None:
         script.unlink()

@@ -19,7 +19,7 @@ from dbg_client.adopt.checks import Ready, examine, fits_ours
 from dbg_client.adopt.errors import CantAdopt, DebuggerFailed, NoSuchProcess
 from dbg_client.adopt.inject import Injection, Pipe, can_remote_exec, run_remotely
 from dbg_client.adopt.payload import OURS, Answer, Outcome, code_to_adopt
-from dbg_client.adopt.process import PROC, ProcessInfo, read_process
+from dbg_client.adopt.process import PROC, ProcessInfo, read_process, system_call
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
@@ -149,11 +149,15 @@ def _as_user(uid: int) -> _User:
 
 def _run(ready: Ready, folder: str, code: str, pipe: Pipe) -> Answer:
     pid = ready.seen.pid
-    if can_remote_exec(ready.python.version):
-        answer = run_remotely(pid, folder, code, pipe.answer)
+    why = "does not come back to Python code, which it would have to run itself"
+    # Only gdb reaches a main thread that sleeps in a system call: it looks at no file before it wakes up.
+    if can_remote_exec(ready.python.version) and (ready.gdb is None or system_call(pid, pid) is None):
+        try:
+            answer = run_remotely(pid, folder, code, pipe.answer)
+        except (OSError, RuntimeError) as error:
+            answer, why = None, f"runs no file for others ({error})"
         if answer is not None and answer.outcome is not Outcome.BUSY:
             return answer
     if ready.gdb is None:
-        why = "does not come back to Python code, which it would have to run itself"
         raise CantAdopt(f"process {pid}", why, "install gdb, and try again")
     return Injection(ready.gdb, pid, ready.python, code, pipe.answer).run()

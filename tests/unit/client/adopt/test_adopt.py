@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -95,8 +96,8 @@ def test_the_file_has_the_code_and_goes_whether_or_not_it_was_run(
             raise error
 
     monkeypatch.setattr(sys, "remote_exec", remote_exec, raising=False)
-    # None: it is forbidden, and the other way is left.
-    assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED) is (ADOPTED if error is None else None)
+    with pytest.raises(error) if error is not None else nullcontext():
+        assert run_remotely(7, str(tmp_path), "pass", lambda seconds: ADOPTED) is ADOPTED
     assert asked == [(7, "pass")]
     assert not list(tmp_path.iterdir())
 
@@ -238,6 +239,7 @@ def test_ranks_are_found_and_neither_launchers_nor_helpers_nor_our_own() -> None
         process(11, 10, "train.py", RANK="0", **place),
         process(20, 11, "-c from multiprocessing.spawn import main", RANK="0", **place),
         process(21, 20, "-c deeper", RANK="0", **place),
+        process(22, 1, "-c from multiprocessing.resource_tracker import main;main(5)", RANK="0", **place),
         process(30, 12, "/x/dbg_agent/guard/process.py", RANK="1", **place),
         process(40, 1, "/venv/bin/dbg-attach adopt --mine", RANK="5", **place),
         process(41, 1, "-m dbg_broker serve", RANK="5", **place),
