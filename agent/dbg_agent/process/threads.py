@@ -123,7 +123,6 @@ class BoundedThreads:
             raise
         return True
 
-
     def within(self, seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
         """Return the result of ``call``, or ``otherwise`` after so many seconds, or if none may be started now."""
         answers: list[_T] = []
