@@ -144,8 +144,9 @@ def identify(
     )
     row, numbers = detect(process, framework)
     is_child = claim_in(environ.get(VARIABLE, ""))[0] not in (None, pid)
-    if framework is not None and is_child and framework[1] < (numbers.world or 0):
-        # A child has connected a few processes of its own, as an inference engine in a rank does.
+    if framework is not None and is_child and framework[1] < (numbers.world or 0) + ("WORLD_SIZE" in environ):
+        # A child has connected a few processes of its own, as an inference engine in a rank does. Where a launcher has
+        # numbered ranks for torch they may be as many as the ranks.
         framework = None
     numbers = _overridden(_corrected(numbers, framework, process), process)
     job, run = _job_and_run(row, process)

@@ -142,6 +142,25 @@ def test_the_framework_corrects_the_launcher_and_an_explicit_rank_goes_before_it
     assert who(SRUN, framework=(2, 16)).local_rank is None, "that of another rank"
 
 
+@pytest.mark.parametrize(
+    ("environ", "more", "is_rank"),
+    [
+        pytest.param(TORCH, -6, False, id="an engine of a few processes"),
+        pytest.param(TORCH, 0, False, id="an engine of as many processes"),
+        pytest.param(TORCH, 8, True, id="more ranks than launched"),
+        pytest.param(SRUN, 0, True, id="one rank for each task"),
+        pytest.param({}, 2, True, id="no launcher"),
+    ],
+)
+@pytest.mark.parametrize("claimant", [999, 1000])
+def test_a_child_has_the_number_of_a_library_that_has_connected_the_job(
+    environ: Mapping[str, str], more: int, is_rank: bool, claimant: int
+) -> None:
+    world = (who(environ).world_size or 0) + more
+    me = who(dict(environ) | {"DBG_AUTOSTART": f"rank:{claimant}:none"}, framework=(1, world))
+    assert me.by_library is (is_rank or claimant == me.pid)
+
+
 def test_ranks_that_a_script_spawns_agree_once_their_framework_is_up() -> None:
     environ = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
     one, other = (who(environ, pid=100 + rank, framework=(rank, 2)) for rank in (0, 1))
