@@ -97,8 +97,10 @@ def _begin(environ: Mapping[str, str]) -> None:
     # `python -m dbg_agent` calls install itself, when it knows the program.
     if part is JobPart.RANK and program.module != "dbg_agent":
         from dbg_agent import install
+        from dbg_agent.link.link import import_all
 
         install()
+        import_all()
 
 
 def _watch_children(module: ModuleType) -> None:

@@ -119,6 +119,17 @@ class _Running(NamedTuple):
     stopping: asyncio.Event
 
 
+def import_all() -> None:
+    """Import all that a link needs to dial.
+
+    Its thread does so by itself. Beside a program that computes that takes many seconds: each time that an import
+    reads a file, the thread gives up the interpreter's lock. So a program that we start begins after this.
+    """
+    import encodings.idna  # noqa: F401 - for names of hosts
+
+    from dbg_agent.link import dialling, loop  # noqa: F401
+
+
 class Link:
     """The connection of this process, from :meth:`start` until the process ends."""
 
@@ -270,9 +281,7 @@ class Link:
         try:
             # The look-up runs while this thread still imports what it needs to dial.
             self._lookup.begin()
-            import encodings.idna  # noqa: F401 - for names of hosts
-
-            from dbg_agent.link import loop  # noqa: F401 - later the program may have another root directory
+            import_all()  # later the program may have another root directory
             from dbg_agent.link.dialling import Dialler
 
             self._dialler = Dialler(

@@ -137,6 +137,7 @@ def _run(name: str, is_module: bool, options: dict[str, object] | None) -> None:
 def _install(options: dict[str, object]) -> None:
     """Make this process a rank, and tell its children, by variables, their rank and the broker."""
     from dbg_agent.launch.this_process import claim
+    from dbg_agent.link.link import import_all
     from dbg_agent.process.imports import loaded
     from dbg_agent.program.installing import install_here
     from dbg_agent.program.own_rank import current
@@ -149,6 +150,7 @@ def _install(options: dict[str, object]) -> None:
     for name, value in options.items():
         os.environ[f"DBG_{name.upper()}"] = "1" if value is True else str(value)
     claim()
+    import_all()
 
 
 def _run_script(name: str, options: dict[str, object] | None) -> None:

@@ -80,6 +80,13 @@ def test_breakpoint_goes_through_us_while_installed(approved: Approved, tmp_path
     approved(ended.stderr)
 
 
+@pytest.mark.parametrize("command", [["-m", "dbg_agent", "train.py"], ["train.py"]], ids=["dbg_agent", "run"])
+def test_a_program_that_we_start_begins_when_the_link_is_imported(tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "train.py").write_text("import sys\nprint(sorted({'asyncio', 'dbg_dial.dial'} & {*sys.modules}))\n")
+    ended = run(*command, directory=tmp_path, DBG_AUTOSTART=str(os.getpid()))
+    assert (ended.returncode, ended.stdout) == (0, "['asyncio', 'dbg_dial.dial']\n")
+
+
 def test_a_stop_within_the_set_up_of_another_is_passed_by(approved: Approved, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import dbg_agent\n"
