@@ -17,7 +17,7 @@ from types import CodeType, FrameType, ModuleType
 
 from dbg_agent.evidence.mpi import MODULE as MPI_MODULE
 from dbg_agent.evidence.mpi import may_be_asked, thread_seen
-from dbg_agent.stop.stacks import is_own, outward, thread_frame
+from dbg_agent.stop.stacks import is_own, is_users_file, outward, thread_frame
 from dbg_agent.stragglers.arrivals import Completions, Told, arrivals_of
 from dbg_agent.stragglers.kernel import Kernel, Reading, busy_processes, disks, processors
 from dbg_wire.messages import Ask, Kind
@@ -59,10 +59,13 @@ class Places:
     def look(self) -> Seen:
         """Return the innermost frames, the outermost first, and the group and name of the call of MPI if it is in one.
 
-        No frame is kept, which would keep the program's tensors alive.
+        One of the user's own code is among them. No frame is kept, which would keep the program's tensors alive.
         """
         innermost = thread_frame(threading.main_thread().ident)
         frames = list(islice((one for one in outward(innermost) if not is_own(one)), MAX_FRAMES))
+        if not any(is_users_file(one.f_code.co_filename) for one in frames):
+            users = (one for one in outward(innermost) if is_users_file(one.f_code.co_filename) and not is_own(one))
+            frames[MAX_FRAMES - 1 :] = islice(users, 1)
         steps = tuple((f.f_code.co_filename, f.f_lineno or 0, f.f_code.co_name) for f in reversed(frames))
         mpi = sys.modules.get(MPI_MODULE)
         call = self._call(mpi, innermost) if mpi is not None and innermost is not None else ("", "")
@@ -93,14 +96,23 @@ class Places:
 def sampled_places(looks: Sequence[tuple[int, Seen]], begin: int) -> list[SampledPlace]:
     """Return the places of looks, which are times in microseconds and places; the most frequent ones first.
 
-    Beyond MAX_PLACES the rest is one place without frames.
+    Of many places the rare ones end at the user's own line. Beyond MAX_PLACES the rest is one place without frames.
     """
-    kept = {seen for seen, _ in Counter(seen for _, seen in looks).most_common(MAX_PLACES - 1)}
+    kept = {seen for seen, _ in Counter(seen for _, seen in looks).most_common(MAX_PLACES // 2)}
+    shown = [(at, seen if seen in kept else _of_user(seen)) for at, seen in looks]
+    kept = {seen for seen, _ in Counter(seen for _, seen in shown).most_common(MAX_PLACES - 1)}
     times: dict[Seen | None, list[int]] = {}
-    for at, seen in looks:
+    for at, seen in shown:
         times.setdefault(seen if seen in kept else None, []).append(max(0, at - begin))
     rows = [_row(seen, tuple(when)) for seen, when in times.items()]
     return sorted(rows, key=lambda row: -len(row.times))
+
+
+def _of_user(seen: Seen) -> Seen:
+    """Return a place without the frames of libraries that the user's innermost one has called."""
+    steps, call = seen
+    last = max((number for number, step in enumerate(steps, 1) if is_users_file(step[0])), default=len(steps))
+    return steps[:last], call
 
 
 def _row(seen: Seen | None, times: tuple[int, ...]) -> SampledPlace:

@@ -24,10 +24,16 @@ MOST_PLACES = 3
 LEAST_SHARE = 0.15
 """The part of the looks from which on a place is told."""
 
+IN_COLLECTIVE = "a collective", ""
+"""The place of a rank in any collective."""
+
+LOADER = "/torch/utils/data/"
+"""The part of a path that the files of torch's data loader have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """A place of a late rank, as ``load data.py:17``, and in how many of how many looks it was there.
+    """A line of the user's for a late rank, as ``load data.py:17``, and in how many of how many looks it was there.
 
     ``is_awaited`` says that the looks are those in which others waited for it.
     """
@@ -57,7 +63,8 @@ def whereabouts(run: SampledRun, lateness: GroupLateness, number: int) -> list[W
 
 def outside_of_collectives(sampled: Sampled) -> list[Whereabouts]:
     """Return where a rank is while it is in no collective, the most frequent place first."""
-    return _told(Counter(place for _, place in _looks(sampled) if place), is_awaited=False)
+    looks = Counter(place for _, place in _looks(sampled) if place is not IN_COLLECTIVE)
+    return _told(looks, is_awaited=False)
 
 
 def is_in_collective(place: SampledPlace) -> bool:
@@ -65,21 +72,24 @@ def is_in_collective(place: SampledPlace) -> bool:
     return bool(place.call or collective_of(place.frames))
 
 
-def _looks(sampled: Sampled) -> Iterator[tuple[float, str]]:
-    """Yield when a rank was seen, by its own clock, and where: empty for a collective."""
+def _looks(sampled: Sampled) -> Iterator[tuple[float, tuple[str, str]]]:
+    """Yield when a rank was seen, by its own clock, and where; ``IN_COLLECTIVE`` for a collective."""
     begin = sampled.sample.begin
     for row in sampled.places:
-        place = "" if is_in_collective(row) else place_text(row.frames)
+        place = IN_COLLECTIVE if is_in_collective(row) else _place(row.frames)
         for time in row.times:
             yield (begin + time) / MICROSECONDS, place
 
 
-def place_text(frames: Sequence[Place]) -> str:
-    """Return the innermost frame of the user's own code, with what it calls in a library, such as a data loader."""
+def _place(frames: Sequence[Place]) -> tuple[str, str]:
+    """Return the innermost frame of the user's own code, and what it calls in a library, empty if nothing."""
     if not frames:
-        return "other places"
-    own = own_frames(frames)[-1:]
-    return ", in ".join(dict.fromkeys(map(show_frame, (*own, frames[-1]))))
+        return "other places", ""
+    own = (own_frames(frames) or frames)[-1]
+    if own is frames[-1]:
+        return show_frame(own), ""
+    loads = any(LOADER in place.file for place in frames)
+    return show_frame(own), "the data loader" if loads else show_frame(frames[-1])
 
 
 def _is_within(at: float, windows: Sequence[tuple[float, float]]) -> bool:
@@ -88,14 +98,20 @@ def _is_within(at: float, windows: Sequence[tuple[float, float]]) -> bool:
     return any(begin <= at <= end for begin, end in windows[max(0, index - 1) : index + 1])
 
 
-def _told(counts: Mapping[str, int], *, is_awaited: bool) -> list[Whereabouts]:
+def _told(counts: Mapping[tuple[str, str], int], *, is_awaited: bool) -> list[Whereabouts]:
+    """Return the most frequent lines of the user's, with what each calls in a library if it mostly is there."""
+    called: dict[str, Counter[str]] = defaultdict(Counter)
+    for (own, library), count in counts.items():
+        called[own][library] += count
     of = sum(counts.values())
-    ordered = sorted(((count, place) for place, count in counts.items()), key=lambda one: (-one[0], one[1]))
-    return [
-        Whereabouts(place or "a collective", count, of, is_awaited)
-        for count, place in ordered[:MOST_PLACES]
-        if count >= LEAST_SHARE * of
-    ]
+    ordered = sorted(((libraries.total(), own) for own, libraries in called.items()), key=lambda one: (-one[0], one[1]))
+    told = []
+    for count, own in ordered[:MOST_PLACES]:
+        library, most = called[own].most_common(1)[0]
+        place = f"{own}, in {library}" if library and most > count / 2 else own
+        if count >= LEAST_SHARE * of:
+            told.append(Whereabouts(place, count, of, is_awaited))
+    return told
 
 
 LEAST_COMPARED = 10

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sysconfig
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from dbg_agent.stragglers.sampling import LOOK_SHARE, MOST_OPEN, Places, Sampler
 from dbg_wire.messages import Action, Ask, Kind
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.samples import (
+    MAX_FRAMES,
     MAX_LOOKS,
     MAX_PLACES,
     CoreSpeed,
@@ -421,3 +423,19 @@ def test_the_main_thread_is_where_this_test_is() -> None:
     steps, call = Places().look()
     assert any(function == "test_the_main_thread_is_where_this_test_is" for _, _, function in steps)
     assert call == ("", "")
+
+
+def test_a_frame_of_the_users_is_among_those_of_a_deep_library() -> None:
+    library: dict[str, Any] = {"look": Places().look}
+    path = f"{sysconfig.get_path('stdlib')}/deep.py"
+    exec(compile("def deep(n):\n    return deep(n - 1) if n else look()", path, "exec"), library)  # noqa: S102
+    steps, _ = library["deep"](20)
+    assert len(steps) == MAX_FRAMES
+    assert steps[0][2] == "test_a_frame_of_the_users_is_among_those_of_a_deep_library"
+
+
+def test_rare_places_end_at_the_users_line() -> None:
+    user = ("/home/me/train.py", 30, "main")
+    looks = [(at, ((user, ("/usr/lib/python3/site-packages/a.py", at, "f")), ("", ""))) for at in range(90)]
+    rows = sampled_places(looks, 0)
+    assert sum(len(row.times) for row in rows if row.frames[0].line == 30) == 90

@@ -48,6 +48,23 @@ def test_it_says_where_the_late_rank_is_while_others_wait() -> None:
     assert "meanwhile it is at load data.py:17 in 40 of 40 looks" in only(late.found()).evidence
 
 
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("torch/utils/data/dataloader.py", "main train.py:43, in the data loader"),
+        ("torch/_tensor_str.py", "main train.py:43"),
+    ],
+)
+def test_looks_within_a_library_are_at_the_users_line(path: str, told: str) -> None:
+    late = Job([Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), pause=0.1)])
+    main = REDUCING[0]
+    late.places[2] = [
+        ((main, Place(file=f"/site-packages/{path}", line=line, function="f")), [0.2 * step + 0.15])
+        for line, step in enumerate(range(40))
+    ]
+    assert f"meanwhile it is at {told} in 40 of 40 looks" in only(late.found()).evidence
+
+
 def test_one_slow_rank_makes_others_late_and_is_named_alone(approved: Approved) -> None:
     # Rank 0 waits for rank 1 in tp_0, and is late in dp_0 by that.
     tp = Group("tp_0", (0, 1), lambda rank, step: 0.2 * (rank == 1), pause=0.3)
