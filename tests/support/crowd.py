@@ -27,7 +27,6 @@ from dbg_agent.rank.holding import HoldCounts
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import Answer, Arrival, Ask, Chosen, Kind, Look, RankReport, Report, Sender, Waiting, Welcome
 from dbg_wire.records.evidence import (
-    CodeSeen,
     CollectiveSeen,
     CollectiveState,
     EvidenceRecord,
@@ -210,7 +209,6 @@ def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord
         main,
         *(feed.replace(thread=f"feed-{at}") for at in range(3)),
         ProcessSeen(state="S", system_call="recvfrom", cpu=100.0, main_cpu=90.0, input=1e9, output=1e6, memory=1 << 30),
-        CodeSeen(files="f1", packages="p1", environment="e1"),
     )
 
 

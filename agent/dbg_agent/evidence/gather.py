@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from dbg_agent.evidence.code import code_parts, code_seen
 from dbg_agent.evidence.jax import LIBRARY as JAX
 from dbg_agent.evidence.jax import jax_seen
 from dbg_agent.evidence.mpi import LIBRARY as MPI
@@ -84,10 +83,8 @@ def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tu
     No exception of the program's objects comes out: what can't be read is said in a SourceSeen, or left out.
     """
     records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]
-    if look in (Look.EVIDENCE, Look.CODE):
+    if look is Look.EVIDENCE:
         waits = threads_seen(halted, is_still=is_still)
-        records += [*waits, *processes_seen(waits), _with_gradients(process_seen()), code_seen()]
-    if look is Look.CODE:
-        records += code_parts()
+        records += [*waits, *processes_seen(waits), _with_gradients(process_seen())]
     # A rank that has nothing to tell says so.
     return fitting(records or [ProcessSeen()])

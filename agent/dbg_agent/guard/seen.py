@@ -22,7 +22,7 @@ def evidence_rows(
 
     There are none for a look at less than evidence. For any thread; it never raises.
     """
-    if look not in (Look.EVIDENCE, Look.CODE):
+    if look is not Look.EVIDENCE:
         return ()
     inner = tuple(frames)[-MAX_WAIT_FRAMES:]
     wait = fitted(

@@ -125,16 +125,6 @@ def hide(secret: str | None) -> None:
         _log.secrets = (*_log.secrets, secret)
 
 
-def keyed_digest(text: str) -> str:
-    """Return a short digest that all ranks with one token share, and nobody without it can compute; empty without."""
-    if not _log.secrets:
-        return ""
-    import hashlib
-
-    key = hashlib.blake2b(_log.secrets[-1].encode("utf-8", "surrogatepass")).digest()
-    return "#" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=4).hexdigest()
-
-
 def _open(path: str) -> _File | str:
     """Return the file, or why there is none."""
     try:

@@ -45,7 +45,6 @@ async def make_report(
     """
     known = switchboard.directory.ranks
     verdict = ""
-    code: Sequence[str] = ()
     evidence: Sequence[str] = ()
     collectives: Sequence[str] = ()
     try:
@@ -58,7 +57,7 @@ async def make_report(
     if case is not None:
         evidence, case = case_lines(case, MAX_EVIDENCE)
         found = about(case.explanation(), ranks, [one.rank for one in case.looks[-1].everybody])
-        verdict, code = show_verdicts(found.verdicts, color=False), found.differences
+        verdict = show_verdicts(found.verdicts, color=False)
         matched = match_collectives(case.looks[-1].everybody)
         if any(one.groups for one in matched):
             collectives = show_collectives(matched, color=False).rstrip("\n").split("\n")
@@ -69,7 +68,6 @@ async def make_report(
             url=switchboard.url,
             stacks=await _stacks(asker, ranks),
             verdict=verdict,
-            code=code,
             target=target,
             now=now,
             moment=time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now)),

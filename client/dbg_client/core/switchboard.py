@@ -31,6 +31,9 @@ MAX_QUESTIONS = 15
 WATCHER = "watcher"
 """The role whose tokens let a terminal look and nothing else."""
 
+DIAL_EVERY_SECONDS = 1.0
+"""Seconds between two attempts of a program to reach the broker, as long as none has succeeded."""
+
 POLL_SECONDS = 0.03
 """Seconds for which events are gathered (a debounce): who waits looks at all ranks, and a thousand may stop at once."""
 

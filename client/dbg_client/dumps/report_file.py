@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.core.roll_call import MAX_WORLD, Run
+from dbg_client.core.roll_call import MAX_WORLD
 from dbg_client.hang.explain import Case, JobLook
 from dbg_client.views.report import without_secrets
 from dbg_wire.errors import BadTarget
 from dbg_wire.limits import KIB
 from dbg_wire.messages import RankAnswer
-from dbg_wire.records.evidence import CodePart, Evidence, EvidenceRecord, ThreadWait, WaitKind, evidence_in
+from dbg_wire.records.evidence import Evidence, EvidenceRecord, ThreadWait, WaitKind, evidence_in
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import Record, plain
 from dbg_wire.targets.rank_set import format_ranks, parse_ranks
@@ -100,15 +100,11 @@ def case_lines(case: Case, most: int) -> tuple[list[str], Case]:
 def _documents(case: Case) -> Iterator[dict[str, Any]]:
     """Yield the lines of a case: what it is, the ranks, and for each look what these answered."""
     ranks = [one.rank for one in case.looks[0].everybody] if case.looks else []
-    parts = [
-        [*run, number, list(map(plain, some))] for run, told in case.parts.items() for number, some in told.items()
-    ]
     yield {
         "case": SCHEMA,
         "now": round(case.now, 3),
         "looks": [round(look.at, 3) for look in case.looks],
         "lines": _clean([[*run, list(lines)] for run, lines in case.lines]),
-        "parts": _clean(parts),
     }
     yield {"ranks": _table([_flat(plain(rank)) for rank in ranks])}
     before: dict[str, dict[str, Any]] = {}
@@ -130,7 +126,8 @@ def _documents(case: Case) -> Iterator[dict[str, Any]]:
 def _records(evidence: Evidence | None) -> Iterator[Record]:
     if evidence is not None:
         yield from (*evidence.sources, *evidence.groups, *evidence.collectives, *evidence.waits, *evidence.others)
-        yield from (one for one in (evidence.process, evidence.code) if one is not None)
+        if evidence.process is not None:
+            yield evidence.process
 
 
 def _flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -293,16 +290,8 @@ def _case(documents: Sequence[dict[str, Any]]) -> Case:
     return Case(
         looks=looks,
         now=float(head["now"]),
-        parts=_parts(head["parts"]),
         lines=[((str(job), str(run)), [str(line) for line in some]) for job, run, some in head["lines"]],
     )
-
-
-def _parts(told: list[Any]) -> dict[Run, dict[int, tuple[CodePart, ...]]]:
-    parts: defaultdict[Run, dict[int, tuple[CodePart, ...]]] = defaultdict(dict)
-    for job, run, number, some in told:
-        parts[str(job), str(run)][int(number)] = tuple(_record(CodePart, one) for one in some)
-    return dict(parts)
 
 
 def _count(table: dict[str, Any]) -> int:

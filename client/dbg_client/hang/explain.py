@@ -6,14 +6,13 @@ may be, so it takes another look to tell.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dbg_client.core.collective_matching import Matched, PendingCollective, match_collectives
 from dbg_client.core.process_groups import RankEvidence, rosters, world_size
 from dbg_client.core.roll_call import Run
 from dbg_client.hang import sentences
-from dbg_client.hang.code_differences import code_table
 from dbg_client.hang.condition import Condition, condition_of, main_wait
 from dbg_client.hang.conflicts import is_certain
 from dbg_client.hang.lines import last_call
@@ -33,14 +32,13 @@ from dbg_client.hang.verdict import (
 from dbg_client.hang.verdicts import (
     OLD_SECONDS,
     absent_verdict,
-    different_verdict,
     own_verdicts,
     silence_verdict,
     unmoved_verdict,
     verdict_of,
 )
 from dbg_wire.messages import Kind
-from dbg_wire.records.evidence import CodePart, WaitKind
+from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 LAST_LOOK_SECONDS = 5.0
@@ -72,7 +70,7 @@ class Explanation:
     """The verdicts, the worst first; not ``is_settled`` if another look might tell more.
 
     ``asked`` counts the ranks of the world sizes, ``answered`` those that answered. ``missing`` are the ranks that
-    verdicts name as missing from a collective, ``differences`` a line for each part of the code that differs.
+    verdicts name as missing from a collective.
     """
 
     verdicts: tuple[Verdict, ...]
@@ -80,7 +78,6 @@ class Explanation:
     answered: int
     missing: tuple[RankInfo, ...]
     is_settled: bool
-    differences: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,12 +95,10 @@ class _Judged:
     is_open: bool = False
 
 
-def explain(
-    looks: Sequence[JobLook], now: float, parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] | None = None
-) -> Explanation:
+def explain(looks: Sequence[JobLook], now: float) -> Explanation:
     """Return the verdicts on the jobs of the last look; ``now`` is wall-clock seconds.
 
-    The earlier looks tell what has moved since. ``parts`` are the files, packages and variables of some ranks of a run.
+    The earlier looks tell what has moved since.
     """
     first, last = looks[0], looks[-1]
     before = {one.run: one for one in match_collectives(first.everybody)} if len(looks) > 1 else {}
@@ -112,17 +107,15 @@ def explain(
     several_jobs = len({one.run[0] for one in matched}) > 1
     found: list[Verdict] = []
     missing: list[RankInfo] = []
-    differences: list[str] = []
     is_settled = True
-    # A rank may read what it has recorded only once it is seen to stand still. Other code alone explains no hang.
-    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS - {VerdictKind.DIFFERENT}
+    # A rank may read what it has recorded only once it is seen to stand still.
+    telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS
     for one in matched:
         stacks = [look[one.run] for look in between if one.run in look]
         moved = movement(before[one.run], one, last.at - first.at, stacks) if one.run in before else Movement()
         run = _RunVerdicts(one, before.get(one.run), moved, last.at - first.at, now, several_jobs=several_jobs)
-        verdicts, settled = run.verdicts((parts or {}).get(one.run, {}))
+        verdicts, settled = run.verdicts()
         found += verdicts
-        differences += code_table(one.roster, (parts or {}).get(one.run, {}))
         # Of several jobs, one may hang for all to see and another one not.
         is_settled = is_settled and (settled or any(one.kind in telling and one.is_settled for one in verdicts))
         numbers = {number for verdict in verdicts if _names_missing(verdict) for number in verdict.ranks}
@@ -135,7 +128,6 @@ def explain(
         answered=sum(one.answer.kind is Kind.VALUE for each in matched for one in each.roster.values()),
         missing=tuple(missing),
         is_settled=is_settled,
-        differences=tuple(differences),
     )
 
 
@@ -183,7 +175,7 @@ class _RunVerdicts:
         self._working = frozenset(n for n in self._moved.working if n in got_on or not _polls(roster[n]))
         self._seen = {_key(standing) for standing in before.standings} if before is not None else set()
 
-    def verdicts(self, parts: Mapping[int, Sequence[CodePart]]) -> tuple[list[Verdict], bool]:
+    def verdicts(self) -> tuple[list[Verdict], bool]:
         """Return the verdicts, and whether another look would tell nothing more."""
         judged = self._judge()
         found = judged.certain
@@ -191,7 +183,6 @@ class _RunVerdicts:
         found += own_verdicts(self._scene, named, self._working, has_waits=bool(found) or not self._has_two)
         found += absent_verdict(self._scene, named)
         silence = silence_verdict(self._scene)
-        different = different_verdict(self._scene, parts)
         unmoved = self._unmoved(judged.young)
         is_quiet = not any(
             verdict.kind not in (VerdictKind.ABSENT, VerdictKind.DEAD, VerdictKind.ENDED) for verdict in found
@@ -200,11 +191,7 @@ class _RunVerdicts:
         # What is young is no reason to call a job busy in which nothing has moved.
         tells = answers and (unmoved or self._moved.moved)
         if is_quiet and silence is None and (tells or not found):
-            found.append(self._of_quiet_job(judged, unmoved, different))
-        if different is not None and not (
-            found and found[-1].kind is VerdictKind.BUSY and _is_environment_alone(different)
-        ):
-            found.append(different)
+            found.append(self._of_quiet_job(judged, unmoved))
         if silence is not None and not any(set(silence.ranks) <= set(verdict.ranks) for verdict in found):
             found.append(silence)
         may_move = is_quiet and answers and (bool(unmoved) or not self._moved.moved)
@@ -218,13 +205,11 @@ class _RunVerdicts:
         main = main_wait(one)
         return (one.answer.age or 0.0) >= OLD_SECONDS and (main is None or main.kind not in _MAY_MOVE)
 
-    def _of_quiet_job(self, judged: _Judged, unmoved: set[int], different: Verdict | None) -> Verdict:
+    def _of_quiet_job(self, judged: _Judged, unmoved: set[int]) -> Verdict:
         notes = tuple(judged.notes)
         if unmoved or not self._moved.moved:
             verdict = unmoved_verdict(self._scene, unmoved or self._unmoved(set()), notes)
         else:
-            if different is not None and _is_environment_alone(different):
-                notes += (different.sentence, *different.evidence)
             verdict = Verdict(
                 kind=VerdictKind.BUSY,
                 job=self._scene.job,
@@ -353,10 +338,6 @@ def _polls(one: RankEvidence) -> tuple[object, ...]:
     return main.kind, main.holder, main.text.partition(", made ")[0]
 
 
-def _is_environment_alone(different: Verdict) -> bool:
-    return "with other environment variables than" in different.sentence
-
-
 def _key(standing: PendingCollective) -> tuple[object, ...]:
     name = standing.name if standing.sequence is None or standing.has_peer else ""
     waiting = standing.waiting if standing.has_peer else ()
@@ -367,19 +348,18 @@ def _key(standing: PendingCollective) -> tuple[object, ...]:
 class Case:
     """What ranks told in some looks, and further lines for the worst verdict on a run.
 
-    ``now`` is when the last look was made, in wall-clock seconds. ``parts`` are files, packages and variables.
+    ``now`` is when the last look was made, in wall-clock seconds.
     """
 
     looks: Sequence[JobLook]
     now: float
-    parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = field(default_factory=dict)
     lines: Sequence[tuple[Run, Sequence[str]]] = ()
     found: Explanation | None = None
     """The verdicts on the looks alone, if somebody has them already: of ten thousand ranks they take a second."""
 
     def explanation(self) -> Explanation:
         """Return the verdicts."""
-        found = self.found or explain(self.looks, self.now, self.parts)
+        found = self.found or explain(self.looks, self.now)
         for run, lines in self.lines:
             found = with_lines(found, run, lines)
         return found

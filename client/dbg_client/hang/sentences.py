@@ -454,13 +454,6 @@ def busy(moved: Movement, what: str) -> str:
     return f"everybody is busy: in {moved.seconds:.1f} s {what}"
 
 
-def different(scene: Scene, others: Sequence[int], usual: Sequence[int], what: Sequence[str]) -> str:
-    """Say which ranks run other code than most."""
-    with_what = " and ".join(filter(None, [", ".join(what[:-1]), what[-1]]))
-    verb = f"{agreeing(others, 'runs', 'run')} with other {with_what} than {scene.names.ranks(usual)}"
-    return scene.sentence(others, verb)
-
-
 def working(scene: Scene, root: Root) -> str:
     """Say of ranks for which others wait, and which work, that it is no hang so far; or that a collective goes on."""
     if root.culprits:

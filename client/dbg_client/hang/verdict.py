@@ -58,8 +58,6 @@ class VerdictKind(str, enum.Enum):
     """A rank is in C code that does not return."""
     WAITING = "waiting"
     """A rank waits for data, a file, a socket, another process, a lock, or a person."""
-    DIFFERENT = "different"
-    """Ranks run other files, packages, or environments than most."""
     ENDED = "ended"
     """A rank has ended its program, with status 0."""
     UNKNOWN = "unknown"

@@ -11,14 +11,12 @@ from typing import NamedTuple
 from dbg_client.core.collective_matching import PendingCollective
 from dbg_client.core.process_groups import RankEvidence, world_size
 from dbg_client.hang import sentences
-from dbg_client.hang.code_differences import code_table, code_versions, differing
 from dbg_client.hang.condition import Condition
 from dbg_client.hang.conflicts import Difference, certainty_of_difference, difference_of, is_parting, sides
 from dbg_client.hang.lines import call_lines, lacks, lines_about, time_left
 from dbg_client.hang.roots import Root, RootKind, rank_circles
 from dbg_client.hang.scene import Scene
 from dbg_client.hang.verdict import (
-    MAX_EVIDENCE,
     Certainty,
     NextStep,
     Verdict,
@@ -29,7 +27,6 @@ from dbg_client.hang.verdict import (
 )
 from dbg_client.views.waits import tag_of
 from dbg_wire.messages import Kind
-from dbg_wire.records.evidence import CodePart
 from dbg_wire.records.ranks import DIED, LIVE_STATES, WITHOUT_TRACEBACK, RankInfo, RankState
 
 OLD_SECONDS = 5.0
@@ -431,31 +428,3 @@ def unmoved_verdict(scene: Scene, unmoved: Collection[int], notes: Sequence[str]
     verdict = _unknown(scene, sentences.unmoved(scene, numbers, scene.moved), numbers, notes)
     has_ended = all(one.rank.state is RankState.EXITED for one in scene.matched.roster.values())
     return replace(verdict, kind=VerdictKind.ENDED) if has_ended else verdict
-
-
-# ---------------------------------------------------------------------------------------------------------------- code
-
-
-def different_verdict(scene: Scene, parts: Mapping[int, Sequence[CodePart]]) -> Verdict | None:
-    """Return a verdict on the ranks that run other code than most, None if all run the same.
-
-    ``parts`` are those of the ranks that were asked, by their number.
-    """
-    versions = code_versions(scene.matched.roster)
-    unusual = [version for version in versions[1:] if differing([versions[0], version])]
-    if not unusual:
-        return None
-    usual = versions[0].numbers
-    others = tuple(sorted(number for version in unusual for number in version.numbers))
-    table = code_table(scene.matched.roster, parts)
-    left_out = len(table) - MAX_EVIDENCE
-    evidence = [*table[:MAX_EVIDENCE], *([f"and {left_out} more; a report has all"] if left_out > 0 else [])]
-    return Verdict(
-        kind=VerdictKind.DIFFERENT,
-        job=scene.job,
-        sentence=sentences.different(scene, others, usual, differing([versions[0], *unusual])),
-        certainty=Certainty.SURE,
-        ranks=others,
-        others=usual,
-        evidence=tuple(evidence),
-    )

@@ -11,14 +11,12 @@ from dataclasses import replace
 from dbg_client.core.asking import Asker
 from dbg_client.core.collective_matching import Matched, match_collectives
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.core.process_groups import RankEvidence, read_evidence, rosters
-from dbg_client.core.roll_call import Run, ended_of_live_runs, live_runs
-from dbg_client.hang.code_differences import MAX_VERSIONS, code_versions, differing
+from dbg_client.core.process_groups import RankEvidence, read_evidence
+from dbg_client.core.roll_call import ended_of_live_runs, live_runs
 from dbg_client.hang.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
 from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_client.questions.child_processes import with_children
 from dbg_wire.messages import Action, Look, RankAnswer
-from dbg_wire.records.evidence import CodePart
 from dbg_wire.records.ranks import RankInfo, RankState
 
 BETWEEN_SECONDS = 1.0
@@ -71,10 +69,7 @@ async def gather_case(
     everybody = await with_children(asker, found.verdicts, looks[-1].everybody)
     has_more = any(one is not before for one, before in zip(everybody, looks[-1].everybody, strict=True))
     looks[-1] = replace(looks[-1], everybody=everybody)
-    parts: Mapping[Run, Mapping[int, Sequence[CodePart]]] = {}
-    if any(verdict.kind is VerdictKind.DIFFERENT or _has_parts(verdict) for verdict in found.verdicts):
-        parts = await ask_parts(asker, looks[-1].everybody)
-    return Case(looks=looks, now=now, parts=parts, found=None if has_more or parts else found)
+    return Case(looks=looks, now=now, found=None if has_more else found)
 
 
 def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:
@@ -118,31 +113,8 @@ def ranks_of_runs(chosen: Sequence[RankInfo], known: Sequence[RankInfo]) -> list
     ]
 
 
-async def ask_parts(asker: Asker, everybody: Sequence[RankEvidence]) -> dict[Run, dict[int, tuple[CodePart, ...]]]:
-    """Return the files, packages and variables of one rank of each code that runs, of runs in which they differ.
-
-    Raises DbgError if the broker fails.
-    """
-    asked: list[RankEvidence] = []
-    for roster in rosters(everybody).values():
-        versions = code_versions(roster)
-        if differing(versions):
-            asked += [roster[version.representative] for version in versions[:MAX_VERSIONS]]
-    parts: defaultdict[Run, dict[int, tuple[CodePart, ...]]] = defaultdict(dict)
-    ranks = [one.rank for one in asked]
-    for told in read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=Look.CODE)) if ranks else ():
-        if told.evidence is not None and told.evidence.parts:
-            parts[told.rank.job, told.rank.run][told.rank.rank] = told.evidence.parts
-    return parts
-
-
 async def _ask_evidence(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvidence]:
     return read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=Look.EVIDENCE))
-
-
-def _has_parts(verdict: Verdict) -> bool:
-    """Tell whether a job that is busy has a difference in its evidence."""
-    return verdict.kind is VerdictKind.BUSY and any("environment variables" in line for line in verdict.evidence)
 
 
 def about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:

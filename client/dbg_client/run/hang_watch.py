@@ -17,12 +17,11 @@ from dbg_client.actions.why import judge
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite
-from dbg_client.core.switchboard import switchboard_to
+from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, switchboard_to
 from dbg_client.hang.show import show_verdicts
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_client.questions.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
 from dbg_client.run.hang_report import last_lines, write_hang_report
-from dbg_client.run.job import DIAL_EVERY_SECONDS
 from dbg_client.views.waits import show_age
 from dbg_client.words.settings import BrokerOptions, Where
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable

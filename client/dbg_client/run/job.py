@@ -25,7 +25,7 @@ from dbg_client.core.choose import (
     next_stop,
     ranks_of,
 )
-from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.progress import COMES_BACK, panes_beside, progress, way_back
 from dbg_client.run.run_socket import RunSocket, read_task
@@ -52,10 +52,6 @@ INTERRUPT_SECONDS = 1.0
 
 SHOWN_EVERY_SECONDS = 1.0
 """Seconds between two looks at what is waited for; the line that says so counts seconds."""
-
-
-DIAL_EVERY_SECONDS = 1.0
-"""Seconds between two attempts to reach the broker, as long as none has succeeded."""
 
 
 async def follow_job(settings: Attach) -> int:

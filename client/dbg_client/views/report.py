@@ -64,9 +64,8 @@ class Terminal:
 class Asked:
     """What was learned: ``stacks`` is the tree of them, or why there is none; ``target`` what the user typed, if so.
 
-    ``verdict`` is why the jobs do not go on, as text, and ``code`` a line for each file, package and variable that
-    differs between ranks. ``collectives`` are the last one of each process group, ``output`` the last lines that the
-    job has printed, if they are at hand.
+    ``verdict`` is why the jobs do not go on, as text. ``collectives`` are the last one of each process group,
+    ``output`` the last lines that the job has printed, if they are at hand.
     """
 
     ranks: Sequence[RankInfo]
@@ -74,7 +73,6 @@ class Asked:
     url: str
     stacks: str
     verdict: str
-    code: Sequence[str]
     target: str | None
     now: float
     moment: str
@@ -95,7 +93,7 @@ def show_report(asked: Asked, terminal: Terminal) -> str:
         ("Why it hangs", asked.verdict.rstrip("\n").split("\n") if ranks else ["no rank to ask"]),
         *([("Collectives", asked.collectives)] if asked.collectives else []),
         ("Stacks", asked.stacks.rstrip("\n").split("\n") if ranks else ["no rank to ask"]),
-        ("What differs between ranks", [*_differences(ranks), *asked.code]),
+        ("What differs between ranks", _differences(ranks)),
         ("Time limits and other details of stops", _details(ranks)),
         *([("The last lines that it printed", asked.output)] if asked.output else []),
     ]

@@ -200,7 +200,7 @@ def test_a_process_that_sleeps_says_so(sleeper: int) -> None:
 def test_only_a_look_at_evidence_gets_rows() -> None:
     frames = tuple(Place(file="x.py", line=line, function="f") for line in range(1, 60))
     assert evidence_rows(Look.COLLECTIVES, os.getpid(), Memory(os.getpid()), "stuck", frames) == ()
-    evidence = evidence_in(evidence_rows(Look.CODE, os.getpid(), Memory(os.getpid()), "stuck", frames))
+    evidence = evidence_in(evidence_rows(Look.EVIDENCE, os.getpid(), Memory(os.getpid()), "stuck", frames))
     assert evidence is not None
     assert [(len(wait.frames), wait.frames[-1].line, wait.text) for wait in evidence.waits] == [(40, 59, "stuck")]
 

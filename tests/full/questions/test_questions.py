@@ -171,7 +171,7 @@ async def where(broker: RunningBroker) -> RankAnswer:
     async with raw_terminal(broker) as peer:
         key = (await listed(peer, lambda rank: rank.state is RankState.STOPPED)).key
         question = Question(
-            request=1, keys=(key,), action=Action.WHERE, seconds=seconds(20), threads=True, look=Look.CODE
+            request=1, keys=(key,), action=Action.WHERE, seconds=seconds(20), threads=True, look=Look.EVIDENCE
         )
         await peer.say(question)
         (answer,) = (await peer.expect(Answers)).answers

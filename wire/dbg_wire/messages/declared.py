@@ -8,8 +8,6 @@ from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine
 from dbg_wire.records.bounds import FreeText, Items
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, StopState
 from dbg_wire.records.evidence import (
-    CodePart,
-    CodeSeen,
     CollectiveSeen,
     GroupSeen,
     OtherProcess,
@@ -38,8 +36,6 @@ AnyRow = (
     | ThreadWait
     | OtherProcess
     | ProcessSeen
-    | CodeSeen
-    | CodePart
     | Variable
     | Completion
     | SourceText

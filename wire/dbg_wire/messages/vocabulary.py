@@ -59,9 +59,7 @@ class Look(str, enum.Enum):
     COLLECTIVES = "collectives"
     """The groups that the rank is in, and the collectives that it has not finished."""
     EVIDENCE = "evidence"
-    """What each of its threads waits for, its process, and digests of its code."""
-    CODE = "code"
-    """The files, packages and environment variables behind these digests."""
+    """What each of its threads waits for, and its process."""
 
 
 class PromptState(str, enum.Enum):

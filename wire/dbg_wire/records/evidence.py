@@ -5,7 +5,7 @@ They are rows of an answer. A rank's process group has the same ``name`` in all 
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from dbg_wire.limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
@@ -24,12 +24,6 @@ MAX_LOOPS = 32
 
 MAX_COLLECTIVES = 64
 """Unfinished collectives that one rank tells of: more in one group only repeat the first."""
-
-MAX_CODE_ROWS = 2000
-"""Files, packages and variables that one rank tells of: a large program loads some hundred of its own files.
-
-One kind follows the other, so that of a rank that tells so many the last kind may be cut.
-"""
 
 MAX_EVIDENCE_BYTES = MAX_ANSWER_BYTES // 2 - 4 * KIB
 """Bytes of the records of one answer; the other half is for the stacks that it may have beside them."""
@@ -78,14 +72,6 @@ class WaitKind(str, enum.Enum):
     KEPT = "kept"
     """A variable of the thread keeps an exception that it has caught."""
     UNKNOWN = "unknown"
-
-
-class CodeKind(str, enum.Enum):
-    """What one part of a rank's code is."""
-
-    FILE = "file"
-    PACKAGE = "package"
-    VARIABLE = "variable"
 
 
 class SourceSeen(Row, tag="library"):
@@ -196,25 +182,6 @@ class ProcessSeen(Row, tag="process"):
     note: Sentence = ""
 
 
-class CodeSeen(Row, tag="code"):
-    """Digests of what the rank runs; equal digests mean equal code."""
-
-    files: Sentence = ""
-    packages: Sentence = ""
-    environment: Sentence = ""
-
-
-class CodePart(Row, tag="code-part"):
-    """One file with the digest of its content, package with its version, or variable with its value.
-
-    A variable whose name is not of the field, so that its value may be a secret, has a digest instead.
-    """
-
-    kind: CodeKind
-    name: Sentence
-    value: Sentence
-
-
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """All that one rank has told."""
@@ -225,11 +192,9 @@ class Evidence:
     waits: tuple[ThreadWait, ...] = ()
     others: tuple[OtherProcess, ...] = ()
     process: ProcessSeen | None = None
-    code: CodeSeen | None = None
-    parts: tuple[CodePart, ...] = field(default=(), repr=False)
 
 
-EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | OtherProcess | ProcessSeen | CodeSeen | CodePart
+EvidenceRecord = SourceSeen | GroupSeen | CollectiveSeen | ThreadWait | OtherProcess | ProcessSeen
 
 
 def evidence_in(rows: Iterable[object]) -> Evidence | None:
@@ -244,8 +209,6 @@ def evidence_in(rows: Iterable[object]) -> Evidence | None:
         waits=found[ThreadWait],
         others=found[OtherProcess],
         process=next(iter(found[ProcessSeen]), None),
-        code=next(iter(found[CodeSeen]), None),
-        parts=found[CodePart],
     )
 
 

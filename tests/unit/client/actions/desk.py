@@ -88,8 +88,7 @@ def answer_of(one: RankEvidence) -> RankAnswer:
         return one.answer
     told = one.evidence
     records: list[EvidenceRecord] = [*told.sources, *told.groups, *told.collectives, *told.waits]
-    code = [told.code] if told.code is not None else []
-    return one.answer.replace(rows=(*records, *code))
+    return one.answer.replace(rows=tuple(records))
 
 
 class Looked(FakeBroker):

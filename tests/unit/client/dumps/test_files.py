@@ -24,7 +24,7 @@ from dbg_client.dumps.report_file import (
 )
 from dbg_client.hang.explain import Case, JobLook
 from dbg_client.views.report import OUT
-from dbg_wire.records.evidence import CodeKind, CodePart, Evidence, ProcessSeen, ThreadWait, WaitKind
+from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, silent, waiting
@@ -250,8 +250,7 @@ HALTED = [
     ],
 )
 def test_looks_are_read_again(looks: list[list[RankEvidence]]) -> None:
-    parts = {("4711.0", "0.0"): {2: (CodePart(kind=CodeKind.PACKAGE, name="numpy", value="2.0"),)}}
-    case = replace(case_of(*looks), parts=parts, lines=[(("4711.0", "0.0"), ["of two dumps"])])
+    case = replace(case_of(*looks), lines=[(("4711.0", "0.0"), ["of two dumps"])])
     assert again(case) == case
 
 

@@ -13,7 +13,6 @@ from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
-    CodeSeen,
     CollectiveSeen,
     CollectiveState,
     Evidence,
@@ -571,7 +570,6 @@ def evidence() -> st.SearchStrategy[Evidence]:
         collectives=st.lists(calls(), max_size=4).map(tuple),
         waits=st.lists(threads, max_size=2).map(tuple),
         process=st.one_of(st.none(), st.builds(ProcessSeen, state=st.sampled_from(["", "T", "R"]), main_cpu=AGES)),
-        code=st.one_of(st.none(), st.builds(CodeSeen, files=TEXTS, packages=TEXTS, environment=TEXTS)),
     )
 
 

@@ -331,7 +331,6 @@ def report(*ranks: RankInfo, welcome: Welcome | None = WELCOME, target: str | No
         url="wss://login1:6899#sha256:abc",
         stacks="where: 2 of 2\n├─ 1 [0] step train.py:41\n",
         verdict="4711.0: 3 of 4 ranks wait in all_reduce #5\n  2  running\n",
-        code=["file model.py  11: 0; 22: 1"],
         target=target,
         now=NOW,
         moment="2026-11-22 12:00:00 +0000",

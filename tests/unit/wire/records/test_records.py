@@ -16,9 +16,6 @@ from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.evidence import (
     MAX_EVIDENCE_BYTES,
-    CodeKind,
-    CodePart,
-    CodeSeen,
     CollectiveSeen,
     CollectiveState,
     EvidenceRecord,
@@ -282,8 +279,6 @@ RECORDS: list[EvidenceRecord] = [
     PENDING,
     ThreadWait(thread="MainThread", kind=WaitKind.COLLECTIVE, text="is in all_reduce", is_main=True),
     ProcessSeen(state="S", cpu=1.5),
-    CodeSeen(files="ab"),
-    CodePart(kind=CodeKind.PACKAGE, name="numpy", value="2.4.0"),
 ]
 
 
@@ -301,8 +296,6 @@ def test_each_record_comes_back() -> None:
         *found.collectives,
         *found.waits,
         found.process,
-        found.code,
-        *found.parts,
     ] == (RECORDS)
 
 
@@ -313,15 +306,15 @@ def test_an_answer_without_evidence_is_told_from_one_that_knows_little() -> None
 
 
 def test_what_does_not_fit_into_an_answer_is_counted() -> None:
-    parts = [CodePart(kind=CodeKind.FILE, name=f"/{n}{'x' * 500}", value="0123") for n in range(2000)]
+    waits = [ThreadWait(thread=f"{n}{'x' * 500}", kind=WaitKind.UNKNOWN, text="waits") for n in range(2000)]
 
-    rows = fitting([GROUP, *parts])
+    rows = fitting([GROUP, *waits])
 
     assert sum(map(size_of, rows)) <= MAX_EVIDENCE_BYTES + 200
     found = evidence_in(rows)
     assert found is not None
     assert found.groups == (GROUP,)
-    left_out = len(parts) - len(found.parts)
+    left_out = len(waits) - len(found.waits)
     (source,) = found.sources
     assert source.lack.startswith(f"{left_out} of its 2001 records ")
 
