@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dbg_client.core.collective_matching import Matched, PendingCollective
 from dbg_client.core.process_groups import has_peer
@@ -224,6 +224,13 @@ class _Finding:
         A rank that leaves out a send goes on to the next collective, in which the others can't arrive.
         """
         standings = [self._standings[index] for index in circle]
+        torn = next((one for one in standings if len(one.roots) > 1), None)
+        if torn is not None:
+            # Who has passed the same root as the root itself may have gone on: its data was sent before.
+            whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
+            behind = [self._standings[index] for index in sorted(indices) if self._standings[index] is not torn]
+            self._add(Root(kind=RootKind.CONFLICT, standing=whole, behind=behind), indices)
+            return
         exchange = next(filter(self._leads_to_collective, circle), None)
         if exchange is None or all(standing.has_peer for standing in standings):
             self._add(Root(kind=RootKind.CIRCLE, standing=standings[0], circle=tuple(standings)), indices)

@@ -187,6 +187,7 @@ def _conflict(scene: Scene, root: Root) -> _Told:
         evidence.append(f"{scene.names.ranks(finished)} {have} finished it and gone on")
     if standing.missing:
         evidence.append(f"{scene.names.described(standing.missing)} has come to neither")
+    evidence += _others(scene, root) if len(standing.roots) > 1 else []
     kind = VerdictKind.ORDER if difference_of(standing) is Difference.NAME else VerdictKind.MISMATCH
     sentence, certainty = sentences.conflict(scene, standing), certainty_of_difference(standing)
     for number in culprits[:MAX_ALSO]:

@@ -266,6 +266,27 @@ def test_both_places_are_named_where_ranks_part_and_nobody_is_blamed_without_a_m
     approved(verdict.sentence)
 
 
+def test_of_ranks_that_pass_different_roots_one_that_has_gone_on_is_innocent(approved: Approved) -> None:
+    world = GroupSeen(library="mpi4py", name="w", title="MPI_COMM_WORLD", members="0-2", size=3, backend="mpi")
+    calls = [call(None, "Gather", root=0), call(None, "Barrier"), call(None, "Gather", root=1, place=EVALUATE)]
+
+    (verdict,) = explain(
+        [
+            JobLook(
+                at=0.0,
+                everybody=[
+                    told(n, groups=[world], calls=[one.replace(group="w", timeout=None)], age=60.0, world_size=3)
+                    for n, one in enumerate(calls)
+                ],
+            )
+        ],
+        0.0,
+    ).verdicts
+
+    assert (verdict.kind, verdict.ranks) == (VerdictKind.MISMATCH, (0, 2))
+    approved([verdict.sentence, *verdict.evidence])
+
+
 def test_the_place_of_a_call_that_is_waited_for_elsewhere_is_told(approved: Approved) -> None:
     waits = [
         told(n, groups=[group(at=4)], calls=[call(5, place=EVALUATE)], frames=(MAIN,), age=60.0) for n in (0, 1, 3)
