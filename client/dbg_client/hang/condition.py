@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -125,7 +126,7 @@ def _condition(one: RankEvidence, now: float, has_mpi: bool) -> Condition:
     if rank.state is RankState.EXITED:
         return Condition(
             kind=VerdictKind.ENDED if _has_finished(rank) else VerdictKind.DEAD,
-            text=f"{_end(rank, since)}{_last_seen(one)}",
+            text=_aborted(one, since) or f"{_end(rank, since)}{_last_seen(one)}",
             age=since,
             is_still=True,
             is_age_told=True,
@@ -215,6 +216,17 @@ def _end(rank: RankInfo, since: float | None) -> str:
         return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"
     detail = f" ({printable(detail, MAX_TEXT)})" if detail else ""
     return f"{verb}{how}{detail}{ago}"
+
+
+def _aborted(one: RankEvidence, since: float | None) -> str:
+    """Say that the library of a collective has ended its process, as gloo does for data of another size; or nothing."""
+    name = collective_of(one.answer.frames)
+    if one.rank.exit != -signal.SIGABRT or not name:
+        return ""
+    own = own_frames(one.answer.frames)
+    place = f" ({printable(own[-1].function, MAX_NAME)} {file_line(own[-1])})" if own else ""
+    ago = f" {show_age(since)} ago" if since is not None else ""
+    return f"was ended by its library (SIGABRT) in {name}{place}{ago}; see its output"
 
 
 def _last_seen(one: RankEvidence) -> str:

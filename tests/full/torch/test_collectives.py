@@ -235,6 +235,9 @@ from torch.distributed.device_mesh import init_device_mesh
 def wait_for(step):
     open(f"{{sys.argv[1]}}/{{step}}{{rank}}").read()
 
+def start_sum():
+    return dist.all_reduce(torch.ones(2), async_op=True)
+
 dist.init_process_group("gloo")
 pair = dist.new_group([0, 2], group_desc="pair")
 mesh = init_device_mesh("cpu", (3, 1), mesh_dim_names=("dp", "tp"))
@@ -249,6 +252,9 @@ if rank == 2:
     wait_for("partner")
     dist.send(torch.ones(7), 0, group=pair)
 dist.barrier()
+if rank == 2:
+    wait_for("late")
+start_sum().wait()
 wait_for("end")
 """
 
@@ -312,7 +318,7 @@ def test_ranks_of_torch_tell_who_is_where(processes: Processes, home: Path, tmp_
     running_broker(processes, home)
     script = home / "train.py"
     script.write_text(TORCH_SCRIPT)
-    steps = pipes(tmp_path, "missing2", "partner2", "end0", "end1", "end2")
+    steps = pipes(tmp_path, "missing2", "partner2", "late2", "end0", "end1", "end2")
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     processes.start("ranks", torchrun(3, "-m", "dbg_agent", str(script), str(steps)), env=env)
 
@@ -320,6 +326,8 @@ def test_ranks_of_torch_tell_who_is_where(processes: Processes, home: Path, tmp_
     let_go(steps / "missing2")
     ask_until(home, 3, partner_is_told, seconds(30))
     let_go(steps / "partner2")
+    ask_until(home, 3, place_is_told, TORCH_SECONDS)
+    let_go(steps / "late2")
     ask_until(home, 3, end_is_told, seconds(30))
 
 
@@ -352,14 +360,21 @@ def partner_is_told(told: dict[int, Evidence]) -> None:
     assert not unfinished(told[2])
 
 
+def place_is_told(told: dict[int, Evidence]) -> None:
+    """Check what is told while rank 0 waits for what it has called elsewhere."""
+    called = the_only_one(told[0], "all_reduce").place
+    assert called is not None
+    assert (called.function, Path(called.file).name) == ("start_sum", "train.py")
+
+
 def end_is_told(told: dict[int, Evidence]) -> None:
     """Check what is told once all is over."""
     for rank in (0, 2):
         assert not unfinished(told[rank])
         last = completed(told[rank])
-        assert [(one.name, one.sequence) for one in last] == [("barrier", MANY + 2)]
+        assert [(one.name, one.sequence) for one in last] == [("all_reduce", MANY + 3)]
         group = group_of(told[rank], last[0])
-        assert (group.enqueued, group.completed) == (MANY + 2, MANY + 2)
+        assert (group.enqueued, group.completed) == (MANY + 3, MANY + 3)
 
 
 @needs_mpi4py

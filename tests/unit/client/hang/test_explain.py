@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -329,6 +330,15 @@ def test_a_job_whose_ranks_have_ended_well_has_no_culprit(approved: Approved, en
     found = twice([one], [one])
 
     assert (kinds(found), exit_status(found.verdicts)) == (["ended"], 0)
+    approved(first(found).sentence)
+
+
+def test_a_rank_that_its_library_has_aborted_is_told_with_the_collective(approved: Approved) -> None:
+    how: dict[str, Any] = {"state": RankState.EXITED, "exit": -signal.SIGABRT, "since": NOW - 3, "world_size": None}
+
+    found = once(told(2, kind=Kind.LOST, frames=REDUCING, **how))
+
+    assert (first(found).kind, first(found).ranks) == (VerdictKind.DEAD, (2,))
     approved(first(found).sentence)
 
 
