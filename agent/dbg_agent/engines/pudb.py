@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -18,6 +19,7 @@ from dbg_agent.engines.screen import AgentScreen, NoFile, use_utf8
 from dbg_agent.rank.busy import Busy
 from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut
+from dbg_wire.errors import printable
 from dbg_wire.tables.engines import PUDB
 
 if TYPE_CHECKING:
@@ -219,7 +221,7 @@ def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
     no_editor = refuse(f"An editor {NEEDS_TERMINAL}")
     listeners = (
         (ui.top, "q", ask),
-        (ui.top, "o", refuse(f"The output screen {NEEDS_TERMINAL}")),
+        (ui.top, "o", refuse(f"The output screen {NEEDS_TERMINAL} {_output()}")),
         (ui.top, "ctrl p", refuse(NO_PREFERENCES)),
         (ui.top, "ctrl e", no_editor),
         (ui.stack_list, "ctrl e", no_editor),
@@ -228,6 +230,17 @@ def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
         # The first listener of a key wins, so these go before PuDB's own.
         widget.event_listeners.insert(0, (key, listener))
     PudbCommandLine(ui, debugger.busy, ask)
+
+
+def _output() -> str:
+    """Return where the output of the program is."""
+    try:
+        path = os.readlink("/proc/self/fd/1")  # noqa: PTH115 - in a rank
+    except OSError:
+        return ""
+    if path.startswith("/") and not path.startswith("/dev/"):
+        return f"What the program prints is in {printable(path)}."
+    return "What the program prints goes to its launcher; `dbg-broker run` keeps it in a file and says in which."
 
 
 def _ask_how_to_leave(ui: Any, rank: Rank) -> object:

@@ -71,7 +71,7 @@ async def stack_of(
         raise NoStack(f"{PROGRAM} was not done within {seconds:.3g} s, and was ended")
     if end.status != 0:
         raise NoStack(_why_no_stack(said, read_proc(YAMA_SCOPE).strip()))
-    return frames_of(said, pid, own)
+    return frames_of(said, pid, own, files_at(read_proc(f"/proc/{pid}/maps", MIB)))
 
 
 def is_below(pid: int, rank: int) -> bool:
@@ -93,13 +93,25 @@ def find_program(environ: Mapping[str, str]) -> str:
     return found
 
 
-def frames_of(text: str, pid: int, own: Sequence[str]) -> tuple[Place, ...]:
-    """Return the main thread's frames of py-spy's JSON. Raise NoStack for another text."""
+def files_at(maps: str) -> dict[str, int]:
+    """Return the address at which each file begins in a process's memory, which differs from process to process."""
+    begins: dict[str, int] = {}
+    for words in (line.split(maxsplit=5) for line in maps.splitlines()):
+        if len(words) == 6:
+            begins.setdefault(words[5], int(words[0].partition("-")[0], 16))
+    return begins
+
+
+def frames_of(text: str, pid: int, own: Sequence[str], begins: Mapping[str, int]) -> tuple[Place, ...]:
+    """Return the main thread's frames of py-spy's JSON; a function without a name has its address within its file.
+
+    Raise NoStack for another text.
+    """
     try:
         threads: list[dict[str, Any]] = json.loads(text)
         # Within the process's own numbers the main thread has that of the process.
         main = [thread for thread in threads if thread["os_thread_id"] in (pid, thread["pid"])] or threads[-1:]
-        frames = [_place(frame) for frame in main[0]["frames"]]
+        frames = [_place(frame, begins) for frame in main[0]["frames"]]
     except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError):
         raise NoStack(f"{PROGRAM} says {printable(text.strip(), 100)!r}, which is no stack") from None
     folders = tuple(folder.rstrip("/") + "/" for folder in own)
@@ -111,9 +123,11 @@ def frames_of(text: str, pid: int, own: Sequence[str]) -> tuple[Place, ...]:
     return tuple(reversed(kept))
 
 
-def _place(frame: dict[str, Any]) -> Place:
-    file = str(frame["module"] or frame["filename"])
-    return fitted(Place, file=file, line=max(0, int(frame["line"] or 0)), function=str(frame["name"]))
+def _place(frame: dict[str, Any], begins: Mapping[str, int]) -> Place:
+    file, name = str(frame["module"] or frame["filename"]), str(frame["name"])
+    if name.startswith("0x") and file in begins:
+        name = f"{int(name, 16) - begins[file]:#x}"
+    return fitted(Place, file=file, line=max(0, int(frame["line"] or 0)), function=name)
 
 
 def _why_no_stack(said: str, scope: str) -> str:

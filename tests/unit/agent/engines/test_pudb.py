@@ -42,13 +42,16 @@ ESCAPE, CTRL_X, CTRL_E, DOWN = b"\x1b", b"\x18", b"\x05", b"\x1b[B"
         [(b"q", LEAVE), (b"s", f"!{LEAVE}"), (b"n", "> total += 1")],
         [(b"!", ">>>"), (b"total * 1000 + 234\r", "1234"), (CTRL_X, "")],
         [(b"!", ">>>"), (b"train(rank) * 111\r", "777"), (CTRL_X, "")],
-        [(b"o", "own terminal"), (b"\r", "!own terminal")],
+        [(b"o", "kept.log"), (b"\r", "!own terminal")],
         [(CTRL_E, "own terminal"), (b"\r", "!own terminal")],
         [(b"nnn", "> total += 3")],
     ],
     ids=["lone escape", "staying", "command line", "stop inside a stop", "o", "ctrl e", "three steps typed in one go"],
 )
-def test_keys_do_what_they_do_in_pudb(viewer: Viewer, steps: list[tuple[bytes, str]]) -> None:
+def test_keys_do_what_they_do_in_pudb(
+    viewer: Viewer, steps: list[tuple[bytes, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.readlink", lambda _path: "/x/kept.log")
     assert keys(viewer, *steps) == 7
     assert viewer.rank.stops.number == 1
 

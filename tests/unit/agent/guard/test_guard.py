@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dbg_agent.guard import reporting
-from dbg_agent.guard.beside import NoStack, find_program, frames_of
+from dbg_agent.guard.beside import NoStack, files_at, find_program, frames_of
 from dbg_agent.guard.cause import TimeLimit, cause_of_end, expand, likely_core, time_limit
 from dbg_agent.guard.dumps import BEAT, MARK
 from dbg_agent.guard.reporting import Witness
@@ -35,15 +35,21 @@ def thread(number: int, *names: str, pid: int = 7, module: str | None = None) ->
 
 def test_the_main_thread_is_told_outermost_frame_first_without_ours() -> None:
     text = json.dumps([thread(9, "pump"), thread(7, "inner", "outer")])
-    assert [place.function for place in frames_of(text, 7, ())] == ["outer", "inner"]
+    assert [place.function for place in frames_of(text, 7, (), {})] == ["outer", "inner"]
     # In a container the guard may know the rank by another number than the kernel outside of it.
-    assert [place.function for place in frames_of(text, 4711, ())] == ["outer", "inner"]
-    assert frames_of(text, 7, ("/src",)) == ()
+    assert [place.function for place in frames_of(text, 4711, (), {})] == ["outer", "inner"]
+    assert frames_of(text, 7, ("/src",), {}) == ()
+
+
+def test_a_function_without_a_name_has_its_address_within_its_file_which_is_the_same_in_all_ranks() -> None:
+    maps = "7f00-7f80 r--p 0 8:1 12   /lib/my lib.so\n7f80-8000 r-xp 80 8:1 12   /lib/my lib.so\n1-2 rw-p 0 0 0\n"
+    text = json.dumps([thread(7, "0x7f8a", module="/lib/my lib.so")])
+    assert [place.function for place in frames_of(text, 7, (), files_at(maps))] == ["0x8a"]
 
 
 def test_of_frames_with_long_names_the_inner_ones_are_told_and_the_others_counted() -> None:
     names = [f"f{number}<{'int, ' * 700}>" for number in range(300)]
-    frames = frames_of(json.dumps([thread(7, *names)]), 7, ())
+    frames = frames_of(json.dumps([thread(7, *names)]), 7, (), {})
     assert sum(map(size_of, frames)) < MAX_STACK_BYTES + 200
     assert frames[-1].function.startswith("f0<")
     assert str(300 - (len(frames) - 1)) in frames[0].function
@@ -52,7 +58,7 @@ def test_of_frames_with_long_names_the_inner_ones_are_told_and_the_others_counte
 @pytest.mark.parametrize("text", ["", "[]", "{}", "[1]", '[{"pid": 1}]', "Error: x\x1b[2J"])
 def test_what_is_no_stack_is_told(approved: Approved, text: str) -> None:
     with pytest.raises(NoStack) as error:
-        frames_of(text, 7, ())
+        frames_of(text, 7, (), {})
     approved(str(error.value))
     assert "\x1b" not in str(error.value)
 
