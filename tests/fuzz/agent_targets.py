@@ -21,7 +21,7 @@ def dump(data: bytes) -> None:
 def native(data: bytes) -> None:
     """Read the stacks that py-spy prints."""
     with suppress(NoStack):
-        frames_of(text_of(data), 4711, ["/own"])
+        frames_of(text_of(data), 4711, ["/own"], {})
 
 
 DUMP = (
