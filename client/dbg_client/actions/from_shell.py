@@ -23,9 +23,10 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
-from dbg_client.questions.verbs import CONTINUE, INTERRUPT, ORDERS, RELEASE, Order
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, ORDERS, RELEASE, Order, give_order, reached_by
 from dbg_client.views.answers import answers_document, lines_in, screen_document, show_answers, show_screen
 from dbg_client.views.compare import SavedAnswers
+from dbg_client.views.list import nobody_yet
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS
 from dbg_client.words.settings import (
@@ -235,7 +236,7 @@ class _Acting:
 
     async def _order(self, settings: RankSettings, target: Target) -> int:
         order, found = ORDERS[type(settings)], self._select(target).ranks
-        fitting = order.those(found)
+        fitting = reached_by(order, found)
         if not fitting:
             raise self._why_none_fits(order, found, target)
         if isinstance(settings, Kill) and not settings.yes:
@@ -243,7 +244,7 @@ class _Acting:
             sentence = f"{settings.name} would end {names}, and there is no terminal to ask"
             if not await agrees(f"{order.asks} {names}?", sentence):
                 return 1
-        return self._report(await self._asker.ask(order.action, fitting))
+        return self._report([answer for _, answer in await give_order(self._asker, order, found)])
 
     def _why_none_fits(self, order: Order, found: Sequence[RankInfo], target: Target) -> DbgError:
         if order is RELEASE:
@@ -293,5 +294,4 @@ def _on_terminal() -> bool:
 def _empty(known: Sequence[RankInfo], url: str, who: str) -> str:
     if known:
         return f"{who} is left; --all lists the exited ones."
-    how = "Start a job by `dbg-broker run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
-    return f"No rank is connected to {printable(url)} yet. {how}"
+    return nobody_yet(url)

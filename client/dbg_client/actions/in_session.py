@@ -18,7 +18,7 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import until_stopped
-from dbg_client.questions.verbs import INTERRUPT, ORDERS, Order
+from dbg_client.questions.verbs import INTERRUPT, ORDERS, Order, give_order, reached_by
 from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS, read_scope
@@ -132,14 +132,14 @@ class Answering:
                 raise self._needs_yes(INTERRUPT, moving, settings)
             return (await break_in(settings, self._asker, ranks)).text
         order = ORDERS[type(settings)]
-        fitting = order.those(ranks)
+        fitting = reached_by(order, ranks)
         if not fitting:
             names = name_few(ranks, self._directory.ranks)
             who = f"none of {names} is" if len(ranks) > 1 else f"{names} is not"
             return f"{who} {order.fitting}\n"
         if isinstance(settings, Kill) and not settings.yes:
             raise self._needs_yes(order, fitting, settings)
-        answers = await self._asker.ask(order.action, fitting)
+        answers = [answer for _, answer in await give_order(self._asker, order, ranks)]
         if isinstance(settings, Screen) and answers[0].kind is Kind.VALUE:
             return show_screen(lines_in(answers[0]))
         return show_answers(answers, self._directory.by_key)

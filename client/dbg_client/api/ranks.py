@@ -139,14 +139,14 @@ class AsyncRanks:
         return await self._order(INTERRUPT, self._found(), timeout)
 
     async def resume(self, *, timeout: float | None = None) -> Answer:
-        """Let those of these ranks go on that are stopped."""
-        stopped = CONTINUE.those(self._found())
-        self._memory.note_resumed(stopped)
-        return await self._order(CONTINUE, stopped, timeout)
+        """Let those of these ranks go on that are stopped; one that :meth:`interrupt` would stop later does not."""
+        found = self._found()
+        self._memory.note_resumed(CONTINUE.those(found))
+        return await self._order(CONTINUE, found, timeout)
 
     async def release(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are held, waiting for others."""
-        return await self._order(RELEASE, RELEASE.those(self._found()), timeout)
+        return await self._order(RELEASE, self._found(), timeout)
 
     async def breakpoints(self, *, timeout: float | None = None) -> Breakpoints:
         """Return the breakpoints that each of these ranks has, running ones included, those of PuDB and pdb, too."""

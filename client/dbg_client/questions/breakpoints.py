@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.asking import Asker
@@ -17,6 +17,7 @@ from dbg_wire.records.record import fitted, length_of
 
 NO_BREAKPOINTS = "no breakpoints"
 NONE_AT_LINE = "no breakpoint at this line"
+REMOVED = "removed"
 CANT_BE_SET = "it can't be set"
 
 States = Mapping[str, tuple[BreakpointState, ...]]
@@ -42,14 +43,17 @@ class BreakpointAnswer:
                 found[key] = max(near, key=lambda one: one.asked == line.line)
         return found
 
-    def said_of(self, asked: LineOfFile) -> tuple[RankAndAnswer, ...]:
+    def said_of(self, asked: LineOfFile, had: Container[str] = ()) -> tuple[RankAndAnswer, ...]:
         """Return what each rank says of the breakpoint of a line, as answers that can be grouped.
 
-        A rank that can't set it answers with an error; one that has moved it tells its line.
+        A rank that can't set it answers with an error; one that has moved it tells its line. ``had`` are the keys of
+        ranks that had it before it was cleared.
         """
         states = self.at(asked)
         return tuple(
-            (rank, _said(answer, *outcome(states.get(rank.key)))) if rank.key in self.states else (rank, answer)
+            (rank, _said(answer, *outcome(states.get(rank.key), was_set=rank.key in had)))
+            if rank.key in self.states
+            else (rank, answer)
             for rank, answer in self.said
         )
 
@@ -115,10 +119,10 @@ def asked_line(state: BreakpointState) -> LineOfFile:
     return LineOfFile(file=state.file, line=state.asked)
 
 
-def outcome(state: BreakpointState | None) -> tuple[Kind, str]:
+def outcome(state: BreakpointState | None, *, was_set: bool = False) -> tuple[Kind, str]:
     """Return what a rank says of one breakpoint: a value if it is set or not there, an error if it can't be set."""
     if state is None:
-        return Kind.VALUE, NONE_AT_LINE
+        return Kind.VALUE, REMOVED if was_set else NONE_AT_LINE
     if not state.is_set:
         return Kind.ERROR, state.problem or CANT_BE_SET
     moved = f" at line {state.line}" if state.line != state.asked else ""

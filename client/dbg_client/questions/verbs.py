@@ -82,6 +82,22 @@ ORDERS: Mapping[type[RankSettings], Order] = {Release: RELEASE, Continue: CONTIN
 """What ranks are told by the verbs that answer with a line for each rank."""
 
 
+def reached_by(order: Order, ranks: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return the ranks that answer to an order: those that it fits, else those that ``continue`` keeps from a stop."""
+    return order.those(ranks) or (INTERRUPT.those(ranks) if order is CONTINUE else [])
+
+
+async def give_order(asker: Asker, order: Order, ranks: Sequence[RankInfo]) -> list[RankAndAnswer]:
+    """Give an order to the ranks that it fits. Raises what the asker raises."""
+    answering = list(ranks) if order is INTERRUPT else reached_by(order, ranks)
+    moving = [rank for rank in INTERRUPT.those(ranks) if not order.fits(rank)] if order is CONTINUE else []
+    # A rank that was asked to stop and is in C code would stop later.
+    answers = await asker.ask(Action.INTERRUPT, moving, withdrawn=True) if moving else []
+    if answering != moving:
+        answers = await asker.ask(order.action, answering)
+    return list(zip(answering, answers, strict=True))
+
+
 def refuse_for_sets(command: str, count: int) -> None:
     """Raise BadInput for a command that would end several ranks, or makes no sense for them."""
     if count < 2:
@@ -181,9 +197,8 @@ class Questions:
         return (await ask_collectives(self._asker, ranks, self._directory.ranks))[0]
 
     async def order(self, order: Order, ranks: Sequence[RankInfo]) -> ValueAnswer:
-        """Tell ranks to do something; nobody is asked if they are none."""
-        answers = await self._asker.ask(order.action, ranks) if ranks else []
-        said = tuple(zip(ranks, answers, strict=True))
+        """Give an order to the ranks that it fits; nobody is asked if they are none."""
+        said = await give_order(self._asker, order, ranks)
         return _grouped(order.name, said, ranks, NOBODY_MISSING, compare=False)
 
     async def breakpoints(
@@ -195,8 +210,9 @@ class Questions:
     ) -> tuple[ValueAnswer, BreakpointAnswer]:
         """Return the breakpoints of ranks; of one line, ``at``, after it is set as ``wish`` says, or cleared."""
         clear = [at] if at is not None and wish is None else []
+        had = (await ask_breakpoints(self._asker, ranks)).at(clear[0]) if clear else {}
         told = await ask_breakpoints(self._asker, ranks, clear=clear, wanted=[wish] if wish is not None else [])
-        said = told.said_of(at) if at is not None else told.said_of_all()
+        said = told.said_of(at, had) if at is not None else told.said_of_all()
         missing = who_is_missing(ranks, self._calls(ranks))
         return _grouped(command, said, ranks, missing, compare=True), told
 

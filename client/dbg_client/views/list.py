@@ -50,6 +50,12 @@ MAX_ROWS = 40
 """Rows of a table that are shown one by one; of more ranks those that are alike share a row."""
 
 
+def nobody_yet(url: str) -> str:
+    """Return the sentence in place of a list without ranks."""
+    how = "Start a job by `dbg-broker run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
+    return f"No rank is connected to {printable(url)} yet. {how}"
+
+
 def fold_hosts(hosts: Sequence[str]) -> str:
     """Return hosts as one types them in a target: ``gpu[000-127]``; several patterns are divided by blanks."""
     numbers: defaultdict[tuple[str, int], set[int]] = defaultdict(set)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.conftest import OpenTerminal
+from tests.support.broker import running_broker
 from tests.support.chromium import Chromium
-from tests.support.pages import LINE, address_of, stopped_ranks
+from tests.support.pages import LINE, TRAIN, address_of, stopped_ranks
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import sit_in_pudb
-from tests.support.ranks import wait_until
+from tests.support.ranks import attach, start_ranks, wait_until, wait_until_states
 
 
 def test_answers_are_groups_stacks_and_text_whatever_ranks_say(
@@ -64,6 +65,27 @@ def test_a_command_goes_to_the_group_on_the_screen(chromium: Chromium, processes
         wait_until(
             home, lambda ranks: [one["where"]["line"] - LINE for one in ranks] == [1, 0, 0], "the step of rank 0"
         )
+
+
+def test_a_page_without_ranks_says_so_follows_the_job_and_shows_a_stop_in_every_colouring(
+    chromium: Chromium, processes: Processes, home: Path
+) -> None:
+    running_broker(processes, home)
+    with chromium.tab(address_of(processes, home, "--drive")) as tab:
+        tab.until_text("#nobody", "No rank is connected")
+        start_ranks(processes, home, TRAIN, 2)
+        (job,) = {rank["job"] for rank in wait_until_states(home, {0: "stopped", 1: "stopped"})}
+        tab.until_text("#job", job)
+        tab.until_text("#counts", "2 stopped")
+        tab.until("document.title.includes(document.querySelector('#job').textContent)")
+        assert tab.text("#nobody") == ""
+        tab.click("#view")
+        tab.ask("rank")
+        marks = "document.querySelectorAll('#list tbody .swatch .mark').length"
+        tab.until(f"{marks} === 1")
+        # The group of rank 0 has no mark, and its next stop has one.
+        attach(home, "continue", "0")
+        tab.until(f"{marks} === 2")
 
 
 def test_pudb_is_stepped_in_the_page_handed_over_and_comes_back_after_a_reload(

@@ -59,10 +59,7 @@ class Feed:
 
     def join(self, page: Outbox) -> None:
         """Tell a page all there is, and what happens from now on."""
-        ranks = self.rows.ranks
-        jobs = {rank.job for rank in ranks}
-        hello = self._hello().replace(job=jobs.pop() if len(jobs) == 1 else "")
-        page.say(hello, self._link, *self._told.values())
+        page.say(self._hello(), self._link, *self._told.values())
         *earlier, last = _paged(self.rows.all) or [()]
         page.say(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
         page.say(*self.time_line.events, *self._verdicts.values())

@@ -30,6 +30,7 @@ from dbg_client.questions.verbs import (
     Order,
     Questions,
     list_ranks,
+    reached_by,
     value_question,
 )
 from dbg_client.views.groups import remembered
@@ -253,13 +254,11 @@ class LivePage:
         return await self._order(questions, ORDERS[type(settings)], ranks)
 
     async def _order(self, questions: Questions, order: Order, ranks: Sequence[RankInfo]) -> Told:
-        # A rank that is stopped already says so.
-        those = ranks if order is INTERRUPT else order.those(ranks)
-        if not order.those(ranks):
+        if not reached_by(order, ranks):
             names = name_few(ranks, self._feed.rows.ranks)
             who = f"none of {names} is" if len(ranks) > 1 else f"{names} is not"
             raise BadInput(f"{who} {order.fitting}", "choose others")
-        return _values(await questions.order(order, those))
+        return _values(await questions.order(order, ranks))
 
     # --------------------------------------------------------------------------------------------- ranks and source
 

@@ -50,12 +50,12 @@ class Axis(Record):
 class Hello(_Said):
     """The first text of each connection. ``now`` is the server's wall clock, by which ``since`` and ``at`` are read.
 
-    ``target`` are the ranks that the command was given, empty for all; ``job`` is their job if they have just one.
+    ``target`` are the ranks that the command was given, empty for all; ``nobody`` is shown while there is no rank.
     ``drive`` says whether the page may change anything; if not, ``why_not`` says what to do about it.
     """
 
     target: str
-    job: str
+    nobody: str
     drive: bool
     why_not: str
     release: str

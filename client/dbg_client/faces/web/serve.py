@@ -41,6 +41,7 @@ from dbg_client.faces.web.messages import BEAT_SECONDS, Beat, Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold, new_socket
 from dbg_client.faces.web.terminals import NO_RANK, PageSeat
 from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
+from dbg_client.views.list import nobody_yet
 from dbg_client.words.config import NO_WISH, Wish
 from dbg_client.words.settings import Web
 from dbg_dial.apart import begin
@@ -204,7 +205,7 @@ class PageServer:
         why_not = self.why_not()
         return Hello(
             target=self._target.text if self._target is not None else "",
-            job="",
+            nobody=nobody_yet(self._switchboard.url) if self._target is None else f"No rank fits {self._target.text}.",
             drive=not why_not,
             why_not=why_not,
             release=RELEASE,

@@ -57,9 +57,10 @@ def broker(desk: Desk) -> Iterator[FakeBroker]:
 
 
 ASKED = [
-    ("continue all", 0, Action.CONTINUE, [4, 5]),
-    ("continue 6", 1, None, []),
-    ("continue 6-8", 1, None, []),
+    ("continue 4-5", 0, Action.CONTINUE, [4, 5]),
+    ("continue 6", 0, Action.INTERRUPT, [6]),
+    ("continue 7", 1, None, []),
+    ("continue 7-8", 1, None, []),
     ("continue 20", 3, None, []),
     ("release all", 0, Action.RELEASE, [7]),
     ("release 5-6", 1, None, []),
@@ -102,6 +103,14 @@ def test_a_verb_asks_the_ranks_that_are_meant(
     assert [one.action for one in questions(broker)] == ([action] if action is not None else [])
     assert sorted(broker.ranks[key].rank for one in questions(broker) for key in one.keys) == ranks
     approved(done.text)
+
+
+def test_continue_withdraws_what_would_stop_a_rank_later(broker: FakeBroker, desk: Desk) -> None:
+    done = desk.run("continue", "all")
+
+    asked = [(one.action, one.withdrawn, [broker.ranks[key].rank for key in one.keys]) for one in questions(broker)]
+    assert asked == [(Action.INTERRUPT, True, [6, 9]), (Action.CONTINUE, False, [4, 5])]
+    assert done.text.count("done") == 2
 
 
 @pytest.mark.parametrize(

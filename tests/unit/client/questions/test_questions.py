@@ -22,7 +22,7 @@ from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, 
 from dbg_client.questions.cause import find_case, gather_case
 from dbg_client.questions.child_processes import MAX_CHILDREN, with_children
 from dbg_client.questions.standstill import ask_where
-from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order
+from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order, Questions
 from dbg_client.views.groups import group_answers
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answers, Kind, RankAnswer
@@ -227,6 +227,18 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         f"{FILE}:12\n{FILE}:40"
     ]
     assert set(answer.at(LINE)) == {rank.key for rank in ranks[:4]}
+
+
+async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(approved: Approved) -> None:
+    ranks = [make_rank(0), make_rank(1)]
+    link = ScriptedLink(
+        [Answers(request=0, answers=(tells(ranks[0], state()), tells(ranks[1])))],
+        [Answers(request=1, answers=(tells(ranks[0]), tells(ranks[1])))],
+    )
+    async with switchboard_on(link) as switchboard:
+        answer, _ = await Questions(switchboard, Asker(switchboard)).breakpoints(ranks, at=LINE)
+
+    approved("\n".join(one.text for _, one in answer.said))
 
 
 async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_is_told() -> None:

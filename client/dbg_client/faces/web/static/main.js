@@ -32,7 +32,7 @@ class Page {
     /** @type {ReadonlySet<string> | null} */
     this.found = null;
     /** @type {any} what the server said first */
-    this.hello = { drive: false, target: "", job: "", release: "", now: 0 };
+    this.hello = { drive: false, target: "", nobody: "", release: "", now: 0 };
     /** Seconds by which the server's wall clock is ahead of this one. */
     this.ahead = 0;
     /** @type {{name: string, size: number}[]} */
@@ -41,7 +41,10 @@ class Page {
     this.missing = [];
     this.draw = oncePerFrame(() => this.paint());
     this.live = new Live((message) => this.take(message), (up, hasEnded) => this.connected(up, hasEnded));
-    this.dock = new Dock(() => this.draw());
+    this.dock = new Dock(() => {
+      this.why.fold();
+      this.draw();
+    });
     this.grid = new Grid({
       hover: (row, x, y) => this.hover(row, x, y), select: (keys, add) => this.select(keys, add),
       point: (row) => this.inspect(row), open: (row) => this.open(row),
@@ -162,8 +165,6 @@ class Page {
     this.ranks.coming.clear();
     this.hello = hello;
     this.ahead = hello.now - Date.now() / 1000;
-    document.title = `${hello.job || hello.target || "ranks"} · dbg-attach`;
-    byId("job", HTMLElement).textContent = hello.job || "dbg-attach";
     byId("target", HTMLElement).textContent = hello.target;
     const role = byId("role", HTMLElement);
     role.textContent = hello.drive ? "drive" : "look only";
@@ -199,14 +200,13 @@ class Page {
       return (row) => (awaited.has(row.key) ? MISSING : lookOfCondition(conditionOf(row)));
     }
     const looks = looksOfGroups(shown.groups);
-    /** @type {Map<string, Look>} */
-    const byKey = new Map();
     // The largest group comes first: a rank that is in several, as with threads, looks like the rarest.
-    for (const group of shown.groups) {
-      const look = looks.get(group.id);
-      if (look) for (const key of shown.keysOf(group)) byKey.set(key, look);
-    }
-    return (row) => byKey.get(row.key) ?? UNKNOWN;
+    const byKey = new Map(shown.groups.flatMap((group) =>
+      shown.keysOf(group).map((key) => /** @type {const} */ ([key, looks.get(group.id)]))));
+    // A rank that has stopped or ended since then is seen in this colouring, too.
+    const at = shown.answer?.at ?? 0;
+    return (row) => (row.since > at && row.state !== "running" ? lookOfCondition(conditionOf(row))
+      : byKey.get(row.key) ?? UNKNOWN);
   }
 
   paint() {
@@ -239,6 +239,10 @@ class Page {
   }
 
   paintCounts() {
+    const { job } = this.ranks;
+    document.title = `${job || this.hello.target || "ranks"} · dbg-attach`;
+    byId("job", HTMLElement).textContent = job || "dbg-attach";
+    byId("nobody", HTMLElement).textContent = this.ranks.rows.length ? "" : this.hello.nobody;
     refill(byId("counts", HTMLElement),
       ...countsView(this.ranks, this.why.missing, this.missing, (keys) => this.select(keys, false)));
   }
@@ -357,7 +361,6 @@ class Page {
   /** @param {Row} row @param {import("./terminals/pane.js").Mode} [mode] */
   open(row, mode = "drive") {
     this.dock.open("terminals");
-    this.why.fold();
     this.panes.open({ key: row.key, address: this.ranks.nameOf(row) }, mode);
   }
 
@@ -386,11 +389,11 @@ class Page {
       title: `${entry.title} · ${entry.whom}`, view: answerView(entry, null, "tree", on),
     }));
     const text = savedPage({
-      title: this.hello.job || "ranks", release: this.hello.release, ranks: this.ranks, cells: this.grid.canvas,
+      title: this.ranks.job || "ranks", release: this.hello.release, ranks: this.ranks, cells: this.grid.canvas,
       legend: byId("legend", HTMLElement), why: this.why.element, answers, happened: this.happened.element,
       awaited: this.why.missing, now: this.now,
     });
-    download(`${(this.hello.job || "ranks").replace(/[^\w.-]/g, "_")}.html`, text);
+    download(`${(this.ranks.job || "ranks").replace(/[^\w.-]/g, "_")}.html`, text);
   }
 }
 

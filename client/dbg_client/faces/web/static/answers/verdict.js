@@ -74,7 +74,8 @@ export class Why {
 
   /** Leave the room to something else: the sentence stays. */
   fold() {
-    for (const details of this.element.querySelectorAll("details")) details.open = false;
+    this.isOpen = false;
+    this.draw();
   }
 
   draw() {

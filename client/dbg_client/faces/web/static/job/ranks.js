@@ -113,6 +113,11 @@ export class Ranks {
     return this.rows.length > 0 && this.rows[0].job !== this.rows[this.rows.length - 1].job;
   }
 
+  /** The job of all these ranks; empty if they are of several, or none. */
+  get job() {
+    return this.rows.length && !this.areOfJobs ? this.rows[0].job : "";
+  }
+
   /** Return what a rank is called among these. @param {{job: string, address: string}} row */
   nameOf({ job, address }) {
     return this.areOfJobs ? `${job}/${address}` : address;

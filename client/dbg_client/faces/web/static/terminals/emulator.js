@@ -47,7 +47,7 @@ export function openTerminal(place, typed) {
     theme: THEME, fontSize: LETTERS, fontFamily: "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace",
     // Nothing that a rank draws is a link: a click would lead away from the page.
     linkHandler: { activate: () => {} },
-    scrollback: 5000, disableStdin: !typed,
+    scrollback: 5000, disableStdin: !typed, minimumContrastRatio: 4.5,
   });
   const fitting = new FitAddon();
   terminal.loadAddon(fitting);
