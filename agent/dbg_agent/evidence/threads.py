@@ -46,8 +46,8 @@ _STORES = frozenset(
 )
 """torch's stores, by module and name: `get` waits until some rank has set the key."""
 
-_WORKS = frozenset((module, "Work") for module, _ in _STORES)
-"""What torch returns of a call that it goes on with in other threads, and of which a program waits for the end."""
+_WORKS, _GROUPS = (frozenset((module, name) for module, _ in _STORES) for name in ("Work", "ProcessGroup"))
+"""What torch returns of a call that it goes on with in other threads, and whose method that call is."""
 
 _TRIES = frozenset({WaitKind.SOCKET, WaitKind.CHILD, WaitKind.FILE, WaitKind.NATIVE, WaitKind.PYTHON})
 """What a thread may be in that tries something again and again."""
@@ -295,6 +295,9 @@ def _in_other_lock(site: CallSite, frame: FrameType) -> Wait | None:
         # The recorder tells of a collective; it has no sends and receives of gloo.
         begun = f"is in {printable(text)}.wait, of a send, receive or collective that it has begun"
         return Wait(WaitKind.COLLECTIVE, begun)
+    if site.called.name == "wait" and site.made is not None and class_of(site.made.called.owner) in _GROUPS:
+        made = f"{printable(site.made.called.name)} of the process group {printable(site.made.called.owner_text)}"
+        return Wait(WaitKind.COLLECTIVE, f"is in {made} ({short_place([frame])})")
     if kind == "_thread._ThreadHandle":
         return Wait(WaitKind.LOCK, "waits for the end of another thread")
     if value is UNKNOWN and (site.is_with or site.called.name == "acquire"):

@@ -13,11 +13,12 @@ from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
+from dbg_agent.evidence.expressions import CallSite, call_site
 from dbg_agent.evidence.flight_recorder import NATIVE_MODULE
 from dbg_agent.evidence.stacks import places_of
-from dbg_agent.evidence.variables import UNKNOWN, is_traced_within, local
+from dbg_agent.evidence.variables import UNKNOWN, is_traced, is_traced_within, local
 from dbg_agent.stop.stacks import all_frames, is_users_file, outward
-from dbg_wire.recorder.seen import NO_DESCRIPTION
+from dbg_wire.recorder.seen import NO_DESCRIPTION, name_of
 from dbg_wire.records.ranks import Place
 
 MODULE = "torch.distributed.distributed_c10d"
@@ -107,7 +108,7 @@ _COLLECTIVES = frozenset(
     {
         *("all_gather", "all_gather_into_tensor", "all_reduce", "all_reduce_coalesced", "all_to_all"),
         *("all_to_all_single", "barrier", "broadcast", "gather", "reduce", "reduce_scatter", "reduce_scatter_tensor"),
-        *("scatter", "monitored_barrier"),
+        *("scatter", "monitored_barrier", "all_gather_single", "reduce_scatter_single", "all_gather_coalesced"),
     }
 )
 
@@ -139,7 +140,7 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
     for frame in list(all_frames().values()):
         call = _innermost(frame, own)
         if call is not None:
-            found.append(replace(call, place=_called_at(next(_frames(frame, own)))))
+            found.append(replace(call, place=_called_at(next(_frames(frame, own), frame))))
     return found
 
 
@@ -179,9 +180,18 @@ def _innermost(frame: FrameType | None, own: dict[str, object]) -> Call | None:
             return _p2p(outer if is_of_outer and outer is not None else inner)
         if name in _COLLECTIVES:
             root, is_local = _partner(inner, _ROOTS[name]) if name in _ROOTS else (None, False)
-            group, tensor = _argument(inner, "group"), _argument(inner, "tensor")
-            return Call(group=group, name=name, is_local=is_local, tensor=tensor, root=root)
-    return None
+            tensors = (_argument(inner, argument) for argument in ("tensor", "input_tensor", "input"))
+            tensor = next((one for one in tensors if one is not None), None)
+            return Call(group=_argument(inner, "group"), name=name, is_local=is_local, tensor=tensor, root=root)
+    site = call_site(frame, reads=not is_traced([frame])) if frame is not None and not frames else None
+    return _of_group(site.made) if site is not None and site.called.name == "wait" else None
+
+
+def _of_group(made: CallSite | None) -> Call | None:
+    """Return the call of a process group's own method that has made what a thread waits for."""
+    name = name_of(made.called.name)[0] if made is not None else ""
+    is_call = made is not None and type(made.called.owner) is _native_class() and name in _COLLECTIVES
+    return Call(group=made.called.owner, name=name) if made is not None and is_call else None
 
 
 def _frames(frame: FrameType | None, own: dict[str, object]) -> Iterator[FrameType]:

@@ -37,6 +37,7 @@ from dbg_wire.recorder.seen import (
     global_rank,
     group_seen,
     key_of,
+    may_be,
     name_of,
     shapes_text,
     types_text,
@@ -187,10 +188,9 @@ def _places(
     recorders: Sequence[Recorder], entries: Sequence[Entry], calls: Sequence[Call]
 ) -> dict[RecordedCall, Place | None]:
     """Return where calls were made that no thread is in: their program waits for them later, or is elsewhere."""
-    names = {call.name for call in calls}
     before = time.time_ns() - int(OPEN_SECONDS * 1e9)
     old = [entry for entry in entries if entry.is_unfinished and entry.created < before]
-    left = [entry for entry in old if name_of(entry.name)[0] not in names]
+    left = [entry for entry in old if not any(_is_of(call, entry) for call in calls)]
     found: dict[RecordedCall, Place | None] = {}
     for recorder in recorders:
         if wanted := [call_of(entry) for entry in left if entry.library == recorder.backend]:
@@ -205,13 +205,13 @@ def _entries_seen(
     places: Mapping[RecordedCall, Place | None],
 ) -> list[CollectiveSeen]:
     by_name = {group.name: group for group in groups}
-    # No recorder has roots. The last one of several open calls with one name is the one that a thread is in.
-    open_calls = {(e.group, name_of(e.name)[0]): e for e in sorted(entries, key=_sequence) if e.is_unfinished}
+    # No recorder has roots.
     on_stack = {
         id(entry): (call, group)
         for call in calls
         for group in [group_of(call, groups)]
-        if group is not None and (entry := open_calls.get((group.name, call.name))) is not None
+        if group is not None
+        for entry in _entries_of(call, group, entries)
     }
     now = time.time_ns()
     return [
@@ -221,11 +221,24 @@ def _entries_seen(
             now=now,
             root=_global_of(*found, found[0].root) if found is not None else None,
             place=found[0].place if found is not None else places.get(call_of(entry)),
+            function=found[0].name if found is not None else "",
         )
         for entry in entries
         if entry.group in by_name
         for found in [on_stack.get(id(entry))]
     ]
+
+
+def _is_of(call: Call, entry: Entry) -> bool:
+    return may_be(call.name, name_of(entry.name)[0], entry.library)
+
+
+def _entries_of(call: Call, group: Group, entries: Sequence[Entry]) -> list[Entry]:
+    """Return what a recorder has of the call that a thread is in: of several such, that are open, the last one."""
+    found = [one for one in entries if one.group == group.name and one.is_unfinished and _is_of(call, one)]
+    # gloo reduces each tensor of a list by a collective of its own.
+    is_list = call.name == "reduce_scatter" and any(name_of(one.name)[0] == "all_reduce" for one in found[-1:])
+    return sorted(found, key=_sequence)[-(len(group.ranks) if is_list else 1) :]
 
 
 def _sequence(entry: Entry) -> int:

@@ -7,7 +7,7 @@ called that one have come to it; the other members of the group are missing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from dbg_client.core.process_groups import (
     rosters,
 )
 from dbg_client.core.roll_call import Run
+from dbg_wire.recorder.seen import may_be
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.tables.collectives import collective_of
 
@@ -198,6 +199,7 @@ def _standing(
             (missing if member.seen.completed is None and all(map(has_peer, member.calls)) else unheard).append(number)
         else:
             (came if member.called >= sequence else missing).append(number)
+    calls, ended = _as_functions(calls, finished)
     return PendingCollective(
         group=group,
         name=_usual_name(calls.values()),
@@ -206,8 +208,24 @@ def _standing(
         came=tuple(came),
         missing=tuple(missing),
         unheard=tuple(unheard),
-        finished=finished,
+        finished=ended,
     )
+
+
+def _as_functions(*parts: Mapping[int, CollectiveSeen]) -> Sequence[Mapping[int, CollectiveSeen]]:
+    """Return the calls of one collective by the function that ranks are in, where others have another name of it."""
+    names = {call.name for part in parts for call in part.values()}
+    if len(names) < 2:
+        return parts
+    functions = sorted(names, key=lambda name: (name.endswith("_single"), name))
+
+    def as_function(call: CollectiveSeen) -> CollectiveSeen:
+        library = call.group.rpartition(":")[2]
+        found = [name for name in functions if may_be(name, call.name, library)]
+        later = found and functions.index(found[-1]) > functions.index(call.name)
+        return call.replace(name=found[-1]) if later else call
+
+    return [{number: as_function(call) for number, call in part.items()} for part in parts]
 
 
 def _unlisted(group: ProcessGroup, number: int, one: RankEvidence) -> CollectiveSeen | None:

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 MAX_SIDE = 120
 """Characters of what one side calls."""
 
-_ALIKE = frozenset({"allreduce", "broadcast", "reduce", "allgather", "allgatherbase", "reducescatter", "bcast"})
+_ALIKE = frozenset(
+    {"allreduce", "broadcast", "reduce", "allgather", "allgatherbase", "reducescatter", "bcast"}
+    | {"allgatherintotensor", "allgathersingle", "reducescattertensor", "reducescattersingle"}
+)
 """Collectives whose inputs have one size and type in all ranks; those of others may differ."""
 
 

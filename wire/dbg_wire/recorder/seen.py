@@ -31,6 +31,16 @@ _NAMES = {
 }
 """Names in recorders that are not those of the functions that people call."""
 
+_REDUCE_SCATTERS = ("reduce_scatter", "reduce_scatter_tensor", "reduce_scatter_single")
+
+_RECORDED_AS = {
+    "all_gather_into_tensor": ("all_gather",),
+    "all_gather_single": ("all_gather", "all_gather_into_tensor"),
+    "all_to_all_single": ("all_to_all",),
+    **dict.fromkeys(_REDUCE_SCATTERS, ("all_reduce", *_REDUCE_SCATTERS)),
+}
+"""Functions, and the names under which some recorders have them, besides their own."""
+
 _TYPES = {
     "float": ("float32", 4),
     "double": ("float64", 8),
@@ -62,6 +72,12 @@ def name_of(recorded: str) -> tuple[str, bool]:
     """Return the name of a recorded collective, without partner, and whether it receives."""
     name = recorded.partition(" ")[0]
     return _NAMES.get(name, name), name == "recv"
+
+
+def may_be(function: str, recorded: str, library: str) -> bool:
+    """Tell whether a call of a function may be what a backend has recorded under this name, as people call it."""
+    is_other = recorded in _RECORDED_AS.get(function, ()) and (recorded != "all_reduce" or library == "gloo")
+    return function == recorded or is_other
 
 
 def peer_of(recorded: str) -> int | None:
@@ -155,9 +171,18 @@ def places_in(entry: Entry) -> tuple[Place, ...]:
 
 
 def entry_seen(
-    ranks: Sequence[int], entry: Entry, *, now: int | None, root: int | None = None, place: Place | None = None
+    ranks: Sequence[int],
+    entry: Entry,
+    *,
+    now: int | None,
+    root: int | None = None,
+    place: Place | None = None,
+    function: str = "",
 ) -> CollectiveSeen:
-    """Return one collective of a group with these global ranks; ``now`` is in nanoseconds, None where it is unknown."""
+    """Return one collective of a group with these global ranks; ``now`` is in nanoseconds, None where it is unknown.
+
+    ``function`` is the one that a thread is in, which may be recorded under another name.
+    """
     name, is_receive = name_of(entry.name)
     state = CollectiveState.ENQUEUED
     if not entry.is_unfinished:
@@ -167,7 +192,7 @@ def entry_seen(
     return fitted(
         CollectiveSeen,
         group=key_of(entry.group, entry.library),
-        name=name,
+        name=function or name,
         state=state,
         sequence=entry.sequence,
         peer=global_rank(ranks, peer_of(entry.name)),

@@ -27,6 +27,8 @@ _TORCH = frozenset(
         *("all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast"),
         *("broadcast_object_list", "gather", "gather_object", "init_process_group", "monitored_barrier", "new_group"),
         *("reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter", "scatter_object_list", "wait_tensor"),
+        *("all_gather_single", "reduce_scatter_single", "all_gather_into_tensor_coalesced"),
+        *("all_gather_single_coalesced", "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced"),
         *("recv", "send", "recv_object_list", "send_object_list", "batch_isend_irecv"),
     }
 )

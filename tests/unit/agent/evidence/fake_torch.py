@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +31,15 @@ def send(tensor, dst=None, group=None, tag=0, group_dst=None):
 def recv(tensor, src=None, group=None, tag=0, group_src=None):
     look()
 
+def reduce_scatter(output, input_list, op=None, group=None, async_op=False):
+    look()
+
+def reduce_scatter_single(output, input, op=None, group=None, async_op=False):
+    look()
+
+def reduce_scatter_tensor(output, input, op=None, group=None, async_op=False):
+    reduce_scatter_single(output, input, op, group)
+
 def new_group():
     look()
 
@@ -44,11 +54,23 @@ def _new_group_with_tag(ranks, use_local_synchronization=False, barrier=False):
 """
 
 
+class Work:
+    """What a call returns that goes on in other threads; ``look`` is called in its stead when the program waits."""
+
+    look: Callable[[], object] = staticmethod(lambda: None)
+
+    def wait(self) -> None:
+        Work.look()
+
+
 class ProcessGroup:
     """A process group as torch's binary module has it."""
 
     def __init__(self, description: str, sequence: int | None) -> None:
         self.group_desc, self._sequence = description, sequence
+
+    def broadcast(self, tensor: object, root: int) -> Work:
+        return Work()
 
     def _get_sequence_number_for_group(self) -> int:
         if self._sequence is None:

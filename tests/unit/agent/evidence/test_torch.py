@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence import flight_recorder, torch_collectives
+from dbg_agent.evidence import flight_recorder, torch_calls, torch_collectives
 from dbg_agent.evidence.flight_recorder import CallPlaces, LastStatus, Recorder, read, recorders_of
 from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups, shape_of
 from dbg_agent.evidence.torch_collectives import torch_seen
@@ -23,7 +23,7 @@ from tests.conftest import Approved
 from tests.support.approved import as_text
 from tests.support.recorded import DUMPS, dump, pickled, raw
 from tests.support.time_unit import seconds
-from tests.unit.agent.evidence.fake_torch import FakeTorch, ProcessGroup
+from tests.unit.agent.evidence.fake_torch import FakeTorch, ProcessGroup, Work
 
 
 def during(torch: FakeTorch, call: Callable[[], None]) -> list[Call]:
@@ -255,6 +255,42 @@ def test_the_root_of_a_call_is_told_by_the_stack_as_a_global_rank(
     torch.module.broadcast(None, group=pair, src=4)
 
     assert [(one.sequence, one.root) for one in told if one.root is not None] == [(3, 6), (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("function", "recorded", "count"),
+    [
+        ("reduce_scatter_single", "gloo:all_reduce", 1),
+        ("reduce_scatter_tensor", "gloo:all_reduce", 1),
+        ("reduce_scatter", "gloo:all_reduce", 2),
+        ("reduce_scatter_single", "nccl:_reduce_scatter_base", 1),
+        ("reduce_scatter_single", "nccl:all_reduce", 0),
+    ],
+)
+def test_the_function_on_the_stack_names_a_call_that_is_recorded_under_another_name(
+    torch: FakeTorch, monkeypatch: pytest.MonkeyPatch, function: str, recorded: str, count: int
+) -> None:
+    torch.add("default_pg", 0, 1, sequence=5, config="cpu:gloo,cuda:nccl")
+    entries = [raw(number, recorded) for number in (5, 4, 3)]
+    record(monkeypatch, gloo=dump(raw(2, recorded, retired=True), *entries, enqueued=5, completed=2))
+    told: list[CollectiveSeen] = []
+    vars(torch.module)["look"] = lambda: told.extend(collectives())
+
+    getattr(torch.module, function)(None, None)
+
+    known = "reduce_scatter" if function == "reduce_scatter" else "reduce_scatter_single"
+    assert (
+        sorted(one.sequence or 0 for one in told if one.name == known and one.place is not None) == [5, 4][:count][::-1]
+    )
+
+
+def test_the_method_of_a_group_for_whose_end_a_thread_waits_is_a_call(torch: FakeTorch) -> None:
+    group = torch.add("default_pg", 0, 1)
+    found: list[Call] = []
+    frame = sys._getframe()
+    Work.look = lambda: found.append(torch_calls._innermost(frame, vars(torch.module)))  # type: ignore[arg-type]
+    group.broadcast(None, 0).wait()
+    assert found == [Call(group=group, name="broadcast")]
 
 
 def test_where_a_call_was_made_is_told_by_its_thread_or_by_the_recorder(

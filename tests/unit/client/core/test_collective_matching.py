@@ -127,6 +127,24 @@ def test_a_rank_is_told_the_collective_that_it_has_called_itself() -> None:
     assert labels == [("barrier #5 of dp_0", (0,)), *[("all_reduce #5 of dp_0", (1, 2, 3))] * 3]
 
 
+@pytest.mark.parametrize(
+    ("library", "recorded", "labels"),
+    [
+        ("gloo", "all_reduce", {"reduce_scatter_single"}),
+        ("nccl", "all_reduce", {"reduce_scatter_single", "all_reduce"}),
+        ("nccl", "reduce_scatter_tensor", {"reduce_scatter_single"}),
+    ],
+)
+def test_a_call_is_one_though_a_stack_and_a_recorder_name_it_differently(
+    library: str, recorded: str, labels: set[str]
+) -> None:
+    known = GroupSeen(library="torch", name=f"0:{library}", title="default", members="0-1", enqueued=5, completed=4)
+    names = ("reduce_scatter_single", recorded)
+    ranks = [told(n, groups=[known], calls=[call(5, name, group=f"0:{library}")]) for n, name in enumerate(names)]
+    (standing,) = match(*ranks).standings
+    assert {one.name for one in standing.all_calls.values()} == labels
+
+
 def test_a_rank_whose_library_tells_of_no_call_is_in_none() -> None:
     mpi = SourceSeen(library="mpi4py", lack="mpi4py counts no calls")
     seen = GroupSeen(library="mpi4py", name="MPI_COMM_WORLD", title="MPI_COMM_WORLD", members="0-2", size=3)
