@@ -11,7 +11,6 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.verbs import list_ranks
-from dbg_client.views.compare import SavedAnswers
 from dbg_client.views.list import list_document, show_plain
 from dbg_client.views.missing import missing_documents
 from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Slow, Stops, Where, Why
@@ -30,18 +29,16 @@ async def ask(
     known: Sequence[RankInfo],
     *,
     calls: Sequence[RollCall] = (),
-    saved: SavedAnswers | None = None,
     show: Show = show_nobody,
 ) -> ShownAnswers:
     """Ask these of the known ranks, and return the answer.
 
-    ``calls`` tell of the ranks that should be among them and are missing, ``saved`` are answers to compare with, and
-    ``show`` takes what an answer waits for.
+    ``calls`` tell of the ranks that should be among them and are missing, ``show`` takes what an answer waits for.
 
     Raises BadInput for a command that is not for sets, DbgError if all ranks have exited or the broker fails.
     """
     if isinstance(settings, (Eval, PdbCommand)):
-        return await ask_question(settings, asker, ranks, saved, calls=calls)
+        return await ask_question(settings, asker, ranks, calls=calls)
     if isinstance(settings, Where):
         return await show_stacks_of(settings, asker, ranks, calls=calls, known=known)
     if isinstance(settings, Slow):

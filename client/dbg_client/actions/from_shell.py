@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from dbg_client.actions.ask import ask, show_list
 from dbg_client.actions.consent import agrees, unless_given_up
-from dbg_client.actions.many import PARTIAL, ShownAnswers, break_in, read_saved
+from dbg_client.actions.many import PARTIAL, ShownAnswers, break_in
 from dbg_client.actions.output import in_format, repeat, show_result
 from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from dbg_client.core.asking import Asker
@@ -25,7 +25,6 @@ from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, until_stopped, wait_for_stop
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, ORDERS, RELEASE, Order, give_order, reached_by
 from dbg_client.views.answers import answers_document, lines_in, screen_document, show_answers, show_screen
-from dbg_client.views.compare import SavedAnswers
 from dbg_client.views.list import nobody_yet
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS
@@ -74,9 +73,8 @@ async def run_action(settings: RankSettings, attach: Callable[[Attach], Awaitabl
     target = None
     if settings.target is not None:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
-    saved = await asyncio.to_thread(read_saved, settings.against) if isinstance(settings, Eval) else None
     switchboard = switchboard_to(broker.address, broker.timeout)
-    acting = _Acting(settings, switchboard, saved)
+    acting = _Acting(settings, switchboard)
     try:
         status = await acting.run(target)
     finally:
@@ -87,11 +85,10 @@ async def run_action(settings: RankSettings, attach: Callable[[Attach], Awaitabl
 class _Acting:
     """Do one action over one link; ``attach_by`` are the settings to attach by afterwards, if any."""
 
-    def __init__(self, settings: RankSettings, switchboard: Switchboard, saved: SavedAnswers | None) -> None:
+    def __init__(self, settings: RankSettings, switchboard: Switchboard) -> None:
         self.attach_by: Attach | None = None
         self._settings = settings
         self._switchboard = switchboard
-        self._saved = saved
         self._directory = switchboard.directory
         self._line = WaitingLine(show_waiting)
         self._asker = Asker(switchboard, settings.broker.timeout, terminal_size, self._line)
@@ -138,7 +135,7 @@ class _Acting:
             if with_exited:
                 ranks = listed(known, target, ranks, with_exited=True)
         calls = call_roll(known, target, {rank.key for rank in ranks})
-        return await ask(settings, self._asker, ranks, known, calls=calls, saved=self._saved, show=show_waiting)
+        return await ask(settings, self._asker, ranks, known, calls=calls, show=show_waiting)
 
     def _everybody(self, *, with_exited: bool) -> list[RankInfo]:
         known = self._directory.ranks

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from dbg_client.actions.ask import QUESTIONS, ask, show_list
-from dbg_client.actions.many import break_in, read_saved
+from dbg_client.actions.many import break_in
 from dbg_client.actions.streams import terminal_size
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, find
@@ -22,7 +22,7 @@ from dbg_client.questions.verbs import INTERRUPT, ORDERS, Order, give_order, rea
 from dbg_client.views.answers import lines_in, show_answers, show_screen
 from dbg_client.views.naming import name_few
 from dbg_client.words.session_line import USUAL_TARGETS, read_scope
-from dbg_client.words.settings import Attach, Eval, Interrupt, Kill, ListRanks, RankSettings, Screen
+from dbg_client.words.settings import Attach, Interrupt, Kill, ListRanks, RankSettings, Screen
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo
@@ -122,9 +122,8 @@ class Answering:
 
     async def _ask(self, settings: RankSettings, ranks: Sequence[RankInfo], calls: Sequence[RollCall]) -> str:
         if isinstance(settings, QUESTIONS):
-            saved = await asyncio.to_thread(read_saved, settings.against) if isinstance(settings, Eval) else None
             known = self._directory.ranks
-            shown = await ask(settings, self._asker, ranks, known, calls=calls, saved=saved, show=self._show)
+            shown = await ask(settings, self._asker, ranks, known, calls=calls, show=self._show)
             return f"{shown.text}{shown.hint.removeprefix('dbg-attach: ')}"
         if isinstance(settings, Interrupt):
             moving = INTERRUPT.those(ranks)

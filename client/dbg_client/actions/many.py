@@ -19,15 +19,6 @@ from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.answers import ValueAnswer, ask_stacks, ask_values
 from dbg_client.questions.verbs import require_living, value_question
 from dbg_client.views.answers import RankStops, show_stops
-from dbg_client.views.compare import (
-    Comparison,
-    SavedAnswers,
-    compare_answers,
-    comparison_document,
-    load_answers,
-    save_answers,
-    show_comparison,
-)
 from dbg_client.views.groups import (
     AnswerGroup,
     RankAndAnswer,
@@ -42,7 +33,7 @@ from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import MISSING
 from dbg_client.words.settings import Eval, Exec, Interrupt, OutputOptions, PdbCommand, Where
-from dbg_wire.errors import BadInput, printable
+from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import command_line, output_in
 from dbg_wire.records.breakpoints import StopState
@@ -53,9 +44,6 @@ PARTIAL = 6
 
 DIFFER = 1
 """Exit status of ``--fail-if-differ``; to `git bisect run` it is a bad commit."""
-
-MAX_SAVED = 256 * 1024 * 1024
-"""Bytes of a file of ``--against`` that are read: the answers of 100,000 ranks are fewer."""
 
 EXTRA_SECONDS = 1.0
 """Seconds of the question beyond those of the command, for the way of its answer."""
@@ -71,27 +59,10 @@ class ShownAnswers:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def read_saved(path: str | None) -> SavedAnswers | None:
-    """Return the answers in a file of ``--save``, None without a file. Blocks. Raises BadInput."""
-    if path is None:
-        return None
-    try:
-        with Path(path).open(encoding="utf-8") as file:
-            return load_answers(file.read(MAX_SAVED), path)
-    except UnicodeDecodeError:
-        raise BadInput(f"{printable(path)} has no answers that --save has written", "name another file") from None
-    except OSError as error:
-        raise BadInput(
-            f"{printable(path)} can't be read ({error.strerror or type(error).__name__})",
-            "name a file that --save has written",
-        ) from None
-
-
 async def ask_question(
     settings: Eval | PdbCommand,
     asker: Asker,
     ranks: Sequence[RankInfo],
-    saved: SavedAnswers | None,
     *,
     calls: Sequence[RollCall],
 ) -> ShownAnswers:
@@ -103,9 +74,7 @@ async def ask_question(
     """
     action, wishes = value_question(settings, ranks)
     answer = await ask_values(asker, ranks, action, settings.question, wishes=wishes, calls=calls)
-    if isinstance(settings, Eval) and settings.save is not None:
-        await asyncio.to_thread(_write, settings.save, save_answers(settings.question, answer.said, answer.naming))
-    shown = _show_values(settings, answer, saved)
+    shown = _show_values(settings, answer)
     await asyncio.to_thread(remember, shown.groups, settings.target)
     return shown
 
@@ -145,15 +114,10 @@ async def break_in(settings: Interrupt, asker: Asker, ranks: Sequence[RankInfo])
     return ShownAnswers(text, PARTIAL if left_unanswered(said) else 1 if failed else 0, groups=remembered(groups))
 
 
-def _show_values(settings: Eval | PdbCommand, answer: ValueAnswer, saved: SavedAnswers | None) -> ShownAnswers:
+def _show_values(settings: Eval | PdbCommand, answer: ValueAnswer) -> ShownAnswers:
     naming, groups, said = answer.naming, answer.groups, answer.said
-    compared = None
-    if saved is not None and isinstance(settings, Eval):
-        tolerance = settings.tolerance
-        comparison = compare_answers(saved, said, naming, exact=settings.exact, tolerance=tolerance)
-        compared = comparison, settings.against or ""
-    differs = differ(groups) or (compared is not None and compared[0].differs)
-    text = render(settings.output, settings.question, groups, naming, compared=compared, missing=answer.missing)
+    differs = differ(groups)
+    text = render(settings.output, settings.question, groups, naming, missing=answer.missing)
     hint = _why_nobody(said, may_be_live=isinstance(settings, Eval) and not settings.live)
     # Ranks that run have not been compared, and a script that asks for differences must not take them for equal.
     uncompared = settings.fail_if_differ and any(answer.kind is Kind.RUNNING for _, answer in said)
@@ -167,20 +131,14 @@ def render(
     groups: Sequence[AnswerGroup],
     naming: Naming,
     *,
-    compared: tuple[Comparison, str] | None = None,
     missing: MissingInAnswer = NOBODY_MISSING,
 ) -> str:
-    """Return groups of answers as a table or as JSON; ``compared`` has what is different from those in a file."""
-
-    def document() -> dict[str, object]:
-        against = {"against": comparison_document(*compared, naming)} if compared is not None else {}
-        return {**groups_document(command, groups, naming, missing), **against}
-
-    def table() -> str:
-        shown = show_groups(command, groups, naming, color=output.color, missing=missing)
-        return shown + (show_comparison(*compared, naming) if compared is not None else "")
-
-    return in_format(output, document, table)
+    """Return groups of answers as a table or as JSON."""
+    return in_format(
+        output,
+        lambda: groups_document(command, groups, naming, missing),
+        lambda: show_groups(command, groups, naming, color=output.color, missing=missing),
+    )
 
 
 def _why_nobody(said: Sequence[RankAndAnswer], *, may_be_live: bool) -> str:

@@ -158,8 +158,6 @@ _VALUES = (
         in_session=True,
         help="floats that differ by less, relative above 1, are equal",
     ),
-    _option(ASKING, "--save", metavar="FILE", in_session=True, help="keep the answers"),
-    _option(ASKING, "--against", metavar="FILE", in_session=True, help="which ranks differ from the answers kept"),
 )
 _FAIL = _option(ASKING, "--fail-if-differ", help="status 1 if ranks disagree")
 _EVERY = _option(ASKING, "--every", metavar="S", help="again every S seconds, until Ctrl-C")

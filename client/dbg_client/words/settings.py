@@ -149,8 +149,6 @@ class Eval(Asked):
     live: bool = False
     stats: bool = False
     tolerance: float | None = None
-    save: str | None = None
-    against: str | None = None
     every: float | None = None
 
 

@@ -55,7 +55,6 @@ _CONTRADICT = (
     ("native", "threads", "--native shows the main thread alone and --threads all of them"),
     ("tolerance", "stats", "--tol compares values and --stats adds figures to them"),
     ("tolerance", "exact", "--exact tells all differences apart and --tol does not"),
-    ("save", "every", "--save is for one answer and --every never ends"),
     ("fail_if_differ", "every", "--fail-if-differ is for one answer and --every never ends"),
     ("watch", "take", "--watch looks only and --take takes the keyboard"),
     ("watch", "frame", "--frame chooses what the debugger shows and --watch looks only"),

@@ -99,7 +99,7 @@ def test_a_shell_completes_verbs_ranks_options_and_files(
             ("dbg-attach wher\t", "dbg-attach where"),
             ("gpu013:6\t-", "dbg-attach where gpu013:6 -"),
             ("\x15dbg-attach eval gpu013:5 x --sta\t", "dbg-attach eval gpu013:5 x --stats"),
-            ("--save answ\t", "--save answers.json"),
+            ("\x15dbg-attach gpu013:5 -x answ\t", "-x answers.json"),
         ):
             terminal.send(typed)
             terminal.wait_for(completed)

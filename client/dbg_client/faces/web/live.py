@@ -283,8 +283,6 @@ class LivePage:
 
 def _settings(line: str) -> RankSettings:
     settings = parse_command(line, os.environ, has_ranks=True)
-    if isinstance(settings, verbs.Eval) and (settings.save or settings.against):
-        raise BadInput("--save and --against name files of this server's host", "use them in a terminal")
     if isinstance(settings, (verbs.Attach, verbs.Screen)):
         raise BadInput("a page attaches in a terminal of its own", "open the terminal of one rank")
     if settings is None or isinstance(settings, (verbs.Exec, verbs.Stops)):

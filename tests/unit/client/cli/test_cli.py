@@ -66,7 +66,7 @@ def test_where_a_target_stands_live_ones_are_asked_for(line: str, targets: bool)
     assert complete_words(line.split(" "))[1] is targets
 
 
-@pytest.mark.parametrize("words", [["5", "-x", "a"], ["eval", "x", "--save", "a"], ["eval", "--against", ""]])
+@pytest.mark.parametrize("words", [["5", "-x", "a"], ["attach", "-x", ""]])
 def test_the_value_of_an_option_that_takes_a_file_is_the_shells(words: list[str]) -> None:
     assert complete_words(words) == ([":files"], False)
 

@@ -10,12 +10,6 @@ from hypothesis import strategies as st
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.views.answers import answers_document, screen_document, show_screen
-from dbg_client.views.compare import (
-    Comparison,
-    compare_answers,
-    load_answers,
-    save_answers,
-)
 from dbg_client.views.groups import (
     MAX_GROUPS,
     AnswerGroup,
@@ -266,23 +260,6 @@ def test_in_a_job_that_goes_on_the_slowest_rank_is_not_missing() -> None:
 
 def naming(answers: list[RankAndAnswer]) -> Naming:
     return Naming([rank for rank, _ in answers])
-
-
-def compared(
-    before: list[RankAndAnswer], now: list[RankAndAnswer], *, exact: bool = False, tolerance: float | None = None
-) -> Comparison:
-    saved = load_answers(save_answers("loss", before, naming(before)), "f")
-    return compare_answers(saved, now, naming(now), exact=exact, tolerance=tolerance)
-
-
-def test_addresses_count_only_with_exact_and_floats_as_far_as_tolerated() -> None:
-    error = (Kind.ERROR, "NameError: x")
-    assert not compared(said("0.5", error), said("0.5", error)).differs
-    assert compared(said("x"), said((Kind.ERROR, "x"))).differs
-    assert not compared(said("<A at 0x7f01>"), said("<A at 0x7f02>")).differs
-    assert compared(said("<A at 0x7f01>"), said("<A at 0x7f02>"), exact=True).differs
-    assert compared(said("0.5"), said("0.500001")).differs
-    assert not compared(said("0.5"), said("0.500001"), tolerance=1e-3).differs
 
 
 @pytest.mark.parametrize(

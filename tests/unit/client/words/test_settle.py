@@ -52,7 +52,6 @@ def test_a_frame_is_for_what_looks_at_a_stop() -> None:
         f"eval {'x' * 16385}",
         "eval x --tol 1 --stats",
         "eval x --tol 1 --exact",
-        "eval x --every 1 --save f",
         "eval x --every 1 --fail-if-differ",
         "eval x --frame ' '",
         f"eval x --frame {'f' * 301}",
