@@ -6,13 +6,15 @@ import os
 import socket
 import sys
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import dbg_agent
 from dbg_agent.launch.this_process import this_process
-from dbg_agent.program import own_rank
+from dbg_agent.program import entry, own_rank
 from dbg_agent.settings import Settings
 from dbg_agent.stop import room
 from tests.conftest import Approved
@@ -79,3 +81,30 @@ def test_a_forked_child_is_not_traced(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sys.gettrace() is None
     finally:
         sys.settrace(before)
+
+
+@pytest.mark.parametrize(("has_prompts", "status"), [(False, 1), (True, None)])
+def test_an_exception_at_a_prompt_is_not_how_the_program_ends(
+    monkeypatch: pytest.MonkeyPatch, has_prompts: bool, status: int | None
+) -> None:
+    program = SimpleNamespace(exit_status=None)
+    rank = SimpleNamespace(program=program, debuggers=SimpleNamespace(last=None), close=lambda: None)
+    monkeypatch.setattr(own_rank, "_rank", rank)
+    monkeypatch.setattr(sys, "last_value", ValueError(), raising=False)
+    if has_prompts:
+        monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    own_rank.say_goodbye()
+    assert program.exit_status == status
+
+
+def test_ranks_that_know_a_file_by_different_paths_stop_at_one_site() -> None:
+    sites = []
+    rank: Any = SimpleNamespace(
+        membership=SimpleNamespace(identity=SimpleNamespace(rank=0)),
+        stopping=SimpleNamespace(stop=lambda *_args, site, **_options: sites.append(site)),
+    )
+    settings = replace(Settings(), ranks=(0,))
+    for path in ("/a/train.py", "train.py"):
+        frame = eval(compile("sys._getframe()", path, "eval"), {"sys": sys})  # noqa: S307
+        entry._stop_or_hold(rank, frame, settings, before_line=True)
+    assert sites == ["train.py:1", "train.py:1"]
