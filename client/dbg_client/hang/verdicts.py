@@ -276,8 +276,8 @@ def own_verdicts(scene: Scene, named: Collection[int], working: Collection[int],
     well = all(one.rank.state is RankState.EXITED and one.rank.exit == 0 for one in scene.matched.roster.values())
     for number, condition in scene.conditions.items():
         is_news = condition.is_still or not (has_waits or number in working)
-        if condition.kind is not None and is_news and _counts(scene, number, condition, have_all_ended=well):
-            ranks[condition.kind].append(number)
+        if condition.kind is not None and is_news and _counts(scene, number, condition):
+            ranks[VerdictKind.ENDED if well else condition.kind].append(number)
     dead, after = _first_to_die(scene, ranks.get(VerdictKind.DEAD, []))
     if after:
         ranks[VerdictKind.DEAD] = dead
@@ -361,11 +361,10 @@ def _with_those_after(scene: Scene, verdict: Verdict, after: Sequence[int]) -> V
     return replace(verdict, evidence=(*verdict.evidence, "after that:", *lines_about(scene, after)))
 
 
-def _counts(scene: Scene, number: int, condition: Condition, *, have_all_ended: bool) -> bool:
+def _counts(scene: Scene, number: int, condition: Condition) -> bool:
     rank = scene.matched.roster[number].rank
     if rank.state is RankState.EXITED:
-        # Who ends by os._exit with status 0, as all others did, is no news.
-        return rank.exit != 0 or (rank.reason == DIED and not have_all_ended)
+        return rank.exit != 0 or rank.reason == DIED
     if condition.kind in (VerdictKind.DEADLOCK, VerdictKind.SUSPENDED) or rank.state is not RankState.RUNNING:
         return True
     return condition.age is not None and condition.age >= OLD_SECONDS
