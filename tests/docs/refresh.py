@@ -62,7 +62,7 @@ def renewed_blocks(scene: Played, folder: Path, wrap: Wrap) -> list[tuple[int, i
 def refresh(page: Path) -> None:
     """Play all scenes of a page and write the page if something differs."""
     changes: list[tuple[int, int, str]] = []
-    for scene in played(page):
+    for scene in (one for one in played(page) if one.scene in SCENES):
         with tempfile.TemporaryDirectory() as folder:
             changes += replaced(scene, Path(folder))
     text = page.read_text(encoding="utf-8")

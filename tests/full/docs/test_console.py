@@ -11,8 +11,8 @@ from tests.docs.play import play, scenes_of
 from tests.e2e.docs.test_console import FIRST_PAGES
 from tests.support.processes import Processes
 
-PLAYED_ELSEWHERE = (*FIRST_PAGES, "docs/hangs.md")
-"""tests/full/torch/test_hangs.py plays the page of hangs beside its other tests of them."""
+PLAYED_ELSEWHERE = (*FIRST_PAGES, "docs/hangs.md", "docs/clusters/ray.md")
+"""Pages that other tests play: tests/full/torch/test_hangs.py and tests/full/frameworks/test_ray.py."""
 
 
 @pytest.mark.parametrize("scene", scenes_of(lambda page: page not in PLAYED_ELSEWHERE))

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.docs.console import agree, steps
+from tests.docs.pages import ROOT, blocks, played
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, wait_until
@@ -58,19 +60,12 @@ workers = [Worker.remote(rank, 2, port) for port in (29501, 29502) for rank in r
 ray.get([worker.update.remote() for worker in workers])
 """
 
-TRAINER = f"""{BEGIN}
-from ray import train
-from ray.train.torch import TorchTrainer
+PAGE = ROOT / "docs/clusters/ray.md"
 
-def loop():
-    for step in range(3):
-        if step == 1 and train.get_context().get_world_rank() == 1:
-            open(fifo).read()
-        train.report({{"step": step}})
+FEW = "import ray; ray.init(num_cpus=4, object_store_memory=100_000_000, include_dashboard=False); "
+"""What a driver does first here, in front of its first line."""
 
-storage = train.RunConfig(storage_path=os.environ["RAY_TMPDIR"])
-TorchTrainer(loop, scaling_config=train.ScalingConfig(num_workers=2), run_config=storage).fit()
-"""
+TRAINER = FEW + next(block.text for block in blocks(PAGE.read_text()) if block.language == "python")
 
 
 class Job:
@@ -80,14 +75,20 @@ class Job:
         self.home, self.fifo = home, folder / "data"
         running_broker(processes, home)
         os.mkfifo(self.fifo)
-        script = folder / "driver.py"
+        script = folder / "train.py"
         script.write_text(source)
         self.temporary = Path(tempfile.mkdtemp(prefix="ray"))
         """Ray's sockets are in it, whose paths may have 107 bytes."""
         run = str(Path(sys.executable).with_name("dbg-broker"))
         command = [run, "run", "--no-pty", "--", sys.executable, str(script), str(self.fifo)]
-        environ = {**os.environ, "DBG_HOME": str(home), "RAY_TMPDIR": str(self.temporary)}
-        self.process: Child = processes.start("run", command, env=environ)
+        # Ray Train keeps its results below HOME.
+        own = {
+            "DBG_HOME": str(home),
+            "DBG_HOST": "gpu013",
+            "RAY_TMPDIR": str(self.temporary),
+            "HOME": str(self.temporary),
+        }
+        self.process: Child = processes.start("run", command, env={**os.environ, **own})
 
     def wait_for(self, ranks: Counter[int], names: Counter[str]) -> list[dict[str, Any]]:
         """Wait until these ranks are listed, and processes of these names that are none, among others."""
@@ -106,12 +107,12 @@ class Job:
 
 @pytest.fixture
 def job(request: pytest.FixtureRequest, processes: Processes, home: Path, tmp_path: Path) -> Iterator[Job]:
-    """The job whose source is the parameter; at the end it goes on and ends by itself, with all processes of Ray."""
+    """The job whose source is the parameter; if its actors wait for ``fifo``, it ends by itself, with all of Ray."""
     job = Job(processes, home, tmp_path, request.param)
     yield job
     # A writer that comes and goes ends the waits of all readers.
     os.close(os.open(job.fifo, os.O_RDWR))
-    if not job.process.ends_within(seconds(60)):
+    if not job.process.ends_within(seconds(20)):
         job.process.terminate()
     shutil.rmtree(job.temporary, ignore_errors=True)
 
@@ -143,3 +144,6 @@ def test_workers_of_ray_train_are_the_ranks_and_one_has_not_reached_a_report(job
         pass
     (verdict,) = job.why()
     assert verdict["cause"] == "waiting"
+    for step in (step for scene in played(PAGE) for block in scene.blocks for step in steps(block.text)):
+        printed = attach(job.home, *step.command.split()[1:]).stdout.splitlines()
+        assert agree(step.output, printed), printed
