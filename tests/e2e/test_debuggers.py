@@ -77,6 +77,25 @@ def test_the_stop_of_a_second_thread_follows_in_the_same_terminal(
     assert rank.text() == "both done\n"
 
 
+@pytest.mark.usefixtures("broker")
+def test_ctrl_c_ends_a_step_that_waits_for_a_thread_that_waits_to_stop(
+    processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    script = TWO_THREADS.replace("    after =", "    both.wait()\n    after =")
+    rank = start_stopped(processes, home, script)
+    terminal = sit_in_pudb(open_terminal, "0")
+    wait_for_list(home, lambda listed: listed[0]["queued"] == 1)
+    terminal.send("n")
+    terminal.wait_for(re.compile(r"^>\s+both.wait", re.MULTILINE))
+    terminal.send("n")
+    terminal.wait_for("1 thread waits to stop")
+    terminal.send("\x03")
+    wait_for_list(home, lambda listed: (listed[0]["state"], listed[0]["queued"]) == ("stopped", 0))
+    assert attach(home, "continue", "0").returncode == 0
+    assert rank.wait() == 0
+    assert rank.text() == "both done\n"
+
+
 COLUMNS = 200
 
 

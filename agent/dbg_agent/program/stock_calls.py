@@ -147,7 +147,8 @@ _skipped: dict[str, int] = {}
 def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None) -> None:
     """Stop one rank and hold the others, as ``torch.distributed.breakpoint`` does, but outside of any collective.
 
-    So no timeout changes, and ``timeout_s`` is ignored. The first ``skip`` calls at each place are passed over.
+    So no timeout changes, and ``timeout_s`` is ignored. The first ``skip`` calls at each place are passed over. Threads
+    that are ranks are not held: they come to wait for the stopped one in their next collective.
     """
     frame = _frame_of()
     if isinstance(skip, int) and skip > 0:
@@ -156,7 +157,18 @@ def _stop_one_rank(rank: object = 0, skip: object = 0, timeout_s: object = None)
         if passed < skip:
             _skipped[place] = passed + 1
             return
-    _stop_at(frame, ranks=rank, hold=True)
+    here = _rank_of_thread()
+    if here is None:
+        _stop_at(frame, ranks=rank, hold=True)
+    elif here == rank:
+        _stop_at(frame)
+
+
+def _rank_of_thread() -> object:
+    """Return the number of the calling thread where torch's ranks are threads; None elsewhere."""
+    c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    is_threaded = type(getattr(c10d, "_world", None)).__name__ == "ThreadLocalWorld"
+    return c10d.get_rank() if is_threaded and c10d.is_initialized() else None
 
 
 def _stop_rank_to_debug(non_block: bool = True) -> None:

@@ -240,11 +240,14 @@ class Debuggers:
     def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
         """Return the trace function for this frame after ``tracing``: another debugger may be open by now."""
         engine = self.last
-        if engine is None or engine is tracing:
+        if engine is None:
             return follow
         if engine.going_on and not self._rank.breakpoints.are_traced:
+            # The step of another thread may have been given up.
             sys.settrace(None)
             return None
+        if engine is tracing:
+            return follow
         follow = engine.adopt_stack(frame)
         sys.settrace(follow)
         return follow

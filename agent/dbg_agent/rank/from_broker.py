@@ -115,7 +115,8 @@ class FromBroker:
     def on_input(self, frame: Input) -> None:
         """Pass keys to the stopped thread; Ctrl-C interrupts the work that keeps the thread from taking them."""
         engine = self._rank.debuggers.last
-        if engine is not None and INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == PUDB:
+        is_key = INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == PUDB
+        if engine is not None and is_key and not self._gives_up_step():
             engine.interrupt()
         self._rank.limits.lease.use()
         self._rank.report_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
@@ -240,7 +241,14 @@ class FromBroker:
             # An unreported stop may have no work to interrupt. The program's next line is interrupted then.
             self._rank.stopping.is_interrupted = self._rank.stops.is_unreported
             engine.interrupt()
-        elif self._rank.stops.phase in (StopPhase.NONE, StopPhase.STEPPING):
+        elif self._rank.stops.phase in (StopPhase.NONE, StopPhase.STEPPING) and not self._gives_up_step():
             if engine is not None:
                 engine.break_in()
             self._rank.break_in.stop(None)
+
+    def _gives_up_step(self) -> bool:
+        """End the stop if its step may wait for a thread that waits for this stop to end; tell whether it ended."""
+        gives_up = self._rank.stops.phase is StopPhase.STEPPING and self._rank.stops.queued > 0
+        if gives_up:
+            self._rank.stopping.end()
+        return gives_up

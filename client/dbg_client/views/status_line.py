@@ -255,9 +255,17 @@ def _advice(attachment: Attachment, others: Others, state: str, since: float | N
     if state == RankState.HELD.value and report is not None and report.waits is not None:
         ranks = format_ranks(report.waits.ranks)
         return (f"waits for rank{'s' if len(report.waits.ranks) > 1 else ''} {ranks}", f"waits for {ranks}")
+    if report is not None and report.stepping and report.queued:
+        return _who_waits_to_stop(report.queued)
     if state == RankState.RUNNING.value and since is not None and others.held:
         return _who_waits(attachment, others, prefix)
     return ()
+
+
+def _who_waits_to_stop(count: int) -> tuple[str, ...]:
+    """Return how many threads wait for this stop to end, while a step runs that may wait for them."""
+    threads = f"{count} thread{'s wait' if count > 1 else ' waits'} to stop"
+    return f"{threads}; if the step waits for {'them' if count > 1 else 'it'}, Ctrl-C ends the step", threads
 
 
 def _how_to_end(attachment: Attachment) -> tuple[str, ...]:
@@ -342,6 +350,8 @@ def _with_keys(status: Status, attachment: Attachment) -> Status:
         return replace(status, notices=("the debugger opens",))
     state = "busy" if status.state == "stopped" else status.state
     key = "Ctrl-C breaks in" if moves else "Ctrl-C interrupts"
+    if report.stepping and report.queued:
+        key = _who_waits_to_stop(report.queued)[0]
     if attachment.rank.is_classic:
         key = "a stock pdb can't be interrupted"
     waiting = f"; {conversation.held} typed ahead" if conversation.held else ""

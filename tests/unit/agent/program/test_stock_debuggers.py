@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from pdb import Pdb
@@ -129,6 +130,22 @@ def test_torchs_breakpoint_counts_what_it_skips_at_each_place_alone(
     ranks = [arguments["ranks"] for _, arguments in asked]
     assert ranks == [0, 0, 1]
     assert len({line for line, _ in asked}) == 2
+
+
+class ThreadLocalWorld:
+    """Stand for the world of torch's ``multi_threaded_pg``."""
+
+
+def test_of_threads_that_are_ranks_the_one_that_is_asked_for_stops(
+    asked: list[Asked], torch_distributed: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    c10d: Any = ModuleType("torch.distributed.distributed_c10d")
+    c10d._world, c10d.is_initialized, c10d.get_rank = ThreadLocalWorld(), lambda: True, threading.get_ident
+    monkeypatch.setitem(sys.modules, c10d.__name__, c10d)
+    stock_calls.redirect()
+    torch_distributed.breakpoint(rank=0)
+    torch_distributed.breakpoint(rank=threading.get_ident())
+    assert [arguments for _, arguments in asked] == [{}]
 
 
 Stop = tuple[str, str]
