@@ -119,7 +119,12 @@ def process_seen() -> ProcessSeen:
     status, main = fields_of("/proc/self/status"), threading.main_thread()
     native = kernel_thread(main.native_id, is_main=True)
     call = system_call(native) if native is not None else None
-    files, (read, written) = fields_of("/proc/self/io"), own_traffic()
+    whole, ours = fields_of("/proc/self/io"), own_traffic()
+    # What our threads read to tell of a rank is no progress of it.
+    read, written = (
+        max(0, amount - ours[name]) if (amount := number_in(whole.get(name, ""))) is not None else None
+        for name in ("rchar", "wchar")
+    )
     group = MemoryGroup("self")
     resident = number_in(status.get("VmRSS", "").removesuffix("kB"))
     return fitted(
@@ -128,18 +133,12 @@ def process_seen() -> ProcessSeen:
         system_call=call.name if call is not None else "",
         cpu=time.process_time(),
         main_cpu=thread_time(main.ident),
-        input=_of_program(files.get("rchar", ""), read),
-        output=_of_program(files.get("wchar", ""), written),
+        input=read,
+        output=written,
         memory=resident * 1024 if resident is not None else None,
         memory_limit=group.limit(),
         note="; ".join(note for note in (_tracer(status.get("TracerPid", "")), _killed(group)) if note),
     )
-
-
-def _of_program(amount: str, ours: int) -> int | None:
-    """Return an amount of the process without what our threads, which read about it, have had of that."""
-    whole = number_in(amount)
-    return max(0, whole - ours) if whole is not None else None
 
 
 def thread_time(ident: int | None) -> float | None:

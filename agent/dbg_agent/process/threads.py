@@ -10,7 +10,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
@@ -45,7 +46,7 @@ class _Traffic:
         """Begin anew: a forked child has no thread of its parent, and the kernel counts from zero in it."""
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._living: set[int] = set()
-        self._ended = (0, 0)
+        self._ended = Counter[str]()
 
     def begin(self, thread: int) -> None:
         if self._pid != os.getpid():
@@ -56,34 +57,28 @@ class _Traffic:
     def end(self, thread: int) -> None:
         with self._lock:
             self._living.discard(thread)
-            self._ended = _sum([self._ended, _bytes_of(thread)])
+            self._ended += _traffic_of(thread)
 
-    def whole(self) -> tuple[int, int]:
+    def whole(self) -> Counter[str]:
         with self._lock:
-            return _sum([self._ended, *map(_bytes_of, self._living)])
+            return sum(map(_traffic_of, self._living), self._ended)
 
 
 _traffic = _Traffic()
 
 
-def own_traffic() -> tuple[int, int]:
-    """Return the bytes that our threads have read and written in this process. Not for the program's threads."""
+def own_traffic() -> Counter[str]:
+    """Return what our threads have read and written, under the kernel's names. Not for the program's threads."""
     return _traffic.whole()
 
 
-def _sum(amounts: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    read, written = zip(*amounts, strict=True)
-    return sum(read), sum(written)
-
-
-def _bytes_of(thread: int) -> tuple[int, int]:
-    """Return the bytes that a thread of this process has read and written; none if the kernel does not tell."""
+def _traffic_of(thread: int) -> Counter[str]:
+    """Return what the kernel counts of a thread of this process; nothing if it does not tell."""
     try:
-        with open(f"/proc/self/task/{thread}/io", "rb", buffering=0) as file:  # noqa: PTH123 - no pathlib in a rank
-            fields = dict(line.split(b": ") for line in file.read(4096).splitlines())
-            return int(fields[b"rchar"]), int(fields[b"wchar"])
-    except (OSError, ValueError, KeyError):
-        return 0, 0
+        with open(f"/proc/self/task/{thread}/io") as file:  # noqa: PTH123 - no pathlib in a rank
+            return Counter({name: int(amount) for name, _, amount in (line.partition(": ") for line in file)})
+    except (OSError, ValueError):
+        return Counter()
 
 
 _T = TypeVar("_T")
