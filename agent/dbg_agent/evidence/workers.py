@@ -37,14 +37,12 @@ def workers() -> list[Worker]:
 def _status(pid: int, known: Any) -> int | None:
     if type(known) is int:
         return known
-    try:
+    with suppress(OSError):
         # With WNOWAIT the process stays one for whose end its parent can wait.
         ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    except OSError:
-        return None
-    if ended is None:
-        return None
-    return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        if ended is not None:
+            return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+    return None
 
 
 def from_workers(
