@@ -17,7 +17,7 @@ ATTACH_SUMMARY = "attach a terminal to the debugger of any rank of a running job
 
 _FILE = """\
 ~/.config/dbg-broker/config.toml, or dbg-broker/config.toml in $XDG_CONFIG_HOME, has defaults for the settings below.
-A variable goes before it, and an option before that; `dbg-attach config` shows what holds.
+A variable goes before it, and an option before that.
 """
 
 

@@ -247,18 +247,6 @@ def _log(given: argparse.Namespace) -> int:
     return show_log(open_home(_home(given)), options, _say)
 
 
-def _config(given: argparse.Namespace) -> int:
-    import subprocess
-
-    from dbg_broker.run.environment import own_command, own_environment
-    from dbg_wire.finding.environment import HOME
-
-    # One program reads the file for both.
-    words = own_command("dbg_client.cli.main", ["config", *(["--json"] if given.json else [])])
-    variables = own_environment(os.environ) | ({HOME: _home(given)} if given.home is not None else {})
-    return subprocess.run(words, env=variables, check=False).returncode
-
-
 def _completion(given: argparse.Namespace) -> int:
     _write(completion_script("dbg-broker", given.shell))
     return 0
@@ -278,7 +266,6 @@ RUNS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "certificate": _certificate,
     "log": _log,
     "check": _check,
-    "config": _config,
     "completion": _completion,
 }
 """What each verb does with what was given."""

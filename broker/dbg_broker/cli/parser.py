@@ -84,13 +84,6 @@ def add_check(verbs: Verbs) -> argparse.ArgumentParser:
     return check
 
 
-def add_config(verbs: Verbs) -> argparse.ArgumentParser:
-    """Add the verb with its options, and return its parser."""
-    config = verbs.add_parser("config", help="show what config.toml, variables and defaults make of each setting")
-    config.add_argument("--json", action="store_true", help="one JSON document")
-    return config
-
-
 def add_completion(verbs: Verbs) -> argparse.ArgumentParser:
     """Add the verb with its options, and return its parser."""
     completion = verbs.add_parser("completion", help="print what makes a shell complete verbs and options")
@@ -303,7 +296,7 @@ def _add_recording(to: ArgumentParser | _ArgumentGroup) -> None:
     )
 
 
-ADDED = (add_serve, add_run, add_status, add_token, add_certificate, add_log, add_check, add_config, add_completion)
+ADDED = (add_serve, add_run, add_status, add_token, add_certificate, add_log, add_check, add_completion)
 """What adds each verb, in the order in which `--help` lists them."""
 
 

@@ -72,15 +72,10 @@ def _act(words: list[str]) -> int:
         raise
     # Help, version and what can't be understood have ended by now, and need none of these.
     from dbg_client.core.config_file import read_config
-    from dbg_client.words.settings import ShowConfig
     from dbg_client.words.settle import settle
 
     config = read_config(os.environ)
     settings = settle(typed, os.environ, stdout_is_tty=sys.stdout.isatty(), config=config)
-    if isinstance(settings, ShowConfig):
-        from dbg_client.cli.config import show_preferences
-
-        return show_preferences(settings, os.environ, config)
     for note in (*settings.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
         tell(f"dbg-attach: {note}")
     return carry_out(settings)

@@ -5,7 +5,6 @@ them, too."""
 
 from __future__ import annotations
 
-import enum
 import math
 import posixpath
 import re
@@ -91,15 +90,6 @@ def _control_code(text: str) -> int | None:
 def key_name(prefix: bytes) -> str:
     """Return what a user presses for the byte ``prefix``, as ``Ctrl-]``."""
     return f"Ctrl-{chr(prefix[0] ^ 0x40)}"
-
-
-class Origin(str, enum.Enum):
-    """Where a value comes from."""
-
-    OPTION = "option"
-    VARIABLE = "variable"
-    FILE = "file"
-    DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,15 +203,6 @@ class Config:
 NO_CONFIG = Config()
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """The value of a setting, and where it comes from; ``where`` names the option, the variable or the file."""
-
-    value: str
-    origin: Origin
-    where: str | None = None
-
-
 def config_path(environ: Mapping[str, str]) -> str | None:
     """Return where the file is: under $XDG_CONFIG_HOME, else ~/.config; None if nothing names a home."""
     config, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME", "")
@@ -244,21 +225,26 @@ def read_values(document: Mapping[str, object], path: str) -> Config:
 
 def settle_one(
     key: str, argument: str | None, environ: Mapping[str, str], config: Config, *, strict: bool = False
-) -> Setting:
-    """Return the setting that option, variables and file make. With ``strict`` raise BadInput for a bad file."""
+) -> str:
+    """Return the value that option, variables, file and default make. With ``strict`` raise BadInput for a bad file."""
+    told = told_of(key, argument, environ, config, strict=strict)
+    return PREFERENCES[key].default if told is None else told
+
+
+def told_of(
+    key: str, argument: str | None, environ: Mapping[str, str], config: Config, *, strict: bool = False
+) -> str | None:
+    """Return the same without the default: None where neither option nor variable nor file tells a value."""
     row = PREFERENCES[key]
     if argument is not None:
-        return Setting(argument, Origin.OPTION, row.option)
+        return argument
     for name in row.variables:
         if (text := environ.get(name)) or (text is not None and row.empty_counts):
-            return Setting("never" if name == "NO_COLOR" else text, Origin.VARIABLE, name)
+            return "never" if name == "NO_COLOR" else text
     told = config.require(key) if strict else config.values.get(key)
-    if told is not None:
-        return Setting(told, Origin.FILE, config.path)
-    for name in row.late_variables:
-        if (text := environ.get(name)) or (text is not None and row.empty_counts):
-            return Setting(text, Origin.VARIABLE, name)
-    return Setting(row.default, Origin.DEFAULT)
+    late = (environ.get(name) for name in row.late_variables)
+    usable = (text for text in late if text or (text is not None and row.empty_counts))
+    return told if told is not None else next(usable, None)
 
 
 def _value(key: str, value: object, path: str) -> str:

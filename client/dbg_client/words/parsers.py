@@ -256,7 +256,6 @@ OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
     "mcp": (),
     "dap": (_PORT, *_DAP),
     "web": (_ENGINE, _PORT, _DRIVE),
-    "config": (_JSON,),
     "completion": (),
     "help": (),
 }

@@ -282,14 +282,6 @@ class Web(VerbSettings):
     wish: Wish = NO_WISH
 
 
-class ShowConfig(VerbSettings):
-    """``config``; ``given`` are the options by their settings."""
-
-    name = "config"
-    given: tuple[tuple[str, str], ...] = ()
-    json: bool = False
-
-
 class ShowCompletion(VerbSettings):
     """``completion``."""
 
@@ -308,7 +300,7 @@ SETTINGS_OF: Mapping[str, type[VerbSettings]] = {
     made.name: made
     for made in (
         *(Attach, ListRanks, Where, Why, Slow, Collectives, Eval, PdbCommand, Exec, Screen, Interrupt, Continue),
-        *(Release, Kill, Tmux, Stops, Report, Adopt, Mcp, Dap, Web, ShowConfig, ShowCompletion, ShowHelp),
+        *(Release, Kill, Tmux, Stops, Report, Adopt, Mcp, Dap, Web, ShowCompletion, ShowHelp),
     )
 } | {"wait": Attach}
 """The class of each verb's settings."""

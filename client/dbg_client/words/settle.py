@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbg_client.words.command_line import Typed
-from dbg_client.words.config import DEFAULT_PREFIX, NO_CONFIG, Config, Origin, Wish, parse_escape_key, settle_one
+from dbg_client.words.config import DEFAULT_PREFIX, NO_CONFIG, Config, Wish, parse_escape_key, settle_one, told_of
 from dbg_client.words.settings import (
     SETTINGS_OF,
     AttachOptions,
@@ -73,7 +73,7 @@ class _Around:
 
     def one(self, key: str, argument: str | None, *, strict: bool = False) -> str:
         """Return what option, variables and file make of one setting."""
-        return settle_one(key, argument, self.environ, self.config, strict=strict).value
+        return settle_one(key, argument, self.environ, self.config, strict=strict)
 
     @property
     def color(self) -> bool:
@@ -141,8 +141,7 @@ def _attach(typed: Typed, around: _Around) -> AttachOptions:
 def _wish(typed: Typed, around: _Around) -> Wish:
     argument = typed.options.engine
     is_strict = argument is None and getattr(typed.options, "run", None) is None
-    told = settle_one("engine", None, around.environ, around.config, strict=is_strict)
-    default = None if told.origin is Origin.DEFAULT else told.value
+    default = told_of("engine", None, around.environ, around.config, strict=is_strict)
     if default is not None and default not in ENGINES:
         raise BadInput(f"{ENGINE} {printable(default)!r} is no debugger of ours", f"take {' or '.join(ENGINES)}")
     return Wish(argument, default)
@@ -153,7 +152,9 @@ def _broker(typed: Typed, around: _Around) -> BrokerOptions:
     told = settle_one("timeout", options.timeout, around.environ, around.config)
     return BrokerOptions(
         address=options.broker,
-        timeout=read_seconds(told.value, told.where or "the default", limits.MAX_ASK_SECONDS),
+        timeout=read_seconds(
+            told, "--timeout" if options.timeout is not None else "DBG_TIMEOUT", limits.MAX_ASK_SECONDS
+        ),
         ask_token=options.ask_token or around.environ.get(ASK_TOKEN, "") not in ("", "0"),
     )
 
@@ -196,11 +197,6 @@ def _seconds(typed: Typed, _around: _Around) -> float | None:
     return None if text is None else read_duration(text, "--for", MAX_SAMPLE_SECONDS)
 
 
-def _given(typed: Typed, _around: _Around) -> tuple[tuple[str, str], ...]:
-    given = {"timeout": typed.options.timeout, "broker": typed.options.broker}
-    return tuple((key, value) for key, value in given.items() if value is not None)
-
-
 def _shell(typed: Typed, _around: _Around) -> str:
     text = typed.text
     if text not in SHELLS:
@@ -216,7 +212,6 @@ _FIELDS: Mapping[str, Callable[[Typed, _Around], Any]] = {
     "every": _every,
     "files": lambda typed, around: typed.files,
     "frame": lambda typed, around: read_frame(typed.options.frame),
-    "given": _given,
     "notes": lambda typed, around: typed.notes,
     "output": _output,
     "pids": lambda typed, around: read_pids(typed.pids, mine=typed.options.mine),

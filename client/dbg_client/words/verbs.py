@@ -229,12 +229,6 @@ VERBS: tuple[VerbRow, ...] = (
         example="web --drive train-4711/all",
     ),
     VerbRow(
-        name="config",
-        operands=Operands.NONE,
-        help="show each setting, its value and where it comes from",
-        example="config",
-    ),
-    VerbRow(
         name="completion",
         operands=Operands.SHELL,
         help="print what makes a shell complete verbs, options and live ranks",

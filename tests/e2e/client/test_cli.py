@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -21,7 +20,6 @@ from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.e2e.client.desk import command
-from tests.support.processes import run_command
 from tests.support.requirements import needs_shells
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -121,30 +119,11 @@ def file(environ: dict[str, str], tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("program", ["dbg_client", "dbg_broker"])
-def test_both_commands_tell_each_setting_and_where_it_comes_from(
-    program: str, file: Path, environ: dict[str, str]
-) -> None:
-    file.write_text('engine = "pdb"\n')
-    environ |= {"DBG_TIMEOUT": "7", "DBG_HOME": "/nowhere"}
-    done = run_command([sys.executable, "-m", program, "config", "--json"], environ, 60)
-    settings = {one["key"]: (one["value"], one["from"]) for one in json.loads(done.stdout)["settings"]}
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert settings["engine"] == ("pdb", "file")
-    assert settings["escape"] == ("^]", "default")
-    assert settings["home"] == ("/nowhere", "variable")
-    assert settings["broker"][1] == "default"
-
-
-def test_a_bad_file_is_said_by_config_warned_of_by_a_list_and_stops_a_session(
-    file: Path, environ: dict[str, str]
-) -> None:
+def test_a_bad_file_is_warned_of_by_a_list_and_stops_a_session(file: Path, environ: dict[str, str]) -> None:
     file.write_text('engine = "gdb"\n')
     says = f'{file}, `engine`: \'gdb\' can\'t be used; give it "pudb" or "pdb"'
-    told, listed, attached = (ended(environ, *words) for words in (["config"], ["list"], ["5"]))
+    listed, attached = (ended(environ, word) for word in ("list", "5"))
 
-    assert (told.returncode, says in told.stdout) == (2, True)
     assert (listed.returncode, listed.stderr.splitlines()[0]) == (4, f"dbg-attach: {says} (left out)")
     assert (attached.returncode, attached.stderr) == (2, f"dbg-attach: {says}\n")
 

@@ -103,7 +103,7 @@ def test_what_is_mistyped_is_told_what_it_may_be(approved: Approved) -> None:
         ("status --home ", [":files"]),
         ("serve --listen ", []),
         ("--ver", ["--version"]),
-        ("zebra ", ["serve", "run", "status", "token", "certificate", "log", "check", "config", "completion"]),
+        ("zebra ", ["serve", "run", "status", "token", "certificate", "log", "check", "completion"]),
     ],
 )
 def test_what_a_word_may_become(line: str, words: list[str]) -> None:
