@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dbg_client.core.roll_call import RollCall
 from dbg_client.faces.web.messages import Axis
 from dbg_client.questions.verbs import list_ranks
 from dbg_client.views.list import LIST_FIELDS
@@ -17,6 +18,11 @@ from dbg_wire.targets.selection import Target, select
 
 MORE_FIELDS = ("key", "waits_in")
 """What a page needs of a rank beside what ``list --json`` has, and beside its coordinates."""
+
+NOT_BACK = "not back yet"
+
+MAX_LEFT = 10_000
+"""Ranks that are known after they have left, for a broker that comes back without them at first."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -46,6 +52,7 @@ class Rows:
         self._ranks: dict[str, RankInfo] = {}
         self._rows: dict[str, msgspec.Raw] = {}
         self._sizes: dict[str, int] = {}
+        self._left: dict[str, RankInfo] = {}
 
     @property
     def all(self) -> tuple[msgspec.Raw, ...]:
@@ -56,6 +63,10 @@ class Rows:
     def ranks(self) -> tuple[RankInfo, ...]:
         """Return the ranks behind the rows."""
         return tuple(self._ranks.values())
+
+    def rank(self, key: str) -> RankInfo | None:
+        """Return the rank of a row; None if there is no such row."""
+        return self._ranks.get(key)
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -72,14 +83,24 @@ class Rows:
     def choose(self, known: Sequence[RankInfo]) -> RowChanges:
         """Take the ranks that are listed now, and return what has changed."""
         listed = list_ranks(known, self.target, self._fitting(known))
-        self.missing = tuple(msgspec.Raw(_encoder.encode(one)) for one in missing_documents(listed.absent))
         shown = {rank.key: rank for rank in listed.shown}
         gone = [key for key in self._ranks if key not in shown]
-        return self._take([*((key, None) for key in gone), *shown.items()])
+        changes = self._take([*((key, None) for key in gone), *shown.items()])
+        self.missing = tuple(msgspec.Raw(_encoder.encode(one)) for one in self._missing(listed.absent))
+        return changes
 
     def update(self, keys: Iterable[str], known: Mapping[str, RankInfo]) -> RowChanges:
         """Take what is known now of those of these ranks that are listed, and return what has changed."""
         return self._take([(key, known[key]) for key in keys if key in self._ranks and key in known])
+
+    def _missing(self, absent: Sequence[RollCall]) -> list[dict[str, object]]:
+        left = {(rank.job, rank.rank) for rank in self._left.values() if not _has_ended(rank)}
+        documents = missing_documents(absent)
+        missing = [one for call in absent for one in call.missing]
+        for document, one in zip(documents, missing, strict=True):
+            if left.intersection((one.job, number) for number in one.numbers):
+                document["text"] = NOT_BACK
+        return documents
 
     def _fitting(self, known: Sequence[RankInfo]) -> Sequence[RankInfo]:
         if self.target is None:
@@ -97,11 +118,15 @@ class Rows:
             before = self._ranks.get(key)
             if now is before:
                 continue
-            pairs.append((before, now))
             if now is None:
-                del self._ranks[key], self._rows[key]
+                self._left[key] = self._ranks.pop(key)
+                if len(self._left) > MAX_LEFT:
+                    del self._left[next(iter(self._left))]
+                del self._rows[key]
                 gone.append(key)
                 continue
+            # After a restart of the broker its ranks come back, and their old stops are no news.
+            pairs.append((before or self._left.pop(key, None), now))
             self._ranks[key] = now
             row = row_of(now)
             if row != self._rows.get(key):

@@ -266,7 +266,7 @@ class PageServer:
         return await self._hold(request, lambda outbox: LivePage(self._switchboard, self.feed, outbox, self.why_not))
 
     async def _terminal(self, request: web.Request) -> web.StreamResponse:
-        rank = self._switchboard.directory.by_key.get(request.query.get("key", ""))
+        rank = self.feed.rows.rank(request.query.get("key", ""))
         wanted = request.query.get("mode", "")
         mode = Mode(wanted) if wanted in [mode.value for mode in Mode] else Mode.WATCH
 

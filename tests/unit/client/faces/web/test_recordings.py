@@ -14,7 +14,7 @@ import pytest
 
 from dbg_client.faces.web import verdicts
 from dbg_client.faces.web.messages import Axis
-from dbg_client.faces.web.rows import Rows, row_of
+from dbg_client.faces.web.rows import NOT_BACK, Rows, row_of
 from dbg_client.faces.web.timeline import MAX_EVENTS, TimeLine
 from dbg_client.faces.web.verdicts import told_of
 from dbg_client.hang.explain import Case, Explanation, JobLook
@@ -177,6 +177,21 @@ def test_who_never_came_is_told_and_how_large_the_mesh_is() -> None:
     rows.choose([make_rank(n, world_size=4, coordinates=(Coordinate(axis="dp", index=n),)) for n in (0, 2)])
     assert [json.loads(bytes(one))["ranks"] for one in rows.missing] == ["1,3"]
     assert rows.axes == (Axis(name="dp", size=3),)
+
+
+def test_ranks_that_a_broker_does_not_have_yet_again_are_not_back_and_their_old_stops_are_no_news() -> None:
+    ranks = [make_rank(number, world_size=3, stop=1.0) for number in (0, 1)]
+    rows = Rows(None)
+    rows.choose(ranks)
+    rows.choose(ranks[:1])
+    assert [(json.loads(bytes(one))["ranks"], json.loads(bytes(one))["text"]) for one in rows.missing] == [
+        ("1-2", NOT_BACK)
+    ]
+    again = changed(ranks[1], since=ranks[1].since + 60)
+    changes = rows.choose([ranks[0], again])
+    assert [row["rank"] for row in shown(changes.rows)] == [1]
+    assert kinds(*changes.pairs) == []
+    assert [json.loads(bytes(one))["text"] for one in rows.missing] == ["never came"]
 
 
 RUNNING_VERDICTS = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]

@@ -158,6 +158,9 @@ async def test_why_there_is_no_seat_is_told(broker: FakeBroker) -> None:
         async with browser.terminal(KEY) as terminal:
             assert "64 terminals" in (await terminal.until("ended"))["sentence"]
             assert await terminal.until_end() == 4001
+    # A page for some ranks opens no others.
+    async with opened(broker.environment, target="6") as browser, browser.terminal(KEY) as terminal:
+        assert await terminal.until_end() == 4004
 
 
 async def test_the_way_to_the_rank_is_told_and_comes_back(broker: FakeBroker) -> None:
