@@ -12,7 +12,7 @@ import { several } from "../job/sets.js";
 import { looksOfGroups } from "../grid/marks.js";
 import { flameView, treeView } from "./stacks.js";
 import { plotView } from "./plot.js";
-import { tableOfVerb, verdictView } from "./verdict.js";
+import { verdictView } from "./verdict.js";
 
 /**
  * Draw an answer.
@@ -40,8 +40,7 @@ export function answerView(entry, earlier, as, on) {
   if (entry.groups.length) {
     return [head, ...(plot ? [plot] : []), groupsView(entry, entry.groups, on), ...missingView(document)];
   }
-  const table = tableOfVerb(document);
-  return [head, table ?? h("pre", { class: "text" }, answer.text || "Nothing was said.")];
+  return [head, h("pre", { class: "text" }, answer.text || "Nothing was said.")];
 }
 
 /** @param {Entry} entry */

@@ -7,7 +7,7 @@
  *   evidence: string[], next: string | null}} Verdict
  */
 import { button, h, refill, swatch } from "../job/dom.js";
-import { baseName, duration } from "../job/ranks.js";
+import { baseName } from "../job/ranks.js";
 
 /** Verbs that a verdict may name as the next one, and that are asked as they stand. */
 const DEEDS = new Set(["interrupt", "continue", "release", "where", "why", "slow", "collectives"]);
@@ -125,29 +125,4 @@ export class Why {
       h("div", { class: "body" }, told, source));
     return details;
   }
-}
-
-/** Columns of `collectives` and `slow`; those with nothing in them are left out. */
-const COLUMNS = [
-  "group", "collective", "sequence", "ranks", "called", "finished", "missing", "kind", "times", "by", "lost", "age",
-];
-
-/** Draw the rows of `collectives` and `slow`, whose groups have no ids, as a table; null for other documents.
- * @param {any} document */
-export function tableOfVerb(document) {
-  /** @type {Record<string, unknown>[]} */
-  const rows = Array.isArray(document.groups) ? document.groups : [];
-  if (!rows.length || !("collective" in rows[0])) return null;
-  const columns = COLUMNS.filter((name) => rows.some((row) => cell(name, row[name])));
-  const notes = /** @type {string[]} */ (Array.isArray(document.notes) ? document.notes : []);
-  return h("div", {}, h("table", { class: "table" },
-    h("thead", {}, h("tr", {}, ...columns.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, ...rows.map((row) => h("tr", {}, ...columns.map((name) => h("td", {}, cell(name, row[name]))))))),
-  ...notes.map((note) => h("p", { class: "muted" }, note)));
-}
-
-/** @param {string} name @param {unknown} value */
-function cell(name, value) {
-  if (name === "age" && typeof value === "number") return duration(value);
-  return value === null || value === undefined ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
 }
