@@ -40,7 +40,7 @@ from dbg_client.views.naming import name_few
 from dbg_client.views.stacks import MISSING, missing_from_collectives
 from dbg_client.words import settings as verbs
 from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
-from dbg_client.words.session_line import USUAL_TARGETS, parse_command
+from dbg_client.words.session_line import USUAL_TARGETS, parse_command, read_scope
 from dbg_client.words.settings import RankSettings
 from dbg_client.words.verbs import VERBS
 from dbg_dial.kernel import user_name
@@ -210,7 +210,7 @@ class LivePage:
             raise BadInput(f"`{settings.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
         if not text:
             return Meant(rows.ranks, rows.target, "")
-        target = self._target(text, item.shown)
+        target = read_scope(self._target(text, item.shown), item.job)
         try:
             # A page that shows several jobs may look at all of them at once.
             found = find(target, rows.ranks) if named or changes else select(target, rows.ranks, any_job=True)

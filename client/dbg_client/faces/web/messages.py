@@ -249,6 +249,7 @@ class Ask(_Said):
     ``keys``, else about ``ranks``, which is a target such as ``0-7`` or ``@2``, else about those that the verb usually
     means. With ``every`` it is asked again so many seconds after each answer. ``yes`` is the question of a ``confirm``
     to which the user agrees. ``shown`` is the id of the answer on the screen, whose groups have names such as ``@2``.
+    Ranks that the line names without a job are those of ``job``, if that is given.
     """
 
     id: _NUMBER
@@ -258,6 +259,7 @@ class Ask(_Said):
     every: Annotated[float, msgspec.Meta(ge=0.1, le=MAX_SECONDS)] | None = None
     yes: _TEXT = ""
     shown: _NUMBER | None = None
+    job: _TEXT = ""
 
 
 class Withdraw(_Said):

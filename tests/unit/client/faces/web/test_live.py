@@ -183,6 +183,11 @@ async def test_of_two_jobs_the_one_that_is_meant_is_named(approved: Approved, br
         approved((await live.answer(2, "loss"))["sentence"])
         approved((await live.answer(3, "command n"))["sentence"])
         assert (await live.answer(4, "second/all loss"))["document"]["asked"] == 1
+        # What a verdict on a job offers is about ranks of that job.
+        await live.answer(5, "continue 5", job="second")
+        await live.answer(6, "continue 6", job="second")
+    asked = [item.keys for item in broker.received if isinstance(item, Question) and item.action is Action.CONTINUE]
+    assert asked == [(second_job().key,)]
 
 
 async def test_an_expression_is_asked_live_where_no_rank_is_stopped(broker: FakeBroker) -> None:

@@ -49,7 +49,7 @@ export function sourceView(file, first, lines, line) {
 export class Why {
   /** @param {HTMLElement} element
    * @param {{choose: (keys: string[]) => void, source: (place: {key: string, where: Place}) => Promise<any>,
-   *   canDrive: () => boolean, ask: (line: string) => void}} on */
+   *   canDrive: () => boolean, ask: (line: string, job: string) => void}} on */
   constructor(element, on) {
     this.element = element;
     this.on = on;
@@ -85,11 +85,12 @@ export class Why {
     refill(this.element, ...messages.map((message) => this.job(message)));
   }
 
-  /** @param {string | null} command what to type next, which a page that drives can do @returns {Node | string} */
-  next(command) {
+  /** @param {string | null} command what to type next, which a page that drives can do @param {string} job
+   * @returns {Node | string} */
+  next(command, job) {
     const line = command?.replace(/^dbg-attach /, "") ?? "";
     if (!this.on.canDrive() || !DEEDS.has(line.split(" ")[0])) return command ? h("code", {}, command) : "";
-    return button({ class: "primary", onclick: () => this.on.ask(line) }, line);
+    return button({ class: "primary", onclick: () => this.on.ask(line, job) }, line);
   }
 
   /** Return the lines around places; those of the same places are asked once.
@@ -117,7 +118,7 @@ export class Why {
     const told = h("div", { class: "told" }, drawn(first),
       first.evidence.length ? h("pre", { class: "evidence" }, first.evidence.join("\n")) : "",
       h("p", { class: "next" }, message.missing?.length ? button({ onclick: choose }, `Select ${first.ranks}`) : "",
-        this.next(first.next)),
+        this.next(first.next, message.job)),
       ...others.map(verdictView));
     const details = h("details", { open: this.isOpen, ontoggle: () => { this.isOpen = details.open; } },
       h("summary", {}, h("span", { class: "alarm", "aria-hidden": "true" }),
