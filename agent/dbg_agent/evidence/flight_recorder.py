@@ -18,7 +18,7 @@ from typing import Any
 
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.stacks import is_users_file
-from dbg_wire.recorder.entries import WRONG_FORM, Entry, entries_of
+from dbg_wire.recorder.entries import Entry, entries_of
 from dbg_wire.recorder.seen import places_in
 from dbg_wire.records.ranks import Place
 
@@ -141,8 +141,8 @@ class CallPlaces:
         return self._places.get(recorder.backend, {})
 
     def _read(self, backend: str, stacks: Callable[[], bytes]) -> None:
-        # Another release may write another form: then no place is told.
-        with suppress(*WRONG_FORM):
+        # Another release may write another form. No fault of a reading may be printed into the job's output.
+        with suppress(Exception):
             self._places[backend] = {call_of(entry): _users_place(entry) for entry in entries_of(stacks())}
 
 
