@@ -338,6 +338,11 @@ def _circle_of_ranks(scene: Scene, circle: Sequence[int], waiting: Sequence[int]
 def _first_to_die(scene: Scene, numbers: Sequence[int]) -> tuple[list[int], list[int]]:
     """Return the ranks that have died by themselves, and those that a launcher has ended or that failed after them."""
     ranks = {number: scene.matched.roster[number].rank for number in numbers}
+    kept = [rank.since for rank in ranks.values() if rank.state is RankState.STOPPED]
+    if kept:
+        # A rank that is kept after a crash has failed by itself.
+        after = [n for n, rank in ranks.items() if rank.state is RankState.EXITED and rank.since > min(kept)]
+        return [number for number in numbers if number not in after], after
     if any(rank.state is not RankState.EXITED for rank in ranks.values()):
         return list(numbers), []
     # Ranks whose collectives have lost one of them fail within milliseconds, with an exception.

@@ -20,7 +20,7 @@ from dbg_wire.records.evidence import (
     ThreadWait,
     WaitKind,
 )
-from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState
+from dbg_wire.records.ranks import CRASH, DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.calls import calls_of
 from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, elsewhere, group, in_c_code, told, waiting
@@ -349,6 +349,14 @@ def test_the_rank_that_was_killed_first_is_named_alone() -> None:
     assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, (1,))
     assert verdict.sentence.endswith("was killed by SIGKILL 3 s ago")
     assert "after that:" in verdict.evidence
+
+
+def test_a_rank_that_is_kept_after_a_crash_goes_before_those_that_failed_for_want_of_it() -> None:
+    kept = told(1, since=100.0, state=RankState.STOPPED, reason=CRASH)
+
+    (verdict,) = explain([JobLook(at=0.0, everybody=[ended(0, 1, 100.05), kept])], 103.0).verdicts[:1]
+
+    assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, (1,))
 
 
 def test_a_rank_that_ended_without_a_traceback_goes_before_those_that_failed_for_want_of_it() -> None:
