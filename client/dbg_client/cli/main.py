@@ -172,9 +172,9 @@ def _use_broker(settings: VerbSettings) -> int:
 
 def _serve_ide(settings: Dap) -> int:
     if settings.vscode:
-        from dbg_client.faces.dap.launch_json import write_entry
+        from dbg_client.faces.dap.ide_entries import show_entries
 
-        return write_entry(settings.target)
+        return show_entries(settings.target)
     import asyncio
 
     from dbg_client.faces.dap.serve import serve_dap

@@ -210,7 +210,7 @@ _DAP = (
     _option(
         OTHER,
         "--vscode",
-        help="write the entry for it into .vscode/launch.json of this folder, and say how for other IDEs",
+        help="print the entry for it in .vscode/launch.json, and those of other IDEs",
     ),
 )
 _DRIVE = _option(OTHER, "--drive", help="let the page act: type, ask for values, break in, let go, end")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -14,9 +15,8 @@ from hypothesis import strategies as st
 
 from dbg_client.core.link import BrokerLink
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.faces.dap import launch_json
 from dbg_client.faces.dap.adapter import MAX_OPEN, Adapter
-from dbg_client.faces.dap.launch_json import entry_for, with_entry
+from dbg_client.faces.dap.ide_entries import show_entries
 from dbg_client.faces.dap.messages import (
     CAPABILITIES,
     MAX_BODY,
@@ -37,6 +37,7 @@ from dbg_client.faces.dap.messages import (
 from dbg_client.faces.dap.serve import Admission
 from dbg_wire.errors import BadInput, BrokerUnreachable
 from tests.conftest import Approved
+from tests.docs.pages import ROOT
 from tests.support.dap_schema import judge
 from tests.support.time_unit import seconds
 from tests.unit.client.faces.dap.shown import Shown
@@ -301,28 +302,10 @@ def test_the_name_is_what_people_call_it_and_safe_to_print(said: dict[str, objec
     assert Client.read(said).name == name
 
 
-ENTRY = entry_for("all")
-
-MINE = """\
-{
-    // Comments stay, "configurations": [ in them, too.
-    "version": "0.2.0", /* and these [ */
-    "inputs": [{"id": "configurations", "type": "x",}],
-    "configurations": [
-        {"name": "Python: \\"mine\\" // no comment", "type": "debugpy", "request": "launch"}, // last
-    ],
-}
-"""
-
-
-def test_other_entries_and_comments_stay() -> None:
-    changed = with_entry(MINE, ENTRY)
-    assert launch_json.read(changed)["configurations"][0] == ENTRY
-    assert launch_json.read(changed)["configurations"][1:] == launch_json.read(MINE)["configurations"]
-    # All that stood there still does, in its order.
-    lines = iter(changed.splitlines())
-    assert all(line in lines for line in MINE.splitlines())
-    assert with_entry(changed, ENTRY) == changed
+def test_the_entries_of_ides_are_shown(approved: Approved, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show_entries("train-4711/all") == 0
+    shown = capsys.readouterr().out
+    approved(shown.replace(sys.executable, "PYTHON").replace(str(ROOT), "ROOT"))
 
 
 def test_without_secrets_the_seat_alone_counts() -> None:
