@@ -97,6 +97,11 @@ def test_print_and_input_meet_the_terminal_and_other_threads_the_ranks_own(
     at_prompt(terminal)
     assert run(terminal, "print('loss of', name)") == "loss of nan"
     assert run(terminal, "p elsewhere()") == "None"
+    # The lines of a block are indented for the user, whose own spaces take the place of these.
+    for line in ("for i in range(2):", "j = i", "    k = j + 40", ""):
+        terminal.send(f"{line}\r")
+        at_prompt(terminal, "..." if line else "(Pdb)")
+    assert run(terminal, "p k") == "41"
     let_end(terminal, rank)
     assert rank.text() == "from another thread\ntrained to 3.0\n"
 

@@ -28,6 +28,7 @@ from dbg_client.terminal.line_prompt import (
     LineOutput,
     Lines,
     RankCompleter,
+    indent_after,
     line_lexer,
     line_style,
     open_history,
@@ -95,6 +96,11 @@ class LineDisplay:
         """What is printed while something else has the terminal; None while this has it."""
         self._draft = ""
         self._at: PromptInfo | None = None
+        self._entered_last = ""
+        self._prompted = 0
+        """The number of the prompt that was seen last."""
+        self.indent = ""
+        """The spaces that the user has not typed, at the begin of a line that goes on with a statement."""
         self._lines = Lines()
         self._sticky = _SourceView(is_on=self.size[0] >= STICKY_ROWS)
 
@@ -170,6 +176,7 @@ class LineDisplay:
         """Draw prompt and toolbar anew."""
         app = self._session.app
         if app.is_running:
+            self._indent_line()
             app.min_redraw_interval = BUSY_REDRAW_SECONDS if self._host.attachment.conversation.held else REDRAW_SECONDS
             app.invalidate()
 
@@ -204,7 +211,9 @@ class LineDisplay:
         while not self._leaving:
             draft, self._draft = self._draft, ""
             try:
-                text = await self._session.prompt_async(default=draft, set_exception_handler=False)
+                text = await self._session.prompt_async(
+                    default=draft, set_exception_handler=False, pre_run=self._indent_line
+                )
             except _Left:
                 return
             except (EOFError, OSError):
@@ -226,6 +235,20 @@ class LineDisplay:
             self._draft = self._session.default_buffer.text
             app.erase_when_done = True
             app.exit(exception=_Left())
+
+    def _indent_line(self) -> None:
+        """Begin the line with spaces if the rank asks for the rest of a statement, and nothing is typed yet."""
+        prompt, buffer = self._host.attachment.conversation.prompt, self._session.default_buffer
+        if prompt is None or prompt.number == self._prompted or not self._may_type():
+            return
+        self._prompted, self.indent = prompt.number, ""
+        if prompt.state is PromptState.MORE and not buffer.text:
+            self.indent = indent_after(self._entered_last)
+            buffer.insert_text(self.indent)
+
+    def is_indented(self) -> bool:
+        """Tell whether the line has only the spaces that the user has not typed."""
+        return bool(self.indent) and self._session.default_buffer.text == self.indent
 
     def _accept(self, buffer: Buffer) -> bool:
         # The prompt that the user sees now; a prompt that comes before the line is taken was not seen.
@@ -264,7 +287,7 @@ class LineDisplay:
     def _take_lines(self, lines: list[str]) -> None:
         """Take lines that came at once; each is shown with the prompt that it answers."""
         buffer = self._session.default_buffer
-        for line in [buffer.text + lines[0], *lines[1:]]:
+        for line in [("" if self.is_indented() else buffer.text) + lines[0], *lines[1:]]:
             buffer.text = line
             buffer.reset(append_to_history=True)
             self._take(line, None)
@@ -272,7 +295,7 @@ class LineDisplay:
                 return
 
     def _take(self, text: str, at: PromptInfo | None) -> None:
-        self._sticky.is_shown = False
+        self._sticky.is_shown, self._entered_last = False, text
         word = text.strip() if at is None or at.state is PromptState.COMMAND else ""
         if word == "detach":
             self._leaving = True
@@ -361,13 +384,14 @@ class LineDisplay:
         if not self._may_type():
             self.refused()
             return
-        typed = bool(buffer.text)
+        typed = bool(buffer.text) and not self.is_indented()
         buffer.reset()
         if not typed or conversation.prompt is None:
             self._host.perform(conversation.interrupt())
 
     def ended(self) -> None:
         """Take Ctrl-D on an empty line."""
+        self._session.default_buffer.reset()
         self._host.perform(self._host.attachment.conversation.end_of_input())
 
     def refused(self) -> None:

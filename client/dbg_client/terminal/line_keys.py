@@ -49,10 +49,19 @@ def line_keys(display: LineDisplay, prefix: PrefixKey, may_type: Callable[[], bo
 
     @keys.add("c-d")
     def _ended(event: KeyPressEvent) -> None:
-        if event.current_buffer.text:
+        if event.current_buffer.text and not display.is_indented():
             event.current_buffer.delete()
         else:
             display.ended()
+
+    @keys.add(" ", filter=Condition(display.is_indented))
+    @keys.add(Keys.BracketedPaste, filter=Condition(display.is_indented))
+    def _indented(event: KeyPressEvent) -> None:
+        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        if text[:1].isspace():
+            # These spaces are the line's own.
+            event.current_buffer.text = display.indent = ""
+        event.current_buffer.insert_text(text)
 
     for key in (Keys.Any, Keys.BracketedPaste, "enter", "backspace", "tab", "up", "down"):
         keys.add(key, filter=~Condition(may_type))(lambda event: display.refused())

@@ -128,6 +128,12 @@ class RankCompleter(Completer):
                 yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)
 
 
+def indent_after(text: str) -> str:
+    """Return the spaces with which the line after ``text`` begins, as pdb of Python 3.14 has them."""
+    line = text.rpartition("\n")[2].rstrip()
+    return " " * (len(line) - len(line.lstrip()) + 4 * line.endswith(":"))
+
+
 def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> History:
     """Return the history of this user, kept in a private file where possible.
 

@@ -20,6 +20,7 @@ from dbg_client.terminal.line_prompt import (
     Lines,
     RankCompleter,
     history_path,
+    indent_after,
     line_lexer,
     open_history,
     show_source,
@@ -109,6 +110,14 @@ def test_lines_end_at_the_first_key_that_is_more_than_text(typed: str, lines: li
     taken, left = whole_lines(key_presses(typed.encode()))
     assert taken == lines
     assert key_bytes(left).decode() == rest
+
+
+@pytest.mark.parametrize(
+    ("entered", "spaces"),
+    [("for x in y:", 4), ("    if x: # why", 4), ("    if x:", 8), ("x = (", 0), ("", 0), ("if x:\n  y:", 6)],
+)
+def test_a_line_is_indented_by_the_one_before(entered: str, spaces: int) -> None:
+    assert indent_after(entered) == " " * spaces
 
 
 def shown_source(source: Source, columns: int = 40) -> list[str]:
