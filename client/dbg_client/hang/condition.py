@@ -234,7 +234,9 @@ def _last_seen(one: RankEvidence) -> str:
     own = own_frames(one.answer.frames)
     if not own or one.rank.reason != DIED:
         return ""
-    return f"; last seen in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)}"
+    # Of a signal more is told, and there is less room.
+    function = "" if (one.rank.exit or 0) < 0 else f" {printable(own[-1].function, MAX_NAME)}"
+    return f"; last seen in {file_line(own[-1])}{function}"
 
 
 def _at(place: Place | None) -> str:
