@@ -204,8 +204,9 @@ class LivePage:
             return Meant(chosen, target, "")
         named = settings.target or item.ranks
         text = named or USUAL.get(settings.name)
-        if isinstance(settings, verbs.Eval) and not named and (settings.live or not any(map(_is_halted, rows.ranks))):
-            text = "all"
+        is_live = isinstance(settings, verbs.Eval) and settings.live
+        if not named and (is_live or not any(map(_is_halted, rows.ranks))):
+            text = "all" if isinstance(settings, (verbs.Eval, verbs.Continue)) else text
         if text is None:
             raise BadInput(f"`{settings.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
         if not text:
@@ -218,6 +219,10 @@ class LivePage:
             raise error if named else _name_job(settings, text, rows.ranks) from None
         if text == "all":
             return Meant(found.ranks, rows.target or target, "all ranks" if settings.target else "")
+        if isinstance(settings, verbs.Continue) and not named:
+            # Ranks that were asked to stop, and have not stopped yet, go on as well.
+            jobs = {rank.job for rank in found.ranks}
+            return Meant([rank for rank in rows.ranks if rank.job in jobs], target, text)
         return Meant(found.ranks, target, text)
 
     async def _ask(self, settings: RankSettings, meant: Meant, number: int) -> Told:

@@ -78,15 +78,14 @@ class VerdictWatch:
 
     async def run(self) -> None:
         """Look again and again."""
-        opened = self._feed.opened
+        opened, is_opened = self._feed.opened, False
         while True:
             with contextlib.suppress(TimeoutError):
                 await within(self._seconds / LOOKS, opened.wait())
-            if not self._feed.pages or not self._switchboard.is_current:
-                opened.clear()
-                continue
-            is_opened = opened.is_set()
+            is_opened = is_opened or opened.is_set()
             opened.clear()
+            if not self._feed.pages or not self._switchboard.is_current:
+                continue
             jobs: defaultdict[str, list[RankInfo]] = defaultdict(list)
             for rank in self._feed.rows.ranks:
                 if rank.state in LIVE_STATES and not rank.is_classic:
@@ -98,6 +97,7 @@ class VerdictWatch:
                 # An answer that does not come says nothing of the ranks; the next look may have one.
                 with contextlib.suppress(DbgError):
                     await self._look(job, ranks, is_opened=is_opened)
+            is_opened = False
 
     async def _look(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
         standing = self._standing[job]

@@ -211,6 +211,21 @@ async def test_a_name_that_only_a_shell_has_as_a_verb_is_an_expression(broker: F
     assert texts == ["config", "run", "log", "report", "web"]
 
 
+async def test_continue_keeps_a_rank_from_a_stop_that_has_not_come(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        assert (await live.answer(1, "continue"))["document"]["asked"] == 2
+        for key in (make_rank(5).key, make_rank(6).key):
+            broker.tell(Change(rank=changed(broker.ranks[key], state=RankState.RUNNING, where=None)))
+        await live.until("change", lambda said: any(row["rank"] == 6 for row in said["rows"]))
+        assert (await live.answer(2, "continue"))["document"]["asked"] == 3
+    asked = [item for item in broker.received if isinstance(item, Question) and item.action is not Action.WHERE]
+    assert [(item.action, item.withdrawn, len(item.keys)) for item in asked] == [
+        (Action.INTERRUPT, True, 1),
+        (Action.CONTINUE, False, 2),
+        (Action.INTERRUPT, True, 3),
+    ]
+
+
 async def test_ranks_that_nobody_asked_are_not_missing(broker: FakeBroker) -> None:
     for rank in list(broker.ranks.values()):
         broker.ranks[rank.key] = changed(rank, world_size=9)
