@@ -72,6 +72,7 @@ vars(set_trace)["_torchdynamo_disable"] = True
 def install(
     *unexpected: object,
     broker: str | None = None,
+    breakpoint: bool | None = None,  # noqa: A002 - the name of the builtin whose meaning it changes
     connect_timeout: float | None = None,
     on_missing: str | None = None,
     classic: bool | None = None,
@@ -85,9 +86,9 @@ def install(
 ) -> None:
     """Connect now, in the background, so that this rank is listed before it stops anywhere, and can be broken into.
 
-    Unless ``classic`` is false (``DBG_CLASSIC=0``), the stops in the program's code mean :func:`set_trace` from now on:
-    the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb, PuDB, ipdb and remote_pdb, for any host and
-    port, and objects of these debuggers. ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``,
+    Unless ``classic`` (or ``breakpoint``, which is the same) is false (``DBG_CLASSIC=0``), the stops in the program's
+    code mean :func:`set_trace` from now on: the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb,
+    PuDB, ipdb and remote_pdb, for any host and port, and objects of these debuggers. ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``,
     after it was passed over ``skip`` times at its place. A program that has a terminal and knows no broker keeps its
     own debuggers.
 
@@ -117,7 +118,12 @@ def install(
         return install_here
 
     arguments: dict[str, object] = {"broker": broker, "connect_timeout": connect_timeout}
-    arguments |= {"on_missing": on_missing, "classic": classic, "guard": guard, "post_mortem": post_mortem}
+    arguments |= {
+        "on_missing": on_missing,
+        "classic": breakpoint if classic is None else classic,
+        "guard": guard,
+        "post_mortem": post_mortem,
+    }
     arguments |= {"exec": exec, "lease": lease, "mesh": mesh, "collective_timeout": collective_timeout}
     carry_out("install", load, {**arguments, **unknown}, unexpected)
 

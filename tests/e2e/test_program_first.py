@@ -57,7 +57,7 @@ def test_arguments_that_can_not_be_used_are_warned_of_once_and_do_no_harm(proces
     lines = rank.text("stderr").splitlines()
     assert all(line.startswith("dbg-agent: ") and line.isprintable() for line in lines), lines
     assert len(set(lines)) == len(lines)
-    for said in ("set_trace(broker=…) is a Evil ", "install(breakpoint=…) is 'perhaps',", str(NoBroker())):
+    for said in ("set_trace(broker=…) is a Evil ", "install(classic=…) is 'perhaps',", str(NoBroker())):
         assert any(said in line for line in lines), (said, lines)
     assert not any("failed" in line for line in lines)
 
