@@ -41,9 +41,6 @@ MAX_CHILDREN = 32
 MAX_DESCRIPTORS = 256
 """Descriptors of one child process that are looked at."""
 
-MAX_OWN_DESCRIPTORS = 4096
-"""Descriptors of this process that are looked at, in 10 ms; programs with many loaders have over a thousand."""
-
 MAX_NAMED = 3
 """Processes that one sentence names as holders."""
 
@@ -234,9 +231,7 @@ def waits_in(call: SystemCall) -> Waited | None:
     if name == "connect":
         return WaitKind.SOCKET, f"connects to {peer_of(call) or 'an unknown address'}"
     if name in _WAITS:
-        # Nobody waits for nothing but with a time limit: Python 3.10 sleeps in this way.
-        is_sleep = name in ("select", "pselect6") and call.arguments[0] == 0
-        return (WaitKind.SLEEP, "sleeps") if is_sleep else (WaitKind.SOCKET, "waits for events of its descriptors")
+        return _selected(call)
     if name in ("nanosleep", "clock_nanosleep"):
         return WaitKind.SLEEP, "sleeps"
     if name in ("wait4", "waitid"):
@@ -247,6 +242,14 @@ def waits_in(call: SystemCall) -> Waited | None:
     if path and name.startswith("open"):
         return _opened(call, path)
     return (WaitKind.FILE, f"looks at {printable(path)}") if path else None
+
+
+def _selected(call: SystemCall) -> Waited:
+    count = call.arguments[0] if call.name in ("select", "pselect6") else None
+    if count == 1:
+        return _subject("waits for", Descriptor(call.process, 0))
+    # Nobody waits for nothing but with a time limit.
+    return (WaitKind.SLEEP, "sleeps") if count == 0 else (WaitKind.SOCKET, "waits for events of its descriptors")
 
 
 def _opened(call: SystemCall, path: str) -> Waited:
@@ -310,18 +313,29 @@ def _subject(verb: str, descriptor: Descriptor) -> Waited:
     except OSError:
         return WaitKind.UNKNOWN, f"{verb} descriptor {descriptor.number}"
     stream = descriptor.stream
+    if verb in _FROM and _is_terminal(target) and _is_input(descriptor, target):
+        return WaitKind.FILE, f"waits for a person to type at its standard input ({printable(target)})"
     if target.startswith("socket:"):
         return _socket(verb, descriptor, target)
     if target.startswith("pipe:"):
         return _pipe(verb, descriptor, target)
     if target.startswith("anon_inode:"):
         return WaitKind.UNKNOWN, f"{verb} {target.partition(':')[2]}"
-    if descriptor.number == 0 and verb in _FROM and target.startswith(("/dev/pts/", "/dev/tty")):
-        return WaitKind.FILE, f"waits for a person to type at its standard input ({printable(target)})"
     what = "the device" if target.startswith("/dev/") else "the file"
     if verb in _FROM or verb == "writes to":
         return _named_pipe(verb, descriptor, target) or (WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}")
     return WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}"
+
+
+def _is_terminal(target: str) -> bool:
+    return target.startswith(("/dev/pts/", "/dev/tty"))
+
+
+def _is_input(descriptor: Descriptor, target: str) -> bool:
+    """Tell whether this is a process's standard input, perhaps under another number."""
+    with suppress(OSError):
+        return descriptor.number == 0 or Descriptor(descriptor.process, 0).target == target
+    return False
 
 
 def _socket(verb: str, descriptor: Descriptor, target: str) -> Waited:
@@ -393,14 +407,14 @@ def _pipe(verb: str, descriptor: Descriptor, target: str) -> Waited:
             text = f"{verb} the output of the process {command_of(child)}{descriptor.stream}"
             return WaitKind.CHILD, text, child
         knows_all = knows_all and are_all
-    targets, are_all = _targets("self", MAX_OWN_DESCRIPTORS)
-    writers = other_ends(target, reads=True) if targets.count(target) == 1 else []
-    if writers:
+    writers = other_ends(target, reads=True)
+    if writers and os.getpid() not in writers:
         only = writers[0] if len(writers) == 1 else None
         return WaitKind.CHILD, f"{verb} a pipe from {_processes(writers)}{descriptor.stream}", only
-    elsewhere = " whose other end is in no child process" if knows_all and are_all else ""
-    whose = " of its own process" if targets.count(target) > 1 else elsewhere
-    return WaitKind.UNKNOWN, f"{verb} {_STREAMS.get(descriptor.number, 'a pipe' + whose)}"
+    if _is_input(descriptor, target):
+        return WaitKind.FILE, f"waits for input at {_STREAMS[0]}"
+    whose = " of its own process" if writers else " whose other end is in no child process" if knows_all else ""
+    return WaitKind.UNKNOWN, f"{verb} a pipe{whose}"
 
 
 def _read_by_other(verb: str, descriptor: Descriptor, target: str) -> Waited:

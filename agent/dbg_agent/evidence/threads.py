@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -58,6 +59,9 @@ MAX_KEEPERS, MAX_KEPT = 12, 2
 MAX_NAMED_TASKS = 3
 """Tasks of a loop that one sentence names."""
 
+MAX_FUNCTION = 60
+"""Characters of the name of a function."""
+
 MAX_OTHERS = 8
 """Other processes of which one look tells what they do."""
 
@@ -77,6 +81,7 @@ def threads_seen(halted: int | None, *, is_still: bool = False) -> list[ThreadWa
     until = time.monotonic() + MAX_SECONDS
     waits = {thread.ident: _by_kernel(thread, by_frames[thread.ident], until) for thread in threads}
     waits |= {one.ident: _with_retries(one, waits[one.ident]) for one in threads if one.is_main and not is_still}
+    waits |= {one.ident: _at_exit(one, waits[one.ident]) for one in threads if one.is_main}
     numbers = {thread.ident: number for number, thread in enumerate(threads, 1)}
     tasks = list(_tasks(threads, waits, len(threads)))
     told = [_record(thread, waits[thread.ident], numbers) for thread in threads]
@@ -325,6 +330,18 @@ def _with_retries(thread: SeenThread, wait: Wait) -> Wait:
         # Frames may be of code that no compiler has made.
         return wait
     return Wait(WaitKind.SLEEP, f"loops in {tries}, sleep") if tries else wait
+
+
+def _at_exit(thread: SeenThread, wait: Wait) -> Wait:
+    """Return the wait of a thread whose program has ended as one of the function of `atexit` that it is in."""
+    main, outermost = threading.main_thread(), thread.frames[-1] if thread.frames else None
+    if outermost is None or main.ident != thread.ident or main.is_alive():
+        return wait
+    # The program may have ended during this look.
+    if outermost.f_code.co_name == "<module>" or module_of(outermost) == "threading":
+        return wait
+    function = printable(outermost.f_code.co_name[:MAX_FUNCTION])
+    return wait._replace(text=f"has ended its program and is in {function} (atexit), which {wait.text}")
 
 
 def _is_sleep(site: CallSite) -> bool:

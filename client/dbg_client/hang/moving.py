@@ -49,6 +49,8 @@ class Movement:
     computing: frozenset[int] = frozenset()
     data: frozenset[int] = frozenset()
     loops: Mapping[int, str] = field(default_factory=dict)
+    awake: frozenset[int] = frozenset()
+    """Ranks that sleep at both looks and have moved between."""
 
     @property
     def in_collectives(self) -> frozenset[int]:
@@ -96,7 +98,14 @@ def movement(before: Matched, now: Matched, seconds: float, between: Sequence[Ro
             if _grown(old, new, "input") + _grown(old, new, "output") > MOVED_BYTES
         ),
         loops=loops,
+        awake=frozenset(number for number, (old, new) in both.items() if _has_slept_again(old, new)),
     )
+
+
+def _has_slept_again(old: RankEvidence, new: RankEvidence) -> bool:
+    """Tell whether a main thread sleeps at both looks, and not all the time between: the rank has seen it move."""
+    mains = [main_wait(one) for one in (old, new)]
+    return new.answer.age is None and all(main is not None and main.kind is WaitKind.SLEEP for main in mains)
 
 
 def _share(one: RankEvidence) -> float:

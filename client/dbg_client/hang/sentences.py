@@ -424,13 +424,14 @@ def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
     stood = min((scene.matched.roster[number].answer.age or 0.0 for number in numbers), default=0.0)
     looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
     looked = f" in {show_age(stood)}" if moved.seconds and stood > moved.seconds else looked
-    still = [number for number in numbers if number not in moved.working]
+    works = moved.working | moved.awake
+    still = [number for number in numbers if number not in works]
     pieces = []
     if still:
         have = agreeing(still, "has", "have")
         pieces.append(f"{scene.names.described(still)} {have} not moved{looked}, and what for can't be told")
     if len(still) < len(numbers):
-        pieces.append(_worked(scene, [number for number in numbers if number in moved.working], moved))
+        pieces.append(_worked(scene, [number for number in numbers if number in works], moved))
     others = len(scene.matched.roster.keys() & moved.moved)
     if others:
         pieces.append(f"{others} other{'s move' if others > 1 else ' moves'}")

@@ -80,7 +80,7 @@ signal.alarm(60)
 from dbg_agent.evidence.threads import threads_seen
 
 def look():
-    while not (text := threads_seen(None)[0].text).startswith("reads"):
+    while not (text := threads_seen(None)[0].text).startswith("waits for input"):
         pass
     print(text, flush=True)
     os.write(ours, b"\\n")
@@ -91,7 +91,31 @@ threading.Thread(target=look).start()
 input()
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=seconds(60), check=True)
-    assert ran.stdout.decode() == "reads its standard input\n"
+    assert ran.stdout.decode() == "waits for input at its standard input\n"
+
+
+def test_what_a_program_does_that_has_ended_is_told_with_the_function_of_atexit() -> None:
+    program = """\
+import atexit, os, threading, time
+from dbg_agent.evidence.threads import threads_seen
+
+def look():
+    while "(atexit)" not in (text := threads_seen(None)[0].text):
+        pass
+    os.write(1, text.encode())
+    os._exit(0)
+
+@atexit.register
+def upload_log():
+    time.sleep(3600)
+
+threading.Thread(target=look, daemon=True).start()
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=seconds(60), check=True)
+    assert (
+        ran.stdout.decode().partition(" (time")[0]
+        == "has ended its program and is in upload_log (atexit), which sleeps"
+    )
 
 
 @pytest.mark.parametrize(

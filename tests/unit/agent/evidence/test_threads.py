@@ -170,6 +170,12 @@ def test_a_socket_of_a_program_with_a_default_time_out_stays_as_it_is() -> None:
         socket.setdefaulttimeout(None)
 
 
+def test_select_of_the_standard_input_alone_is_a_wait_for_it() -> None:
+    told = [seen_in(SystemCall(name, (1, 0, 0, 0, 0, 0))) for name in ("select", "pselect6")]
+    assert [text.endswith("(its standard input)") for _, text in told] == [True, True]
+    assert seen_in(SystemCall("select", (2, 0, 0, 0, 0, 0)))[0] is WaitKind.SOCKET
+
+
 NUMBERS = st.integers(0, 2**64 - 1)
 
 

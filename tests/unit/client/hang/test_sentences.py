@@ -453,3 +453,12 @@ def test_ranks_that_a_launcher_ended_are_named_when_no_other_has_died() -> None:
     (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
 
     assert verdict.ranks == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize("age", [None, 6.0], ids=["again and again", "all the time"])
+def test_a_rank_whose_loop_sleeps_is_not_one_that_has_not_moved(approved: Approved, age: float | None) -> None:
+    sleeps = main("sleeps (time.sleep(0.2))", WaitKind.SLEEP)
+    alone = with_waits(told(0, frames=LOADING, age=age, world_size=1), sleeps)
+    looks = [JobLook(at=at, everybody=[alone]) for at in (0.0, 5.1)]
+    (verdict,) = explain(looks, 0.0).verdicts
+    approved(verdict.sentence)
