@@ -88,9 +88,9 @@ def install(
 
     Unless ``classic`` (or ``breakpoint``, which is the same) is false (``DBG_CLASSIC=0``), the stops in the program's
     code mean :func:`set_trace` from now on: the builtin ``breakpoint()``, ``set_trace`` and ``post_mortem`` of pdb,
-    PuDB, ipdb and remote_pdb, for any host and port, and objects of these debuggers. ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``,
-    after it was passed over ``skip`` times at its place. A program that has a terminal and knows no broker keeps its
-    own debuggers.
+    PuDB, ipdb and remote_pdb, for any host and port, and objects of these debuggers.
+    ``torch.distributed.breakpoint(rank, skip)`` means ``set_trace(ranks=rank)``, after ``skip`` passes
+    at its place. A program that has a terminal and knows no broker keeps its own debuggers.
 
     Unless ``guard`` is false (``DBG_GUARD=0``), a small process beside this one tells the broker where the program is
     while the interpreter is stuck in C code, and what ended it if a signal did. For that faulthandler is enabled,
