@@ -232,7 +232,7 @@ _BY_NAME: dict[str, Callable[..., Any]] = {}
 """What is called in place of redirected functions, by module and function."""
 
 
-def _in_its_place(*arguments: Any, **named: Any) -> Any:
+def _dbg_agent_redirected(*arguments: Any, **named: Any) -> Any:
     from dbg_agent.program.stock_calls import call
 
     return call("NAME", *arguments, **named)
@@ -254,7 +254,7 @@ def _functions(**functions: Callable[..., Any]) -> Change:
         for name, by in functions.items():
             function = getattr(module, name, None)
             if isinstance(function, FunctionType):
-                code, full_name = _in_its_place.__code__, f"{module.__name__}.{name}"
+                code, full_name = _dbg_agent_redirected.__code__, f"{module.__name__}.{name}"
                 _BY_NAME[full_name] = by
                 constants = tuple(full_name if constant == "NAME" else constant for constant in code.co_consts)
                 _replace(function, "__code__", function.__code__, code.replace(co_consts=constants))

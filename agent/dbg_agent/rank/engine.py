@@ -20,6 +20,7 @@ from dbg_agent.stop.stacks import (
     OWN_PACKAGES,
     is_at_end,
     is_own,
+    is_redirected,
     is_rest,
     is_split,
     is_under_ours,
@@ -193,8 +194,11 @@ class Engine(bdb.Bdb):
         caller = frame.f_back
         if not super().stop_here(frame):
             return caller is not None and caller is self.stopframe and is_rest(frame)
-        if caller is not None and is_split(caller) and not (is_rest(frame) or is_users_file(frame.f_code.co_filename)):
-            # torch compiles the rest of the function now: the step ends in that rest.
+        if caller is None:
+            return True
+        is_inner = is_rest(frame) or is_users_file(frame.f_code.co_filename)
+        if is_redirected(frame) or (is_split(caller) and not is_inner):
+            # The call is a stop, or torch compiles the rest of the function. The step ends after it, or in that rest.
             self.set_next(caller)
             return False
         return True

@@ -51,6 +51,9 @@ LOCKLESS = (
 )
 """Modules and packages of ours without a lock: all that call the program's code for a debugger or a question."""
 
+REDIRECTED = "_dbg_agent_redirected"
+"""The name of the code that stock debuggers' functions get."""
+
 OUTERMOST_KEPT = 64
 """Frames kept at the outer end of a stack that is too deep; the rest is kept at the inner end, which tells more."""
 
@@ -148,6 +151,11 @@ def is_traced_by_us(frame: FrameType) -> bool:
 def is_split(frame: FrameType) -> bool:
     """Tell whether torch.compile has split this function at a call, and runs the rest as a function of its own."""
     return any(name.startswith("__resume_at_") for name in frame.f_code.co_names)
+
+
+def is_redirected(frame: FrameType) -> bool:
+    """Tell whether a function of another module has our code."""
+    return frame.f_code.co_name == REDIRECTED
 
 
 def is_rest(frame: FrameType) -> bool:

@@ -127,6 +127,31 @@ def test_a_step_from_a_stop_in_a_compiled_function_ends_in_the_rest_of_it(driver
     finish()
 
 
+def _dbg_agent_redirected() -> int:
+    """Stand for a function of a stock debugger, which has our code."""
+    return 1
+
+
+def with_stock_call(rank: Rank) -> int:
+    rank.stopping.stop(sys._getframe(), "breakpoint")
+    total = 6
+    total += _dbg_agent_redirected()
+    return total
+
+
+def test_a_step_does_not_go_into_a_redirected_function(driver: Driver) -> None:
+    def script() -> None:
+        for _ in range(4):
+            driver.say("s")
+        driver.prompt()
+        assert ")_dbg_agent_redirected()" not in driver.text
+        driver.say("c")
+
+    finish = drive(driver, script)
+    assert with_stock_call(driver.rank) == 7
+    finish()
+
+
 def callback() -> int:
     """Stand for a call that may come between any two instructions, such as a garbage collector's callback."""
     return 1

@@ -91,6 +91,8 @@ def test_an_exception_at_a_prompt_is_not_how_the_program_ends(
     rank = SimpleNamespace(program=program, debuggers=SimpleNamespace(last=None), close=lambda: None)
     monkeypatch.setattr(own_rank, "_rank", rank)
     monkeypatch.setattr(sys, "last_value", ValueError(), raising=False)
+    # Another test may have opened a prompt in this process.
+    monkeypatch.delattr(sys, "ps1", raising=False)
     if has_prompts:
         monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     own_rank.say_goodbye()
