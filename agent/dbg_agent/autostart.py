@@ -134,13 +134,14 @@ def _child_begins(_: object = None) -> None:
 
 def _watch_actors(manager: ModuleType) -> None:
     """Have Ray's worker connect before an actor begins in it; idle workers and those of tasks stay unconnected."""
-    load = manager.FunctionActorManager.load_actor_class
+    of_class = manager.FunctionActorManager
+    load = of_class.load_actor_class
 
     def load_actor_class(self: object, job: object, descriptor: Any) -> object:
         _unharmed(lambda: _actor_begins(str(descriptor.class_name)))
         return load(self, job, descriptor)
 
-    manager.FunctionActorManager.load_actor_class = load_actor_class
+    of_class.load_actor_class = load_actor_class
 
 
 def _actor_begins(name: str) -> None:

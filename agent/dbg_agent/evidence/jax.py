@@ -23,9 +23,8 @@ _STATE_MODULE = "jax._src.distributed"
 
 _WAITS = frozenset(
     {
-        *("execute_sharded", "block_until_ready", "batched_block_until_ready"),
-        "_single_device_array_to_np_array_did_copy",
-        *("connect", "wait_at_barrier", "blocking_key_value_get", "blocking_key_value_get_bytes"),
+        *("execute_sharded", "block_until_ready", "batched_block_until_ready", "connect", "wait_at_barrier"),
+        *("_single_device_array_to_np_array_did_copy", "blocking_key_value_get", "blocking_key_value_get_bytes"),
     }
 )
 """Methods written in C++ that wait for devices or for other processes; a compilation is not among them."""
@@ -37,8 +36,10 @@ def jax_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
     state = module.global_state if module is not None else None
     if state is None or state.client is None or state.num_processes < 2:
         return []
-    lack = "JAX counts no computations, so which of several equal ones a rank is in is not known"
-    count = int(state.num_processes)
+    lack, count = (
+        "JAX counts no computations, so which of equal ones a rank is in is not known",
+        int(state.num_processes),
+    )
     calls = dict.fromkeys(called for frame in list(all_frames().values()) if (called := awaited(frame)))
     return [
         fitted(SourceSeen, library=LIBRARY, lack=lack),
@@ -49,19 +50,14 @@ def jax_seen() -> list[SourceSeen | GroupSeen | CollectiveSeen]:
 
 def awaited(innermost: FrameType) -> str:
     """Return the call in the user's code that waits for a computation of JAX; empty for another call."""
-    if LIBRARY not in sys.modules:
-        return ""
-    site = call_site(innermost, reads=not is_traced([innermost]))
+    site = call_site(innermost, reads=not is_traced([innermost])) if LIBRARY in sys.modules else None
     if site is None or not _is_waiting(site, innermost):
         return ""
     own = next((one for one in outward(innermost) if is_users_file(one.f_code.co_filename)), innermost)
     outer = site if own is innermost else call_site(own, reads=False)
-    text = outer.called.text or outer.called.name if outer is not None else ""
-    return printable(text or own.f_code.co_name)
+    return printable((outer and (outer.called.text or outer.called.name)) or own.f_code.co_name)
 
 
 def _is_waiting(site: CallSite, frame: FrameType) -> bool:
-    if class_of(site.called.value)[1] == "PjitFunction":
-        return True
     is_jax = module_of(frame).partition(".")[0] == LIBRARY or class_of(site.called.owner)[0].startswith("jaxlib")
-    return is_jax and site.called.name in _WAITS
+    return class_of(site.called.value)[1] == "PjitFunction" or (is_jax and site.called.name in _WAITS)

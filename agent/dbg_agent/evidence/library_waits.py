@@ -316,20 +316,17 @@ def _nobodys(age: float | None) -> str:
 
 def _ray_get(inside: Inside) -> Wait:
     """Name the actor of Ray whose result a thread waits for."""
-    refs = inside.local("object_refs")
-    text = "waits for results in ray.get"
-    if type(refs) is not list:
-        return Wait(WaitKind.CHILD, text)
+    refs, text = inside.local("object_refs"), "waits for results in ray.get"
 
     def ask() -> tuple[str, int | None]:
         actors = pending_actors(refs)
-        titles = " and ".join(actor.title for actor in actors[:MAX_TOLD])
         more = f" and {len(actors) - MAX_TOLD} more" if len(actors) > MAX_TOLD else ""
-        holder = next((actor.pid for actor in actors if actor.pid is not None), None)
-        what = "the actor" if len(actors) == 1 else "the actors"
-        return f"waits in ray.get for {what} {titles}{more}" if actors else text, holder
+        titles = " and ".join(title for title, _ in actors[:MAX_TOLD])
+        what = f"the actor{'s' * (len(actors) > 1)} {titles}{more}"
+        holder = next((pid for _, pid in actors if pid is not None), None)
+        return f"waits in ray.get for {what}" if actors else text, holder
 
-    return Wait(WaitKind.CHILD, text, ask=ask)
+    return Wait(WaitKind.CHILD, text, ask=ask if type(refs) is list else None)
 
 
 def _pdb(inside: Inside) -> Wait:

@@ -65,7 +65,7 @@ RESULTS = (["0a"], ["0a", "0b", "0a again"], ["0a ready", "0c"], ["0a ready"], [
 
 def test_actors_whose_results_are_missing_are_told(approved: Approved) -> None:
     def told(refs: Sequence[str]) -> list[tuple[str, bool]]:
-        return [(one.title, one.pid == os.getppid()) for one in ray.pending_actors([Ref(ref) for ref in refs])]
+        return [(title, pid == os.getppid()) for title, pid in ray.pending_actors([Ref(ref) for ref in refs])]
 
     approved(f"{', '.join(refs)}: {told(refs)}" for refs in RESULTS)
 
