@@ -15,7 +15,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import Implementation, TextContent
 
 from dbg_client.faces.mcp.tools import TOOLS
-from dbg_client.questions.breakpoints import NONE_AT_LINE
+from dbg_client.questions.breakpoints import REMOVED
 from dbg_dial.waiting import within
 from tests.support.broker import running_broker
 from tests.support.environment import clean_environment
@@ -93,7 +93,7 @@ async def step(home: Path) -> None:
         assert told.endswith("rank_script.py:6: 1 of 1 rank answered, 1 value\n@1  1 rank  0  set"), told
         assert (await call(session, "breakpoints", file="rank_script.py", line=90)).count("error") == 1
         assert "rank_script.py:6" in await call(session, "breakpoints", ranks="0")
-        assert NONE_AT_LINE in await call(session, "breakpoints", ranks="0", line=6, clear=True)
+        assert REMOVED in await call(session, "breakpoints", ranks="0", line=6, clear=True)
         await call(session, "continue", ranks="1-2")
         assert " stopped (breakpoint)" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
         await call(session, "continue", ranks="1")

@@ -10,7 +10,7 @@ import pytest
 
 import dbg_client
 from dbg_client import AsyncBroker, Broker, RankChange
-from dbg_client.questions.breakpoints import NONE_AT_LINE
+from dbg_client.questions.breakpoints import REMOVED
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import start_ranks, wait_until_states
@@ -152,7 +152,7 @@ def test_breakpoints_are_set_listed_and_cleared_in_many_ranks(broker: Broker) ->
     job["0-2"].resume()
     stopped = job["0-2"].wait_for_each(PATIENCE)
     assert [(rank.rank, rank.where and rank.where.line) for rank in stopped] == [(0, 13), (1, 13), (2, 8)]
-    assert {group.text for group in job.clear_breakpoint("rank_script.py", 8).groups} == {NONE_AT_LINE}
+    assert {group.text for group in job.clear_breakpoint("rank_script.py", 8).groups} == {REMOVED}
 
 
 def test_a_stop_is_held_from_cell_to_cell_until_it_or_its_connection_is_closed(ranks: list[Child], home: Path) -> None:
