@@ -397,7 +397,13 @@ class RankPdb(CompletingPdb):
         namespace, frame_locals = self.namespaces()
         interpreter = Interpreter(self._console, {**namespace, **frame_locals})
         begin, end = INTERACT_BANNERS
-        interpreter.interact(banner=begin, exitmsg=end)
+        before = vars(sys).keys() & {"ps1", "ps2"}
+        try:
+            interpreter.interact(banner=begin, exitmsg=end)
+        finally:
+            # Before Python 3.13 they stay, and mark a program that has prompts itself.
+            for name in {"ps1", "ps2"} - before:
+                vars(sys).pop(name, None)
 
     def do_debug(self, arg: str) -> None:
         """debug code

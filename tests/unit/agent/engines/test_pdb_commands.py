@@ -171,6 +171,7 @@ def test_ctrl_c_while_it_prints_takes_no_later_output_with_it() -> None:
         driver.say("c")
 
     assert play(driver, script) == 7
+    assert not hasattr(sys, "ps1")
 
 
 # ------------------------------------------------------- breakpoints with commands that print and go on
