@@ -8,15 +8,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_agent.values.evaluation import runs_nothing
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
-
-if TYPE_CHECKING:
-    pass
 
 
 class CompletingPdb(Engine, pdb.Pdb):
