@@ -114,12 +114,14 @@ def _stop_or_hold(rank: Rank, frame: FrameType, settings: Settings, *, before_li
         return
     # Ranks may know the file by different paths.
     site = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"  # noqa: PTH119 - in a rank
-    if rank.membership.identity.rank in chosen:
+    # A worker of mp.spawn has had another number until torch gave it its rank.
+    me = rank.membership.identify()
+    if me.rank in chosen:
         rank.stopping.stop(
             frame, "breakpoint", settings.engine, site=site, lease=settings.lease, before_line=before_line
         )
         return
-    world = rank.membership.identity.world_size
+    world = me.world_size
     there = tuple(number for number in chosen if world is None or number < world)
     if len(there) < len(chosen):
         warn(f"set_trace(ranks=…) names ranks that a job of {world} does not have; ignored")

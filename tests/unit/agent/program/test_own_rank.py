@@ -99,13 +99,14 @@ def test_an_exception_at_a_prompt_is_not_how_the_program_ends(
     assert program.exit_status == status
 
 
-def test_ranks_that_know_a_file_by_different_paths_stop_at_one_site() -> None:
+def test_who_stops_has_the_number_that_torch_gave_last_and_one_site_for_all_paths_of_a_file() -> None:
     sites = []
-    rank: Any = SimpleNamespace(
-        membership=SimpleNamespace(identity=SimpleNamespace(rank=0)),
-        stopping=SimpleNamespace(stop=lambda *_args, site, **_options: sites.append(site)),
+    membership = SimpleNamespace(
+        identity=SimpleNamespace(rank=0, world_size=1), identify=lambda: SimpleNamespace(rank=1, world_size=2)
     )
-    settings = replace(Settings(), ranks=(0,))
+    stopping = SimpleNamespace(stop=lambda *_args, site, **_options: sites.append(site))
+    rank: Any = SimpleNamespace(membership=membership, stopping=stopping)
+    settings = replace(Settings(), ranks=(1,))
     for path in ("/a/train.py", "train.py"):
         frame = eval(compile("sys._getframe()", path, "eval"), {"sys": sys})  # noqa: S307
         entry._stop_or_hold(rank, frame, settings, before_line=True)
