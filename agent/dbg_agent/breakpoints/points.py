@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import CodeType, FrameType, ModuleType
-from typing import TYPE_CHECKING
 
 from dbg_agent.breakpoints import reached
 from dbg_agent.breakpoints.insertion import CALL, HELD, PASSED, RAISED, RANK, compile_with
@@ -33,9 +32,6 @@ from dbg_agent.stop.room import make_room
 from dbg_wire.errors import printable
 from dbg_wire.finding.environment import STOP_AT, STOP_IN
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
-
-if TYPE_CHECKING:
-    from dbg_wire.records.breakpoints import StopState
 
 PASSED_BY = "passed without stopping, because"
 
@@ -352,21 +348,3 @@ def _loaded_elsewhere(point: Point) -> str:
 
 def _rank() -> int:
     return int(_load().rank_number())
-
-
-def stop_states() -> list[StopState]:
-    """Return the state of each stop that this process was started with, in their order."""
-    return [_state_of(point) for point in POINTS]
-
-
-def _state_of(point: Point) -> StopState:
-    from dbg_wire.records.breakpoints import StopState
-    from dbg_wire.records.record import fitted
-
-    # An option and what was typed behind it.
-    typed = point.stop.typed
-    line = point.line if isinstance(point.stop, StopAt) else None
-    problem = COMPILED if point.is_compiled and not point.is_reached else point.problem
-    if point.passed_by:
-        problem = f"{PASSED_BY} {point.passed_by}"
-    return fitted(StopState, stop=typed, line=line, armed=bool(point.files), hits=point.counted, problem=problem)

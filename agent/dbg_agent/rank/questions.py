@@ -159,11 +159,6 @@ class Questions:
 
     def _where(self, ask: Ask) -> None:
         rank = self._rank
-        if ask.stops:
-            from dbg_agent.breakpoints.points import stop_states
-
-            self.answer(ask, Kind.VALUE, rank.stops.state_word, rows=tuple(stop_states()))
-            return
         if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_unreported:
             state = rank.stops.state_word
         else:

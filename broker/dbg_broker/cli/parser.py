@@ -330,7 +330,7 @@ def _version() -> str:
 
 OF_THE_TERMINAL = frozenset(
     {"attach", "wait", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
-    | {"continue", "release", "kill", "tmux", "slow", "stops", "report", "adopt", "mcp", "dap", "web"}
+    | {"continue", "release", "kill", "tmux", "slow", "report", "adopt", "mcp", "dap", "web"}
 )
 """Verbs that ``dbg-attach`` has and this command has not."""
 

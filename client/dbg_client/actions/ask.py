@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from dbg_client.actions.many import ShownAnswers, ask_question, ask_stops, run_beside, show_stacks_of
+from dbg_client.actions.many import ShownAnswers, ask_question, run_beside, show_stacks_of
 from dbg_client.actions.output import in_format
 from dbg_client.core.asking import Asker
 from dbg_client.core.patience import Show, show_nobody
@@ -13,13 +13,13 @@ from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.verbs import list_ranks
 from dbg_client.views.list import list_document, show_plain
 from dbg_client.views.missing import missing_documents
-from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Slow, Stops, Where, Why
+from dbg_client.words.settings import Collectives, Eval, Exec, Format, ListRanks, PdbCommand, Slow, Where, Why
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.grammar import Target
 
-Question: TypeAlias = "Where | Why | Slow | Collectives | Eval | PdbCommand | Exec | Stops"
+Question: TypeAlias = "Where | Why | Slow | Collectives | Eval | PdbCommand | Exec"
 
-QUESTIONS = (Where, Why, Slow, Collectives, Eval, PdbCommand, Exec, Stops)
+QUESTIONS = (Where, Why, Slow, Collectives, Eval, PdbCommand, Exec)
 
 
 async def ask(
@@ -52,9 +52,7 @@ async def ask(
         if isinstance(settings, Why):
             return await show_why(settings, asker, ranks, known, show=show)
         return await show_groups_of(settings, asker, ranks, known)
-    if isinstance(settings, Exec):
-        return await run_beside(settings, asker, ranks)
-    return ShownAnswers(await ask_stops(asker, ranks))
+    return await run_beside(settings, asker, ranks)
 
 
 def show_list(

@@ -42,7 +42,6 @@ from dbg_client.words.settings import (
     Report,
     Screen,
     Slow,
-    Stops,
     Where,
     Why,
 )
@@ -65,7 +64,7 @@ async def run_action(settings: RankSettings, attach: Callable[[Attach], Awaitabl
 
     ``attach`` holds the session at a rank that was broken into, and returns the exit status.
     """
-    if settings.target is None and isinstance(settings, (Eval, Stops)):
+    if settings.target is None and isinstance(settings, Eval):
         settings = settings.replace(target=USUAL_TARGETS[settings.name])
     if settings.target is None and not isinstance(settings, _ABOUT_ALL):
         raise NeedsTarget(settings.name)
@@ -110,8 +109,6 @@ class _Acting:
             raise NeedsTarget(settings.name)
         if isinstance(settings, Exec):
             return await self._exec(settings, target)
-        if isinstance(settings, Stops):
-            return await self._print(await ask(settings, self._asker, self._select(target).ranks, ()))
         if isinstance(settings, Interrupt):
             return await self._interrupt(settings, target)
         return await (self._screen(target) if isinstance(settings, Screen) else self._order(settings, target))

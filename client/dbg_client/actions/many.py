@@ -18,7 +18,6 @@ from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.answers import ValueAnswer, ask_stacks, ask_values
 from dbg_client.questions.verbs import require_living, value_question
-from dbg_client.views.answers import RankStops, show_stops
 from dbg_client.views.groups import (
     AnswerGroup,
     RankAndAnswer,
@@ -36,7 +35,6 @@ from dbg_client.words.settings import Eval, Exec, Interrupt, OutputOptions, PdbC
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import command_line, output_in
-from dbg_wire.records.breakpoints import StopState
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 
 PARTIAL = 6
@@ -179,22 +177,6 @@ def _write(path: str, text: str) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise CantWrite(path, error.strerror or type(error).__name__, "--save") from None
-
-
-async def ask_stops(asker: Asker, ranks: Sequence[RankInfo]) -> str:
-    """Return a table of the stops, of all that these ranks have. Raises what the asker raises."""
-    answers = await asker.ask(Action.WHERE, ranks, stops=True)
-    return show_stops([_read(rank, answer) for rank, answer in zip(ranks, answers, strict=True)])
-
-
-def _read(rank: RankInfo, answer: RankAnswer) -> RankStops:
-    if answer.kind is not Kind.VALUE:
-        return RankStops(rank, why=answer.text)
-    if rank.state is RankState.UNRESPONSIVE:
-        return RankStops(rank, why="unresponsive")
-    if rank.is_classic:
-        return RankStops(rank, why="a stock debugger has no stops that a job was started with")
-    return RankStops(rank, [row for row in answer.rows if isinstance(row, StopState)])
 
 
 async def run_beside(settings: Exec, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:

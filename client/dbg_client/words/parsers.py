@@ -250,7 +250,6 @@ OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
     "release": (*_WAIT, _JSON),
     "kill": (*_WAIT, _JSON),
     "tmux": (_FRAME, *_ATTACH),
-    "stops": (*_WAIT, _PAGER),
     "report": (*_WAIT, _REPORT, _PAGER),
     "adopt": (_MINE,),
     "mcp": (),

@@ -22,9 +22,7 @@ from dbg_wire.targets.grammar import JOB_NAME, Group, Target, Term
 
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 
-USUAL_TARGETS = {"eval": "stopped,held"} | dict.fromkeys(
-    ("release", "where", "why", "slow", "collectives", "stops"), "all"
-)
+USUAL_TARGETS = {"eval": "stopped,held"} | dict.fromkeys(("release", "where", "why", "slow", "collectives"), "all")
 """The ranks that a verb means in a session if the user names none."""
 
 

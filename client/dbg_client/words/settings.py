@@ -168,12 +168,6 @@ class Exec(RankSettings):
     fail_if_differ: bool = False
 
 
-class Stops(RankSettings):
-    """``stops``."""
-
-    name = "stops"
-
-
 class Report(RankSettings):
     """``report``; ``path`` is where it is written, None for stdout."""
 
@@ -300,7 +294,7 @@ SETTINGS_OF: Mapping[str, type[VerbSettings]] = {
     made.name: made
     for made in (
         *(Attach, ListRanks, Where, Why, Slow, Collectives, Eval, PdbCommand, Exec, Screen, Interrupt, Continue),
-        *(Release, Kill, Tmux, Stops, Report, Adopt, Mcp, Dap, Web, ShowCompletion, ShowHelp),
+        *(Release, Kill, Tmux, Report, Adopt, Mcp, Dap, Web, ShowCompletion, ShowHelp),
     )
 } | {"wait": Attach}
 """The class of each verb's settings."""

@@ -191,14 +191,6 @@ VERBS: tuple[VerbRow, ...] = (
         example="tmux 0-3",
     ),
     VerbRow(
-        name="stops",
-        operands=Operands.MAYBE_TARGET,
-        help="show which stops of --stop-at and --stop-in are armed, and their hits",
-        example="stops",
-        in_session=Operands.MAYBE_TARGET,
-        help_in_session="which --stop-at and --stop-in are armed, their hits",
-    ),
-    VerbRow(
         name="report",
         operands=Operands.MAYBE_TARGET,
         help="print all that is known of the ranks, for a colleague or a bug report",

@@ -27,14 +27,14 @@ dbg_agent.program.entry.stop_at = told
 TRAIN = """\
 from __future__ import annotations
 import json, told, helper, loop
-from dbg_agent.breakpoints.points import stop_states
+from dbg_agent.breakpoints.points import POINTS
 def train():
     for step in range(3):
         helper.double(step)
 
 if __name__ == "__main__":
     train()
-    print(json.dumps({one.stop: one.hits for one in stop_states()}))
+    print(json.dumps({one.stop.typed: one.counted for one in POINTS}))
     print("trained")
 """
 
@@ -345,10 +345,13 @@ def test_a_program_ends_as_without_breakpoints(tmp_path: Path) -> None:
 
 TELLS = """\
 import sys, told
-from dbg_agent.breakpoints.points import stop_states
+from dbg_agent.breakpoints.points import POINTS
+from dbg_wire.records.stop_points import StopAt
 
 def states():
-    return [[one.stop, one.line, one.armed, one.hits, bool(one.problem)] for one in stop_states()]
+    lines = [one.line if isinstance(one.stop, StopAt) else None for one in POINTS]
+    known = [[bool(one.files), one.counted, bool(one.problem)] for one in POINTS]
+    return [[one.stop.typed, line, *rest] for one, line, rest in zip(POINTS, lines, known)]
 
 def train(steps):
     for step in range(steps):
@@ -366,12 +369,12 @@ print([before, states()])
 
 def test_a_stop_is_armed_once_its_module_is_loaded_and_its_hits_are_counted(folder: Path) -> None:
     (folder / "train.py").write_text(TELLS)
-    result = run(folder, at="train.py:9, step > 0\nhelper.py:3\ngone.py:1", inside="helper:double\nhelper:triple")
+    result = run(folder, at="train.py:12, step > 0\nhelper.py:3\ngone.py:1", inside="helper:double\nhelper:triple")
     assert result.returncode == 0, result.stderr
     before, after = eval(result.stdout.splitlines()[-1])  # noqa: S307 - printed by the program above
-    assert before[:2] == [["train.py:9, step > 0", 10, True, 0, False], ["helper.py:3", None, False, 0, False]]
+    assert before[:2] == [["train.py:12, step > 0", 13, True, 0, False], ["helper.py:3", None, False, 0, False]]
     assert after == [
-        ["train.py:9, step > 0", 10, True, 2, False],
+        ["train.py:12, step > 0", 13, True, 2, False],
         ["helper.py:3", 3, True, 1, False],
         ["gone.py:1", None, False, 0, False],
         ["helper:double", None, True, 1, False],

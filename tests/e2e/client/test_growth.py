@@ -34,7 +34,6 @@ COMMANDS = [
     "continue all -y",
     "release all -y",
     "kill all -y",
-    "stops",
     "report",
 ]
 

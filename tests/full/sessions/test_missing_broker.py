@@ -66,7 +66,7 @@ def test_a_stop_that_was_passed_is_told_once_there_is_a_broker(processes: Proces
     broker.restart()
     wait_until(home, bool, "the rank")
     assert attach_list(home)[0]["passed"]
-    for verb in ("list", "stops", "why"):
+    for verb in ("list", "why"):
         assert "asked_script.py:4" in attach(home, verb).stdout
     gate.write_bytes(b"")
     wait_until_stopped(home, 1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from dbg_wire.messages.vocabulary import Sender
 from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine
 from dbg_wire.records.bounds import FreeText, Items
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, StopState
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish
 from dbg_wire.records.evidence import (
     CollectiveSeen,
     GroupSeen,
@@ -41,7 +41,6 @@ AnyRow = (
     | SourceText
     | ExceptionSeen
     | BreakpointState
-    | StopState
     | Part
     | CommandEnd
     | RankSample

@@ -125,7 +125,6 @@ class Ask(Message, sender=Sender.BROKER):
     inquiry: AnyInquiry | None = None
     withdrawn: bool = False
     threads: bool = False
-    stops: bool = False
     frame: FrameName = ""
     look: Look = Look.STACK
     asked: Count = 0

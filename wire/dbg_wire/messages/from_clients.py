@@ -93,7 +93,7 @@ class Question(Message, sender=Sender.CLIENT):
     expression is evaluated then. With ``live`` running ranks are asked, too; with ``stats`` tensors are described by
     their statistics as well. With ``withdrawn`` an earlier ``interrupt`` is given up, or the commands that the same
     terminal has asked for are ended. With ``threads`` the answer to ``where`` has the stacks of all Python threads.
-    With ``stops`` a ``where`` asks for the states of the job's stops instead. ``frame`` is the frame to evaluate or run
+    ``frame`` is the frame to evaluate or run
     in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
     first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
     ranks have the same question and can answer it, over all its pages; 0 is unknown. With ``fold`` an answer that many
@@ -110,7 +110,6 @@ class Question(Message, sender=Sender.CLIENT):
     inquiry: AnyInquiry | None = None
     withdrawn: bool = False
     threads: bool = False
-    stops: bool = False
     frame: FrameName = ""
     look: Look = Look.STACK
     asked: Count = 0

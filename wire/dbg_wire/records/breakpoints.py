@@ -7,7 +7,7 @@ then, those set in PuDB and pdb included. A question without a wish only asks fo
 from typing import Annotated
 
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
-from dbg_wire.records.bounds import MAX_RANK, Count, Line, Sentence, characters, elements, integers
+from dbg_wire.records.bounds import MAX_RANK, Count, Sentence, characters, elements, integers
 from dbg_wire.records.record import Inquiry, Record, Row
 
 AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
@@ -68,18 +68,3 @@ class BreakpointState(Row, tag="breakpoint"):
     hits: Condition = ""
     log: Condition = ""
     hits_so_far: Count = 0
-
-
-class StopState(Row, tag="stop"):
-    """What became of one stop in one rank.
-
-    ``stop`` is as it was typed. ``line`` is where it is placed, None if it isn't or has no line. A stop is ``armed``
-    once the code that holds it is loaded; ``hits`` counts how often the program was there with a true condition.
-    ``problem`` says why it can't be armed or doesn't stop, empty if nothing is wrong.
-    """
-
-    stop: Sentence
-    line: Line | None
-    armed: bool
-    hits: Count
-    problem: Sentence = ""

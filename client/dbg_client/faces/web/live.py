@@ -290,7 +290,7 @@ def _settings(line: str) -> RankSettings:
     settings = parse_command(line, os.environ, has_ranks=True)
     if isinstance(settings, (verbs.Attach, verbs.Screen)):
         raise BadInput("a page attaches in a terminal of its own", "open the terminal of one rank")
-    if settings is None or isinstance(settings, (verbs.Exec, verbs.Stops)):
+    if settings is None or isinstance(settings, verbs.Exec):
         what = "help" if settings is None else settings.name
         raise BadInput(f"`{what}` is not for a page", "use it in a terminal")
     return settings

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.core.collective_matching import match_collectives
-from dbg_client.views.answers import RankStops, show_stops
 from dbg_client.views.groups import RankAndAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import group_stacks, stacks_document
@@ -23,7 +22,6 @@ from dbg_client.views.tree import (
 )
 from dbg_client.views.waits import recorded_collectives
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.breakpoints import StopState
 from dbg_wire.records.ranks import Place, RankState, ThreadStack
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, waiting
@@ -205,39 +203,6 @@ def test_every_rank_is_counted_once(items: list[tuple[tuple[Place, ...], Kind]])
         assert int(lines[1].split()[0]) == sum(group.count for group in stacks)
     ends = [line for line in lines[1:] if "(@" in line]
     assert sum(int(line.lstrip("│├└─ ").split()[0]) for line in ends) == sum(group.count for group in stacks)
-
-
-STOP = "train.py:38, step == 3"
-
-
-def state(*, armed: bool = True, hits: int = 0, line: int | None = 38, problem: str = "") -> StopState:
-    return StopState(stop=STOP, line=line if armed else None, armed=armed, hits=hits, problem=problem)
-
-
-def stops(*states: StopState) -> list[RankStops]:
-    return [RankStops(make_rank(number), [one]) for number, one in enumerate(states)]
-
-
-@pytest.mark.parametrize(
-    "ranks",
-    [
-        pytest.param(stops(state(), state()), id="all have it"),
-        pytest.param(stops(state()), id="a single rank"),
-        pytest.param(stops(*[state()] * 3, state(armed=False)), id="one has not loaded it"),
-        pytest.param(stops(state(line=40), state()), id="one has moved its line"),
-        pytest.param(stops(state(hits=2), state(hits=2), state(), state(hits=1)), id="hits by rank"),
-        pytest.param(stops(state(armed=False, problem="/a.py: no code\x1b")), id="a hostile problem"),
-        pytest.param(stops(StopState(stop="model:Net.forward", line=None, armed=True, hits=0)), id="a function"),
-        pytest.param([*stops(state()), RankStops(make_rank(1), why="older\x1b")], id="one tells nothing"),
-        pytest.param([RankStops(make_rank(0))], id="none"),
-        pytest.param([RankStops(make_rank(0), why="lost")], id="nobody tells"),
-    ],
-)
-def test_stops_are_a_table_by_what_ranks_tell_of_them(approved: Approved, ranks: list[RankStops]) -> None:
-    shown = show_stops(ranks)
-
-    assert all(line.isprintable() for line in shown.splitlines())
-    approved(shown)
 
 
 MAIN_THREADS = ("main t.py:1", "step t.py:9")

@@ -34,8 +34,6 @@ def parsed(text: str) -> tuple[str, str | None, str]:
     [
         ("where", ("where", None, "")),
         ("where all", ("where", "all", "")),
-        ("stops", ("stops", None, "")),
-        ("stops 0-3", ("stops", "0-3", "")),
         ("list", ("list", None, "")),
         ("screen 3", ("screen", "3", "")),
         ("release", ("release", None, "")),

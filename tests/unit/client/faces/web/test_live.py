@@ -119,7 +119,6 @@ async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
         ("help", {}),
         ("attach 5", {}),
         ("exec 5 -- rm -rf /", {}),
-        ("stops 5", {}),
         ("kill", {}),
         ("where 99", {}),
         ("where", {"keys": ["gone"]}),
