@@ -166,6 +166,8 @@ def test_operations_and_containers_are_counted(monkeypatch: pytest.MonkeyPatch, 
     [
         ("all_reduce", "all_reduce", None, False),
         ("_all_gather_base", "all_gather_into_tensor", None, False),
+        ("allreduce_coalesced", "all_reduce_coalesced", None, False),
+        ("_reduce_oop", "reduce", None, False),
         ("all_reduce_barrier", "barrier", None, False),
         ("send 0->1", "send", 1, False),
         ("recv 3<-12", "recv", 12, True),
