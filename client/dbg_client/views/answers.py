@@ -1,4 +1,4 @@
-"""The answers of ranks to one question, and the stops of a job, as text and JSON. Pure."""
+"""The answers of ranks to one question, as text and JSON. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,6 @@ MAX_NAMED = 8
 
 ANSWERED = frozenset({Kind.VALUE, Kind.ERROR})
 """Kinds of answers that the rank itself gave; the broker gives the other kinds for a rank that did not answer."""
-
-MAX_NAMES = 60
-"""Columns for the names of a set of ranks."""
-
-MAX_STOP = 300
-"""Characters that are shown of a stop with its condition."""
 
 
 def show_answers(answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> str:
