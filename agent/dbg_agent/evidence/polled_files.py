@@ -1,4 +1,4 @@
-"""Which file a loop looks for again and again, from its code alone.
+"""Which file a loop looks for again and again, from its source.
 
 The operands of the loop's calls are worked out from names, constants and what joins paths, as far as that runs no code
 of the program.
