@@ -17,7 +17,7 @@ from opcode import opname
 from types import BuiltinFunctionType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.source import ESCAPE, Spot, mangled, operation, span_of, spot_of
+from dbg_agent.evidence.source import Spot, mangled, operation, span_of, spot_of
 from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, local, variable
 from dbg_agent.stop.frame_locals import CO_OPTIMIZED
 
@@ -151,7 +151,7 @@ class Values:
             return UNKNOWN
 
     def _constant(self, node: ast.Constant) -> Any:
-        return UNKNOWN if type(node.value) is str and ESCAPE in node.value else node.value
+        return node.value
 
     def _name(self, node: ast.Name) -> Any:
         if node.id in self._known:

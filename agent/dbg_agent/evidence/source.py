@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -17,6 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from dbg_agent.evidence.descriptors import FILE_SECONDS, file_system
+from dbg_agent.process.unwarned import parsed
 from dbg_agent.stop.loaded_sources import all_codes, compiled_sources, lines_of, read_file
 
 MAX_FILE_BYTES = 2_000_000
@@ -29,12 +29,6 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SCOPES = (*_DEFINITIONS, ast.Lambda)
 COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 """What may have a frame of its own."""
-
-_ESCAPE = re.compile(r"\\([\n\\'\"N])|\\")
-_NUMBER_AND_WORD = re.compile(r"\b[0-9][0-9a-fA-F_.xobj]*(?:and|else|for|if|in|is|or|not)\b")
-
-ESCAPE = "\x01"
-"""Stands for the backslash of an escape sequence in a parsed text."""
 
 Span = tuple[int, int, int, int]
 """First and last line, first column and the column behind."""
@@ -155,11 +149,10 @@ def _tree(code: CodeType) -> Tree | None:
         text, shift = (f"if 1:\n{text}", first - 2) if text[:1].isspace() else (text, first - 1)
     else:
         shift = 0
-    if len(text) > MAX_PARSED or _NUMBER_AND_WORD.search(text):
-        # The parser would print a warning of the program's text, as for an unknown escape sequence.
+    if len(text) > MAX_PARSED:
         return None
     try:
-        module = ast.parse(_ESCAPE.sub(lambda found: found[0] if found[1] else ESCAPE, text))
+        module = parsed(text, code.co_filename)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return _indexed(module, shift)
