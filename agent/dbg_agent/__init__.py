@@ -118,12 +118,8 @@ def install(
         return install_here
 
     arguments: dict[str, object] = {"broker": broker, "connect_timeout": connect_timeout}
-    arguments |= {
-        "on_missing": on_missing,
-        "classic": breakpoint if classic is None else classic,
-        "guard": guard,
-        "post_mortem": post_mortem,
-    }
+    classic = breakpoint if classic is None else classic
+    arguments |= {"on_missing": on_missing, "classic": classic, "guard": guard, "post_mortem": post_mortem}
     arguments |= {"exec": exec, "lease": lease, "mesh": mesh, "collective_timeout": collective_timeout}
     carry_out("install", load, {**arguments, **unknown}, unexpected)
 

@@ -150,9 +150,6 @@ class Values:
         except (TypeError, ValueError, LookupError, ArithmeticError, RecursionError):
             return UNKNOWN
 
-    def _constant(self, node: ast.Constant) -> Any:
-        return node.value
-
     def _name(self, node: ast.Name) -> Any:
         if node.id in self._known:
             return self._known[node.id]
@@ -219,7 +216,7 @@ class Values:
 
 
 _OPERATIONS: Mapping[type, Callable[[Values, Any], Any]] = {
-    ast.Constant: Values._constant,
+    ast.Constant: lambda _values, node: node.value,
     ast.Name: Values._name,
     ast.Attribute: Values._attribute,
     ast.Subscript: Values._item,
