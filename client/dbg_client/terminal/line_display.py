@@ -237,20 +237,24 @@ class LineDisplay:
             app.exit(exception=_Left())
 
     def _indent_line(self) -> None:
-        """Begin the line with spaces if the rank asks for the rest of a statement, and nothing is typed yet."""
+        """Begin the line with spaces if the rank asks for the rest of a statement, and the user has typed none."""
         prompt, buffer = self._host.attachment.conversation.prompt, self._session.default_buffer
         if prompt is None or prompt.number == self._prompted or not self._may_type():
             return
         self._prompted, self.indent = prompt.number, ""
-        if prompt.state is PromptState.MORE and not buffer.text:
+        if prompt.state is PromptState.MORE and not buffer.text[:1].isspace():
             self.indent = indent_after(self._entered_last)
-            buffer.insert_text(self.indent)
+            place = buffer.cursor_position + len(self.indent)
+            buffer.text = self.indent + buffer.text
+            buffer.cursor_position = place
 
     def is_indented(self) -> bool:
         """Tell whether the line has only the spaces that the user has not typed."""
         return bool(self.indent) and self._session.default_buffer.text == self.indent
 
     def _accept(self, buffer: Buffer) -> bool:
+        # A quick user's line may come before the prompt is drawn.
+        self._indent_line()
         # The prompt that the user sees now; a prompt that comes before the line is taken was not seen.
         attachment = self._host.attachment
         self._at = attachment.conversation.prompt if attachment.driving else None
