@@ -63,6 +63,8 @@ async def once(holds: Callable[[], bool], turn: Callable[[], object]) -> None:
     """Make calls, a moment apart, until something holds: what NATS has taken is not told to who has sent it."""
 
     async def look() -> None:
+        # The loop has a turn first, in which the end of a connection is noticed.
+        await asyncio.sleep(0)
         while not holds():
             turn()
             await asyncio.sleep(0.02)

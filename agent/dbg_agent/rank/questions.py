@@ -367,7 +367,10 @@ class Questions:
     def _interrupt(self, ask: Ask) -> None:
         rank = self._rank
         engine = rank.debuggers.last
-        if rank.stops.phase is StopPhase.OPEN and engine is not None and engine.is_working and not ask.withdrawn:
+        if rank.stops.phase is StopPhase.OPEN and engine is not None and engine.is_working:
+            if ask.withdrawn:
+                self.answer(ask, Kind.RUNNING, self._work.running_text())
+                return
             engine.interrupt()
             if ask.frame:
                 self._work.put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))

@@ -138,7 +138,7 @@ def test_a_page_that_may_only_look_changes_nothing(
             await terminal.say("take")
             await terminal.until("bell")
             for number, line in enumerate(("eval 0 n", "command 0 n", "continue 0", "kill 0", "interrupt 0")):
-                said = await live.answer(number, line, yes=True)
+                said = await live.answer(number, line)
                 assert said["type"] == "failed", line
             where = await live.answer(9, "where")
             assert where["document"]["groups"][0]["frames"][-1]["line"] == STOP

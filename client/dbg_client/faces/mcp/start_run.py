@@ -59,7 +59,7 @@ def _start(words: Sequence[str], directory: str | None, output: Path, errors: Pa
         said = printable(errors.read_bytes()[:4096].decode("utf-8", "replace").strip(), 500)
         return f"it ended with status {process.returncode}: {said or 'it said nothing'}"
     threading.Thread(target=process.wait, name="dbg-run-end", daemon=True).start()
-    return f"started (pid {process.pid}); what it prints is in {output}, and what the debugger says in {errors}"
+    return f"started (pid {process.pid}); errors of the run itself are in {errors}, and what it prints is in {output}"
 
 
 def _broker() -> str:
