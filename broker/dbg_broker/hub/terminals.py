@@ -124,8 +124,7 @@ class Listing:
 
     def _spreading(self, dirty: dict[str, None]) -> Iterator[None]:
         try:
-            concerned = yield from self._noting(dirty)
-            for link in concerned.values():
+            for link in (yield from self._noting(dirty)).values():
                 self.supply(link)
                 yield
         finally:

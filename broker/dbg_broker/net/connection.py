@@ -365,10 +365,9 @@ class PeerConnection:
         Return whether it was taken. Bytes to a connection that is being closed are lost like those on their way: the
         terminal sends them again to the rank's next connection.
         """
-        if self._is_closing:
-            return True
         frame = pack_data(data)
-        return self.is_open and self._outbox.has_room(len(frame) + reserve) and self.send_control(frame)
+        has_room = self.is_open and self._outbox.has_room(len(frame) + reserve)
+        return self._is_closing or (has_room and self.send_control(frame))
 
     def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
         """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.

@@ -244,9 +244,8 @@ class LineDisplay:
         self._prompted, self.indent = prompt.number, ""
         if prompt.state is PromptState.MORE and not buffer.text[:1].isspace():
             self.indent = indent_after(self._entered_last)
-            place = buffer.cursor_position + len(self.indent)
             buffer.text = self.indent + buffer.text
-            buffer.cursor_position = place
+            buffer.cursor_position = len(buffer.text)
 
     def is_indented(self) -> bool:
         """Tell whether the line has only the spaces that the user has not typed."""
