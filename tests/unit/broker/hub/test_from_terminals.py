@@ -422,3 +422,21 @@ async def test_an_error_as_a_change_is_told_leaves_the_next_one(
     await asyncio.wait_for(has_failed.wait(), SECONDS)
     await broker.rank(1)
     assert (await terminal.expect(Change)).rank.key == registration(1).identity.key
+
+
+async def test_an_error_with_one_seat_leaves_the_others(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers, told, all_are_told = range(10), list[int](), asyncio.Event()
+
+    def send(number: int) -> None:
+        told.append(number)
+        if len(told) == len(numbers):
+            all_are_told.set()
+        if number == 6:
+            raise MemoryError
+
+    monkeypatch.setattr(broker.hub.terminals, "send_seat", send)
+    with monkeypatch.context() as listed:
+        listed.setattr(broker.hub.terminals, "links", dict.fromkeys(numbers))
+        broker.hub.terminals.send_seats(numbers)
+        await asyncio.wait_for(all_are_told.wait(), SECONDS)
+    assert told == list(numbers)

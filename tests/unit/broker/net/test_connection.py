@@ -257,6 +257,14 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
     await rank.expect(Audience, lambda audience: audience.viewers == 0)
 
 
+async def test_keys_to_a_connection_that_is_being_closed_are_not_discarded(broker: Broker) -> None:
+    rank = await broker.rank()
+    connection = broker.hub.ranks.links[KEY].connection
+    connection.close(CloseCode.REVOKED, "its token was revoked")
+    assert connection.send_data(CHUNK, 0)
+    assert await rank.closed()
+
+
 def waiting(broker: Broker, key: str) -> int:
     connection = broker.hub.ranks.links[key].connection
     assert isinstance(connection, PeerConnection)
