@@ -103,7 +103,7 @@ def is_block(text: str) -> bool:
 
 
 def _has_await(source: str) -> bool:
-    """Tell whether a text is code but for an ``await`` outside of a function."""
+    """Return whether a text is code but for an ``await`` outside of a function."""
     try:
         compile(source, "<stdin>", "exec")
     except SyntaxError as error:

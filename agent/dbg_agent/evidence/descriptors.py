@@ -332,7 +332,7 @@ def _is_terminal(target: str) -> bool:
 
 
 def _is_input(descriptor: Descriptor, target: str) -> bool:
-    """Tell whether this is a process's standard input, perhaps under another number."""
+    """Return whether this is a process's standard input, perhaps under another number."""
     with suppress(OSError):
         return descriptor.number == 0 or Descriptor(descriptor.process, 0).target == target
     return False

@@ -257,7 +257,7 @@ def _bound(called: Expression) -> Expression:
 
 
 def is_path(value: object) -> bool:
-    """Tell whether a value is a path of pathlib."""
+    """Return whether a value is a path of pathlib."""
     return class_of(value) in (("pathlib", "PosixPath"), ("pathlib._local", "PosixPath"))
 
 

@@ -98,7 +98,7 @@ def calls_in(loop: Loop) -> list[ast.Call]:
 
 
 def tried(spot: Spot, node: ast.AST, other: ast.AST) -> bool:
-    """Tell whether a node is within a ``try``, or the body of a ``with``, in which another node is not."""
+    """Return whether a node is within a ``try``, or the body of a ``with``, in which another node is not."""
     around_other = [child for _, child in spot.outward(other)]
     return any(
         isinstance(parent, (ast.Try, ast.TryStar, ast.With))

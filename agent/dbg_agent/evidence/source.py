@@ -105,7 +105,7 @@ def _span(frame: FrameType) -> Span | None:
 
 
 def _is_of(spot: Spot, code: CodeType) -> bool:
-    """Tell whether a node is of a function, and all names in it are the function's: its file may have changed."""
+    """Return whether a node is of a function, and all names in it are the function's: its file may have changed."""
     scope = spot.scope
     name = scope.name if isinstance(scope, _DEFINITIONS) else ""
     if name != ("" if code.co_name.startswith("<") else code.co_name):

@@ -65,7 +65,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
 
 
 def _keeps_debuggers(rank: Rank) -> bool:
-    """Tell whether the program keeps stock debuggers, since it has a terminal and knows no broker."""
+    """Return whether the program keeps stock debuggers, since it has a terminal and knows no broker."""
     return os.isatty(0) and rank.settings.on_missing == "go-on" and isinstance(rank.link.wait_connected(0.0), NoBroker)
 
 

@@ -29,7 +29,7 @@ class Busy:
 
     @property
     def is_working(self) -> bool:
-        """Tell whether code of the program works for the debugger now; from any thread."""
+        """Return whether code of the program works for the debugger now; from any thread."""
         return self._since is not None
 
     def interrupt(self) -> None:

@@ -149,17 +149,17 @@ def is_traced_by_us(frame: FrameType) -> bool:
 
 
 def is_split(frame: FrameType) -> bool:
-    """Tell whether torch.compile has split this function at a call, and runs the rest as a function of its own."""
+    """Return whether torch.compile has split this function at a call, and runs the rest as a function of its own."""
     return any(name.startswith("__resume_at_") for name in frame.f_code.co_names)
 
 
 def is_redirected(frame: FrameType) -> bool:
-    """Tell whether a function of another module has our code."""
+    """Return whether a function of another module has our code."""
     return frame.f_code.co_name == REDIRECTED
 
 
 def is_rest(frame: FrameType) -> bool:
-    """Tell whether a function is the rest of one that torch.compile has split."""
+    """Return whether a function is the rest of one that torch.compile has split."""
     return frame.f_code.co_name.startswith("torch_dynamo_resume_in_")
 
 

@@ -83,7 +83,7 @@ def sides(standing: PendingCollective) -> list[tuple[str, list[int]]]:
 
 
 def is_parting(called: Sequence[tuple[str, list[int]]]) -> bool:
-    """Tell whether as many ranks do one thing as the other, so that nobody is to blame."""
+    """Return whether as many ranks do one thing as the other, so that nobody is to blame."""
     return len(called[0][1]) == len(called[1][1])
 
 

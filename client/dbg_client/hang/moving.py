@@ -103,7 +103,7 @@ def movement(before: Matched, now: Matched, seconds: float, between: Sequence[Ro
 
 
 def _has_slept_again(old: RankEvidence, new: RankEvidence) -> bool:
-    """Tell whether a main thread sleeps at both looks, and not all the time between: the rank has seen it move."""
+    """Return whether a main thread sleeps at both looks, and not all the time between: the rank has seen it move."""
     mains = [main_wait(one) for one in (old, new)]
     return new.answer.age is None and all(main is not None and main.kind is WaitKind.SLEEP for main in mains)
 

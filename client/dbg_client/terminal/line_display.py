@@ -248,7 +248,7 @@ class LineDisplay:
             buffer.cursor_position = len(buffer.text)
 
     def is_indented(self) -> bool:
-        """Tell whether the line has only the spaces that the user has not typed."""
+        """Return whether the line has only the spaces that the user has not typed."""
         return bool(self.indent) and self._session.default_buffer.text == self.indent
 
     def _accept(self, buffer: Buffer) -> bool:

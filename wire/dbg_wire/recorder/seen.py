@@ -78,7 +78,7 @@ def name_of(recorded: str) -> tuple[str, bool]:
 
 
 def may_be(function: str, recorded: str, library: str) -> bool:
-    """Tell whether a call of a function may be what a backend has recorded under this name, as people call it."""
+    """Return whether a call of a function may be what a backend has recorded under this name, as people call it."""
     is_other = recorded in _RECORDED_AS.get(function, ()) and (recorded != "all_reduce" or library == "gloo")
     return function == recorded or is_other
 

@@ -284,7 +284,7 @@ class RankInfo(Record, omit_defaults=True):
 
     @property
     def is_paused(self) -> bool:
-        """Tell whether somebody has stopped it, or it is held for such a rank; what is kept after a crash is not."""
+        """Return whether somebody has stopped it, or it is held for such a rank; what is kept after a crash is not."""
         return self.state is RankState.HELD or (self.state is RankState.STOPPED and self.reason != CRASH)
 
     @property
