@@ -77,16 +77,13 @@ class Answering:
             text = await self._ask(settings, ranks, calls)
         return Answered(f"{printable(note)}\n{text}" if note else text)
 
-    async def answer_for(self, settings: RankSettings, ranks: Sequence[RankInfo]) -> str:
-        """Do what the settings ask for on exactly these ranks; return what is shown. Raises DbgError."""
-        self._asker.seconds = settings.broker.timeout
-        return await self._ask(settings, ranks, ())
-
-    async def break_in(self, rank: RankInfo, seconds: float) -> Answered:
+    async def break_in(self, rank: RankInfo, seconds: float | None = None) -> Answered:
         """Break into a rank; return it as the one to attach to once it has stopped, or why it does not stop.
 
-        A break-in that is cancelled is withdrawn. Raises DbgError.
+        The rank has ``seconds`` to answer, by default the switchboard's. A break-in that is cancelled is withdrawn.
+        Raises DbgError.
         """
+        seconds = self._switchboard.seconds if seconds is None else seconds
         try:
             answer = await self._interrupt(rank, seconds)
             if answer.kind not in (Kind.VALUE, Kind.RUNNING):

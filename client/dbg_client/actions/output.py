@@ -102,7 +102,7 @@ async def show_result(text: str, pager: str) -> None:
     While the pager runs, Ctrl-C is its own. A pager that can't be run is no reason to show nothing. Raises CantPrint.
     """
     usable = is_usable(pager, os.environ) and sys.stdout.isatty()
-    if not usable or fits(text, *terminal_size()) or not await _paged(pager, text):
+    if not usable or fits(text, *terminal_size()) or not await page(text, pager):
         write_result(text)
 
 
@@ -123,22 +123,24 @@ def fits(text: str, rows: int, columns: int) -> bool:
     return True
 
 
-async def _paged(pager: str, text: str) -> bool:
+async def page(text: str, pager: str, less: str = "") -> bool:
+    """Show a text in the user's pager until the user leaves it; return whether the pager has run.
+
+    ``less`` are options for less that count more than the user's. A pager is ended if its task is cancelled.
+    """
     data = look_alike(text, sys.stdout.encoding).encode(sys.stdout.encoding)
+    environ = {**os.environ, "LESS": f"{os.environ.get('LESS', _LESS)} {less}"}
+    command = ("/bin/sh", "-c", pager)
     with _ctrl_c_is_the_pagers():
-        return await asyncio.to_thread(_show, pager, data)
-
-
-def _show(pager: str, data: bytes) -> bool:
-    """Run the pager until it ends; tell whether it has run."""
-    environ = {"LESS": _LESS, **os.environ}
-    try:
-        process = subprocess.Popen(["/bin/sh", "-c", pager], stdin=subprocess.PIPE, env=environ)
-    except OSError:
-        return False
-    # A pager that is left before the end has no use for the rest.
-    with process, contextlib.suppress(OSError):
-        process.communicate(data)
+        try:
+            process = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, env=environ)
+        except OSError:
+            return False
+        try:
+            await process.communicate(data)
+        finally:
+            if process.returncode is None:
+                process.terminate()
     return process.returncode not in _NOT_RUN
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import sys
+import termios
+from collections.abc import Awaitable, Callable, Iterator
 
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 
 from dbg_client.actions.in_session import Answered, Answering, NeedsYes
+from dbg_client.actions.output import is_usable, page
+from dbg_client.actions.streams import write_result
 from dbg_client.core.choose import Choice
 from dbg_client.core.config_file import read_config
 from dbg_client.terminal.command_row import CommandRow, terminal_output
-from dbg_client.terminal.pager import Pager
 from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 from dbg_client.words.help import session_help
 from dbg_client.words.session_line import parse_command
@@ -23,8 +28,15 @@ from dbg_wire.records.ranks import RankInfo
 MAX_SHOWN = 40
 """Characters of a command that stand in the row while its answer is awaited, beside how to give up."""
 
+_LESS = "-+F -c -Psq goes back$"
+"""Options of less: stay for a short text as well, from the top of the screen, and say how to leave."""
+
 _HISTORY: list[str] = []
 """Commands typed so far, for the whole process: sessions come and go while the user stays."""
+
+
+ShowPage = Callable[[str], Awaitable[None]]
+"""Shows a text until the user leaves it."""
 
 
 async def ask(question: str, typed_ahead: bytes) -> tuple[bool, bytes]:
@@ -35,24 +47,44 @@ async def ask(question: str, typed_ahead: bytes) -> tuple[bool, bytes]:
     return agreed, key_bytes(get_typeahead(source))
 
 
-async def show_page(text: str, prefix: bytes | None, typed_ahead: bytes) -> bytes:
-    """Show a text full screen until the user leaves it; return the keys that are for the session."""
-    source = create_input()
-    store_typeahead(source, key_presses(typed_ahead))
-    return await Pager(text, source, terminal_output(), prefix).run()
+async def show_page(pager: str, text: str, *, is_drawn: bool) -> None:
+    """Show a text until the user leaves it: in the user's pager, or where the cursor stands if there is none.
+
+    ``is_drawn`` tells that the session has the terminal's other screen already.
+    """
+    with _line_mode():
+        if is_usable(pager, os.environ) and await page(text, pager, f"{_LESS} {'-X' if is_drawn else '-+X'}"):
+            return
+        write_result(text)
+    await CommandRow(create_input(), terminal_output(), _HISTORY).pause("Any key goes back")
+
+
+@contextlib.contextmanager
+def _line_mode() -> Iterator[None]:
+    """Let another program have the terminal as a shell would give it, and take it back raw."""
+    saved = termios.tcgetattr(sys.stdin)
+    lines = [*saved]
+    lines[0] |= termios.ICRNL | termios.IXON
+    lines[1] |= termios.OPOST | termios.ONLCR
+    lines[3] |= termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN
+    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, lines)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError, termios.error):
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, saved)
 
 
 class SessionCommandLine:
     """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
 
-    def __init__(self, answering: Answering, rank: RankInfo, *, color: bool, prefix: bytes | None) -> None:
+    def __init__(self, answering: Answering, rank: RankInfo, *, color: bool, show: ShowPage) -> None:
         self._answering = answering
         self._rank = rank
         self._color = color
-        self._prefix = prefix
+        self._show = show
         self._source = create_input()
-        self._screen = terminal_output()
-        self._row = CommandRow(self._source, self._screen, _HISTORY)
+        self._row = CommandRow(self._source, terminal_output(), _HISTORY)
         self._answering.show_waiting = self._row.note
 
     async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:
@@ -61,7 +93,8 @@ class SessionCommandLine:
         text = await self._row.read()
         answered = await self._act(text) if text is not None else None
         if answered is not None and answered.choice is None:
-            return None, await Pager(answered.text, self._source, self._screen, self._prefix).run()
+            await self._show(answered.text)
+            return None, b""
         return None if answered is None else answered.choice, key_bytes(get_typeahead(self._source))
 
     async def _act(self, text: str) -> Answered | None:

@@ -125,6 +125,13 @@ class CommandRow:
             keys.add(key)(lambda event: event.app.exit(result=event.data if event.data in ("y", "Y") else None))
         return await self._run(FormattedTextControl(f"{question} [y/N]"), keys) is not None
 
+    async def pause(self, text: str) -> None:
+        """Show a text in the row until a key is typed."""
+        keys = KeyBindings()
+        for key in (Keys.Any, "enter"):
+            keys.add(key)(lambda event: event.app.exit(result=None))
+        await self._run(FormattedTextControl(text), keys)
+
     async def _run(self, control: UIControl, keys: KeyBindings) -> str | None:
         try:
             return await self._application(control, keys).run_async(handle_sigint=False, set_exception_handler=False)

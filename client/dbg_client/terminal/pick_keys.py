@@ -1,4 +1,4 @@
-"""What keys mean in the picker: in its list, its filter, its prompt, its questions, and while ranks are asked."""
+"""What keys mean in the picker: in its list, its filter, its question, and while it breaks into a rank."""
 
 from __future__ import annotations
 
@@ -15,16 +15,12 @@ from dbg_client.terminal.prompt_keys import PrefixKey
 if TYPE_CHECKING:
     from dbg_client.terminal.picker import Picker
 
-LETTERS = "weci"
-"""The letters that ask ranks: where, a value, a pdb command, a break-in."""
-
 
 class Mode(enum.Enum):
     """What the keys are for."""
 
     LIST = enum.auto()
     FILTER = enum.auto()
-    PROMPT = enum.auto()
     QUESTION = enum.auto()
     BUSY = enum.auto()
 
@@ -39,8 +35,6 @@ def pick_keys(picker: Picker) -> KeyBindings:
     _bind_list(keys, picker, when(Mode.LIST))
     _bind_filter(keys, picker, when(Mode.FILTER))
     _bind_moves(keys, picker, when(Mode.LIST), when(Mode.LIST) | when(Mode.FILTER))
-    keys.add("enter", filter=when(Mode.PROMPT))(lambda event: picker.entered())
-    keys.add("escape", filter=when(Mode.PROMPT), eager=True)(lambda event: picker.to_list())
     for key in (Keys.Any, "enter", "escape"):
         keys.add(key, filter=when(Mode.QUESTION))(lambda event: picker.answered(event.data in ("y", "Y")))
     keys.add("escape", filter=when(Mode.BUSY))(lambda event: picker.give_up())
@@ -52,12 +46,6 @@ def pick_keys(picker: Picker) -> KeyBindings:
 def _bind_list(keys: KeyBindings, picker: Picker, when: Filter) -> None:
     keys.add("enter", filter=when)(lambda event: picker.pick())
     keys.add("q", filter=when)(lambda event: picker.leave())
-    keys.add("?", filter=when)(lambda event: picker.show_help())
-    keys.add("right", filter=when)(lambda event: picker.list.unfold())
-    keys.add("left", filter=when)(lambda event: picker.list.fold())
-    keys.add(" ", filter=when)(lambda event: picker.list.select())
-    for letter in LETTERS:
-        keys.add(letter, filter=when)(lambda event, letter=letter: picker.act(letter))
 
     @keys.add("/", filter=when)
     def _begin_filter(event: KeyPressEvent) -> None:
@@ -66,9 +54,7 @@ def _bind_list(keys: KeyBindings, picker: Picker, when: Filter) -> None:
     @keys.add("escape", filter=when)
     def _escape(event: KeyPressEvent) -> None:
         if picker.list.filter:
-            _narrow(picker, "")
-        elif picker.list.selected_count:
-            picker.list.select_none()
+            picker.narrow("")
         else:
             picker.leave()
 
@@ -77,7 +63,7 @@ def _bind_filter(keys: KeyBindings, picker: Picker, when: Filter) -> None:
     @keys.add(Keys.Any, filter=when)
     def _type(event: KeyPressEvent) -> None:
         if event.data.isprintable():
-            _narrow(picker, picker.list.filter + event.data)
+            picker.narrow(picker.list.filter + event.data)
 
     @keys.add("enter", filter=when)
     def _enter(event: KeyPressEvent) -> None:
@@ -87,9 +73,9 @@ def _bind_filter(keys: KeyBindings, picker: Picker, when: Filter) -> None:
     @keys.add("escape", filter=when)
     def _stop(event: KeyPressEvent) -> None:
         picker.to_list()
-        _narrow(picker, "")
+        picker.narrow("")
 
-    keys.add("backspace", filter=when)(lambda event: _narrow(picker, picker.list.filter[:-1]))
+    keys.add("backspace", filter=when)(lambda event: picker.narrow(picker.list.filter[:-1]))
 
 
 def _bind_moves(keys: KeyBindings, picker: Picker, in_list: Filter, anywhere: Filter) -> None:
@@ -99,15 +85,9 @@ def _bind_moves(keys: KeyBindings, picker: Picker, in_list: Filter, anywhere: Fi
         ("pagedown", lambda: picker.height),
         ("pageup", lambda: -picker.height),
         ("home", lambda: -picker.list.total),
-        ("end", lambda: 2 * picker.list.total),
+        ("end", lambda: picker.list.total),
     )
     for key, lines in moves:
-        keys.add(key, filter=anywhere)(lambda event, lines=lines: picker.list.move(lines()))
-    keys.add("j", filter=in_list)(lambda event: picker.list.move(1))
-    keys.add("k", filter=in_list)(lambda event: picker.list.move(-1))
-    keys.add("tab", filter=anywhere)(lambda event: picker.list.select())
-
-
-def _narrow(picker: Picker, text: str) -> None:
-    picker.list.filter = text
-    picker.update()
+        keys.add(key, filter=anywhere)(lambda event, lines=lines: picker.move(lines()))
+    keys.add("j", filter=in_list)(lambda event: picker.move(1))
+    keys.add("k", filter=in_list)(lambda event: picker.move(-1))

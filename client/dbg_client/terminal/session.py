@@ -315,15 +315,17 @@ class Session:
     async def _command(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.command_line import SessionCommandLine
 
-        line = SessionCommandLine(
-            self._answers(), self.attachment.rank, color=self.options.color, prefix=self.options.attach.prefix
-        )
+        line = SessionCommandLine(self._answers(), self.attachment.rank, color=self.options.color, show=self._show_page)
         return await line.run(typed_ahead)
 
     async def _help(self, typed_ahead: bytes) -> Picked:
+        await self._show_page(help_text(self.options.prefix_name))
+        return None, b""
+
+    async def _show_page(self, text: str) -> None:
         from dbg_client.terminal.command_line import show_page
 
-        return None, await show_page(help_text(self.options.prefix_name), self.options.attach.prefix, typed_ahead)
+        await show_page(self.options.attach.pager, text, is_drawn=self._display is self._raw)
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
         if self._lending is None and self._display is not None:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.roll_call import never_came
-from dbg_client.views.list import align
+from dbg_client.views.list import MAX_ROWS, show_table
 from dbg_client.views.naming import Naming
-from dbg_client.views.pick_list import make_rows
 from dbg_client.views.waits import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
@@ -40,9 +39,6 @@ and one in a thousand has no digit."""
 
 MAX_SECTION = 96 * 1024
 """Characters of one section: the stacks of a thousand ranks that all differ would be longer than people read."""
-
-MAX_ROWS = 40
-"""Ranks that are listed one by one; of more, those of one host in one state are one row."""
 
 
 def without_secrets(text: str) -> str:
@@ -174,9 +170,7 @@ def _count(members: Sequence[RankInfo]) -> list[tuple[str, int]]:
 def _listed(ranks: Sequence[RankInfo], now: float) -> list[str]:
     if not ranks:
         return ["no rank has connected"]
-    rows = make_rows(ranks, MAX_ROWS, frozenset())
-    header, lines = align([row.shown for row in rows], now)
-    return [header, *lines]
+    return show_table(ranks, now, color=False, fold=True).splitlines()
 
 
 def _differences(ranks: Sequence[RankInfo]) -> list[str]:

@@ -44,7 +44,7 @@ class AttachOptions(Record):
     ``prefix`` is the byte of the escape key, None for no such key. ``status`` tells whether the last row is a status
     line. ``commands`` is the file whose lines a line debugger is told on attach, and ``rc`` whether it is told those of
     ``~/.pdbrc`` before. ``frame`` is empty for the usual one. ``breakpoints_to`` is the file in which a pane of a run
-    tells its breakpoints, None anywhere else.
+    tells its breakpoints, None anywhere else. ``pager`` is the command that shows what a session answers.
     """
 
     mode: Mode = Mode.DRIVE
@@ -57,6 +57,7 @@ class AttachOptions(Record):
     prefix: bytes | None = DEFAULT_PREFIX
     status: bool = True
     breakpoints_to: str | None = None
+    pager: str = PREFERENCES["pager"].default
     verbose: bool = False
 
 

@@ -134,6 +134,7 @@ def _attach(typed: Typed, around: _Around) -> AttachOptions:
         prefix=parse_escape_key(escape) if escape else DEFAULT_PREFIX,
         status=not options.no_status,
         breakpoints_to=getattr(options, "breakpoints_to", None),
+        pager=around.one("pager", None),
         verbose=options.verbose,
     )
 

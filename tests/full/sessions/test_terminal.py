@@ -102,9 +102,7 @@ def test_the_tree_is_seen_over_pudb_which_is_whole_afterwards(
     assert any("[0-2]" in row and "rank_script.py:" in row for row in tree)
     assert "Variables:" not in "\n".join(tree)
     # As typed by somebody who takes the page for a command line: no key of it moves the rank.
-    terminal.send("e all rank\r")
-    terminal.wait_for(lambda it: BACK in it.row(-1) and "nothing" in it.row(-1))
-    terminal.send("\x1b")
+    terminal.send("e all rank\rq")
     terminal.wait_for(lambda it: it.screen == before)
     wait_for_whole(terminal, home)
     answer_to(terminal, "e 1-2 rank * 10", "2 of 2 ranks answered, 2 different values", "10", "20")

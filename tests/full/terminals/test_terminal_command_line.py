@@ -103,29 +103,13 @@ def test_keys_typed_ahead_go_to_the_command_and_those_at_its_page_to_nobody(
 ) -> None:
     window.send(f"ab{OPEN}e 5-6 lossy\x7f, lr\rnnn")
     shows(window, "loss, lr: 2 of 2 ranks answered, 1 value", "0.25")
-    window.send("e all rank\r")
-    window.wait_for("nothing")
-    window.send("\x1b[B\x1b")
+    window.send("e all rank\r\x1b[Bq")
     back(window)
     window.send("cd")
 
     broker.wait_for(Input, lambda keys: keys.data.endswith(b"d"))
     assert broker.typed() == b"abcd"
     assert asked(broker, Action.EVAL).text == "loss, lr"
-
-
-def test_a_page_takes_the_next_command_and_the_prefix(broker: FakeBroker, window: test_raw.Window) -> None:
-    window.send(f"{OPEN}e 5 loss\r")
-    shows(window, "loss: 1 of 1")
-    window.send(":")
-    window.wait_for(lambda it: it.row(-1).startswith(":where   e 0-7 loss"))
-    window.send("where\r")
-    shows(window, "where: 3 of 3")
-    window.send("\x1dd")
-
-    assert window.exit_status() == 0
-    broker.wait_for(Detach)
-    assert broker.typed() == b""
 
 
 @pytest.mark.parametrize("key", ["\x1b", "\x03", "\x7f", "\r"])
@@ -256,9 +240,7 @@ def test_a_line_that_is_half_typed_is_there_afterwards(broker: FakeBroker, envir
         before = window.text
         window.send(f"{OPEN}e 5-6 loss\r")
         window.wait_for(lambda it: BACK in it.row(-1) and "2 of 2 ranks" in it.row(0))
-        window.send("e all rank\r")
-        window.wait_for("nothing")
-        window.send("\x1b")
+        window.send("e all rank\rq")
         window.wait_for(lambda it: window.text == before)
 
         window.send(f"{OPEN}where\r")

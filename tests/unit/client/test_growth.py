@@ -19,7 +19,7 @@ from dbg_client.questions.answers import ask_stacks, ask_values
 from dbg_client.questions.cause import find_case
 from dbg_client.views.groups import show_groups
 from dbg_client.views.list import list_document, show_plain, show_table
-from dbg_client.views.pick_list import make_rows
+from dbg_client.views.pick_list import PickList
 from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 from tests.support.calls import calls_of
@@ -119,7 +119,9 @@ def listed(job: Sequence[RankEvidence]) -> None:
     show_table(ranks, NOW, color=False)
     show_plain(ranks, ranks)
     list_document(ranks)
-    make_rows(ranks, 40, frozenset())
+    picks = PickList()
+    picks.update(ranks)
+    picks.show(40, NOW)
 
 
 def asked_why(job: Sequence[RankEvidence]) -> None:

@@ -119,8 +119,6 @@ def test_an_empty_list_says_why_and_what_next(approved: Approved, known: int, fi
         pytest.param(make_rank(6, state=RankState.LOST), {}, id="lost"),
         pytest.param(make_rank(state=RankState.HELD), {}, id="held"),
         pytest.param(make_rank(), {}, id="stopped"),
-        pytest.param(None, {"folded": True}, id="folded"),
-        pytest.param(None, {"folded": False}, id="unfolded"),
         pytest.param(None, {"filtering": True}, id="filtering"),
         pytest.param(make_rank(), {"away": "it shut down"}, id="broker gone"),
     ],
@@ -130,34 +128,6 @@ def test_the_footer_says_why_a_rank_can_not_be_attached_to(
 ) -> None:
     how = {"columns": 200, "away": None, "filtering": False, **says}
     approved(footer_text(how.pop("columns"), chosen=chosen, **how))
-
-
-def on(host: str, number: int, **changes: object) -> RankInfo:
-    return make_rank(number, host=host, address=f"{host}:{number}", **changes)
-
-
-def test_hosts_are_folded_where_there_are_more_ranks_than_rows() -> None:
-    ranks = [on("a", number) for number in range(8)] + [on("b", number) for number in range(8, 12)]
-    ranks += [on("b", 12, state=RankState.RUNNING, where=None, reason=None)]
-    picks = PickList()
-    picks.update(ranks)
-
-    assert len(picks.show(13, NOW).lines) == 13
-    folded = picks.show(12, NOW).lines
-    assert [line.split()[:4] for line in folded[:2]] == [["+", "a:*", "8", "ranks"], ["+", "b:*", "4", "ranks"]]
-    assert folded[2].split()[:2] == ["b:12", "running"]
-    assert picks.chosen is None
-    assert len(picks.meant) == 8
-    assert picks.is_folded
-    assert picks.unfold()
-    assert picks.is_folded is False
-    picks.move(3)
-    assert picks.chosen == ranks[2]
-    assert picks.is_folded is None
-    assert [line.split()[0] for line in picks.show(12, NOW).lines[:3]] == ["-", "a:0", "a:1"]
-    picks.fold()
-    assert picks.chosen is None
-    assert picks.show(12, NOW).lines == folded
 
 
 unhurried = settings(deadline=None)
