@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -33,15 +33,10 @@ _ALWAYS_ON = "it is on in ranks that were started with --post-mortem, and stays 
 
 @dataclass(frozen=True, slots=True)
 class ShownBreakpoint:
-    """A breakpoint that the IDE shows. With ``is_told`` a rank's debugger has set it, and the IDE was told of it.
-
-    ``is_listed`` tells that a list of the IDE has had it: a later list without it removes it.
-    """
+    """A breakpoint of the IDE, and the number by which it knows it."""
 
     id: int
     wish: BreakpointWish
-    is_told: bool = False
-    is_listed: bool = False
 
     @property
     def place(self) -> Spot:
@@ -63,7 +58,7 @@ class BreakpointTable:
 
     def __init__(self) -> None:
         self._ids = count(1)
-        self._lines: dict[int, ShownBreakpoint] = {}
+        self._lines: dict[Spot, ShownBreakpoint] = {}
         self._states: dict[str, tuple[BreakpointState, ...]] = {}
         self._by_place: dict[str, dict[Spot, BreakpointState]] = {}
         self._problems: dict[str, str] = {}
@@ -73,34 +68,25 @@ class BreakpointTable:
     @property
     def wishes(self) -> tuple[BreakpointWish, ...]:
         """Return what a rank that comes is to set."""
-        return tuple(line.wish for line in self._lines.values() if not line.is_told)
+        return tuple(line.wish for line in self._lines.values())
 
     def replace(self, file: str, wishes: Sequence[BreakpointWish]) -> Plan:
-        """Have these in a file, and none that an earlier list has had. What others have set in ranks stays.
-
-        A breakpoint of others that the list lacks is forgotten here, so that :meth:`news` tells of it again: IDEs that
-        show it may have taken it away, and others have never taken notice of it.
-        """
+        """Have these in a file, and none that an earlier list has had. What others have set in ranks stays."""
         self._told_to = None
-        before = {line.wish.line: line for line in self._lines.values() if line.wish.file == file}
-        lines: dict[int, ShownBreakpoint] = {}
+        before = {place: line for place, line in self._lines.items() if place[0] == file}
+        lines: dict[Spot, ShownBreakpoint] = {}
         for wish in wishes:
-            known = before.get(wish.line)
-            if known is None:
-                lines[wish.line] = ShownBreakpoint(next(self._ids), wish, is_listed=True)
-            else:
-                # A breakpoint that a rank's debugger has set stays that rank's own until the IDE changes it.
-                lines[wish.line] = replace(
-                    known, wish=wish, is_told=known.is_told and known.wish == wish, is_listed=True
-                )
-        gone = [line for number, line in before.items() if number not in lines]
-        for line in gone:
-            self._drop(line.id)
-        self._lines.update((line.id, line) for line in lines.values())
+            known = before.pop((file, wish.line), None)
+            line = ShownBreakpoint(next(self._ids) if known is None else known.id, wish)
+            lines[line.place] = line
+        for place, line in before.items():
+            del self._lines[place]
+            self._shown.pop(line.id, None)
+        self._lines.update(lines)
         return Plan(
-            clear=tuple(LineOfFile(file=file, line=line.wish.line) for line in gone if line.is_listed),
-            set=tuple(line.wish for line in lines.values() if not line.is_told),
-            lines=tuple(lines[wish.line] for wish in wishes),
+            clear=tuple(LineOfFile(file=file, line=number) for _, number in before),
+            set=tuple(wishes),
+            lines=tuple(lines[file, wish.line] for wish in wishes),
         )
 
     def note(self, key: str, states: tuple[BreakpointState, ...]) -> None:
@@ -108,8 +94,7 @@ class BreakpointTable:
         # A rank says once why it can't set a breakpoint, and lists later only those that it has.
         told = {(state.file, state.asked) for state in states}
         refused = (one for one in self._states.get(key, ()) if not one.is_set and (one.file, one.asked) not in told)
-        known = {(line.wish.file, line.wish.line) for line in self._lines.values()}
-        states = (*states, *(one for one in refused if (one.file, one.asked) in known))
+        states = (*states, *(one for one in refused if (one.file, one.asked) in self._lines))
         if self._problems.pop(key, None) is None and self._states.get(key) == states:
             return
         self._states[key] = states
@@ -139,54 +124,20 @@ class BreakpointTable:
         self._shown[line.id] = shown
         return shown
 
-    def news(self, ranks: Sequence[RankInfo]) -> list[tuple[str, ShownBreakpoint, Message]]:
-        """Return what the IDE is not told yet: ``new``, ``changed`` or ``removed``, with each breakpoint."""
+    def news(self, ranks: Sequence[RankInfo]) -> list[tuple[ShownBreakpoint, Message]]:
+        """Return each breakpoint of which ranks say something that the IDE is not told yet."""
         keys = tuple(rank.key for rank in ranks)
         if keys == self._told_to:
             return []
-        told: list[tuple[str, ShownBreakpoint, Message]] = []
+        told: list[tuple[ShownBreakpoint, Message]] = []
         naming = Naming(ranks)
-        for line in list(self._lines.values()):
-            before = self._shown.get(line.id)
+        for line in self._lines.values():
             now = _Told(line, ranks, self._by_place, self._problems, naming).message()
-            if before == now:
-                continue
-            if self._is_cleared(line, before, now, ranks):
-                self._drop(line.id)
-                told.append(("removed", line, {"id": line.id, "verified": False}))
-            else:
+            if self._shown.get(line.id) != now:
                 self._shown[line.id] = now
-                told.append(("changed", line, now))
-        told += [("new", line, self.shown(line, ranks)) for line in self._unknown(ranks)]
+                told.append((line, now))
         self._told_to = keys
         return told
-
-    def _is_cleared(
-        self, line: ShownBreakpoint, before: Message | None, now: Message, ranks: Sequence[RankInfo]
-    ) -> bool:
-        """Tell whether every rank that had the breakpoint has answered without it."""
-        if before is None or not before["verified"] or now["verified"]:
-            return False
-        answered = [rank.key for rank in ranks if rank.key in self._states and rank.key not in self._problems]
-        return bool(answered) and not any(line.place in self._by_place[key] for key in answered)
-
-    def _unknown(self, ranks: Sequence[RankInfo]) -> list[ShownBreakpoint]:
-        found: list[ShownBreakpoint] = []
-        known = {line.place for line in self._lines.values()}
-        for state in (state for rank in ranks for state in self._states.get(rank.key, ()) if state.is_set):
-            if known.isdisjoint([(state.file, state.asked), (state.file, state.line)]):
-                wish = BreakpointWish(
-                    file=state.file, line=state.line, condition=state.condition, hits=state.hits, log=state.log
-                )
-                line = ShownBreakpoint(next(self._ids), wish, is_told=True)
-                self._lines[line.id] = line
-                known.add(line.place)
-                found.append(line)
-        return found
-
-    def _drop(self, number: int) -> None:
-        self._lines.pop(number, None)
-        self._shown.pop(number, None)
 
 
 class _Told:
@@ -231,9 +182,6 @@ class _Told:
             return NO_RANK
         if not self._at and len(self._lacking) == 1:
             return next(iter(self._lacking))
-        if self._line.is_told:
-            # A breakpoint of one rank's debugger is not missing in the others.
-            return f"set in {self._names(rank for ranks in self._at.values() for rank in ranks)}"
         parts = [f"not in {self._names(ranks)}: {why}" for why, ranks in self._lacking.items()]
         parts += [f"at line {line} in {self._names(ranks)}" for line, ranks in self._at.items() if line != usual]
         parts += [

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 
 from dbg_client.core.directory import RankChange
-from dbg_client.core.link import Event
 from dbg_client.faces.dap.breakpoint_table import (
     BreakpointTable,
     ShownBreakpoint,
@@ -19,9 +18,8 @@ from dbg_client.faces.dap.source import Paths, SourceLocator
 from dbg_client.faces.dap.window import Window
 from dbg_client.questions.breakpoints import ask_breakpoints
 from dbg_wire.errors import BrokerUnreachable, DbgError
-from dbg_wire.messages import Report, Seat
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
-from dbg_wire.records.ranks import LIVE_STATES, Breakpoint, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 SECONDS = 2.0
 """Seconds for ranks to answer: the IDE waits with the rest of its start. What comes later is told as an event."""
@@ -39,8 +37,6 @@ class Breakpoints:
         self._greeted: set[str] = set()
         self._dirty: set[str] = set()
         self._is_due = asyncio.Event()
-        self._seat = ""
-        self._of_debuggers: dict[str, tuple[Breakpoint, ...]] = {}
         # One change after the other reaches the ranks, in the order in which the IDE made them.
         self._turn = asyncio.Lock()
 
@@ -66,8 +62,6 @@ class Breakpoints:
                 {"verified": False, "message": one} if isinstance(one, str) else self._row(next(lines), ranks)
                 for one in asked
             ]
-            # What others have set there is told after the answer.
-            self._is_due.set()
         return {"breakpoints": rows}
 
     async def set_exceptions(self, arguments: Message) -> Message:
@@ -90,19 +84,8 @@ class Breakpoints:
             if clear:
                 await self._apply(self._ranks(), clear, ())
 
-    async def receive(self, event: Event) -> None:
-        """Take what comes from the broker: a rank at which the window has its seat tells what its debugger sets."""
-        if not isinstance(event, (Seat, Report)):
-            return
-        if isinstance(event, Seat):
-            self._seat = event.rank.key
-        known = self._of_debuggers.get(self._seat)
-        self._of_debuggers = {self._seat: event.report.user_breakpoints}
-        if known is not None and known != event.report.user_breakpoints:
-            self.stale(self._seat)
-
     def stale(self, key: str) -> None:
-        """Have a rank asked anew: its debugger may have set or cleared breakpoints."""
+        """Have a rank asked anew for the breakpoints that it has."""
         self._dirty.add(key)
         self._is_due.set()
 
@@ -189,8 +172,8 @@ class Breakpoints:
     # --------------------------------------------------------------------------------------------------------- the IDE
 
     def _tell_ide(self, ranks: Sequence[RankInfo]) -> None:
-        for reason, line, told in self._table.news(ranks):
-            self._window.event("breakpoint", {"reason": reason, "breakpoint": self._with_source(line, told)})
+        for line, told in self._table.news(ranks):
+            self._window.event("breakpoint", {"reason": "changed", "breakpoint": self._with_source(line, told)})
 
     def _row(self, line: ShownBreakpoint, ranks: Sequence[RankInfo]) -> Message:
         return self._with_source(line, self._table.shown(line, ranks))

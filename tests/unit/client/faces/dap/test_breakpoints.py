@@ -82,24 +82,12 @@ def test_only_what_is_gone_is_cleared_and_numbers_stay() -> None:
     assert table.replace("/other.py", []).clear == ()
 
 
-def test_a_breakpoint_of_a_debugger_is_told_once_and_stays_in_its_rank() -> None:
+def test_what_a_debugger_has_set_is_not_the_ides() -> None:
     table, line = with_wish(state())
     table.shown(line, RANKS[:1])
-    assert table.news(RANKS[:1]) == []
     table.note(RANKS[0].key, (state(), state(12)))
-    ((reason, found, told),) = table.news(RANKS[:1])
-    assert (reason, told["line"], told["message"]) == ("new", 12, "set in rank 0")
     assert table.news(RANKS[:1]) == []
-    # An IDE that doesn't know such news lists its own alone: what others have set stays, and is told again.
     assert table.replace("/t.py", [WISH]).clear == ()
-    table.note(RANKS[0].key, (state(), state(12)))
-    ((reason, found, _),) = [one for one in table.news(RANKS[:1]) if one[0] == "new"]
-    assert (reason, found.wish.line) == ("new", 12)
-    # Others send it with their own from then on, and it is not set in other ranks for that.
-    plan = table.replace("/t.py", [WISH, found.wish])
-    assert plan.set == (WISH,)
-    # Removed in the IDE it is cleared.
-    assert table.replace("/t.py", [WISH]).clear == (LineOfFile(file="/t.py", line=12),)
 
 
 def test_a_breakpoint_that_is_cleared_everywhere_or_comes_later_is_told(approved: Approved) -> None:
@@ -107,16 +95,15 @@ def test_a_breakpoint_that_is_cleared_everywhere_or_comes_later_is_told(approved
     assert table.shown(line, RANKS)["verified"] is False
     for one in RANKS:
         table.note(one.key, (state(),))
-    ((reason, _, told),) = table.news(RANKS)
-    assert (reason, told["verified"]) == ("changed", True)
+    ((_, told),) = table.news(RANKS)
+    assert told["verified"]
     table.note(RANKS[0].key, ())
-    ((reason, _, told),) = table.news(RANKS)
-    assert reason == "changed"
+    ((_, told),) = table.news(RANKS)
     approved(told["message"])
     for one in RANKS:
         table.note(one.key, ())
-    ((reason, _, told),) = table.news(RANKS)
-    assert (reason, told["id"], table.wishes) == ("removed", line.id, ())
+    ((_, told),) = table.news(RANKS)
+    assert (told["id"], told["verified"]) == (line.id, False)
 
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:
