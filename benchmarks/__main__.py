@@ -29,7 +29,6 @@ from benchmarks import (
     looks,
     prompt,
     pudb,
-    recorded,
     slow,
     starts,
     storm,
@@ -42,7 +41,7 @@ from tests.support.environment import clean_environment, is_foreign
 
 MODULES = (
     *(keys, clusters, pudb, prompt, bulk, crowds, storm, looks),
-    *(train_loop, slow, starts, imports, faces, browser, recorded),
+    *(train_loop, slow, starts, imports, faces, browser),
 )
 ROWS: dict[str, Row] = {row.name: row for module in MODULES for row in module.ROWS}
 

@@ -34,12 +34,6 @@ MAX_IDLE_SECONDS = 7 * 24 * 3600.0
 CLASSIC_PORT = 6899
 """The port that stock ``pudb.remote`` calls by itself."""
 
-RECORD_BYTES = 2 * 1024**3
-"""Bytes that all recordings take by default: months of PuDB, and a small part of a usual quota of 50 GB."""
-
-MIN_RECORD_BYTES, MAX_RECORD_BYTES = 100 * 1024**2, 1000 * 1024**4
-"""Bounds of --record-max; the least one holds a file that is complete and one that grows."""
-
 NATS_PORT = 4222
 """The port at which NATS listens for clients by itself."""
 
@@ -73,9 +67,6 @@ def _host_of(address: object) -> ipaddress.IPv4Address | ipaddress.IPv6Address |
 
 EVERYBODY = Allowed()
 
-
-_BYTES = re.compile(r"([0-9]{1,15})([kKmMgGtT]?)[bB]?")
-_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4}
 
 _LISTEN = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
@@ -118,15 +109,6 @@ class EventCommand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordSettings:
-    """Where stops are recorded, how many bytes all files may take, and whether keys are recorded as well."""
-
-    directory: str
-    max_bytes: int = RECORD_BYTES
-    records_input: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """The NATS servers of a cluster by their URLs, and the file of what they are presented; None for nothing."""
 
@@ -159,8 +141,6 @@ class ServeSettings:
     certificate: tuple[str, str] | None = None
     """The files of a certificate of the user's own and of its key; None for the one that the broker makes."""
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
-    record: RecordSettings | None = None
-    """What is recorded; None for nothing."""
     cluster: ClusterSettings | None = None
     """The cluster that this broker is of; None for one broker alone."""
 
@@ -225,9 +205,6 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         logs_json=arguments.log_format == "json",
         certificate=_certificate(arguments, directory),
         driver_token=_driver_token(arguments),
-        record=parse_record(
-            directory, arguments.record, max_bytes=arguments.record_max, records_input=arguments.record_input
-        ),
         cluster=_cluster(arguments, environ, directory),
     )
 
@@ -276,33 +253,6 @@ def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], director
     return ClusterSettings(
         servers=parse_cluster(arguments.cluster),
         credentials=None if credentials is None else posixpath.join(directory, credentials),
-    )
-
-
-def parse_bytes(text: str) -> int:
-    """Read a number of bytes such as ``500M`` or ``10G``. Raise BadInput."""
-    found = _BYTES.fullmatch(text)
-    size = int(found[1]) * _UNITS[(found[2] or "").upper()] if found else 0
-    if not MIN_RECORD_BYTES <= size <= MAX_RECORD_BYTES:
-        raise BadInput(f"--record-max {printable(text)!r} is not a size from 100M to 1000T", "write one such as 2G")
-    return size
-
-
-def parse_record(
-    directory: str, record: str | None, *, max_bytes: str | None, records_input: bool
-) -> RecordSettings | None:
-    """Return what is recorded; a relative path starts from ``directory``. Raise BadInput."""
-    if record is None:
-        if records_input or max_bytes is not None:
-            given = "--record-input" if records_input else "--record-max"
-            raise BadInput(f"{given} says how to record, and nothing is recorded", "name a directory with --record DIR")
-        return None
-    if not record:
-        raise BadInput("--record is empty", "name a directory of your own")
-    return RecordSettings(
-        directory=posixpath.normpath(posixpath.join(directory, record)),
-        max_bytes=RECORD_BYTES if max_bytes is None else parse_bytes(max_bytes),
-        records_input=records_input,
     )
 
 

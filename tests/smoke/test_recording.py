@@ -1,4 +1,4 @@
-"""Recordings from end to end: a real broker that records, a real rank, and the real terminal."""
+"""Recordings from end to end: a real broker, a real rank, and the real terminal, which records what it shows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from dbg_broker.recording.recorder import RECORDED
+import pytest
+
+from dbg_client.terminal.attach import WENT_ON
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
@@ -20,72 +22,73 @@ from tests.support.stopped_rank import WORKING, WORKING_STOP, start_stopped
 Event = tuple[float, str, str]
 
 
-def the_only(folder: Path) -> Path:
-    (path,) = folder.glob("*/*")
-    return path
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "session.cast"
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Event]]:
     """Return header and events, strictly as the format has them."""
-    first, *rest = path.read_text(encoding="utf-8").splitlines()
+    first, *rest = path.read_text(encoding="ascii").splitlines()
     header = json.loads(first)
     assert header["version"] == 2
-    assert {*header} <= {"version", "width", "height", "timestamp", "title", "env"}
+    assert {*header} == {"version", "width", "height", "timestamp", "env"}
     assert type(header["timestamp"]) is int
     events: list[Event] = [tuple(json.loads(line)) for line in rest]
     assert [at for at, _, _ in events] == sorted(at for at, _, _ in events)
     for _, code, data in events:
-        assert code in ("o", "i", "r", "m")
+        assert code in ("o", "i", "r")
         assert isinstance(data, str)
     return header, events
 
 
-def drawn(header: dict[str, Any], events: list[Event]) -> VirtualScreen:
+def played(path: Path) -> list[list[str]]:
+    """Return the rows of the screen after each piece of output."""
+    header, events = read(path)
     screen = VirtualScreen(header["height"], header["width"])
+    screens = []
     for _, code, data in events:
         if code == "o":
             screen.feed(data.encode())
         elif code == "r":
             columns, rows = map(int, data.split("x"))
             screen.resize(rows, columns)
-    return screen
+        screens.append([row.rstrip() for row in screen.rows])
+    return screens
 
 
-def test_pudb_and_pdb_of_one_stop_are_one_recording_that_plays_again(
-    processes: Processes, home: Path, tmp_path: Path, open_terminal: OpenTerminal
+def shows(screens: list[list[str]], text: str) -> bool:
+    return any(text in row for rows in screens for row in rows)
+
+
+def test_pudb_and_pdb_are_played_as_they_were_seen(
+    processes: Processes, home: Path, path: Path, open_terminal: OpenTerminal
 ) -> None:
-    folder = tmp_path / "casts"
-    broker = running_broker(processes, home, "--record", str(folder))
+    running_broker(processes, home)
     rank = start_stopped(processes, home, WORKING)
-    terminal = sit_in_pudb(open_terminal, "0")
-    terminal.wait_for(RECORDED)
+    terminal = sit_in_pudb(open_terminal, "0", "--record", str(path))
     terminal.send("n")
-    # Drawn, and not only reported: a rank sends no drawing once its terminal has left.
     terminal.wait_for(f"main rank_script.py:{WORKING_STOP + 1}")
+    terminal.resize(30, 90)
+    terminal.wait_for(lambda terminal: len(terminal.screen) == 30 and "PuDB" in terminal.row(0))
     detach(terminal)
-    terminal = open_terminal(attach_command("0", "--engine", "pdb"))
-    terminal.wait_for(RECORDED)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    screens = played(path)
+    assert shows(screens, f"main rank_script.py:{WORKING_STOP + 1}")
+    _, events = read(path)
+    assert [data for _, code, data in events if code == "r"] == ["90x30"]
+    assert not [event for event in events if event[1] == "i"]
+    # The recording leaves the alternate screen, as the session does.
+    assert not shows(screens[-1:], "PuDB")
+
+    in_pdb = path.with_name("pdb.cast")
+    terminal = open_terminal(attach_command("0", "--engine", "pdb", "--record", str(in_pdb), "--record-input"))
     terminal.wait_for("(Pdb)")
     terminal.send("p 40 + 2\r")
     terminal.wait_for("42")
     terminal.send("c\r")
     rank.wait()
-    broker.process.terminate()
-    broker.process.wait()
-    path = the_only(folder)
-    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    header, events = read(path)
-    assert not [event for event in events if event[1] == "i"]
-    marks = [data for _, code, data in events if code == "m"]
-    assert ", a driver, types" in marks[0]
-    assert "the debugger is pdb now" in marks
-    assert "nobody types" in marks
-    left = next(number for number, event in enumerate(events) if event[2] == "nobody types")
-    in_pudb = "\n".join(drawn(header, events[:left]).rows)
-    assert "PuDB" in in_pudb
-    assert f"main rank_script.py:{WORKING_STOP + 1}" in in_pudb
-    in_pdb = [line.rstrip() for line in drawn(header, events).rows]
-    assert "(Pdb) p 40 + 2" in in_pdb
-    assert in_pdb[in_pdb.index("(Pdb) p 40 + 2") + 1] == "42"
-    assert not any("PuDB" in line for line in in_pdb)
+    assert terminal.exit_status() == WENT_ON
+    rows = played(in_pdb)[-1]
+    assert rows[rows.index("(Pdb) p 40 + 2") + 1] == "42"
+    assert "".join(data for _, code, data in read(in_pdb)[1] if code == "i") == "p 40 + 2\rc\r"

@@ -260,7 +260,6 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
         action="store_true",
         help="have the audit log hold what is typed, too, passwords included (default: who did what, and no keys)",
     )
-    _add_recording(to)
     to.add_argument(
         "--on-event",
         metavar="CMD",
@@ -272,27 +271,6 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
         metavar="S",
         help="let a stop end by itself when nobody has typed at it for so long, e.g. 8h: in seconds, or with s, m, h "
         "or d (default: a stop lasts until somebody ends it)",
-    )
-
-
-def _add_recording(to: ArgumentParser | _ArgumentGroup) -> None:
-    """Add what is recorded of stops."""
-    to.add_argument(
-        "--record",
-        metavar="DIR",
-        help="record what each stop shows, from the first terminal on it to its end, in DIR/JOB/HOST-RANK-stopN-TIME"
-        ".cast; `asciinema play FILE` shows one (default: record nothing)",
-    )
-    to.add_argument(
-        "--record-input",
-        action="store_true",
-        help="record the keys as well, passwords included (default: what is shown, and who typed when)",
-    )
-    to.add_argument(
-        "--record-max",
-        metavar="SIZE",
-        help="bytes that all recordings may take, e.g. 500M or 10G; the oldest are removed beyond it (default: 2G; a "
-        "file takes 64M, and the rest of its stop is not recorded)",
     )
 
 

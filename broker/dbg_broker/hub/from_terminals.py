@@ -77,8 +77,6 @@ def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt
         hub.journal.note(link, What.INTERRUPT, [key])
     elif isinstance(message, Reply) and hub.journal.audits_input:
         hub.journal.note(link, What.INPUT, [key], text=message.text)
-    if isinstance(message, Reply):
-        hub.journal.recorded.typed(key, f"{message.text}\r".encode("utf-8", "replace"))
     if not hub.ranks.send(key, message):
         refuse(link.connection, RefusalCode.FULL, _DOES_NOT_READ)
 
@@ -168,7 +166,6 @@ def _relay(hub: Hub, link: TerminalLink, key: str, keys: Input, data: bytes) -> 
         hub.journal.note(link, What.INPUT, [key], text=keys.data.decode("utf-8", "backslashreplace"))
     hub.connections.times.key_is_passed_on()
     if rank_link.connection.send_data(data, CONTROL_RESERVE):
-        hub.journal.recorded.typed(key, keys.data)
         hub.connections.meters.bytes_to_ranks += len(keys.data)
     else:
         _discard(link, keys, _DOES_NOT_READ)
@@ -218,7 +215,6 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         hub.carry_out(hub.terminals.seats.attach(link.number, name, message, rank.report.generation))
         if hub.cluster is not None:
             hub.cluster.legs.sits_here(link)
-        hub.journal.recorded.notify(link.number, message.key)
         if rank.report.session is not None:
             hub.ranks.want_repaint(rank.key)
 

@@ -1,4 +1,4 @@
-"""What is written down, or told outside, of what happens: the audit log, events, and recordings; nothing without them.
+"""What is written down, or told outside, of what happens: the audit log and events; nothing without them.
 
 All methods belong to the event loop's thread, and do not block.
 """
@@ -6,20 +6,16 @@ All methods belong to the event loop's thread, and do not block.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 
 from dbg_broker.audit.entries import shown_ranks
 from dbg_broker.events.occasions import Occasions
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net import tcp
-from dbg_broker.net.metrics import Recorded
 from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.recording.recorder import Recorder
-from dbg_broker.terminals.seats import Seats
 from dbg_broker.timers import Timers
-from dbg_wire.messages import Notice
 from dbg_wire.records.audit import Entry, What
 
 REFUSALS_SECONDS = 10.0
@@ -30,9 +26,9 @@ MAX_ADDRESSES = 1000
 
 
 class Journal:
-    """Journal: the audit log, the events of ``--on-event`` and the recordings of a broker, as far as there are any."""
+    """Journal: the audit log and the events of ``--on-event`` of a broker, as far as there are any."""
 
-    def __init__(self, registry: Registry, seats: Seats, links: Mapping[int, TerminalLink], timers: Timers) -> None:
+    def __init__(self, registry: Registry, timers: Timers) -> None:
         self._registry, self._timers = registry, timers
         self.audit: Callable[[Entry], None] | None = None
         """Writes an entry of the audit log; it does not block."""
@@ -41,20 +37,16 @@ class Journal:
         """This broker's name in a cluster; empty without one."""
         self.occasions: Occasions | None = None
         """Takes what may be an event for the command of ``--on-event``; None without one."""
-        self.recorded = RecordedStops(seats, links)
         self._refusals: LruMap[str, tuple[float, int]] = LruMap(MAX_ADDRESSES)
         """For each host until when its further refusals are only counted, and how many there were."""
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Take note of what a rank reports, and of its end."""
-        if rank.elsewhere is None:
-            self.recorded.changed(rank)
         if self.occasions is not None:
             self.occasions.rank_changed(rank)
 
     def forget(self, key: str) -> None:
         """Forget a rank that is no longer listed."""
-        self.recorded.forget(key)
         if self.occasions is not None:
             self.occasions.forget(key)
 
@@ -108,69 +100,3 @@ class Journal:
             broker=self.broker,
         )
         self.audit(entry)
-
-
-class RecordedStops:
-    """The recorder of a hub, if there is one. All methods belong to the event loop's thread, and do not block."""
-
-    def __init__(self, seats: Seats, terminals: Mapping[int, TerminalLink]) -> None:
-        self._seats = seats
-        self._terminals = terminals
-        self.recorder: Recorder | None = None
-
-    def changed(self, rank: RankRecord) -> None:
-        """Take note of what a rank reports, and of its end."""
-        if self.recorder is not None:
-            self.recorder.changed(rank)
-
-    def shown(self, key: str, frame: bytes, numbers: Sequence[int]) -> None:
-        """Record terminal bytes that were sent to these terminals, and tell them so if a session begins with them."""
-        if self.recorder is not None and self.recorder.shown(key, frame):
-            for number in numbers:
-                self.notify(number, key)
-
-    def typed(self, key: str, keys: bytes) -> None:
-        """Record keys that were passed on to a rank, if that is asked for."""
-        if self.recorder is not None:
-            self.recorder.typed(key, keys)
-
-    def seated(self, key: str) -> None:
-        """Take note of who types at a rank now."""
-        if self.recorder is not None:
-            self.recorder.seated(key, self._typing_at(key))
-
-    def notify(self, number: int, key: str) -> None:
-        """Tell a terminal at a rank that the session there is recorded, if it is."""
-        if self.recorder is not None and (text := self.recorder.notice(key)):
-            self._terminals[number].connection.send_message(Notice(text=text))
-
-    def forget(self, key: str) -> None:
-        """End the recording of a rank that is no longer listed."""
-        if self.recorder is not None:
-            self.recorder.forget(key)
-
-    def close(self) -> None:
-        """End all recordings, and give the disk a second for what waits."""
-        if self.recorder is not None:
-            self.recorder.close()
-
-    def figures(self) -> Recorded | None:
-        """Return what has been recorded; None without a recorder."""
-        recorder = self.recorder
-        if recorder is None:
-            return None
-        writer = recorder.writer
-        return Recorded(
-            open=recorder.open,
-            begun=writer.begun,
-            bytes=writer.written,
-            lost=recorder.lost + writer.lost,
-            removed=writer.removed,
-        )
-
-    def _typing_at(self, key: str) -> str:
-        """Return in words who types at a rank; empty for nobody."""
-        if self._seats.driver(key) is None:
-            return ""
-        link = self._terminals[self._seats.viewers(key)[0]]
-        return f"{link.name}, {link.bearer.shown},"

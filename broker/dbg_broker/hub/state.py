@@ -60,7 +60,7 @@ class Hub:
             intervals=intervals,
         )
         self.terminals = Terminals(self.ranks.registry, self.ranks.questions, timers, connections.turns)
-        self.journal = Journal(self.ranks.registry, self.terminals.seats, self.terminals.links, timers)
+        self.journal = Journal(self.ranks.registry, timers)
         self.links: dict[int, RankLink | TerminalLink] = {}
         """The links of ranks and of terminals, by the numbers of their connections."""
         self._host, self._pid = host, pid
@@ -111,7 +111,6 @@ class Hub:
             pending=len(self.connections.arrivals),
             uptime=self.timers.clock() - self._started,
             certificate_expires=None if ends is None else ends - self.timers.wall(),
-            recorded=self.journal.recorded.figures(),
             cluster=None if self.cluster is None else self.cluster.figures(),
         )
 
@@ -196,7 +195,6 @@ class Hub:
                 meters.bytes_to_terminals += len(data)
             else:
                 meters.dropped_frames += 1
-        self.journal.recorded.shown(key, data, numbers)
 
     def carry_out(self, decision: Decision) -> None:
         """Tell ranks and terminals what a change of seats means for them."""
@@ -207,7 +205,6 @@ class Hub:
                 self.ranks.send(key, audience, "audience")
                 self.update_probe_rate(key)
                 self.terminals.listing.changed(key)
-                self.journal.recorded.seated(key)
         self.terminals.send_seats(decision.seats)
 
     def update_probe_rate(self, key: str) -> None:

@@ -28,8 +28,8 @@ BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04,
 
 SWITCH_SECONDS = 0.0005
 """Seconds after which a thread that computes lets the loop go on. The loop gives the interpreter away at each call of
-the kernel, and there are several on the way of a key: with Python's own 5 ms a thread that makes the lines of a flooded
-recording delays a key by 50 ms and more."""
+the kernel, and there are several on the way of a key: with Python's own 5 ms a busy thread delays a key
+by 50 ms and more."""
 
 TICK_SECONDS = 0.25
 """Seconds between two looks: in a flood, objects of this time are gone through in five milliseconds."""

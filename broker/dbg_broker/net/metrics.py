@@ -98,17 +98,6 @@ class Meters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """What has been recorded; ``open`` are recordings that go on now, and the rest only grows."""
-
-    open: int
-    begun: int
-    bytes: int
-    lost: int
-    removed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFigures:
     """What one broker of a cluster has to do with the others; ``sent`` and what follows only grow.
 
@@ -137,8 +126,6 @@ class Gauges:
     pending: int
     uptime: float
     certificate_expires: float | None = None
-    recorded: Recorded | None = None
-    """None if nothing is recorded."""
     cluster: ClusterFigures | None = None
     """None for one broker alone."""
 
@@ -148,7 +135,6 @@ def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
     parts = (
         _gauges(gauges),
         _counters(meters),
-        _recorded(gauges.recorded),
         _of_cluster(gauges.cluster),
         _histograms(times),
     )
@@ -187,16 +173,6 @@ def _counters(meters: Meters) -> Iterable[str]:
     yield from _one("slow_disconnects_total", "counter", "Terminals that did not keep up.", meters.disconnected)
     lost = "Entries that the audit log has not, as a disk was slow or full."
     yield from _one("audit_lost_total", "counter", lost, meters.audit_lost())
-
-
-def _recorded(recorded: Recorded | None) -> Iterable[str]:
-    if recorded is None:
-        return
-    yield from _one("recordings", "gauge", "Stops that are recorded now.", recorded.open)
-    yield from _one("recordings_total", "counter", "Recordings begun.", recorded.begun)
-    yield from _one("recorded_bytes_total", "counter", "Bytes written to recordings.", recorded.bytes)
-    yield from _one("recording_lost_bytes_total", "counter", "Output that no recording has.", recorded.lost)
-    yield from _one("recordings_removed_total", "counter", "Old recordings removed to make room.", recorded.removed)
 
 
 def _of_cluster(found: ClusterFigures | None) -> Iterable[str]:

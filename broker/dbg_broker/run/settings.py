@@ -130,9 +130,8 @@ def _absolute(path: str, directory: str) -> str:
 
 def _from_anywhere(options: Options, directory: str) -> Options:
     """Return options such that they mean the same to a broker, which runs in another directory."""
-    paths = {"--record": _absolute, "--on-event": _absolute_command}
     found = [
-        Option(name, value if value is None or name not in paths else paths[name](value, directory))
+        Option(name, value if value is None or name != "--on-event" else _absolute_command(value, directory))
         for name, value in options
     ]
     if any(option.name == "--on-event" for option in options):

@@ -48,14 +48,12 @@ DRIVERS_PROMPT = "Driver's token for this broker (empty: make one): "
 class CredentialSources:
     """Where tokens and certificate come from; both calls block, and raise BadSecretFile.
 
-    ``tokens`` gets those of before. ``certificate`` is None without TLS. ``records`` is told beside them: the directory
-    of recordings.
+    ``tokens`` gets those of before. ``certificate`` is None without TLS.
     """
 
     tokens: Callable[[Tokens | None], Tokens]
     certificate: Callable[[], Shown] | None
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
-    records: str = ""
 
 
 class Credentials:
@@ -208,7 +206,6 @@ class Credentials:
             driver_tokens=tokens.of_terminals() if in_files else {},
             driver_token=self._sources.driver_token,
             brokers=self._others,
-            records=self._sources.records,
         )
 
 

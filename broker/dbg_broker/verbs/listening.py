@@ -124,8 +124,6 @@ def announce(
         say(line)
     if settings.listen.is_loopback:
         say("ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0")
-    if settings.record is not None:
-        say(f"records each stop in {settings.record.directory}; to play one:  asciinema play FILE")
     if settings.classic is not None and classic is not None:
         _announce_classic(settings.classic.listen, classic.getsockname()[1], say)
         if settings.max_lease is not None:

@@ -37,9 +37,7 @@ from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_mea
 from dbg_broker.net.places import MANY, Capacity
 from dbg_broker.net.server import Server
 from dbg_broker.net.spare import SpareMemory
-from dbg_broker.recording.recorder import Recorder
-from dbg_broker.recording.writer import RecordingDirectory, RecordingWriter, open_directory
-from dbg_broker.settings import ClusterSettings, RecordSettings, ServeSettings
+from dbg_broker.settings import ClusterSettings, ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
 from dbg_broker.verbs.credentials import Credentials, CredentialSources, open_socket, token_source
@@ -110,16 +108,6 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
     return answers(first.endpoint, first.tokens.get("rank"), PROBE_SECONDS)
 
 
-def start_recorder(settings: RecordSettings, hub: Hub) -> Recorder:
-    """Return what records the stops of a hub, with its thread begun."""
-    return Recorder(
-        RecordingWriter(RecordingDirectory(Path(settings.directory), settings.max_bytes)),
-        hub.timers,
-        want_repaint=hub.ranks.want_repaint,
-        records_input=settings.records_input,
-    )
-
-
 def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | None = None) -> int:
     """Serve until SIGTERM or SIGINT, and return the exit status. Raise DbgError.
 
@@ -127,8 +115,6 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     """
     log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
-    if settings.record is not None:
-        open_directory(settings.record.directory)
     with take_home(home), contextlib.ExitStack() as ending:
         remove_throw_away_tokens(home)
         ending.callback(remove_throw_away_tokens, home)
@@ -169,19 +155,14 @@ def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Se
 
 
 def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
-    records = "" if settings.record is None else str(Path(settings.record.directory).absolute())
     if settings.insecure:
-        return CredentialSources(
-            tokens=lambda before: before or make_throw_away_tokens(home), certificate=None, records=records
-        )
+        return CredentialSources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
     if settings.certificate is None:
         certificate = partial(load_own, home)
     else:
         certificate = partial(load_given, *map(Path, settings.certificate))
     tokens = token_source(home, settings.driver_token)
-    return CredentialSources(
-        tokens=tokens, certificate=certificate, driver_token=settings.driver_token, records=records
-    )
+    return CredentialSources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +268,7 @@ def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, times: LoopTimes) -
 
 
 def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> Callable[[Entry], None]:
-    """Begin what tells others of what happens: events, the audit log, recordings. Return what notes an entry."""
+    """Begin what tells others of what happens: events and the audit log. Return what notes an entry."""
     settings = setup.settings
     if settings.on_event is not None:
         on_event = OnEvent(settings.on_event.words, os.environ, directory=settings.on_event.directory)
@@ -299,21 +280,16 @@ def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     ending.callback(quota.report)
     hub.journal.audit, hub.journal.audits_input = quota.note, settings.audits_input
     hub.connections.meters.audit_lost = lambda: audit.lost + quota.lost
-    if settings.record is not None:
-        hub.journal.recorded.recorder = start_recorder(settings.record, hub)
-    ending.callback(hub.journal.recorded.close)
     return quota.note
 
 
 def _note_life(hub: Hub, setup: _Setup, note: Callable[[Entry], None], ending: contextlib.AsyncExitStack) -> None:
     """Note in the audit log that the broker begins, and its end."""
-    record = setup.settings.record
-    records = "" if record is None else f", records to {record.directory}"
 
     def tell(what: What, text: str) -> None:
         note(Entry(at=time.time(), what=what, text=text, broker=hub.journal.broker))
 
-    tell(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}{records}")
+    tell(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}")
     ending.callback(tell, What.END, f"pid {os.getpid()}")
 
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
 from dbg_dial.memory import ask_memory
@@ -45,18 +44,8 @@ def find_reach(broker: str | None, environ: Mapping[str, str], opening: Opening)
     return find_broker(replace(_SEEKER, opening=opening), broker, environ)
 
 
-class HomeOfBroker(NamedTuple):
-    """What the home of a broker has for those who may read it: its audit log, and the directory of its recordings.
-
-    ``records`` is empty if it keeps none.
-    """
-
-    audit: str
-    records: str
-
-
-def find_home_of(url: str, environ: Mapping[str, str], opening: Opening) -> HomeOfBroker | None:
-    """Return the home of the broker of this address; None if the home here is another broker's.
+def find_audit_log(url: str, environ: Mapping[str, str], opening: Opening) -> str | None:
+    """Return the path of the audit log of the broker of this address; None if the home here is another broker's.
 
     Blocks as :func:`find_reach` does. Raises BadInput and BadSecretFile.
     """
@@ -67,7 +56,7 @@ def find_home_of(url: str, environ: Mapping[str, str], opening: Opening) -> Home
     told = None if text is None else parse_rendezvous(text, path)
     if told is None or told.url != url:
         return None
-    return HomeOfBroker(os.path.join(home, AUDIT_FILE), told.records)  # noqa: PTH118 - as above
+    return os.path.join(home, AUDIT_FILE)  # noqa: PTH118 - as above
 
 
 _SEEKER = Seeker(

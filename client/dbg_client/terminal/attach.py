@@ -12,7 +12,7 @@ import termios
 from dataclasses import replace
 from functools import partial
 
-from dbg_client.actions.streams import has_cursor, show_waiting, tell
+from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.errors import NoTerminal, RankEnded
 from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
@@ -29,8 +29,9 @@ from dbg_client.terminal.options import (
     how_it_ended,
     read_startup,
 )
+from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.session import Session
-from dbg_client.words.settings import Attach
+from dbg_client.words.settings import Attach, AttachOptions
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target, parse_target, unique_target
@@ -55,12 +56,19 @@ async def attach(settings: Attach) -> int:
     home = os.environ.get("HOME") if settings.attach.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.attach.commands)
     switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
-    attaching = Attaching(settings, switchboard, startup)
+    recording = await asyncio.to_thread(_open_recording, settings.attach)
+    attaching = Attaching(settings, switchboard, startup, recording=recording)
     try:
         await open_and_list(switchboard, attaching.line)
         return await attaching.run(target, stock)
     finally:
         await switchboard.close()
+        if recording is not None and (problem := recording.close()):
+            tell(f"{problem}.")
+
+
+def _open_recording(options: AttachOptions) -> Recording | None:
+    return None if options.record is None else Recording(options.record, terminal_size, keys=options.record_input)
 
 
 def require_terminal() -> None:
@@ -83,12 +91,19 @@ class Attaching:
     """One session after another over one link; ``may_run_again`` if this terminal belongs to a run of the job."""
 
     def __init__(
-        self, settings: Attach, switchboard: Switchboard, startup: Startup, *, may_run_again: bool = False
+        self,
+        settings: Attach,
+        switchboard: Switchboard,
+        startup: Startup,
+        *,
+        may_run_again: bool = False,
+        recording: Recording | None = None,
     ) -> None:
         self._settings = settings
         self._startup = startup
         self._switchboard = switchboard
         self._may_run_again = may_run_again
+        self._recording = recording
         path = settings.attach.breakpoints_to
         self._breakpoints = Breakpoints(None if path is None else partial(write_breakpoints, path))
         self._session: Session | None = None
@@ -143,6 +158,7 @@ class Attaching:
             startup=self._startup,
             note=choice.note,
             may_run_again=self._may_run_again,
+            recording=self._recording,
             breakpoints=self._breakpoints,
         )
         self._session = Session(self._switchboard, choice.rank, options)

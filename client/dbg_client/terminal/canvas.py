@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from dbg_client.terminal.screen import RawTerminal, TerminalWriter
+from dbg_client.terminal.recording import Recording
+from dbg_client.terminal.screen import CALM, RawTerminal, TerminalWriter
 from dbg_client.views.status_line import paint
 from dbg_dial.waiting import within
 from dbg_wire import limits
@@ -107,9 +108,16 @@ class Canvas:
     """
 
     def __init__(
-        self, terminal: RawTerminal, *, status: bool, dropped: Callable[[], None], gone: Callable[[], None]
+        self,
+        terminal: RawTerminal,
+        *,
+        status: bool,
+        dropped: Callable[[], None],
+        gone: Callable[[], None],
+        recording: Recording | None = None,
     ) -> None:
         self._terminal = terminal
+        self._recording = recording
         self._status = status
         self._dropped = dropped
         self._gone = gone
@@ -149,6 +157,7 @@ class Canvas:
         await self._give_back(LEAVE_SECONDS)
         self._writer.close()
         self._terminal.restore()
+        self._record(CALM)
 
     async def lend(self, *, row: bool) -> None:
         """Lend the terminal to something else: nothing is drawn until :meth:`resume`.
@@ -160,6 +169,7 @@ class Canvas:
         await self._give_back(LEND_SECONDS)
         if not row:
             self._terminal.leave_raw()
+            self._record(CALM)
 
     def resume(self) -> None:
         """Take the terminal back; its screen is unknown."""
@@ -218,10 +228,15 @@ class Canvas:
         if self._writer is None or self._suspended:
             return
         self._writer.write(data)
+        self._record(data)
         if self._writer.gone:
             self._gone()
         elif self._writer.overflowed and self._draining is None:
             self._draining = self._loop.create_task(self._drain(self._writer))
+
+    def _record(self, data: bytes) -> None:
+        if self._recording is not None:
+            self._recording.shown(data)
 
     async def _drain(self, writer: TerminalWriter) -> None:
         dropped = await writer.drain()

@@ -17,8 +17,11 @@ from dbg_client.actions.output import is_usable, page
 from dbg_client.actions.streams import write_result
 from dbg_client.core.choose import Choice
 from dbg_client.core.config_file import read_config
-from dbg_client.terminal.command_row import CommandRow, terminal_output
+from dbg_client.terminal.command_row import CommandRow
+from dbg_client.terminal.line_prompt import terminal_output
+from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.prompt_keys import key_bytes, key_presses
+from dbg_client.terminal.recording import Recording
 from dbg_client.words.help import session_help
 from dbg_client.words.session_line import parse_command
 from dbg_client.words.settings import Attach, RankSettings
@@ -39,11 +42,11 @@ ShowPage = Callable[[str], Awaitable[None]]
 """Shows a text until the user leaves it."""
 
 
-async def ask(question: str, typed_ahead: bytes) -> tuple[bool, bytes]:
+async def ask(question: str, typed_ahead: bytes, recording: Recording | None) -> tuple[bool, bytes]:
     """Ask in the row where the cursor stands; return whether the answer is yes, and the keys typed behind it."""
     source = create_input()
     store_typeahead(source, key_presses(typed_ahead))
-    agreed = await CommandRow(source, terminal_output(), _HISTORY).agrees(question)
+    agreed = await CommandRow(source, terminal_output(recording), _HISTORY).agrees(question)
     return agreed, key_bytes(get_typeahead(source))
 
 
@@ -78,13 +81,13 @@ def _line_mode() -> Iterator[None]:
 class SessionCommandLine:
     """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
 
-    def __init__(self, answering: Answering, rank: RankInfo, *, color: bool, show: ShowPage) -> None:
+    def __init__(self, answering: Answering, rank: RankInfo, options: SessionOptions, show: ShowPage) -> None:
         self._answering = answering
         self._rank = rank
-        self._color = color
+        self._color = options.color
         self._show = show
         self._source = create_input()
-        self._row = CommandRow(self._source, terminal_output(), _HISTORY)
+        self._row = CommandRow(self._source, terminal_output(options.recording), _HISTORY)
         self._answering.show_waiting = self._row.note
 
     async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:

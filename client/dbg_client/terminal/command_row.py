@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import sys
 from collections.abc import Awaitable
 from typing import TypeVar
 
@@ -22,7 +20,6 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, 
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor
 from prompt_toolkit.output import Output
 
-from dbg_client.terminal.line_prompt import LineOutput
 from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS
 from dbg_client.words.help import session_hint
 
@@ -33,11 +30,6 @@ MAX_HISTORY = 1000
 
 _ASKING = "asking"
 """What the row says of a command whose answer is waited for, in the first second."""
-
-
-def terminal_output() -> Output:
-    """Return an output that draws a few rows where the terminal's cursor stands."""
-    return LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
 
 
 class CommandRow:

@@ -25,7 +25,6 @@ from dbg_client.terminal import canvas
 from dbg_client.terminal.line_keys import LineInput, line_keys, pasted_commands
 from dbg_client.terminal.line_prompt import (
     STYLE,
-    LineOutput,
     Lines,
     RankCompleter,
     indent_after,
@@ -33,6 +32,7 @@ from dbg_client.terminal.line_prompt import (
     line_style,
     open_history,
     show_source,
+    terminal_output,
 )
 from dbg_client.terminal.prompt_keys import PrefixKey, key_bytes, key_presses
 from dbg_client.views.status_line import toolbar_of
@@ -81,8 +81,8 @@ class LineDisplay:
     def __init__(self, host: Session) -> None:
         self._host = host
         self._prefix = PrefixKey(host.options.attach.prefix)
-        self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines)
-        self._output = LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines, host.options.recording)
+        self._output = terminal_output(host.options.recording)
         self._completer = RankCompleter(self._ask_completions)
         self._lexer = line_lexer(color=host.options.color)
         self._session = self._new_prompt()

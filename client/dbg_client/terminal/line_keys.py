@@ -17,6 +17,7 @@ from prompt_toolkit.keys import Keys
 
 from dbg_client.terminal.escape import COMMANDS, HELP
 from dbg_client.terminal.prompt_keys import PrefixKey
+from dbg_client.terminal.recording import Recording
 
 if TYPE_CHECKING:
     from dbg_client.terminal.line_display import LineDisplay
@@ -94,14 +95,23 @@ class LineInput(Vt100Input):
     A prompt takes a millisecond for every key, and begins anew for every line: a thousand lines took half a minute.
     """
 
-    def __init__(self, stdin: TextIO, takes: Callable[[], bool], take: Callable[[list[str]], None]) -> None:
+    def __init__(
+        self,
+        stdin: TextIO,
+        takes: Callable[[], bool],
+        take: Callable[[list[str]], None],
+        recording: Recording | None = None,
+    ) -> None:
         super().__init__(stdin)
         self._takes = takes
         self._take = take
+        self._recording = recording
 
     def read_keys(self) -> list[KeyPress]:
         """Return the keys that are to be looked at one by one."""
         keys = super().read_keys()
+        if self._recording is not None:
+            self._recording.typed("".join(press.data for press in keys))
         lines, rest = whole_lines(keys)
         if len(lines) < AT_ONCE or not self._takes():
             return keys

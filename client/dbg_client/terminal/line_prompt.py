@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
+from typing import cast
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
@@ -19,6 +20,7 @@ from prompt_toolkit.styles import BaseStyle, Style, merge_styles
 from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
 
 from dbg_client.actions.streams import silence
+from dbg_client.terminal.recording import Recording
 from dbg_client.views.status_line import show_place
 from dbg_client.views.table import char_width
 from dbg_dial.files import write_whole
@@ -50,8 +52,13 @@ class LineOutput(Vt100_Output):
     raises nothing here: the reading of keys tells that it is gone.
     """
 
+    recording: Recording | None = None
+    """The recording of the session, if there is one."""
+
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write the buffered text, and record it."""
+        if self.recording is not None:
+            self.recording.shown("".join(self._buffer))
         try:
             super().flush()
         except BlockingIOError:
@@ -67,6 +74,13 @@ class LineOutput(Vt100_Output):
     def get_rows_below_cursor_position(self) -> int:
         """Return how many rows are there at least: the cursor's own."""
         return 1
+
+
+def terminal_output(recording: Recording | None = None) -> LineOutput:
+    """Return an output that draws a few rows where the terminal's cursor stands."""
+    output = cast(LineOutput, LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM")))
+    output.recording = recording
+    return output
 
 
 def line_lexer(*, color: bool) -> Lexer:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_client.core.left_breakpoints import Breakpoints
+from dbg_client.terminal.recording import Recording
 from dbg_client.words.config import key_name
 from dbg_client.words.settings import AttachOptions
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -81,6 +82,7 @@ class SessionOptions:
     note: str | None = None
     startup: Startup = field(default_factory=Startup)
     may_run_again: bool = False
+    recording: Recording | None = None
     breakpoints: Breakpoints = field(default_factory=Breakpoints)
 
     @property

@@ -20,7 +20,7 @@ from dbg_client.actions.in_session import Answering
 from dbg_client.core.choose import Choice, may_be_picked
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.command_row import terminal_output
+from dbg_client.terminal.line_prompt import terminal_output
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.pick_keys import Mode, pick_keys
 from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS, key_bytes, key_presses
@@ -60,7 +60,10 @@ async def pick_in_session(
     directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
 ) -> tuple[Choice | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
-    picker = Picker(directory, "the broker", answering, color=options.color, prefix=options.attach.prefix)
+    screen = terminal_output(options.recording)
+    picker = Picker(
+        directory, "the broker", answering, color=options.color, prefix=options.attach.prefix, screen=screen
+    )
     return await picker.run(typed_ahead)
 
 

@@ -109,7 +109,11 @@ class RawDisplay:
 
     def _new_canvas(self) -> Canvas:
         return Canvas(
-            self._terminal, status=self._host.options.attach.status, dropped=self._uncover, gone=self._host.detach
+            self._terminal,
+            status=self._host.options.attach.status,
+            dropped=self._uncover,
+            gone=self._host.detach,
+            recording=self._host.options.recording,
         )
 
     def _resize(self) -> None:
@@ -138,6 +142,8 @@ class RawDisplay:
         except OSError:
             data = b""
         if data:
+            if self._host.options.recording is not None:
+                self._host.options.recording.typed(data)
             self.take_keys(data)
         else:
             self._host.detach()

@@ -244,6 +244,8 @@ class Session:
             self._display.show(effect)
 
     def _resized(self) -> None:
+        if self.options.recording is not None:
+            self.options.recording.resized()
         (self._display or self._raw).resized()
 
     # ------------------------------------------------------------------------------------------------------ the user
@@ -296,7 +298,7 @@ class Session:
     async def _ask_again(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.command_line import ask
 
-        agreed, unused = await ask(RUN_AGAIN, typed_ahead)
+        agreed, unused = await ask(RUN_AGAIN, typed_ahead, self.options.recording)
         if agreed:
             self._end(End.AGAIN)
         return None, unused
@@ -315,7 +317,7 @@ class Session:
     async def _command(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.command_line import SessionCommandLine
 
-        line = SessionCommandLine(self._answers(), self.attachment.rank, color=self.options.color, show=self._show_page)
+        line = SessionCommandLine(self._answers(), self.attachment.rank, self.options, self._show_page)
         return await line.run(typed_ahead)
 
     async def _help(self, typed_ahead: bytes) -> Picked:

@@ -180,6 +180,15 @@ _ATTACH = (
     _option(ATTACH, "--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)"),
     _option(ATTACH, "--no-status", help="no status line; the debugger gets the last row, too"),
 )
+_RECORD = (
+    _option(
+        ATTACH,
+        "--record",
+        metavar="FILE",
+        help="record what the terminal shows in a new file; `asciinema play FILE` plays it",
+    ),
+    _option(ATTACH, "--record-input", help="with --record: record keys as well, passwords included"),
+)
 _HIDDEN = (
     # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
     _option(OTHER, "--run", type=int, metavar="FD", help=argparse.SUPPRESS),
@@ -234,8 +243,8 @@ _OF_ALL = (
 _SHOWN = (_EVERY, *_WAIT, _JSON, _PAGER)
 
 OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
-    "attach": (_FRAME, *_ATTACH, *_HIDDEN),
-    "wait": (_FRAME, _bound(in_session=False), *_ATTACH),
+    "attach": (_FRAME, *_ATTACH, *_RECORD, *_HIDDEN),
+    "wait": (_FRAME, _bound(in_session=False), *_ATTACH, *_RECORD),
     "list": (_EVERY, *_WAIT, _EXITED, _ROWS, _JSON, _PLAIN, _PAGER),
     "where": (*_STACKS, _EXITED, *_SHOWN),
     "why": _SHOWN,
@@ -245,7 +254,7 @@ OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
     "command": (_FRAME, _EXACT, _FAIL, *_WAIT, _JSON, _PAGER),
     "exec": (_PER_HOST, _EXACT, _FAIL, *_WAIT, _JSON, _PAGER),
     "screen": (*_WAIT, _JSON),
-    "interrupt": (_FRAME, *_ATTACH, _JSON, _PAGER),
+    "interrupt": (_FRAME, *_ATTACH, *_RECORD, _JSON, _PAGER),
     "continue": (*_WAIT, _JSON),
     "release": (*_WAIT, _JSON),
     "kill": (*_WAIT, _JSON),

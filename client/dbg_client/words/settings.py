@@ -44,7 +44,8 @@ class AttachOptions(Record):
     ``prefix`` is the byte of the escape key, None for no such key. ``status`` tells whether the last row is a status
     line. ``commands`` is the file whose lines a line debugger is told on attach, and ``rc`` whether it is told those of
     ``~/.pdbrc`` before. ``frame`` is empty for the usual one. ``breakpoints_to`` is the file in which a pane of a run
-    tells its breakpoints, None anywhere else. ``pager`` is the command that shows what a session answers.
+    tells its breakpoints, None anywhere else. ``pager`` is the command that shows what a session answers. ``record`` is
+    the new file for a recording, None for no recording, and ``record_input`` adds keys to it.
     """
 
     mode: Mode = Mode.DRIVE
@@ -58,6 +59,8 @@ class AttachOptions(Record):
     status: bool = True
     breakpoints_to: str | None = None
     pager: str = PREFERENCES["pager"].default
+    record: str | None = None
+    record_input: bool = False
     verbose: bool = False
 
 

@@ -106,6 +106,8 @@ def _refuse_contradictions(options: Namespace) -> None:
             raise BadInput(what, "give one of them")
     if "no_secret" in given and "port" not in given:
         raise BadInput("--no-secret is for a port, and stdin and stdout have no need of a secret", "add --port 0")
+    if "record_input" in given and "record" not in given:
+        raise BadInput("--record-input was given without --record", "add --record FILE")
 
 
 def _value(name: str, typed: Typed, around: _Around) -> object:
@@ -136,6 +138,8 @@ def _attach(typed: Typed, around: _Around) -> AttachOptions:
         breakpoints_to=getattr(options, "breakpoints_to", None),
         pager=around.one("pager", None),
         verbose=options.verbose,
+        record=getattr(options, "record", None),
+        record_input=getattr(options, "record_input", False),
     )
 
 

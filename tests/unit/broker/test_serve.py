@@ -17,7 +17,7 @@ import pytest
 
 from dbg_broker.home.certificate import Shown, load_given
 from dbg_broker.home.tokens import Tokens, load_tokens
-from dbg_broker.settings import Listen, RecordSettings, ServeSettings
+from dbg_broker.settings import Listen, ServeSettings
 from dbg_broker.verbs.credentials import Credentials, CredentialSources
 from dbg_broker.verbs.listening import announce, inherited
 from dbg_broker.verbs.service import (
@@ -48,12 +48,11 @@ def said(settings: ServeSettings, classic: socket.socket | None = None) -> str:
     [
         ServeSettings(home="/h"),
         ServeSettings(home="/h", listen=Listen(host="::", port=6900)),
-        ServeSettings(home="/h", record=RecordSettings(directory="/casts")),
         ServeSettings(home="/h", driver_token="memory"),  # noqa: S106 - a word
         ServeSettings(home="/h", driver_token="ask"),  # noqa: S106 - a word
         ServeSettings(home="/h", idle_seconds=1.0),
     ],
-    ids=["loopback", "everywhere", "recording", "memory", "ask", "of a run"],
+    ids=["loopback", "everywhere", "memory", "ask", "of a run"],
 )
 def test_a_broker_says_what_a_user_has_to_know(settings: ServeSettings, approved: Approved) -> None:
     text = said(settings)

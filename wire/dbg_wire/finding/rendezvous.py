@@ -36,8 +36,7 @@ class Rendezvous:
 
     ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the certificate that
     it shows now, and ``other_fingerprints`` those of certificates that it shows later. ``driver_token`` says where the
-    tokens of terminals are, and ``records`` in which directory stops are recorded; it is empty if they are not.
-    ``brokers`` are others that know the same ranks.
+    tokens of terminals are. ``brokers`` are others that know the same ranks.
     """
 
     url: str
@@ -48,7 +47,6 @@ class Rendezvous:
     driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
     other_fingerprints: tuple[str, ...] = ()
     driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
-    records: str = ""
     brokers: tuple[Endpoint, ...] = ()
 
     def token(self, role: TokenRole) -> tuple[str, str] | None:
@@ -86,7 +84,6 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
         tokens=_parse_tokens(document, path),
         other_fingerprints=_other_pins(document, fingerprint, path),
         driver_token=_driver_token(document),
-        records=_records(document),
         brokers=_brokers(document, path),
     )
 
@@ -142,11 +139,6 @@ def _driver_token(document: Mapping[str, Any]) -> DriverTokenPlace:
     place = document.get("driver_token")
     # A place of a later release is none that this one can look into.
     return "ask" if place is not None and place not in ("file", "memory") else place or "file"
-
-
-def _records(document: Mapping[str, Any]) -> str:
-    path = document.get("records")
-    return path if isinstance(path, str) and path.startswith("/") and path.isprintable() else ""
 
 
 def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
@@ -214,8 +206,6 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
         document["fingerprints"] = [rendezvous.fingerprint, *rendezvous.other_fingerprints]
     if rendezvous.driver_token != "file":  # noqa: S105 - a word
         document["driver_token"] = rendezvous.driver_token
-    if rendezvous.records:
-        document["records"] = rendezvous.records
     if rendezvous.brokers:
         document["brokers"] = [{"url": one.url, "fingerprints": [*one.fingerprints]} for one in rendezvous.brokers]
     document["tokens"] = _in_order(rendezvous.tokens)

@@ -47,7 +47,6 @@ class Feed:
         self._chosen_at = -CHOOSE_SECONDS
         self._link = messages.Link(up=True, reason="")
         self._told: dict[type[messages.ToPage], messages.ToPage] = {}
-        self.news = asyncio.Event()
         """Set when something has happened to ranks."""
         self.opened = asyncio.Event()
         """Set when a page has come."""
@@ -76,7 +75,7 @@ class Feed:
         for page in self.pages:
             page.put(text)
 
-    def tell_if_new(self, *items: messages.Axes | messages.Missing | messages.Recordings) -> None:
+    def tell_if_new(self, *items: messages.Axes | messages.Missing) -> None:
         """Tell all pages what differs from what they were told."""
         for item in items:
             if self._told.get(type(item)) != item:
@@ -172,7 +171,6 @@ class Feed:
             self.say(messages.Change(rows=(), gone=changes.gone))
         for event in self.time_line.changed(changes.pairs, time.time()):
             self.say(event)
-            self.news.set()
 
 
 def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:

@@ -183,22 +183,6 @@ class Verdict(_Said):
     places: tuple[Standing, ...] = ()
 
 
-class Recording(Record):
-    """A recording of a stop that ``/recording/NAME`` plays; ``at`` is when it was written last."""
-
-    name: str
-    job: str
-    title: str
-    at: float
-    size: int
-
-
-class Recordings(_Said):
-    """The recordings of the broker's home, the newest first."""
-
-    recordings: tuple[Recording, ...]
-
-
 class Found(_Said):
     """The ranks that a set names: the answer to ``find`` with this id; ``failed`` where it is no set."""
 
@@ -233,7 +217,6 @@ ToPage = (
     | Confirm
     | Event
     | Verdict
-    | Recordings
     | Found
     | Lines
 )

@@ -35,7 +35,7 @@ from dbg_client.faces.web.access import (
     require_own,
 )
 from dbg_client.faces.web.feed import Feed
-from dbg_client.faces.web.home import AuditTail, RecordingTable
+from dbg_client.faces.web.home import AuditTail
 from dbg_client.faces.web.live import LivePage
 from dbg_client.faces.web.messages import BEAT_SECONDS, Beat, Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold, new_socket
@@ -126,7 +126,6 @@ class PageServer:
         self._wish, self._hang_seconds = wish, hang_seconds
         self._may_act = True
         self.files = static_files()
-        self._recordings = RecordingTable(switchboard)
         self._page = page_text()
         self._guests: dict[asyncio.Task[object], Outbox] = {}
         self.feed = Feed(switchboard, target, self._hello)
@@ -140,7 +139,6 @@ class PageServer:
             [
                 web.get("/", self._index),
                 web.get("/static/{name:.+}", self._static),
-                web.get("/recording/{name}", self._recording),
                 web.get("/live", self._live),
                 web.get("/terminal", self._terminal),
             ]
@@ -151,7 +149,6 @@ class PageServer:
             asyncio.create_task(self._guarded(work))
             for work in (
                 VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run(),
-                self._recordings.follow(self.feed),
                 AuditTail(self._switchboard, person_name(PROGRAM)).follow(self.feed),
                 self._beat(),
             )
@@ -255,12 +252,6 @@ class PageServer:
         if any(tag.value == found.tag for tag in request.if_none_match or ()):
             return web.Response(status=304, headers=headers)
         return web.Response(body=found.data, content_type=found.type, charset="utf-8", headers=headers)
-
-    async def _recording(self, request: web.Request) -> web.StreamResponse:
-        path = self._recordings.path(request.match_info["name"])
-        if path is None:
-            raise web.HTTPNotFound
-        return web.FileResponse(path, headers={"Content-Type": "text/plain; charset=utf-8"})
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         return await self._hold(request, lambda outbox: LivePage(self._switchboard, self.feed, outbox, self.why_not))

@@ -71,7 +71,7 @@ REMEMBERED = st.builds(
         stop_at=st.just(("a.py:1", "b.py:2, x")),
         ranks=st.none() | st.just("0-3"),
         post_mortem=st.booleans(),
-        broker=st.sampled_from([(), (Option("--audit-input"), Option("--record", "/d"))]),
+        broker=st.sampled_from([(), (Option("--audit-input"), Option("--max-lease", "8h"))]),
     ),
     texts=st.lists(st.none() | st.text(max_size=9), min_size=2, max_size=2),
     breakpoints=st.lists(st.builds(KeptStop.of, STOPS, st.none() | st.text(max_size=9)), max_size=3).map(tuple),

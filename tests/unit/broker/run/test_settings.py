@@ -124,8 +124,8 @@ def test_the_first_double_dash_is_ours_where_it_stands_before_the_command(
     assert command_of(words, behind) == command
 
 
-WORDS = ["--allow", "10.0.0.0/8", "--allow", "::1", "--audit-input", "--record", "casts", "--record-input"]
-WORDS += ["--record-max", "1G", "--on-event", "sh -c 'cat > told'", "--max-lease", "8h"]
+WORDS = ["--allow", "10.0.0.0/8", "--allow", "::1", "--audit-input"]
+WORDS += ["--on-event", "sh -c 'cat > told'", "--max-lease", "8h"]
 
 
 def broker_options(words: list[str], directory: str) -> Options:
@@ -158,9 +158,6 @@ def test_a_program_of_the_directory_is_found_from_the_root(tmp_path: Path, monke
     ("words", "named"),
     [
         (["--allow", "10.0.0.0/40"], "--allow '10.0.0.0/40' is no network"),
-        (["--record", ""], "--record is empty"),
-        (["--record-input"], "nothing is recorded"),
-        (["--record", "d", "--record-max", "1K"], "--record-max '1K'"),
         (["--on-event", "no-such-program"], "no program here"),
         (["--max-lease", "soon"], "--max-lease 'soon'"),
     ],
@@ -170,21 +167,21 @@ def test_what_can_not_be_used_is_refused_before_anything_is_started(words: list[
         broker_options(words, "/work")
 
 
-RECORD, LEASE = Option("--record", "/it's"), Option("--max-lease", "8h")
+ALLOW, LEASE = Option("--allow", "10.0.0.0/8"), Option("--max-lease", "8h")
 HIDDEN = Option("--event-directory", "/work")
 
 
 def test_a_broker_that_serves_already_is_told_of_in_one_sentence(approved: Approved) -> None:
     url = "wss://login1:6900"
     assert list(notes_on((), (), url)) == []
-    assert list(notes_on((RECORD, HIDDEN), (RECORD, HIDDEN), url)) == []
-    (both,) = notes_on((RECORD, LEASE), (), url)
+    assert list(notes_on((ALLOW, HIDDEN), (ALLOW, HIDDEN), url)) == []
+    (both,) = notes_on((ALLOW, LEASE), (), url)
     approved(both)
     (near,) = notes_on((LEASE,), (), url, 4711)
     approved(near, "2")
-    (other,) = notes_on((LEASE,), (RECORD, Option("--max-lease", "1h")), url)
+    (other,) = notes_on((LEASE,), (ALLOW, Option("--max-lease", "1h")), url)
     assert "--max-lease changes nothing there" in other
-    (left,) = notes_on((), (RECORD, Option("--audit-input"), HIDDEN), url)
+    (left,) = notes_on((), (ALLOW, Option("--audit-input"), HIDDEN), url)
     approved(left, "3")
 
 

@@ -14,7 +14,6 @@ import { conditionOf, duration, Ranks } from "./job/ranks.js";
 import { download, savedPage } from "./job/save.js";
 import { addressed, formatRows, hasText } from "./job/sets.js";
 import { Panes } from "./terminals/panes.js";
-import { Recordings } from "./terminals/player.js";
 
 /** @typedef {import("./job/ranks.js").Row} Row */
 /** @typedef {import("./grid/marks.js").Look} Look */
@@ -66,7 +65,6 @@ class Page {
       help: showHelp,
       leave: (to) => (to === "ask" ? this.panel.line : this.grid.element).focus(),
     });
-    this.recordings = new Recordings(byId("recordings", HTMLElement));
     this.wasUp = false;
   }
 
@@ -113,7 +111,7 @@ class Page {
         const row = this.inspected ?? this.ranks.rows[this.grid.cursor];
         if (row) this.open(row, "watch");
       },
-      1: () => this.dock.open("terminals"), 2: () => this.dock.open("happened"), 3: () => this.dock.open("recordings"),
+      1: () => this.dock.open("terminals"), 2: () => this.dock.open("happened"),
     };
   }
 
@@ -151,7 +149,6 @@ class Page {
     else if (type === "link") this.tellLink(message.up ? "" : message.reason || "no connection to the broker");
     else if (type === "event") this.happened.add(/** @type {any} */ (message));
     else if (type === "verdict") this.why.take(message);
-    else if (type === "recordings") this.recordings.show(message.recordings);
     else {
       this.panel.take(message);
       return;

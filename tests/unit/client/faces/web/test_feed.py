@@ -1,4 +1,4 @@
-"""Tests of recordings in a page."""
+"""Tests of what a page is told of ranks: events, rows, and verdicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,75 +19,14 @@ from dbg_client.faces.web.verdicts import told_of
 from dbg_client.hang.explain import Case, Explanation, JobLook
 from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.views.list import list_document
-from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.messages import Action, Change, Kind, RankAnswer
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
 from tests.conftest import Approved
-from tests.support.pages import browser_at, opened, served
+from tests.support.pages import browser_at, served
 from tests.support.rank_evidence import elsewhere, waiting
 from tests.support.rank_infos import changed
-from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
-
-CAST = '{"version": 2, "width": 80, "height": 24}\n[0.1, "o", "<script>alert(1)</script>"]\n'
-
-
-@pytest.fixture
-def records(broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the directory in which the broker of this home records, with a recording and what is none."""
-    home, folder = tmp_path / "home", tmp_path / "casts"
-    home.mkdir(mode=0o700)
-    (folder / "train").mkdir(parents=True)
-    (folder / "train" / "gpu013-5-stop1.cast").write_text(CAST)
-    (folder / "train" / "notes.txt").write_text("secret")
-    (folder / "train" / "link.cast").symlink_to(tmp_path / "secret.cast")
-    (tmp_path / "secret.cast").write_text("secret")
-    (folder / "elsewhere").symlink_to(tmp_path)
-    (folder / "loose.cast").write_text(CAST)
-    tell_records(home, broker, str(folder))
-    monkeypatch.setenv("DBG_HOME", str(home))
-    return folder
-
-
-def tell_records(home: Path, broker: FakeBroker, folder: str, port: int | None = None) -> None:
-    url = f"ws://127.0.0.1:{broker.port if port is None else port}"
-    told = Rendezvous(url=url, host="h", pid=7, fingerprint=None, tokens={"rank": TOKEN}, records=folder)
-    path = home / "broker.json"
-    path.write_text(format_rendezvous(told))
-    path.chmod(0o600)
-
-
-async def test_a_recording_that_was_listed_is_served_as_text(broker: FakeBroker, records: Path) -> None:
-    async with opened(broker.environment) as browser, browser.live() as live:
-        said = await live.until("recordings", lambda said: bool(said["recordings"]))
-        (recording,) = said["recordings"]
-        assert (recording["name"], recording["job"]) == ("train~gpu013-5-stop1.cast", "train")
-        assert recording["size"] == len(CAST)
-        async with browser.session.get(f"{browser.base}/recording/{recording['name']}") as answer:
-            assert await answer.text() == CAST
-            assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
-            assert answer.headers["X-Content-Type-Options"] == "nosniff"
-            assert answer.headers["Cache-Control"] == "no-store"
-
-
-async def test_no_other_name_leads_to_a_file(broker: FakeBroker, records: Path) -> None:
-    async with opened(broker.environment) as browser, browser.live() as live:
-        await live.until("recordings", lambda said: bool(said["recordings"]))
-        for name in (
-            "gpu013-5-stop1.cast",
-            "train~link.cast",
-            "train~notes.txt",
-            "elsewhere~secret.cast",
-            "..~secret.cast",
-            "train~..%2f..%2fsecret.cast",
-            "..%2fsecret.cast",
-            "train%2fgpu013-5-stop1.cast",
-            "loose.cast",
-        ):
-            assert await browser.status(f"/recording/{name}") == 404, name
-        for path in ("/recording/", "/recording/../secret.cast", "/recording/train/gpu013-5-stop1.cast"):
-            assert await browser.status(path) == 404, path
-
+from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 RUNNING = make_rank(1, state=RankState.RUNNING, reason=None, where=None)
 

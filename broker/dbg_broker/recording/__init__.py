@@ -1,1 +1,0 @@
-"""Recordings of what was shown and typed at stops, as asciicast files that terminals can play again."""

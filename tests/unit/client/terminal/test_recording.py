@@ -1,0 +1,127 @@
+"""Recordings of sessions: the file is an asciicast of version 2, and a failing disk ends nothing but the file."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dbg_client.terminal import recording as module
+from dbg_client.terminal.recording import Recording
+from dbg_wire.errors import BadInput
+from tests.conftest import Approved
+
+SIZE = (24, 80)
+
+
+def read(path: Path) -> tuple[dict[str, object], list[tuple[str, str]]]:
+    """Return the header and the events without their times, which never go back."""
+    header, *events = map(json.loads, path.read_text(encoding="ascii").splitlines())
+    times = [at for at, _, _ in events]
+    assert times == sorted(times)
+    return header, [(kind, data) for _, kind, data in events]
+
+
+@pytest.mark.parametrize(
+    ("keys", "record", "expected"),
+    [
+        (False, lambda to: to.shown(b"a\x1b[1m\r\n"), [("o", "a\x1b[1m\r\n")]),
+        (False, lambda to: (to.shown("é".encode()[:1]), to.shown("é".encode()[1:])), [("o", "é")]),
+        (False, lambda to: to.shown(b"\xff"), [("o", "\ufffd")]),
+        (False, lambda to: (to.shown("\x9b\u202e"), to.shown("")), [("o", "\x9b\u202e")]),
+        (False, lambda to: (to.typed(b"secret"), to.shown(b"x")), [("o", "x")]),
+        (True, lambda to: (to.typed(b"n"), to.typed("\r"), to.shown(b"x")), [("i", "n"), ("i", "\r"), ("o", "x")]),
+        (False, lambda to: (to.shown(b"x"), to.resized()), [("o", "x"), ("r", "80x24")]),
+    ],
+    ids=["output", "cut character", "no UTF-8", "controls", "keys left out", "keys", "another size"],
+)
+def test_the_file_has_what_was_shown(
+    tmp_path: Path, keys: bool, record: Callable[[Recording], object], expected: list[tuple[str, str]]
+) -> None:
+    path = tmp_path / "session.cast"
+    recording = Recording(str(path), lambda: SIZE, keys=keys)
+    record(recording)
+    assert recording.close() == ""
+    recording.shown(b"after the end")
+    header, events = read(path)
+    assert (header["version"], header["width"], header["height"]) == (2, 80, 24)
+    assert type(header["timestamp"]) is int
+    assert events == expected
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_there_is_never_replaced(tmp_path: Path, approved: Approved) -> None:
+    path = tmp_path / "session.cast"
+    path.write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    for name in ("session.cast", "link", "no/such"):
+        with pytest.raises(BadInput) as caught:
+            Recording(str(tmp_path / name), lambda: SIZE)
+        approved(str(caught.value), name)
+    assert path.read_text() == "mine"
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_file_without_an_event_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "session.cast"
+    assert Recording(str(path), lambda: SIZE).close() == ""
+    assert not path.exists()
+
+
+class Disk:
+    """A disk that takes ``room`` bytes and then raises, or with ``blocks`` takes nothing until it is released."""
+
+    def __init__(self, room: int, *, blocks: bool = False) -> None:
+        self.room = room
+        self.may_write = threading.Event()
+        if not blocks:
+            self.may_write.set()
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        self.may_write.wait()
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = os.write(descriptor, data[: self.room])
+        self.room -= written
+        return written
+
+
+def test_a_full_disk_ends_the_recording_after_its_last_whole_line(tmp_path: Path, approved: Approved) -> None:
+    path = tmp_path / "session.cast"
+    recording = Recording(str(path), lambda: SIZE, write=Disk(200).write)
+    for number in range(100):
+        recording.shown(f"{number:3}")
+    approved(recording.close())
+    _, events = read(path)
+    assert events == [("o", f"{number:3}") for number in range(len(events))]
+    assert 0 < len(events) < 100
+
+
+def test_a_slow_disk_ends_the_recording_and_delays_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approved: Approved
+) -> None:
+    monkeypatch.setattr(module, "MAX_WAITING", 3)
+    monkeypatch.setattr(module, "END_SECONDS", 0.05)
+    disk = Disk(10**6, blocks=True)
+    recording = Recording(str(tmp_path / "session.cast"), lambda: SIZE, write=disk.write)
+    for number in range(100):
+        recording.shown(str(number))
+    approved(recording.close())
+    disk.may_write.set()
+
+
+def test_a_disk_that_does_not_answer_holds_up_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approved: Approved
+) -> None:
+    monkeypatch.setattr(module, "END_SECONDS", 0.05)
+    disk = Disk(10**6, blocks=True)
+    recording = Recording(str(tmp_path / "session.cast"), lambda: SIZE, write=disk.write)
+    recording.shown("x")
+    approved(recording.close())
+    disk.may_write.set()
