@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dbg_client.adopt.errors import CantAdopt, NoSuchProcess
 from dbg_client.adopt.found import is_guard, is_ours
-from dbg_client.adopt.gdb import find_gdb, is_our_gdb
+from dbg_client.adopt.gdb import find_gdb, is_our_gdb, loses_registers
 from dbg_client.adopt.inject import can_remote_exec
 from dbg_client.adopt.process import (
     ProcessInfo,
@@ -166,6 +166,9 @@ def _refuse_ways(python: TargetPython, who: str, gdb: str | None) -> None:
         raise CantAdopt(
             who, f"runs on {os.uname().machine}, where this has not been tried", _WITHOUT_GDB, can_be_read=True
         )
+    if loses_registers(gdb):
+        why = "runs on a processor with AMX, whose registers a gdb before 14 does not put back"
+        raise CantAdopt(who, why, "install gdb 14 or newer, as conda has it", can_be_read=True)
     if python.missing:
         why = f"has a Python that was stripped of {python.missing[0]} and others, so that nothing can be called in it"
         raise CantAdopt(who, why, "start it by `python -m dbg_agent`", can_be_read=True)

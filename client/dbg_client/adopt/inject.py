@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from dbg_client.adopt.errors import CantAdopt, NotAttached
-from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Calls, attached, calls_in
+from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Gdb, attached
 from dbg_client.adopt.payload import Answer, Outcome, read_answer
 from dbg_client.adopt.process import is_file_on_disk, read_process, system_call, waits_safely
 from dbg_client.adopt.python import TargetPython
@@ -120,32 +120,30 @@ class Injection:
         self._refused = None
         try:
             with attached(self._gdb, self._pid) as gdb:
-                threads = gdb.threads()
-                with calls_in(gdb, self._pid, threads[self._pid]) as calls:
-                    self._act(calls, threads, is_late=is_late)
+                self._act(gdb, gdb.threads(), is_late=is_late)
         except NotAttached as error:
             if read_process(self._pid) is None:
                 raise
             self._refused = error
 
-    def _act(self, calls: Calls, threads: Mapping[int, int], *, is_late: bool) -> None:
+    def _act(self, gdb: Gdb, threads: Mapping[int, int], *, is_late: bool) -> None:
         """Do what the threads allow at this moment; the process stands."""
         main = threads[self._pid]
-        if not calls.call(main, self._functions["Py_IsInitialized"], alone=True):
+        if not gdb.call(main, self._functions["Py_IsInitialized"], alone=True):
             return
         waiting = [lwp for lwp in threads if self._waits(lwp)]
         check = self._functions["PyGILState_Check"]
-        self._holder = next((lwp for lwp in threads if calls.call(threads[lwp], check, alone=True)), None)
+        self._holder = next((lwp for lwp in threads if gdb.call(threads[lwp], check, alone=True)), None)
         others = [threads[lwp] for lwp in waiting if lwp not in (self._holder, self._pid)]
         if self._holder is None and self._pid in waiting:
-            self._run_in(calls, main)
+            self._run_in(gdb, main)
             return
         if not self._asked:
             # A thread that waits may be borrowed for the call. Alone, the main thread asks itself: the queue is locked
             # only while another call is entered, or while the main thread takes one out.
-            self._ask_main(calls, others[0] if others else main)
+            self._ask_main(gdb, others[0] if others else main)
         if is_late and self._holder is None and others:
-            self._run_in(calls, others[0])
+            self._run_in(gdb, others[0])
 
     def _waits(self, thread: int) -> bool:
         found = system_call(self._pid, thread)
@@ -159,31 +157,31 @@ class Injection:
         is_read = found[0] == (0 if self._machine == "x86_64" else 63)
         return not (is_read and is_file_on_disk(self._pid, found[1]))
 
-    def _run_in(self, calls: Calls, thread: int) -> None:
+    def _run_in(self, gdb: Gdb, thread: int) -> None:
         functions = self._functions
-        address = self._put(calls, thread)
+        address = self._put(gdb, thread)
         if not address:
             return
-        state = calls.call(thread, functions["PyGILState_Ensure"], alone=False)
-        calls.call(thread, functions["PyRun_SimpleString"], address, alone=False)
-        calls.call(thread, functions["PyGILState_Release"], state, alone=False)
+        state = gdb.call(thread, functions["PyGILState_Ensure"], alone=False)
+        gdb.call(thread, functions["PyRun_SimpleString"], address, alone=False)
+        gdb.call(thread, functions["PyGILState_Release"], state, alone=False)
         if "munmap" in functions:
-            calls.call(thread, functions["munmap"], address, len(self._code), alone=True)
+            gdb.call(thread, functions["munmap"], address, len(self._code), alone=True)
 
-    def _ask_main(self, calls: Calls, thread: int) -> None:
+    def _ask_main(self, gdb: Gdb, thread: int) -> None:
         """Have the main thread run the code when it comes to it; the memory of the code stays until then, and after."""
-        address = self._put(calls, thread)
+        address = self._put(gdb, thread)
         if address:
             run = self._functions["PyRun_SimpleString"]
-            self._asked = calls.call(thread, self._functions["Py_AddPendingCall"], run, address, alone=False) == 0
+            self._asked = gdb.call(thread, self._functions["Py_AddPendingCall"], run, address, alone=False) == 0
 
-    def _put(self, calls: Calls, thread: int) -> int:
+    def _put(self, gdb: Gdb, thread: int) -> int:
         """Put the code into memory that the kernel gives, not the C library, and return its address or 0."""
         arguments = (0, len(self._code), MAP_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0)
-        address = calls.call(thread, self._functions["mmap"], *arguments, alone=True, returns="long")
+        address = gdb.call(thread, self._functions["mmap"], *arguments, alone=True, returns="long")
         if address in (-1, 0):
             return 0
-        calls.write(address, self._code)
+        gdb.write(address, self._code)
         return address
 
     def _no_moment(self) -> CantAdopt:

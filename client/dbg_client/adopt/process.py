@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import struct
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -127,11 +126,6 @@ def traces_others() -> bool:
         status = dict(_fields(Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")))
         return bool(int(status["CapEff"], 16) & SYS_PTRACE)
     return False
-
-
-def auxiliary_vector(pid: int) -> dict[int, int]:
-    """Return what the kernel told the process of itself at its start, by the numbers of ``elf.h``. Raises OSError."""
-    return dict(struct.iter_unpack("QQ", (PROC / str(pid) / "auxv").read_bytes()))
 
 
 def system_call(pid: int, thread: int) -> tuple[int, int] | None:

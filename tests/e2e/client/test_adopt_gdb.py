@@ -7,13 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
 from dbg_client.adopt.errors import LeftInCall
-from dbg_client.adopt.gdb import Gdb, attached, calls_in, find_gdb
-from dbg_client.adopt.process import auxiliary_vector, mappings
+from dbg_client.adopt.gdb import Gdb, attached, find_gdb
+from dbg_client.adopt.process import mappings
 from dbg_client.adopt.python import find_python
 from tests.conftest import Approved
 from tests.support.requirements import needs_gdb
@@ -118,29 +117,14 @@ def test_a_thread_keeps_its_registers_over_calls_that_change_all(spinner: Starte
     wreck, zeros = page + WRECK_AT, page + ZEROS
     with attached(gdb_path(), spinner.pid) as gdb:
         main = gdb.threads()[spinner.pid]
-        with calls_in(gdb, spinner.pid, main) as calls:
-            assert calls.call(main, wreck, 1, 2, 3, 4, 5, zeros, alone=True) == 0x12345
-            assert calls.call(main, wreck, -1, 15, 15, 15, 15, zeros, alone=True) == -1
-            assert calls.call(main, wreck, 2**40, 0, 0, 0, 7, zeros, alone=False, returns="long") == 2**56 + 7
+        assert gdb.call(main, wreck, 1, 2, 3, 4, 5, zeros, alone=True) == 0x12345
+        assert gdb.call(main, wreck, -1, 15, 15, 15, 15, zeros, alone=True) == -1
+        assert gdb.call(main, wreck, 2**40, 0, 0, 0, 7, zeros, alone=False, returns="long") == 2**56 + 7
         gdb.write(page + FLAGS, b"\1")
     kept = line(spinner).strip("[]").split(", ")
     assert len(kept) >= 3
     assert set(kept) == {"True"}
     assert spinner.wait() == 0
-
-
-@only_x86_64
-def test_nothing_is_left_of_calls(spinner: Started) -> None:
-    line(spinner)
-    maps = Path(f"/proc/{spinner.pid}/maps")
-    entry = auxiliary_vector(spinner.pid)[9]
-    with attached(gdb_path(), spinner.pid) as gdb:
-        main = gdb.threads()[spinner.pid]
-        before = maps.read_text(), gdb.read(entry, 64)
-        with calls_in(gdb, spinner.pid, main):
-            assert maps.read_text() != before[0]
-            assert gdb.read(entry, 64) != before[1]
-        assert (maps.read_text(), gdb.read(entry, 64)) == before
 
 
 def test_a_system_call_that_waits_goes_on_waiting(reader: Started) -> None:
@@ -149,9 +133,8 @@ def test_a_system_call_that_waits_goes_on_waiting(reader: Started) -> None:
     assert python is not None
     with attached(gdb_path(), reader.pid) as gdb:
         main = gdb.threads()[reader.pid]
-        with calls_in(gdb, reader.pid, main) as calls:
-            assert calls.call(main, python.functions["Py_IsInitialized"], alone=True) == 1
-            assert calls.call(main, python.functions["PyGILState_Check"], alone=True) == 0
+        assert gdb.call(main, python.functions["Py_IsInitialized"], alone=True) == 1
+        assert gdb.call(main, python.functions["PyGILState_Check"], alone=True) == 0
     assert reader.communicate("x")[0] == "b'x'\n"
 
 
@@ -164,8 +147,7 @@ def test_a_gdb_that_is_ended_in_the_midst_of_a_call_is_told(approved: Approved, 
     main = gdb.threads()[spinner.pid]
 
     def call() -> None:
-        with calls_in(gdb, spinner.pid, main) as calls:
-            calls.call(main, page, page + OTHER_FLAGS, page + ZEROS, page + FOUND, page + OWN, alone=False)
+        gdb.call(main, page, page + OTHER_FLAGS, page + ZEROS, page + FOUND, page + OWN, alone=False)
 
     with ThreadPoolExecutor(1) as executor:
         called = executor.submit(call)
