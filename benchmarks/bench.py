@@ -21,9 +21,6 @@ ROOT = Path(__file__).parents[1]
 PATIENCE = 120.0
 """Seconds that a row waits for what must come, as ten thousand ranks at a busy broker."""
 
-MODES: dict[str, tuple[str, ...]] = {"plain": ("--insecure",), "TLS": ()}
-"""The ways to serve, and the arguments that choose them."""
-
 T = TypeVar("T")
 
 
@@ -48,12 +45,12 @@ class Bench:
         self.processes = Processes(folder / "logs")
         self._homes = 0
 
-    def broker(self, mode: str, *arguments: str) -> RunningBroker:
+    def broker(self, *arguments: str) -> RunningBroker:
         """Start a broker with a home of its own."""
         self._homes += 1
         home = self.folder / f"home{self._homes}"
         home.mkdir(mode=0o700)
-        return running_broker(self.processes, home, *MODES[mode], *arguments)
+        return running_broker(self.processes, home, *arguments)
 
     def module(self, name: str, *arguments: object, env: Mapping[str, str] | None = None) -> Child:
         """Start ``python -m NAME`` with these arguments."""

@@ -63,7 +63,7 @@ def served(bench: Bench, home: Path, *arguments: str) -> str:
 
 def paint(bench: Bench) -> list[Figure]:
     """Load the page anew with all ranks there; the first load warms the browser up."""
-    broker = bench.broker("plain")
+    broker = bench.broker()
     figures, there = [], 0
     with chromium() as browser:
         for size in SIZES:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from benchmarks.bench import MODES, Bench, Row, interleaved, memory_kib
+from benchmarks.bench import Bench, Row, interleaved, memory_kib
 from benchmarks.crowds import plain_relay
 from benchmarks.ends import CHUNK, Terminal, WebSocketEnd, expected
 from benchmarks.figures import Figure
@@ -158,9 +158,8 @@ def bulk(bench: Bench) -> list[Figure]:
         "direct TCP": TcpPipe(lambda port: socket.create_connection(("127.0.0.1", port))),
         "socat": TcpPipe(through_socat(bench)),
     }
-    for mode in MODES:
-        pipes[f"websockets relay, {mode}"] = RelayPipe(plain_relay(bench, mode)[1])
-        pipes[f"broker, {mode}"] = BrokerPipe(bench.broker(mode))
+    pipes["websockets relay, TLS"] = RelayPipe(plain_relay(bench)[1])
+    pipes["broker, TLS"] = BrokerPipe(bench.broker())
     found = measured(pipes)
     return [Figure(name, "MiB/s", tuple(values), against(name)) for name, values in found.items()]
 
@@ -174,7 +173,7 @@ def against(name: str) -> str | None:
 
 def slow_viewer(bench: Bench) -> list[Figure]:
     """Measure how fast output comes beside a terminal that reads nothing, and what that one costs the broker."""
-    brokers = {"nobody else": bench.broker("plain"), "beside a terminal that reads nothing": bench.broker("plain")}
+    brokers = {"nobody else": bench.broker(), "beside a terminal that reads nothing": bench.broker()}
     pipes: dict[str, Pipe] = {name: BrokerPipe(broker) for name, broker in brokers.items()}
     slow = brokers["beside a terminal that reads nothing"]
     stuck = Terminal(slow.url, slow.tokens["driver"], registration(0).identity.key)

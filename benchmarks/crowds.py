@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from benchmarks.bench import MODES, PATIENCE, Bench, Row, last_document, memory_kib, processor_seconds
+from benchmarks.bench import PATIENCE, Bench, Row, last_document, memory_kib, processor_seconds
 from benchmarks.figures import Figure
 from dbg_broker.home.certificate import load_own
 from tests.support.processes import Child
@@ -21,14 +21,14 @@ HELD, STEP = 1024, 64
 """Ranks of a hold, and the step between those that are chosen."""
 
 
-def plain_relay(bench: Bench, mode: str) -> tuple[Child, str]:
-    """Start the plainest server of websockets, and return it and its address."""
+def plain_relay(bench: Bench) -> tuple[Child, str]:
+    """Start the plainest server of websockets with TLS, and return it and its address."""
     folder = bench.folder / "certificate"
-    if mode == "TLS" and not folder.exists():
+    if not folder.exists():
         folder.mkdir(mode=0o700)
         load_own(folder)
-    relay = bench.module("benchmarks.baselines.relay", *([folder] if mode == "TLS" else []))
-    return relay, relay.wait_for_output(r"^wss?://\S+")[0]
+    relay = bench.module("benchmarks.baselines.relay", folder)
+    return relay, relay.wait_for_output(r"^wss://\S+")[0]
 
 
 def each_kib(bench: Bench, pid: int, url: str, token: str) -> float:
@@ -41,41 +41,33 @@ def each_kib(bench: Bench, pid: int, url: str, token: str) -> float:
 
 def memory(bench: Bench) -> list[Figure]:
     """Measure the memory of an idle rank."""
-    figures = []
-    for mode in MODES:
-        relay, url = plain_relay(bench, mode)
-        below = each_kib(bench, relay.pid, url, "none")
-        broker = bench.broker(mode)
-        ours = each_kib(bench, broker.process.pid, broker.url, broker.tokens["rank"])
-        figures += [
-            Figure(f"websockets server, {mode}", "KiB", (below,)),
-            Figure(f"broker, {mode}", "KiB", (ours,), f"websockets server, {mode}"),
-        ]
-        bench.processes.end_all()
-    return figures
+    relay, url = plain_relay(bench)
+    below = each_kib(bench, relay.pid, url, "none")
+    broker = bench.broker()
+    ours = each_kib(bench, broker.process.pid, broker.url, broker.tokens["rank"])
+    return [
+        Figure("websockets server, TLS", "KiB", (below,)),
+        Figure("broker, TLS", "KiB", (ours,), "websockets server, TLS"),
+    ]
 
 
 def idle(bench: Bench) -> list[Figure]:
     """Measure the share of a core that idle ranks take."""
-    figures = []
-    for mode in MODES:
-        broker = bench.broker(mode)
-        bench.ranks(broker.url, broker.tokens["rank"], RANKS)
-        # The probes of ranks that came at once are still together.
-        time.sleep(2)
-        shares = []
-        for _ in range(ROUNDS):
-            before, began = processor_seconds(broker.process.pid), time.monotonic()
-            time.sleep(IDLE_SECONDS)
-            shares.append(100 * (processor_seconds(broker.process.pid) - before) / (time.monotonic() - began))
-        figures.append(Figure(f"{RANKS:,} idle ranks, {mode}", "% of a core", tuple(shares)))
-        bench.processes.end_all()
-    return figures
+    broker = bench.broker()
+    bench.ranks(broker.url, broker.tokens["rank"], RANKS)
+    # The probes of ranks that came at once are still together.
+    time.sleep(2)
+    shares = []
+    for _ in range(ROUNDS):
+        before, began = processor_seconds(broker.process.pid), time.monotonic()
+        time.sleep(IDLE_SECONDS)
+        shares.append(100 * (processor_seconds(broker.process.pid) - before) / (time.monotonic() - began))
+    return [Figure(f"{RANKS:,} idle ranks, TLS", "% of a core", tuple(shares))]
 
 
 def hold(bench: Bench) -> list[Figure]:
     """Have many ranks held for a few, and let them go."""
-    broker = bench.broker("plain")
+    broker = bench.broker()
     before = processor_seconds(broker.process.pid)
     crowd = bench.module("tests.support.crowd", "hold", broker.url, broker.tokens["rank"], HELD, STEP)
     if crowd.wait(PATIENCE):

@@ -91,7 +91,7 @@ async def by_agent(home: Path) -> list[float]:
 
 def faces(bench: Bench) -> list[Figure]:
     """Ask by each face."""
-    broker = bench.broker("TLS")
+    broker = bench.broker()
     start_ranks(bench.processes, broker.home, PROGRAM, 1)
     wait_until_stopped(broker.home, 1)
     found = {

@@ -78,7 +78,7 @@ def import_agent(bench: Bench) -> list[Figure]:
 
 def running_rank(bench: Bench, *, installs: bool, with_torch: bool = False) -> tuple[int, dict[str, int]]:
     """Return the memory in KiB of a program that runs, and the modules that it has loaded."""
-    broker = bench.broker("TLS")
+    broker = bench.broker()
     env = {"INSTALLS": "1"} if installs else {}
     if with_torch:
         env["LOADS_TORCH"] = "1"

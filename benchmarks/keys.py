@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from benchmarks.bench import MODES, PATIENCE, Bench, Row, Unmeasurable, apart, interleaved
+from benchmarks.bench import PATIENCE, Bench, Row, Unmeasurable, apart, interleaved
 from benchmarks.ends import RelayTypist, TcpTypist, Terminal, Typist
 from benchmarks.figures import Figure, quantile
 from tests.support.broker import RunningBroker
@@ -120,31 +120,26 @@ def alone(bench: Bench) -> list[Figure]:
     with apart() as serves:
         typists = {"direct echo": direct(bench, serves), "socat": through_socat(bench, serves)}
         typists["websockets relay"] = through_relay(bench, serves)
-        for mode in MODES:
-            typists[f"broker, {mode}"] = through_broker(bench, serves, bench.broker(mode))
+        typists["broker, TLS"] = through_broker(bench, serves, bench.broker())
         return compared(typists)
 
 
-def loaded(mode: str) -> Callable[[Bench], list[Figure]]:
-    """Return what measures keys while others are connected and draw."""
-
-    def measure(bench: Bench) -> list[Figure]:
-        with apart() as serves:
-            broker = bench.broker(mode)
-            tokens = broker.tokens
-            echoed = {"direct echo": direct(bench, serves), f"broker, {mode}": through_broker(bench, serves, broker)}
-            quiet = compared(echoed)
-            bench.ranks(broker.url, tokens["rank"], IDLE)
-            idle = compared(echoed)
-            streams = bench.module("benchmarks.streams", broker.url, tokens["rank"], tokens["driver"], STREAMS)
-            streams.wait_for_output("draw", PATIENCE)
-            return [
-                *quiet,
-                *(beside(figure, f"{IDLE:,} idle ranks") for figure in idle),
-                *(beside(figure, f"these and {STREAMS} streams") for figure in compared(echoed)),
-            ]
-
-    return measure
+def loaded(bench: Bench) -> list[Figure]:
+    """Measure keys while others are connected and draw."""
+    with apart() as serves:
+        broker = bench.broker()
+        tokens = broker.tokens
+        echoed = {"direct echo": direct(bench, serves), "broker, TLS": through_broker(bench, serves, broker)}
+        quiet = compared(echoed)
+        bench.ranks(broker.url, tokens["rank"], IDLE)
+        idle = compared(echoed)
+        streams = bench.module("benchmarks.streams", broker.url, tokens["rank"], tokens["driver"], STREAMS)
+        streams.wait_for_output("draw", PATIENCE)
+        return [
+            *quiet,
+            *(beside(figure, f"{IDLE:,} idle ranks") for figure in idle),
+            *(beside(figure, f"these and {STREAMS} streams") for figure in compared(echoed)),
+        ]
 
 
 def beside(figure: Figure, others: str) -> Figure:
@@ -161,6 +156,5 @@ ROWS = (
         "a key and its echo at a rank of another broker, over one server of NATS",
         at_another_broker,
     ),
-    Row("keystroke-loaded", f"{BESIDE}, plain", loaded("plain")),
-    Row("keystroke-loaded-tls", f"{BESIDE}, TLS", loaded("TLS")),
+    Row("keystroke-loaded-tls", f"{BESIDE}, TLS", loaded),
 )

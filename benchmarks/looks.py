@@ -89,7 +89,7 @@ def looks(count: int) -> Callable[[Bench], list[Figure]]:
             raise Unmeasurable(f"{count} ranks need as many descriptors, and `ulimit -Hn` allows {room()}")
         asker = bench.module("benchmarks.baselines.asker")
         url = asker.wait_for_output(r"^ws://\S+")[0]
-        broker = bench.broker("plain")
+        broker = bench.broker()
         crowd(bench, url, "none", count)
         crowd(bench, broker.url, broker.tokens["rank"], count)
         end = WebSocketEnd.dial(url, "/ask")

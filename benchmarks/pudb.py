@@ -126,7 +126,7 @@ def our_window(bench: Bench, home: Path) -> Iterator[Terminal]:
 
 def stopped_rank(bench: Bench) -> Path:
     """Start a rank that is stopped, and return its home."""
-    broker = bench.broker("TLS")
+    broker = bench.broker()
     start_ranks(bench.processes, broker.home, OURS, 1, env=no_greeting(bench))
     wait_until_stopped(broker.home, 1)
     return broker.home

@@ -1,6 +1,6 @@
 """Simulate: light ranks by the ten thousand, at one broker or at several as one, and what they cost it.
 
-``python -m benchmarks.simulate [--ranks N] [--brokers N] [--plain] [--processes N] [--idle SECONDS] [--json FILE]``
+``python -m benchmarks.simulate [--ranks N] [--brokers N] [--processes N] [--idle SECONDS] [--json FILE]``
 starts the brokers, has the ranks come all at once, and measures how fast they are there, what each takes of memory and
 of a core while nothing happens, and what questions take, from a shell at the first broker. More than one broker needs
 ``nats-server``, and TLS. How many ranks one broker holds is bounded by ``ulimit -n``.
@@ -59,10 +59,10 @@ class Site:
         return [memory_kib(broker.process.pid) for broker in self.brokers]
 
 
-def start_brokers(bench: Bench, count: int, mode: str) -> Sequence[RunningBroker]:
+def start_brokers(bench: Bench, count: int) -> Sequence[RunningBroker]:
     """Start brokers that act as one, or a single one."""
     if count == 1:
-        return [bench.broker(mode)]
+        return [bench.broker()]
     nats = NatsServers(bench.processes, bench.folder)
     nats.start()
     brokers = Brokers(bench.processes, nats, bench.folder, bench.folder / "tokens")
@@ -126,13 +126,12 @@ def questions(site: Site, ranks: int) -> dict[str, Any]:
 
 def simulate(options: argparse.Namespace) -> dict[str, Any]:
     """Measure, and return all figures."""
-    mode = "plain" if options.plain else "TLS"
     with tempfile.TemporaryDirectory() as folder, new_bench(Path(folder)) as bench:
-        brokers = start_brokers(bench, options.brokers, mode)
+        brokers = start_brokers(bench, options.brokers)
         site = Site(brokers, [])
         before, memory = site.processor(), site.memory()
         site = Site(brokers, start_ranks(bench, brokers, options.ranks, options.processes))
-        told = {"ranks": options.ranks, "brokers": options.brokers, "mode": mode, **machine()}
+        told = {"ranks": options.ranks, "brokers": options.brokers, **machine()}
         for name, measure in (
             ("arrival", partial(arrival, site, options.ranks, before, memory)),
             ("idle", partial(idle, site, options.ranks, options.idle)),
@@ -149,13 +148,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulate", description="Simulate many ranks.")
     parser.add_argument("--ranks", type=int, default=15_000, help="how many come (15,000)")
     parser.add_argument("--brokers", type=int, default=1, help="how many brokers act as one (1)")
-    parser.add_argument("--plain", action="store_true", help="without TLS; for one broker")
     parser.add_argument("--processes", type=int, default=4, help="how many processes play the ranks (4)")
     parser.add_argument("--idle", type=float, default=40.0, help="for how many seconds idle ranks are measured (40)")
     parser.add_argument("--json", type=Path, help="where the figures are written, too")
     options = parser.parse_args()
-    if options.plain and options.brokers > 1:
-        parser.error("brokers that act as one have TLS; leave --plain out")
     with tempfile.TemporaryDirectory() as home:
         use_clean_environment(home)
         told = simulate(options)

@@ -76,7 +76,7 @@ def looked(home: Path) -> float:
 def slow(bench: Bench) -> list[Figure]:
     """Measure two ranks while nobody asks, and while they look."""
     needs_torch()
-    home, script = bench.broker("TLS").home, bench.folder / "train.py"
+    home, script = bench.broker().home, bench.folder / "train.py"
     script.write_text(LOOP)
     environ = {**os.environ, "DBG_HOME": str(home), "OMP_NUM_THREADS": "1"}
     job = bench.processes.start("loop", torchrun(2, "-m", "dbg_agent", str(script)), env=environ)

@@ -36,7 +36,7 @@ def timed(command: tuple[str, ...], env: Mapping[str, str]) -> Callable[[], floa
 
 def start(bench: Bench) -> list[Figure]:
     """Measure commands at a broker with some ranks."""
-    broker = bench.broker("TLS")
+    broker = bench.broker()
     crowd(bench, broker.url, broker.tokens["rank"], RANKS)
     env = {**os.environ, "DBG_HOME": str(broker.home)}
     script = bench.folder / "empty.py"

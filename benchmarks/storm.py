@@ -15,7 +15,7 @@ import time
 from functools import partial
 from urllib.parse import urlsplit
 
-from benchmarks.bench import MODES, PATIENCE, Bench, Row, interleaved, last_document, processor_seconds
+from benchmarks.bench import PATIENCE, Bench, Row, interleaved, last_document, processor_seconds
 from benchmarks.crowds import plain_relay
 from benchmarks.ends import CHUNK, request
 from benchmarks.figures import Figure
@@ -88,10 +88,10 @@ def _goes_on(one: Dialling, waiting: selectors.BaseSelector) -> bool:
     return True
 
 
-def storm(mode: str, bench: Bench) -> list[Figure]:
+def storm(bench: Bench) -> list[Figure]:
     """Measure handshakes a second, and of a server's time."""
-    relay, url = plain_relay(bench, mode)
-    broker = bench.broker(mode)
+    relay, url = plain_relay(bench)
+    broker = bench.broker()
     servers = {"websockets server": (relay.pid, url, "none")}
     servers["broker"] = (broker.process.pid, broker.url, broker.tokens["rank"])
 
@@ -107,22 +107,13 @@ def storm(mode: str, bench: Bench) -> list[Figure]:
     figures = []
     for kind, word in enumerate(("a second", "a second of its time")):
         for name, rounds in found.items():
-            against = None if name == "websockets server" else f"websockets server, {mode}, {word}"
+            against = None if name == "websockets server" else f"websockets server, TLS, {word}"
             values = tuple(round_[kind] for round_ in rounds)
-            figures.append(Figure(f"{name}, {mode}, {word}", "handshakes", values, against))
+            figures.append(Figure(f"{name}, TLS, {word}", "handshakes", values, against))
     return figures
 
 
-def storms(bench: Bench) -> list[Figure]:
-    """Measure both modes."""
-    figures = []
-    for mode in MODES:
-        figures += storm(mode, bench)
-        bench.processes.end_all()
-    return figures
-
-
-ROWS = (Row("storm", f"{COUNT:,} ranks of one address dial, {AT_ONCE} at the same time", storms),)
+ROWS = (Row("storm", f"{COUNT:,} ranks of one address dial, {AT_ONCE} at the same time", storm),)
 
 if __name__ == "__main__":
     say(json.dumps({"seconds": dial_all(sys.argv[1], sys.argv[2], int(sys.argv[3]))}))

@@ -64,7 +64,7 @@ def steps_of_a_loop(bench: Bench, home: Path, script: Path, *words: str) -> dict
 def train_loop(bench: Bench) -> list[Figure]:
     """Measure steps while nobody asks, and while a command is typed each second."""
     needs_torch()
-    home, script = bench.broker("TLS").home, bench.folder / "train.py"
+    home, script = bench.broker().home, bench.folder / "train.py"
     script.write_text(LOOP)
     # A command takes a core while its interpreter starts: `list` shows how much of the difference that is.
     told = {

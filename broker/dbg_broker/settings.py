@@ -17,7 +17,6 @@ from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.endpoint import DEFAULT_PORT, canonical_six, ip_of, is_loopback_host
 from dbg_wire.finding.home import home_directory
-from dbg_wire.finding.rendezvous import DriverTokenPlace
 from dbg_wire.records.bounds import MAX_AGE
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -122,7 +121,6 @@ class ServeSettings:
 
     home: str
     listen: Listen = Listen()
-    insecure: bool = False
     verbosity: int = 0
     idle_seconds: float | None = None
     """Seconds without use after which the broker ends; None for never."""
@@ -140,7 +138,6 @@ class ServeSettings:
     """Whether each line of the log is a JSON document."""
     certificate: tuple[str, str] | None = None
     """The files of a certificate of the user's own and of its key; None for the one that the broker makes."""
-    driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
     cluster: ClusterSettings | None = None
     """The cluster that this broker is of; None for one broker alone."""
 
@@ -184,15 +181,9 @@ def parse_size(text: str) -> tuple[int, int]:
 def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ServeSettings:
     """Return the settings of ``serve``; relative paths start from ``directory``. Raise BadInput."""
     listen = Listen() if arguments.listen is None else parse_listen(arguments.listen)
-    if arguments.insecure and not (listen.is_loopback or arguments.insecure_anywhere):
-        raise BadInput(
-            f"--insecure serves on loopback only, and --listen {printable(arguments.listen)} is none",
-            "leave --insecure out, or say --insecure-anywhere if you trust everybody on that network",
-        )
     return ServeSettings(
         home=home(arguments.home, environ, directory),
         listen=listen,
-        insecure=arguments.insecure or arguments.insecure_anywhere,
         verbosity=arguments.verbose,
         idle_seconds=idle_seconds(environ) if arguments.while_used else None,
         classic=_classic(arguments),
@@ -204,7 +195,6 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         max_lease=None if arguments.max_lease is None else read_duration(arguments.max_lease, "--max-lease", MAX_AGE),
         logs_json=arguments.log_format == "json",
         certificate=_certificate(arguments, directory),
-        driver_token=_driver_token(arguments),
         cluster=_cluster(arguments, environ, directory),
     )
 
@@ -239,17 +229,6 @@ def _cluster(arguments: argparse.Namespace, environ: Mapping[str, str], director
         if arguments.cluster_credentials is not None:
             raise BadInput("--cluster-credentials was given without --cluster", "name the servers, or leave it out")
         return None
-    if arguments.insecure or arguments.insecure_anywhere:
-        raise BadInput(
-            "--cluster needs tokens that all its brokers have, and --insecure makes some for this one alone",
-            "leave one of them out",
-        )
-    if arguments.driver_token != "file":  # noqa: S105 - a word
-        raise BadInput(
-            f"--cluster needs tokens that all its brokers have, and --driver-token {arguments.driver_token} keeps one "
-            "in this broker's memory",
-            "leave one of them out",
-        )
     return ClusterSettings(
         servers=parse_cluster(arguments.cluster),
         credentials=None if credentials is None else posixpath.join(directory, credentials),
@@ -279,18 +258,7 @@ def _certificate(arguments: argparse.Namespace, directory: str) -> tuple[str, st
     if not (certificate and key):
         given, missing = ("--certificate", "--key") if certificate else ("--key", "--certificate")
         raise BadInput(f"{given} was given without {missing}", "name both files")
-    if arguments.insecure or arguments.insecure_anywhere:
-        raise BadInput("--certificate was given, and --insecure serves without TLS", "leave one of them out")
     return posixpath.join(directory, certificate), posixpath.join(directory, key)
-
-
-def _driver_token(arguments: argparse.Namespace) -> DriverTokenPlace:
-    place: DriverTokenPlace = arguments.driver_token
-    if place != "file" and (arguments.insecure or arguments.insecure_anywhere):
-        raise BadInput(
-            f"--driver-token {place} was given, and --insecure sends tokens in the clear", "leave one of them out"
-        )
-    return place
 
 
 def parse_allowed(texts: Sequence[str]) -> Allowed:

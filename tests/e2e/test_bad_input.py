@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
-from websockets.typing import Subprotocol
 
 from dbg_wire.codec import encode
 from dbg_wire.messages import RankReport
@@ -22,12 +20,12 @@ from dbg_wire.records.ranks import Place
 from dbg_wire.version import PROTOCOL_MINOR
 from tests.conftest import OpenTerminal
 from tests.smoke.test_bad_input import check
+from tests.support.blocking_websocket import BlockingWebSocket
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.reach import PIN
 from tests.support.sentence import HOSTILE, RAW, SECRET, check_sentence
-from tests.support.time_unit import seconds
 from tests.unit.broker.peers import STOP, STOPPED, registration
 
 STOPS = """\
@@ -72,19 +70,19 @@ def test_a_terminal_whose_output_goes_elsewhere_is_named(home: Path, open_termin
 
 
 @pytest.fixture(scope="module")
-def plain_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+def a_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     folder = tmp_path_factory.mktemp("bad-peers")
     home = folder / "dbg"
     home.mkdir(0o700)
     started = Processes(folder / "logs")
     try:
-        yield running_broker(started, home, "--insecure")
+        yield running_broker(started, home)
     finally:
         started.end_all()
 
 
-def secrets_of(plain_broker: RunningBroker) -> tuple[str, ...]:
-    return tuple(plain_broker.tokens.values())
+def secrets_of(a_broker: RunningBroker) -> tuple[str, ...]:
+    return tuple(a_broker.tokens.values())
 
 
 GREET = {"type": "greet", "minor": 0, "release": "0.1.0", "name": "me@login1"}
@@ -92,45 +90,35 @@ REGISTER = json.loads(encode(registration()))
 
 
 @contextlib.contextmanager
-def peer(plain_broker: RunningBroker, path: str) -> Iterator[ClientConnection]:
-    """Connect as a rank (``/agent``) or terminal (``/client``) that speaks for the test.
-
-    The connection has no TLS: the library's threads read and write one TLS object at once, which before Python 3.13
-    loses an answer now and then.
-    """
-    token = plain_broker.tokens["rank" if path == "/agent" else "driver"]
-    with connect(
-        plain_broker.url + path,
-        subprotocols=[Subprotocol("dbg.v1")],
-        additional_headers={"Authorization": f"Bearer {token}"},
-        compression=None,
-        open_timeout=seconds(10),
-    ) as connection:
+def peer(a_broker: RunningBroker, path: str) -> Iterator[BlockingWebSocket]:
+    """Connect as a rank (``/agent``) or terminal (``/client``) that speaks for the test."""
+    token = a_broker.tokens["rank" if path == "/agent" else "driver"]
+    with BlockingWebSocket(a_broker.url, path, token) as connection:
         yield connection
 
 
-def answer_to(connection: ClientConnection, kind: str) -> dict[str, Any]:
+def answer_to(connection: BlockingWebSocket, kind: str) -> dict[str, Any]:
     """Return the next message of this type."""
     while True:
-        message: dict[str, Any] = json.loads(connection.recv(timeout=seconds(10)))
+        message: dict[str, Any] = json.loads(connection.recv())
         if message["type"] == kind:
             return message
 
 
-def assert_closed_as_broken(connection: ClientConnection) -> None:
+def assert_closed_as_broken(connection: BlockingWebSocket) -> None:
     """Fail unless the broker closes the connection for a breach of the protocol."""
     with pytest.raises(ConnectionClosed) as closed:
-        connection.recv(timeout=seconds(10))
+        connection.recv()
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 1002
 
 
-def test_a_message_of_unknown_type_is_refused_and_the_rest_goes_on(plain_broker: RunningBroker) -> None:
-    with peer(plain_broker, "/client") as connection:
+def test_a_message_of_unknown_type_is_refused_and_the_rest_goes_on(a_broker: RunningBroker) -> None:
+    with peer(a_broker, "/client") as connection:
         connection.send(json.dumps({"type": f"dance{HOSTILE}", "token": SECRET}))
         refusal = answer_to(connection, "refusal")
         assert refusal["code"] == "unknown-type"
-        check_sentence(refusal["text"] + "\n", "dance", (SECRET, *secrets_of(plain_broker)))
+        check_sentence(refusal["text"] + "\n", "dance", (SECRET, *secrets_of(a_broker)))
         connection.send(json.dumps(GREET))
         assert answer_to(connection, "welcome")["minor"] == PROTOCOL_MINOR
 
@@ -143,15 +131,15 @@ BREACHES: dict[str, tuple[str, str | bytes | dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize("name", BREACHES)
-def test_a_breach_of_the_protocol_is_named_and_the_connection_ends(name: str, plain_broker: RunningBroker) -> None:
+def test_a_breach_of_the_protocol_is_named_and_the_connection_ends(name: str, a_broker: RunningBroker) -> None:
     path, said, named = BREACHES[name]
-    with peer(plain_broker, path) as connection:
+    with peer(a_broker, path) as connection:
         connection.send(json.dumps(said) if isinstance(said, dict) else said)
         refusal = answer_to(connection, "refusal")
         assert refusal["code"] == "bad-message"
-        check_sentence(refusal["text"] + "\n", named, (SECRET, *secrets_of(plain_broker)))
+        check_sentence(refusal["text"] + "\n", named, (SECRET, *secrets_of(a_broker)))
         assert_closed_as_broken(connection)
-    assert attach_list(plain_broker.home) == []
+    assert attach_list(a_broker.home) == []
 
 
 def hostile_report() -> RankReport:
@@ -169,9 +157,9 @@ HOSTILE_RANK = registration(
 
 
 @pytest.fixture
-def hostile(processes: Processes, home: Path) -> Iterator[ClientConnection]:
-    plain_broker = running_broker(processes, home, "--insecure")
-    with peer(plain_broker, "/agent") as connection:
+def hostile(processes: Processes, home: Path) -> Iterator[BlockingWebSocket]:
+    a_broker = running_broker(processes, home)
+    with peer(a_broker, "/agent") as connection:
         connection.send(encode(HOSTILE_RANK))
         answer_to(connection, "welcome")
         yield connection
@@ -179,7 +167,7 @@ def hostile(processes: Processes, home: Path) -> Iterator[ClientConnection]:
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_names_with_control_characters_are_listed_escaped(
-    options: list[str], hostile: ClientConnection, home: Path
+    options: list[str], hostile: BlockingWebSocket, home: Path
 ) -> None:
     listed = attach(home, "list", *options)
     assert listed.returncode == 0
@@ -193,7 +181,7 @@ def test_names_with_control_characters_are_listed_escaped(
 
 
 def test_names_with_control_characters_do_nothing_to_picker_and_session(
-    hostile: ClientConnection, open_terminal: OpenTerminal
+    hostile: BlockingWebSocket, open_terminal: OpenTerminal
 ) -> None:
     terminal = open_terminal(attach_command(), cols=160)
     terminal.wait_for(lambda terminal: any(row.startswith("> gpu013:0") for row in terminal.screen))

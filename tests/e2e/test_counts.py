@@ -82,7 +82,7 @@ async def test_a_key_and_its_echo_take_two_reads_and_two_writes(home: Path) -> N
     async with peers.running_broker(home) as broker:
         sys.setprofile(calls.count)
         try:
-            await asyncio.to_thread(typed, broker.endpoint.url, broker.tokens.rank, broker.tokens.driver)
+            await asyncio.to_thread(typed, broker.url, broker.tokens.rank, broker.tokens.driver)
         finally:
             sys.setprofile(None)
     assert calls.moves <= CALLS_OF_A_KEY * KEYS + OTHER_CALLS
@@ -122,7 +122,7 @@ async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_termin
 def test_a_held_rank_hears_once_that_the_chosen_one_is_there_and_once_that_it_has_gone(
     processes: Processes, home: Path
 ) -> None:
-    broker = running_broker(processes, home, "--insecure")
+    broker = running_broker(processes, home)
     command = [sys.executable, "-m", "tests.support.crowd", "hold", broker.url, broker.tokens["rank"]]
     crowd = processes.start("crowd", [*command, str(RANKS), str(RANKS)])
     assert crowd.wait(seconds(60)) == 0

@@ -27,7 +27,7 @@ from dbg_broker.home.issued import (
     load_issued,
     save_issued,
 )
-from dbg_broker.home.tokens import make_throw_away_tokens
+from dbg_broker.home.tokens import load_tokens
 from dbg_broker.hub.cluster.members import read_presence
 from dbg_broker.hub.cluster.messages import CloseLeg, LegFrame, MirrorPage, decode, encode
 from dbg_broker.hub.cluster.mirror import mirrored, record_of
@@ -58,7 +58,7 @@ LOOP = asyncio.new_event_loop()
 """Where connections look for the time; it never runs."""
 
 HOME = tempfile.TemporaryDirectory(prefix="dbg-fuzz-")
-TOKENS = make_throw_away_tokens(Path(HOME.name))
+TOKENS = load_tokens(Path(HOME.name))
 REQUEST = (
     "GET /agent HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"

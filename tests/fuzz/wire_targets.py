@@ -145,7 +145,7 @@ TARGETS = (
         targets,
         (b"g[0-3]:*,!A/5", b"0-1023/8,3.1", b"job/stopped", b"@missing", b"train.py:41", b"?1", b"1:2"),
     ),
-    Target("addresses", addresses, (b"wss://[::1]:6900#" + PIN.encode(), b"login1:6900", b"ws://h", b"r" * 43)),
+    Target("addresses", addresses, (b"wss://[::1]:6900#" + PIN.encode(), b"login1:6900", b"wss://h", b"r" * 43)),
     Target("home_files", home_files, (RENDEZVOUS,)),
     Target("answers", answers, (",".join(map(encode_record, EVIDENCE)).encode(), b'"a","b"')),
     Target("inquiries", inquiries, tuple(encode_record(one).encode() for one in INQUIRIES)),

@@ -1,11 +1,15 @@
-"""Certificates of an authority of a test, as files that `dbg-broker serve` takes."""
+"""Certificates of an authority of a test, as files that `dbg-broker serve` takes, and those of servers in a test."""
 
 from __future__ import annotations
 
+import functools
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import trustme
+
+from dbg_wire.finding.endpoint import fingerprint_of
 
 
 class Authority:
@@ -30,3 +34,18 @@ class Authority:
         key.write_bytes(leaf.private_key_pem.bytes())
         key.chmod(0o600)
         return "--certificate", str(certificate), "--key", str(key)
+
+
+def certified() -> tuple[ssl.SSLContext, str]:
+    """Return a server's TLS context and its certificate's fingerprint."""
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    der = ssl.PEM_cert_to_DER_cert(certificate.cert_chain_pems[0].bytes().decode())
+    return context, fingerprint_of(der)
+
+
+@functools.cache
+def shared_certificate() -> tuple[ssl.SSLContext, str]:
+    """Return the TLS context of all servers of a process that need no certificate of their own, and its fingerprint."""
+    return certified()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from dbg_wire.errors import BadInput, NoBroker
-from dbg_wire.finding.endpoint import MAX_TOKEN, MIN_TOKEN, THROW_AWAY_MARK, TOKEN_ROLES, Endpoint, TokenRole
+from dbg_wire.finding.endpoint import MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, TokenRole
 from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.limits import MAX_BROKERS, MAX_PINS
 
@@ -16,7 +16,6 @@ OTHER_PIN = "sha256:" + "f" * 64
 SECRET = "s3cret-T0ken_of-a-Rank"  # noqa: S105 - nobody's
 TOKENS: dict[TokenRole, str] = {"rank": "rank-" + SECRET, "driver": "driver-" + SECRET, "watcher": "watcher-" + SECRET}
 RENDEZVOUS = Rendezvous(url="wss://login1:6900", host="login1", pid=4711, fingerprint=PIN, tokens=TOKENS)
-THROW_AWAY: dict[TokenRole, str] = {role: THROW_AWAY_MARK + token for role, token in TOKENS.items()}
 
 names = st.from_regex(r"[a-z_][a-z0-9_.-]{0,60}", fullmatch=True)
 hosts = names | st.ip_addresses(v=4).map(str) | st.ip_addresses(v=6).map(str)
@@ -31,12 +30,10 @@ near_misses = st.lists(fragments | any_text, max_size=8).map("".join)
 
 @st.composite
 def endpoints(draw: st.DrawFn, *, pinned: bool = False) -> Endpoint:
-    secure = draw(st.booleans())
-    several = draw(st.lists(pins, min_size=int(pinned), max_size=MAX_PINS, unique=True)) if secure else []
+    several = draw(st.lists(pins, min_size=int(pinned), max_size=MAX_PINS, unique=True))
     return Endpoint(
         host=draw(hosts),
         port=draw(st.integers(1, 65535)),
-        secure=secure,
         fingerprint=several[0] if several else None,
         other_fingerprints=tuple(several[1:]),
     )
@@ -45,16 +42,15 @@ def endpoints(draw: st.DrawFn, *, pinned: bool = False) -> Endpoint:
 @st.composite
 def rendezvous_files(draw: st.DrawFn) -> Rendezvous:
     endpoint = draw(endpoints())
-    several = draw(st.lists(pins, min_size=1, max_size=MAX_PINS, unique=True)) if endpoint.secure else []
+    several = draw(st.lists(pins, min_size=1, max_size=MAX_PINS, unique=True))
     roles = draw(st.sets(st.sampled_from(TOKEN_ROLES)))
     return Rendezvous(
         url=endpoint.url,
         host=draw(names),
         pid=draw(st.integers(1, 2**22)),
-        fingerprint=several[0] if several else None,
+        fingerprint=several[0],
         tokens={role: draw(tokens) for role in roles},
         other_fingerprints=tuple(several[1:]),
-        driver_token=draw(st.sampled_from(["file", "memory", "ask"])),
         brokers=tuple(draw(st.lists(endpoints(pinned=True), max_size=MAX_BROKERS // 16))),
     )
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from dbg_dial.pin import check_certificate, check_endpoint, check_token, client_context, untrusted
+from dbg_dial.pin import check_certificate, check_endpoint, client_context, untrusted
 from dbg_wire.errors import BrokerUnreachable, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
@@ -58,7 +58,7 @@ class BlockingDial:
     """One connection to a broker. The steps are made in the order below, each at most once.
 
     ``seconds`` is the time limit of one step, and ``latest`` when all have to be over, on the monotonic clock. Raise
-    BadEndpoint for TLS without a fingerprint.
+    BadEndpoint for a broker without a fingerprint or an authority.
     """
 
     def __init__(self, endpoint: Endpoint, seconds: float = STEP_SECONDS, latest: float = math.inf) -> None:
@@ -94,10 +94,9 @@ class BlockingDial:
         self.authenticate()
 
     def authenticate(self) -> None:
-        """Have the certificate shown and compared, if there is TLS."""
-        if self.endpoint.secure:
-            self.secure()
-            self.compare()
+        """Have the certificate shown and compared."""
+        self.secure()
+        self.compare()
 
     def look_up(self) -> str:
         """Find the host's addresses and return them as text. Raise BrokerUnreachable."""
@@ -154,7 +153,7 @@ class BlockingDial:
         return shown
 
     def certificate(self) -> bytes | None:
-        """Return the certificate that the peer has shown, in DER form; None without TLS."""
+        """Return the certificate that the peer has shown, in DER form; None before the handshake."""
         secured = self.connected()
         return secured.getpeercert(binary_form=True) if isinstance(secured, ssl.SSLSocket) else None
 
@@ -162,7 +161,7 @@ class BlockingDial:
         """Ask with this token for an upgrade to a WebSocket at a role's path; see also :meth:`agree`.
 
         Raise WrongToken or NotABroker. Raise WrongCertificate, with nothing sent, if the peer has not shown the pinned
-        certificate, and BadEndpoint, with nothing sent, for a lasting token without TLS.
+        certificate.
         """
         key = base64.b64encode(os.urandom(16)).decode()
         upgrade = ("Upgrade: websocket", "Connection: Upgrade", f"Sec-WebSocket-Key: {key}")
@@ -249,8 +248,7 @@ class BlockingDial:
     def _ask(self, target: str, token: str | None, *headers: str) -> float:
         """Send a request, and return when its answer has to be there."""
         if token is not None:
-            check_token(self.endpoint, token)
-            if self.endpoint.secure and not self._is_pinned:
+            if not self._is_pinned:
                 raise WrongCertificate(self.url, "its certificate was not looked at")
             headers = (*headers, f"Authorization: Bearer {token}")
         host, ends = self.url.partition("://")[2], self._ends()
@@ -306,7 +304,6 @@ def glance(reach: Reach, name: str, *, connect_seconds: float, seconds: float) -
     It is for the completion of a shell. Looking up the host blocks for as long as the name server does. Raise DbgError,
     or ValueError if it is no JSON.
     """
-    check_token(reach.endpoint, reach.token)
     ranks: list[dict[str, Any]] = []
     with BlockingDial(reach.endpoint, connect_seconds, time.monotonic() + seconds) as dial:
         dial.look_up()

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
-from dbg_dial.pin import check_certificate, check_token, client_context, untrusted
+from dbg_dial.pin import check_certificate, check_endpoint, client_context, untrusted
 from dbg_dial.tcp import Address
 from dbg_wire.errors import (
     BrokerUnreachable,
@@ -114,7 +114,7 @@ async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:
     Raise what ``ask`` raises, OSError or ValueError if the name has no address, and BadEndpoint for a broker that
     must not be dialled.
     """
-    check_token(reach.endpoint, reach.token)
+    check_endpoint(reach.endpoint)
     find = partial(socket.getaddrinfo, reach.endpoint.host, reach.endpoint.port, type=socket.SOCK_STREAM)
     try:
         found: AddressInfos = find(flags=socket.AI_NUMERICHOST)
@@ -128,12 +128,12 @@ async def open_websocket(
 ) -> BrokerWebSocket:
     """Return an open WebSocket over a connected socket. The socket belongs to the WebSocket from then on.
 
-    Raise BadEndpoint before a byte is sent, if there is no pin and the token is a lasting one. Raise WrongCertificate
-    before the token is sent. The caller passes any other error to :func:`explain`.
+    Raise BadEndpoint before a byte is sent, if there is no pin. Raise WrongCertificate before the token is sent. The
+    caller passes any other error to :func:`explain`.
     """
     opened: list[asyncio.BaseTransport] = []
     try:
-        check_token(reach.endpoint, reach.token)
+        check_endpoint(reach.endpoint)
         websocket = await _connect(reach, path, sock, timing, _pinned(reach.endpoint, wording, opened))
     except BaseException:
         # The socket is closed later: a transport that uses it by now has to close it first.
@@ -161,7 +161,7 @@ async def _connect(
         subprotocols=[subprotocol()],  # type: ignore[list-item] # a NewType of str
         additional_headers={"Authorization": f"Bearer {reach.token}"},
         create_connection=websocket,
-        ssl=client_context(reach.endpoint) if reach.endpoint.secure else None,
+        ssl=client_context(reach.endpoint),
         compression=None,
         max_size=MAX_FRAME_BYTES,
         logger=_silent(),
@@ -189,10 +189,9 @@ def _pinned(endpoint: Endpoint, wording: Wording, opened: list[asyncio.BaseTrans
             super().connection_made(transport)
 
         async def handshake(self, *args: Any, **kwargs: Any) -> None:
-            if endpoint.secure:
-                tls = self.transport.get_extra_info("ssl_object")
-                shown = tls.getpeercert(binary_form=True) if tls is not None else None
-                check_certificate(endpoint, shown, wording.wrong_certificate)
+            tls = self.transport.get_extra_info("ssl_object")
+            shown = tls.getpeercert(binary_form=True) if tls is not None else None
+            check_certificate(endpoint, shown, wording.wrong_certificate)
             await super().handshake(*args, **kwargs)
 
     return Pinned

@@ -18,11 +18,9 @@ from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, Wron
 from dbg_wire.finding.endpoint import (
     MIN_TOKEN,
     RENDEZVOUS_FILE,
-    THROW_AWAY_REMEDY,
     Endpoint,
     Reach,
     TokenRole,
-    is_throw_away,
     parse_endpoint,
     parse_token,
     wrong_host_reason,
@@ -52,7 +50,7 @@ def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], re
     """Decide which broker to dial with which pin and token: argument, then DBG_* variable, then broker.json.
 
     Raise NoBroker if no broker is known, BadInput if no token is known, and BadEndpoint if the broker can't be told
-    from an impostor: neither fingerprint nor authority, or a lasting token without TLS.
+    from an impostor, by a fingerprint or an authority.
     """
     if argument is not None:
         endpoint = parse_endpoint(argument, source=seeker.argument_name)
@@ -63,16 +61,10 @@ def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], re
         endpoint, address_from = rendezvous.endpoint, RENDEZVOUS_FILE
     else:
         raise NoBroker
-    if endpoint.secure and environ.get(CA):
+    if environ.get(CA):
         endpoint = replace(endpoint, ca=_ca(seeker, environ[CA]))
     endpoint, pin_from = _pinned(endpoint, address_from, rendezvous)
     token, token_from = _token(seeker, environ, rendezvous)
-    if not (endpoint.secure or is_throw_away(token)):
-        pinned = rendezvous.url if rendezvous is not None and rendezvous.fingerprint else None
-        raise BadEndpoint(
-            f"{address_from} says {endpoint.url}, and the lasting token from {token_from} must not travel in the clear",
-            f"write wss://, as the broker at {pinned} does" if pinned else THROW_AWAY_REMEDY,
-        )
     return Reach(
         endpoint=endpoint,
         token=token,
@@ -90,20 +82,18 @@ def _others(rendezvous: Rendezvous, endpoint: Endpoint) -> tuple[Endpoint, ...]:
 
 
 def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None) -> tuple[Endpoint, str]:
-    if not endpoint.secure:
-        return endpoint, "none: ws:// shows no certificate"
     if endpoint.fingerprint is not None:
         return endpoint, address_from
     # With an authority a broker elsewhere is known without a pin, and the home's may be another broker's.
     is_homes = rendezvous is not None and (endpoint.ca is None or rendezvous.url == endpoint.url)
-    if rendezvous is not None and rendezvous.fingerprint is not None and is_homes:
+    if rendezvous is not None and is_homes:
         others = rendezvous.other_fingerprints
         return replace(endpoint, fingerprint=rendezvous.fingerprint, other_fingerprints=others), "broker.json"
     if endpoint.ca is not None:
         return endpoint, f"none: {CA} is set"
     raise BadEndpoint(
         f"{address_from} says {endpoint.url} without a fingerprint, and a token is sent only to a pinned broker",
-        "add #sha256:… as `dbg-broker serve` prints it, set DBG_CA, or write ws:// if it serves --insecure",
+        "add #sha256:… as `dbg-broker serve` prints it, or set DBG_CA",
     )
 
 
@@ -129,24 +119,9 @@ def _token(seeker: Seeker, environ: Mapping[str, str], rendezvous: Rendezvous | 
     for token in found:
         if token is not None:
             return token
-    if role != "rank" and rendezvous is not None and rendezvous.driver_token != "file":  # noqa: S105 - a word
-        raise _kept_in_memory(rendezvous)
     raise BadInput(
         f"no {role} token is known",
         f"set DBG_TOKEN_FILE to a file with the {role} token that `dbg-broker token` prints on the broker's host",
-    )
-
-
-def _kept_in_memory(rendezvous: Rendezvous) -> BadInput:
-    host = printable(rendezvous.host)
-    if rendezvous.driver_token == "memory":  # noqa: S105 - a word
-        return BadInput(
-            f"this broker keeps the driver's token in its memory on {host}",
-            "run `dbg-attach` there, or give what `dbg-broker token --role driver` prints there with --ask-token",
-        )
-    return BadInput(
-        f"this broker has the driver's token in its memory alone, as its user gave it on {host}",
-        "type it with --ask-token",
     )
 
 
@@ -187,9 +162,6 @@ class Seeker:
     """Returns the text of a file of the home, or of a token's file, as :func:`read_secret` does."""
     read_ca: Callable[[str], str] = field(default_factory=lambda: read_authorities)
     """Returns the text of a file of authorities; its OSError becomes a BadSecretFile."""
-    read_memory: Callable[[str], str | None] = _nothing
-    """Returns what the broker of a home, if it is on this host, tells terminals from its memory, in the form of
-    broker.json; None if it tells nothing."""
     may_lack_home: bool = False
     """Whether broker.json is read only if address, fingerprint and token are not all given otherwise."""
     opening: Opening = _nothing
@@ -245,11 +217,6 @@ def _find_named(seeker: Seeker, argument: str | None, environ: Mapping[str, str]
 
 def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
     folder = home_directory(environ) if home is None else home
-    # What the broker says itself goes before files, which any process of the user on any host may have written.
-    if seeker.role != "rank":
-        seeker.opening(folder)
-        if (said := seeker.read_memory(folder)) is not None:
-            return parse_rendezvous(said, "what the broker says from its memory")
     path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
     seeker.opening(path)
     text = read_if_there(path, seeker.read, seeker.if_unreadable)
@@ -261,7 +228,7 @@ def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | Non
     path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - as above
     seeker.opening(path)
     text = read_if_there(path, seeker.read, seeker.if_unreadable)
-    # A broker that keeps the tokens of terminals in its memory has written no second file.
+    # A copy of the home for ranks alone has no second file.
     return rendezvous if text is None else replace(rendezvous, driver_tokens=parse_driver_tokens(text, path))
 
 

@@ -1,8 +1,7 @@
 """The check that the peer is the user's broker, and that a token may be sent to it.
 
 No authority vouches for a certificate that a broker has made itself: only its fingerprint tells the broker from an
-impostor. A certificate of the user's own may be known by an authority and the host's name instead, or by both. Without
-TLS, as with ``--insecure``, anybody may listen, so only throw-away tokens are sent.
+impostor. A certificate of the user's own may be known by an authority and the host's name instead, or by both.
 """
 
 from __future__ import annotations
@@ -10,30 +9,16 @@ from __future__ import annotations
 import ssl
 
 from dbg_wire.errors import BadEndpoint, BadSecretFile, UntrustedCertificate, WrongCertificate
-from dbg_wire.finding.endpoint import THROW_AWAY_REMEDY, Endpoint, fingerprint_of, is_throw_away, same_fingerprint
+from dbg_wire.finding.endpoint import Endpoint, fingerprint_of, same_fingerprint
 from dbg_wire.finding.environment import CA
 
 
 def check_endpoint(endpoint: Endpoint) -> None:
-    """Refuse TLS without a fingerprint or an authority, and a fingerprint without TLS. Raise BadEndpoint."""
-    if endpoint.secure and endpoint.fingerprint is None and endpoint.ca is None:
+    """Refuse a broker without a fingerprint or an authority. Raise BadEndpoint."""
+    if endpoint.fingerprint is None and endpoint.ca is None:
         raise BadEndpoint(
             f"{endpoint.url} has no fingerprint, and only a pinned broker is dialled",
             "add #sha256:… as `dbg-broker serve` prints it, or set DBG_CA",
-        )
-    if not endpoint.secure and endpoint.fingerprint is not None:
-        raise BadEndpoint(
-            f"{endpoint.url} has a fingerprint, but ws:// shows no certificate",
-            "write wss://, or leave the fingerprint out",
-        )
-
-
-def check_token(endpoint: Endpoint, token: str) -> None:
-    """Refuse to send a lasting token without TLS, and any token without a pin. Raise BadEndpoint."""
-    check_endpoint(endpoint)
-    if not endpoint.secure and not is_throw_away(token):
-        raise BadEndpoint(
-            f"{endpoint.url} is without TLS, and a lasting token must not travel there", THROW_AWAY_REMEDY
         )
 
 

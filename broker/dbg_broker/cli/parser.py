@@ -107,13 +107,6 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
         "it makes; with it goes --key",
     )
     serve.add_argument("--key", metavar="FILE", help="the PEM file with its key, mode 600, without a password")
-    serve.add_argument(
-        "--driver-token",
-        choices=("file", "memory", "ask"),
-        default="file",
-        help="where the driver's token is: in the home; in the broker's memory, from where terminals of this host get "
-        "it; or as you type it here, so that each terminal asks for it, too (default: %(default)s)",
-    )
     _add_open_doors(serve)
     _add_cluster(serve)
     add_account_options(serve)
@@ -131,7 +124,7 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
 
 
 def _add_open_doors(serve: ArgumentParser) -> None:
-    """Add what lets peers in that can't authenticate, or in the clear."""
+    """Add what lets peers in that can't authenticate."""
     serve.add_argument(
         "--classic",
         metavar="[HOST:]PORT",
@@ -141,16 +134,6 @@ def _add_open_doors(serve: ArgumentParser) -> None:
     )
     serve.add_argument(
         "--classic-size", metavar="COLUMNSxROWS", help="the term_size of those sessions (default: as seen, e.g. 240x72)"
-    )
-    serve.add_argument(
-        "--insecure",
-        action="store_true",
-        help="plain ws without TLS, on loopback only, with tokens that end with this broker",
-    )
-    serve.add_argument(
-        "--insecure-anywhere",
-        action="store_true",
-        help="the same where other hosts reach it, too: whoever is on the network can read and take over everything",
     )
 
 

@@ -24,8 +24,7 @@ class Bearer:
 
     ``digest`` tells two tokens apart. ``name`` is what the token was made for, empty for a home's own tokens and for
     those that are derived from them. ``job`` is the only job that the bearer may take part in or see, None for all.
-    ``expires`` is in seconds since the epoch, None for never; connections end then. ``dial_by`` is when the token stops
-    opening connections, and those that it has opened stay.
+    ``expires`` is in seconds since the epoch, None for never; connections end then.
     """
 
     role: Role
@@ -33,7 +32,6 @@ class Bearer:
     name: str = ""
     job: str | None = None
     expires: float | None = None
-    dial_by: float | None = None
 
     @property
     def shown(self) -> str:
@@ -51,7 +49,7 @@ class Bearer:
 
     def is_expired(self, now: float) -> bool:
         """Tell whether the token opens no connection any more; ``now`` is in seconds since the epoch."""
-        return any(end is not None and end <= now for end in (self.expires, self.dial_by))
+        return self.expires is not None and self.expires <= now
 
 
 ANY_RANK = Bearer(role=Role.RANK)

@@ -1,56 +1,35 @@
-"""Tokens: what peers may do. There are three kinds in three roles: a home's own, issued ones, and those of runs.
+"""Tokens: what peers may do. There are three kinds in three roles: a home's own, issued ones, and those of jobs.
 
-A home's own three are kept over restarts. The token of a run's job lies in a file of its own: ranks of the job may read
-it, and it admits to no other job. Two variants keep what docs/security.md promises: a broker without TLS throws its own
-tokens away at its end, and one that keeps the driver's token out of files hands out tokens that open connections for a
-while. These, like a job's token, are signed by one of the home's own, and no list holds them.
+A home's own three are kept over restarts. The token of a job lies in a file of its own: ranks of the job may read it,
+and it admits to no other job. It is signed by the home's token of ranks, and no list holds it.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import enum
-import functools
 import hashlib
 import hmac
-import re
 import secrets
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-
-import msgspec
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import IssuedTokens, load_issued
 from dbg_broker.home.private_files import make_private_directory, read_private, write_private
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.finding.endpoint import THROW_AWAY_MARK, TokenRole, is_throw_away, parse_token
+from dbg_wire.finding.endpoint import TokenRole, parse_token
 
 TOKEN_BYTES = 32
 """256 bits: out of reach of guessing, and 43 characters long in a file."""
 
 TOKENS_DIRECTORY = "tokens"
 
-THROW_AWAY_DIRECTORY = "insecure-tokens"
-"""Where the tokens of a broker without TLS are, as long as it serves."""
-
 JOB_MARK = "job."
 """Prefix of a signed token that admits ranks of one job; the job's name and an HMAC by the rank's token follow."""
-
-DIAL_MARK = "dial."
-"""Prefix of a signed, expiring token; role, end and an HMAC by the role's token follow."""
-
-_DIAL = re.compile(r"dial\.(driver|watcher)\.([0-9]{1,12})\.[A-Za-z0-9_-]{43}")
-
-CHALLENGE = re.compile(r"[0-9a-f]{32,128}")
-"""What a broker without TLS proves its tokens for: hex digits, and so no words of anything else."""
-
-_MADE = re.compile(r"[A-Za-z0-9_-]{43}")
-"""The form of TOKEN_BYTES, which nobody guesses from a code that is made with them."""
 
 PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
     {
@@ -116,59 +95,25 @@ class Tokens:
         matches = [bearer for bearer in known if hmac.compare_digest(digest, bearer.digest)]
         return matches[0] if matches and scheme.lower() == "bearer" else None
 
-    def for_a_while(self, role: Role, ends: int) -> str:
-        """Return a token of a terminal that opens connections until a time, in seconds since the epoch.
-
-        No list holds such tokens; a broker that ends, or has other tokens of its own, knows them no more.
-        """
-        return f"{DIAL_MARK}{role.value}.{ends}.{_code(self.of(role), Purpose.DIAL, f'{role.value} until {ends}')}"
-
     def site(self) -> str:
         """Return a text that homes with the same three tokens have in common, and that shows nothing of these."""
-        codes = [_code(self.of(role), Purpose.SITE, role.value) for role in Role]
+        codes = [_code(self.of(role), f"dbg-broker site: {role.value}") for role in Role]
         return _digest(".".join(codes)).hex()[:32]
 
     def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
-        """Return whom a signed token claims to be of, with the digest of the right one; none for other tokens."""
-        found = _DIAL.fullmatch(presented)
-        job = presented.removeprefix(THROW_AWAY_MARK).removeprefix(JOB_MARK).rpartition(".")[0]
-        if found is not None:
-            claimed = Bearer(role=Role(found[1]), dial_by=float(found[2]))
-        elif job:
-            claimed = Bearer(role=Role.RANK, job=job)
-        else:
-            return ()
-        return (replace(claimed, digest=_digest(self._text_of(claimed))),)
-
-    def _text_of(self, bearer: Bearer) -> str:
-        """Return the token of somebody who has no name."""
-        if bearer.dial_by is not None:
-            return self.for_a_while(bearer.role, int(bearer.dial_by))
-        return self.of(bearer.role) if bearer.job is None else self.for_job(bearer.job)
+        """Return the bearer that a job's token claims, with the digest of the right one; none for other tokens."""
+        job = presented.removeprefix(JOB_MARK).rpartition(".")[0] if presented.startswith(JOB_MARK) else ""
+        return (Bearer(role=Role.RANK, job=job, digest=_digest(self.for_job(job))),) if job else ()
 
     def still_know(self, bearer: Bearer) -> bool:
-        """Tell whether the token of somebody who is connected is still one of these; who has none keeps the place."""
+        """Return whether the token of a connected peer is still one of these; a peer without a token stays."""
         if not bearer.digest:
             # A stock debugger.
             return True
         if bearer.name:
             return any(hmac.compare_digest(one.bearer.digest, bearer.digest) for one in self.issued.tokens)
-        return hmac.compare_digest(bearer.digest, _digest(self._text_of(bearer)))
-
-    def proofs(self, challenge: str) -> tuple[str, ...]:
-        """Return for each throw-away token the answer to a challenge that only its holder can give; none for others.
-
-        Anybody may ask. A lasting token needs no proof, since the certificate tells the broker from an impostor.
-        """
-        own = [self.of(role) for role in Role]
-        return tuple(
-            proof(token, challenge) for token in own if is_throw_away(token) and CHALLENGE.fullmatch(challenge)
-        )
-
-
-def proof(token: str, challenge: str) -> str:
-    """Return a proof of knowing a token, which doesn't show the token."""
-    return _code(token, Purpose.PROOF, challenge)
+        token = self.of(bearer.role) if bearer.job is None else self.for_job(bearer.job)
+        return hmac.compare_digest(bearer.digest, _digest(token))
 
 
 def job_token(rank_token: str, job: str) -> str:
@@ -176,8 +121,7 @@ def job_token(rank_token: str, job: str) -> str:
 
     No list holds such tokens, so that a run needs no change of a broker that serves already.
     """
-    mark = THROW_AWAY_MARK if is_throw_away(rank_token) else ""
-    return f"{mark}{JOB_MARK}{job}.{_code(rank_token, Purpose.JOB, job)}"
+    return f"{JOB_MARK}{job}.{_code(rank_token, f'dbg-broker job: {job}')}"
 
 
 def digest_of(token: str) -> str:
@@ -185,36 +129,10 @@ def digest_of(token: str) -> str:
     return _digest(token).hex()
 
 
-def _prepared(tokens: Tokens) -> Tokens:
-    """Return the tokens, typed ones stretched: no stranger's request makes the broker's loop stop for that later."""
-    for role in Role:
-        _key(tokens.of(role))
-    return tokens
-
-
-class Purpose(enum.Enum):
-    """What a code is made for. A code for one purpose is worth nothing for another: none begins as another one does."""
-
-    PROOF = "dbg-broker proof: "
-    JOB = "dbg-broker job: "
-    DIAL = "dbg-broker dial: "
-    SITE = "dbg-broker site: "
-
-
-def _code(token: str, purpose: Purpose, what: str) -> str:
-    code = hmac.new(_key(token), f"{purpose.value}{what}".encode("utf-8", "surrogatepass"), hashlib.sha256)
+def _code(token: str, what: str) -> str:
+    """Return a code that only a holder of the token can make; ``what`` begins with the purpose of the code."""
+    code = hmac.new(token.encode(), what.encode("utf-8", "surrogatepass"), hashlib.sha256)
     return base64.urlsafe_b64encode(code.digest()).decode().rstrip("=")
-
-
-@functools.lru_cache(maxsize=16)
-def _key(token: str) -> bytes:
-    """Return the HMAC key of a token: one that somebody typed goes through scrypt, as others hold codes made with it.
-
-    Each guess then takes the guesser 16 MiB and a tenth of a second.
-    """
-    if _MADE.fullmatch(token.removeprefix(THROW_AWAY_MARK)):
-        return token.encode()
-    return hashlib.scrypt(token.encode(), salt=b"dbg-broker token", n=2**14, r=8, p=1)
 
 
 def _digest(text: str) -> bytes:
@@ -248,32 +166,7 @@ def load_tokens(home: Path) -> Tokens:
             f"two files in {printable(str(directory))} hold the same token, so a watcher might type",
             "remove one of them and start again",
         )
-    return _prepared(tokens)
-
-
-def load_tokens_without_files(home: Path, before: Tokens | None, driver: str | None) -> Tokens:
-    """Return the home's token of ranks with tokens of terminals that no file holds; files that held some are removed.
-
-    They are those of ``before`` unless the token of ranks has changed since. ``driver`` is the driver's token that the
-    user gave, None to make one. Names that were made for terminals are left out: any process of the user could have
-    written that list. Raise BadSecretFile as :func:`load_tokens` does.
-    """
-    tokens = load_tokens(home)
-    with contextlib.suppress(OSError):
-        for role in (Role.DRIVER, Role.WATCHER):
-            (home / TOKENS_DIRECTORY / role.value).unlink(missing_ok=True)
-    is_same = before is not None and before.rank == tokens.rank
-    made = before if before is not None and is_same else None
-    return _prepared(
-        Tokens(
-            rank=tokens.rank,
-            driver=driver or (new_token() if made is None else made.driver),
-            watcher=new_token() if made is None else made.watcher,
-            issued=msgspec.structs.replace(
-                tokens.issued, tokens=tuple(one for one in tokens.issued.tokens if one.role is Role.RANK)
-            ),
-        )
-    )
+    return tokens
 
 
 def rotate_tokens(home: Path) -> Tokens:
@@ -284,34 +177,9 @@ def rotate_tokens(home: Path) -> Tokens:
     return load_tokens(home)
 
 
-def make_throw_away_tokens(home: Path) -> Tokens:
-    """Return new tokens for one broker without TLS, kept in files of mode 0600 for job scripts. Raise BadSecretFile.
-
-    Lasting tokens would stay known to a listener on the network, or to a program that takes the port later.
-    """
-    directory = _directory(home / THROW_AWAY_DIRECTORY)
-    tokens = Tokens(rank=_throw_away_token(), driver=_throw_away_token(), watcher=_throw_away_token())
-    for role in Role:
-        write_private(directory / role.value, tokens.of(role) + "\n")
-    return tokens
-
-
-def remove_throw_away_tokens(home: Path) -> None:
-    """Remove the files of a broker without TLS that has ended, if there are any."""
-    directory = home / THROW_AWAY_DIRECTORY
-    with contextlib.suppress(OSError):
-        for role in Role:
-            (directory / role.value).unlink(missing_ok=True)
-        directory.rmdir()
-
-
 def new_token() -> str:
     """Return a token that nobody can guess."""
     return secrets.token_urlsafe(TOKEN_BYTES)
-
-
-def _throw_away_token() -> str:
-    return f"{THROW_AWAY_MARK}{new_token()}"
 
 
 def _load_token(path: Path) -> str:

@@ -160,9 +160,9 @@ class Admission:
                 return self._refused(connection, upgrade, refusal)
         elif has_figures and self._figures is not None and now < self._figures[0]:
             return self._figures[1]
-        answer = page(
-            upgrade.path, hub.connections.meters, hub.gauges(), hub.connections.times, self._tokens
-        ) or not_found(upgrade.path)
+        answer = page(upgrade.path, hub.connections.meters, hub.gauges(), hub.connections.times) or not_found(
+            upgrade.path
+        )
         if has_figures and upgrade.authorization is None:
             self._figures = now + FIGURES_SECONDS, answer
         return answer

@@ -126,7 +126,7 @@ def describe_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer:
         "name": bearer.name,
         "job": bearer.job,
         "made": made,
-        "expires": bearer.expires if bearer.dial_by is None else bearer.dial_by,
+        "expires": bearer.expires,
     }
     return HttpAnswer(200, f"{json.dumps(told)}\n", content_type=JSON)
 
@@ -212,16 +212,11 @@ def method_not_allowed(method: str) -> HttpAnswer:
     return HttpAnswer(405, f"{printable(method, 20)} is not for this broker\n", {"Allow": "GET, HEAD"})
 
 
-def page(target: str, meters: Meters, gauges: Gauges, times: LoopTimes, tokens: Tokens) -> HttpAnswer | None:
-    """Return the page at a path, or None if there is none.
-
-    ``/healthz?prove=DIGITS`` of a broker without TLS has a line for each token, by which a peer that knows the token
-    recognizes this broker.
-    """
-    path, _, query = target.partition("?")
+def page(target: str, meters: Meters, gauges: Gauges, times: LoopTimes) -> HttpAnswer | None:
+    """Return the page at a path, or None if there is none."""
+    path = path_of(target)
     if path == "/healthz":
-        challenge = query.removeprefix("prove=") if query.startswith("prove=") else ""
-        return HttpAnswer(200, "".join(f"{line}\n" for line in ("ok", *tokens.proofs(challenge))))
+        return HttpAnswer(200, "ok\n")
     if path == METRICS:
         return HttpAnswer(200, metrics(meters, gauges, times), content_type=PROMETHEUS)
     return None

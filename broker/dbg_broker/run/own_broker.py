@@ -245,14 +245,14 @@ def _answers(rendezvous: Rendezvous) -> bool:
     # The import loads TLS and more, which a run with a broker on this host doesn't need.
     from dbg_broker.verbs.broker_client import answers
 
-    return answers(rendezvous.endpoint, rendezvous.tokens.get("rank"), ANSWER_SECONDS)
+    return answers(rendezvous.endpoint, ANSWER_SECONDS)
 
 
 def _named(home: str, environ: Mapping[str, str]) -> Found:
     from dbg_broker.verbs.broker_client import answers, find_broker
 
     reach = find_broker(None, home, environ, "rank")
-    if not answers(reach.endpoint, reach.token, ANSWER_SECONDS):
+    if not answers(reach.endpoint, ANSWER_SECONDS):
         raise BrokerUnreachable(reach.endpoint.url, "DBG_BROKER names it; unset that, and the run starts its own")
     return Found(reach.endpoint.url)
 

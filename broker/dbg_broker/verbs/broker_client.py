@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import hmac
-import os
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import dbg_dial.find
-from dbg_broker.home.bearer import Role
 from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.home.tokens import load_tokens, proof
+from dbg_broker.home.tokens import load_tokens
 from dbg_broker.net.http import RELOAD, RELOADED_BY_ALL
 from dbg_dial.apart import read_apart
-from dbg_dial.ask import ask_secret
 from dbg_dial.blocking import PONG, TEXT, BlockingDial, NotABroker
 from dbg_dial.find import Opening, Seeker
-from dbg_dial.memory import ask_memory
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BrokerUnreachable, DbgError, NoBroker, PeerError, Refused, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Endpoint, Reach, TokenRole
-from dbg_wire.finding.environment import ASK_TOKEN, TOKEN, TOKEN_FILE
 from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
-ANSWER_SECONDS = 2.0
-"""Seconds given to a broker without TLS to prove its token: on loopback it takes milliseconds."""
-
 Say = Callable[[str], None]
 """Print one line."""
-
-CHALLENGE_BYTES = 32
-"""256 bits, so that no challenge comes twice."""
 
 NOTIFY_SECONDS = 5.0
 """Seconds given to a broker that serves to take a change of its tokens or its certificate."""
@@ -72,9 +58,6 @@ def find_broker(argument: str | None, home: str, environ: Mapping[str, str], rol
 
     Raise NotServing, WrongHost if it is on another host's loopback, BadInput, or SilentFile.
     """
-    if role != "rank" and environ.get(ASK_TOKEN, "") not in ("", "0"):
-        asked = {name: value for name, value in environ.items() if name != TOKEN_FILE}
-        environ = {**asked, TOKEN: ask_secret(f"Token of a {role}: ")}
     try:
         return read_apart(lambda opening: dbg_dial.find.find_broker(_seeker(role, opening), argument, environ, home))
     except NoBroker:
@@ -86,26 +69,8 @@ def _seeker(role: TokenRole, opening: Opening) -> Seeker:
         role=role,
         argument_name="the URL",
         if_unreadable="remove it and start `dbg-broker serve` again",
-        read_memory=partial(ask_memory, environ=os.environ),
         opening=opening,
     )
-
-
-def token_of(role: Role, home: Path) -> str:
-    """Return the token that the home's broker takes: a lasting one, or that of a broker without TLS that serves now.
-
-    Blocks for ANSWER_SECONDS at most. Raise BadSecretFile as load_tokens does.
-    """
-    with contextlib.suppress(DbgError):
-        found = read_rendezvous(home)
-        if found is not None and found.driver_token != "file" and role is not Role.RANK:  # noqa: S105 - a word
-            is_asked = found.driver_token == "ask"  # noqa: S105 - a word
-            return find_broker(None, str(home), {ASK_TOKEN: "1"} if is_asked else {}, role.value).token
-        if found is not None and found.fingerprint is None:
-            reach = find_broker(None, str(home), {}, role.value)
-            if answers(reach.endpoint, reach.token, ANSWER_SECONDS):
-                return reach.token
-    return load_tokens(home).of(role)
 
 
 class BrokerProbe(BlockingDial):
@@ -140,13 +105,6 @@ class BrokerProbe(BlockingDial):
                 if message.last:
                     return ranks
 
-    def knows(self, token: str) -> bool:
-        """Tell whether the peer knows the token, too; the token is not sent."""
-        challenge = secrets.token_hex(CHALLENGE_BYTES)
-        answer = self.page(f"/healthz?prove={challenge}")
-        expected = proof(token, challenge).encode()
-        return any(hmac.compare_digest(line, expected) for line in answer.splitlines())
-
     def reload(self, token: str) -> Reloaded:
         """Have the broker read its tokens anew. Raise BrokerUnreachable if it does not, with the reason."""
         answer = self.page(RELOAD, token)
@@ -169,14 +127,11 @@ class BrokerProbe(BlockingDial):
             raise NotABroker(self.url, error.reason) from None
 
 
-def answers(endpoint: Endpoint, token: str | None, seconds: float) -> bool:
-    """Tell whether the broker that an address names is there: it has its certificate or, without TLS, its token.
-
-    Another program that listens there by now has neither.
-    """
+def answers(endpoint: Endpoint, seconds: float) -> bool:
+    """Return whether a broker with this endpoint's certificate listens at its address."""
     with contextlib.suppress(DbgError, OSError), BrokerProbe(endpoint, seconds) as probe:
         probe.reach()
-        return endpoint.secure or (token is not None and probe.knows(token))
+        return True
     return False
 
 
@@ -189,7 +144,7 @@ def other_broker(serving: Rendezvous, home: Path) -> str | None:
         # The home's file is written some time after a broker has come or gone.
         return next((one.url for one in probe.greet("dbg-broker token").brokers[1:]), None)
     # It is that of a broker which has ended, and may name others that have ended since.
-    return next((one.url for one in serving.brokers if answers(one, None, ANSWER_SECONDS)), None)
+    return next((one.url for one in serving.brokers if answers(one, NOTIFY_SECONDS)), None)
 
 
 def reload_tokens(endpoint: Endpoint, driver: str) -> Reloaded:
@@ -214,7 +169,7 @@ def notify_broker(home: Path, aside: Callable[[str], None], *, driver: str | Non
     if serving is None:
         return ""
     try:
-        done = reload_tokens(serving.endpoint, driver or token_of(Role.DRIVER, home))
+        done = reload_tokens(serving.endpoint, driver or load_tokens(home).driver)
     except BrokerUnreachable as error:
         others = (
             ", and so do the others of its cluster; type it in the home of one that serves" if serving.brokers else ""

@@ -18,7 +18,7 @@ from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.apart import apart
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.finding.endpoint import Endpoint, Reach
+from dbg_wire.finding.endpoint import Reach
 from dbg_wire.version import PROTOCOL_MAJOR
 
 _BLOCK, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
@@ -179,15 +179,8 @@ def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[S
 
     yield "name", probe.look_up
     yield "port", port
-    yield from _tls_steps(probe, reach.endpoint)
+    yield "TLS", probe.secure
+    yield "fingerprint" if reach.endpoint.fingerprints else "authority", probe.compare
     yield "token", token
     yield "version", version
     yield "round trip", round_trip
-
-
-def _tls_steps(probe: BrokerProbe, endpoint: Endpoint) -> Iterator[Step]:
-    if not endpoint.secure:
-        yield "TLS", lambda: "none: ws:// is plain, and proves nobody's identity"
-        return
-    yield "TLS", probe.secure
-    yield "fingerprint" if endpoint.fingerprints else "authority", probe.compare

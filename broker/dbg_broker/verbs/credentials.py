@@ -1,7 +1,6 @@
 """Credentials of a broker that serves: its tokens and its certificate, which can be exchanged while it serves.
 
-The certificate is looked at each day: renewed files are taken, and its end is warned of. A driver's token that no file
-holds is typed at the broker's start, or made and told to terminals of this host.
+The certificate is looked at each day: renewed files are taken, and its end is warned of.
 """
 
 from __future__ import annotations
@@ -12,25 +11,19 @@ import os
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import DAY_SECONDS, Shown, is_soon, read_validity, until
 from dbg_broker.home.rendezvous import write_rendezvous
-from dbg_broker.home.tokens import Tokens, load_tokens, load_tokens_without_files, new_token
+from dbg_broker.home.tokens import Tokens
 from dbg_broker.net.loop import Tasks
-from dbg_broker.net.memory_socket import MemorySocket
 from dbg_broker.verbs.service import LogFormatter
-from dbg_dial.ask import ask_secret, show_secret
-from dbg_dial.memory import socket_directories, socket_name
-from dbg_wire.errors import BadInput, DbgError
-from dbg_wire.finding.endpoint import Endpoint, parse_token
-from dbg_wire.finding.rendezvous import DriverTokenPlace, Rendezvous, format_rendezvous
-from dbg_wire.records.audit import Entry, What
+from dbg_wire.errors import DbgError
+from dbg_wire.finding.endpoint import Endpoint
+from dbg_wire.finding.rendezvous import Rendezvous
 
 logger = logging.getLogger("dbg_broker")
 
@@ -38,22 +31,13 @@ T = TypeVar("T")
 
 Then = Callable[["Tokens | DbgError"], None]
 
-MAX_SECONDS = 7 * 86400.0
-"""Seconds for which a token from memory opens connections at most; the broker's end ends it in any case."""
-
-DRIVERS_PROMPT = "Driver's token for this broker (empty: make one): "
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialSources:
-    """Where tokens and certificate come from; both calls block, and raise BadSecretFile.
+    """Loaders of tokens and certificate; both block, and raise BadSecretFile."""
 
-    ``tokens`` gets those of before. ``certificate`` is None without TLS.
-    """
-
-    tokens: Callable[[Tokens | None], Tokens]
-    certificate: Callable[[], Shown] | None
-    driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
+    tokens: Callable[[], Tokens]
+    certificate: Callable[[], Shown]
 
 
 class Credentials:
@@ -67,8 +51,8 @@ class Credentials:
         self._home = home
         self._sources = sources
         self._log = log
-        self.shown = None if sources.certificate is None else sources.certificate()
-        self.tokens = sources.tokens(None)
+        self.shown = sources.certificate()
+        self.tokens = sources.tokens()
         log.hide(self.tokens.by_name().values())
         self._endpoint: Endpoint | None = None
         self._tasks = Tasks()
@@ -80,9 +64,9 @@ class Credentials:
         self._others: tuple[Endpoint, ...] = ()
 
     @property
-    def context(self) -> ssl.SSLContext | None:
-        """Return what TLS is spoken with; None without TLS."""
-        return None if self.shown is None else self.shown.context
+    def context(self) -> ssl.SSLContext:
+        """Return the context of TLS."""
+        return self.shown.context
 
     def serve_at(self, host: str, port: int) -> Endpoint:
         """Take note of where the broker listens, and return the address with all fingerprints."""
@@ -90,9 +74,8 @@ class Credentials:
         self._endpoint = Endpoint(
             host=host,
             port=port,
-            secure=shown is not None,
-            fingerprint=None if shown is None else shown.fingerprint,
-            other_fingerprints=() if shown is None else shown.others,
+            fingerprint=shown.fingerprint,
+            other_fingerprints=shown.others,
         )
         return self._endpoint
 
@@ -120,10 +103,6 @@ class Credentials:
         except DbgError as error:
             logger.error("the other brokers can't be named in the home: %s", error)
 
-    def rendezvous(self) -> Rendezvous:
-        """Return what the files of the home tell."""
-        return self._rendezvous(self.endpoint, self.tokens)
-
     def read_again(self, then: Then) -> None:
         """Read both anew and use them; ``then`` gets tokens or error."""
         self._tasks.begin(self._read_again()).add_done_callback(lambda done: then(done.result()))
@@ -133,9 +112,9 @@ class Credentials:
             # In a thread, since the home's disk may hang.
             async with self._writing:
                 self.tokens, shown, self._endpoint = await asyncio.to_thread(self._read)
-            is_other = shown is not None and self.shown is not None and shown.fingerprint != self.shown.fingerprint
+            is_other = shown.fingerprint != self.shown.fingerprint
             self.shown = shown
-            if shown is not None and is_other:
+            if is_other:
                 if self.show is not None:
                     self.show(shown.context)
                 logger.info("another certificate is shown from now on: %s", shown.fingerprint)
@@ -157,7 +136,7 @@ class Credentials:
         Files that the user has named and that were renewed are taken. The tokens are read anew with them, and ``use``
         gets these.
         """
-        while self.shown is not None:
+        while True:
             # In a thread, since the disk may hang and since a library that reads certificates loads slowly.
             if await asyncio.to_thread(self._is_renewed, self.shown):
                 found = await self._read_again()
@@ -172,89 +151,31 @@ class Credentials:
             await asyncio.sleep(DAY_SECONDS)
 
     def _is_renewed(self, shown: Shown) -> bool:
-        source = self._sources.certificate
         try:
-            return source is not None and source().fingerprint != shown.fingerprint
+            return self._sources.certificate().fingerprint != shown.fingerprint
         except DbgError as error:
             logger.error("the certificate can't be read anew: %s", error)
             return False
 
-    def _read(self) -> tuple[Tokens, Shown | None, Endpoint]:
+    def _read(self) -> tuple[Tokens, Shown, Endpoint]:
         """Read both, and tell of the new certificate beside the old one, which is still shown; in a thread."""
-        source = self._sources.certificate
-        tokens = self._sources.tokens(self.tokens)
-        shown = None if source is None else source()
-        before = told = endpoint = self.endpoint
-        if shown is not None:
-            told = endpoint = replace(before, fingerprint=shown.fingerprint, other_fingerprints=shown.others)
-            if shown.fingerprint != before.fingerprint:
-                all_pins = dict.fromkeys((*before.fingerprints, *endpoint.fingerprints))
-                told = replace(before, other_fingerprints=tuple(all_pins)[1:])
+        tokens, shown, before = self._sources.tokens(), self._sources.certificate(), self.endpoint
+        told = endpoint = replace(before, fingerprint=shown.fingerprint, other_fingerprints=shown.others)
+        if shown.fingerprint != before.fingerprint:
+            all_pins = dict.fromkeys((*before.fingerprints, *endpoint.fingerprints))
+            told = replace(before, other_fingerprints=tuple(all_pins)[1:])
         write_rendezvous(self._home, self._rendezvous(told, tokens))
         self._log.hide(tokens.by_name().values())
         return tokens, shown, endpoint
 
     def _rendezvous(self, endpoint: Endpoint, tokens: Tokens) -> Rendezvous:
-        in_files = self._sources.driver_token == "file"  # noqa: S105 - a word
         return Rendezvous(
             url=endpoint.url,
             host=socket.gethostname(),
             pid=os.getpid(),
-            fingerprint=endpoint.fingerprint,
+            fingerprint=endpoint.fingerprints[0],
             other_fingerprints=endpoint.other_fingerprints,
             tokens={"rank": tokens.rank},
-            driver_tokens=tokens.of_terminals() if in_files else {},
-            driver_token=self._sources.driver_token,
+            driver_tokens=tokens.of_terminals(),
             brokers=self._others,
         )
-
-
-def token_source(home: Path, place: DriverTokenPlace) -> Callable[[Tokens | None], Tokens]:
-    """Return what loads the tokens of a broker; the user is asked at once for one that is typed. Raise DbgError."""
-    if place == "file":
-        return lambda before: load_tokens(home)
-    driver = _typed() if place == "ask" else None
-    return partial(load_tokens_without_files, home, driver=driver)
-
-
-def _typed() -> str:
-    text = ask_secret(DRIVERS_PROMPT)
-    if text:
-        return parse_token(text, source="what was typed")
-    made = new_token()
-    show_secret(f"The driver's token, shown this once:  {made}")
-    return made
-
-
-async def open_socket(
-    home: Path, credentials: Credentials, environ: Mapping[str, str], note: Callable[[Entry], None]
-) -> MemorySocket:
-    """Return the socket at which terminals of this host get a token; ``note`` gets an entry for each.
-
-    Raise BadInput if there is no place for it.
-    """
-    answer = partial(_answer, credentials, note)
-    opened = MemorySocket(socket_directories(environ, os.getuid()), socket_name(str(home)), answer)
-    if await opened.open() is None:
-        raise BadInput(
-            "--driver-token memory needs a directory of this host that is yours alone", "set XDG_RUNTIME_DIR to one"
-        )
-    return opened
-
-
-def _answer(credentials: Credentials, note: Callable[[Entry], None], pid: int, seconds: float) -> str:
-    seconds = min(max(seconds, 1.0), MAX_SECONDS)
-    now = time.time()
-    tokens = {
-        role.value: credentials.tokens.for_a_while(role, int(now + seconds)) for role in (Role.DRIVER, Role.WATCHER)
-    }
-    note(
-        Entry(
-            at=now,
-            what=What.TOKEN_HANDED,
-            role=Role.DRIVER.value,
-            address=f"pid {pid} of this host",
-            text=f"opens connections for {seconds:.0f} s",
-        )
-    )
-    return format_rendezvous(replace(credentials.rendezvous(), tokens=tokens))

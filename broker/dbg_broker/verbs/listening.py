@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.home.tokens import THROW_AWAY_DIRECTORY, TOKENS_DIRECTORY
+from dbg_broker.home.tokens import TOKENS_DIRECTORY
 from dbg_broker.net.tcp import BACKLOG, PortTaken, listen
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_wire.errors import BadInput
 from dbg_wire.finding.endpoint import Endpoint
-from dbg_wire.finding.rendezvous import DriverTokenPlace
 from dbg_wire.version import RELEASE
 
 INHERITED = 3
@@ -105,8 +104,7 @@ def announce(
     ``columns`` is the width of the terminal that shows it, None if no terminal does.
     """
     home = shlex.quote(settings.home)
-    directory = TOKENS_DIRECTORY if endpoint.secure else THROW_AWAY_DIRECTORY
-    token_file = shlex.quote(str(Path(settings.home) / directory / Role.RANK.value))
+    token_file = shlex.quote(str(Path(settings.home) / TOKENS_DIRECTORY / Role.RANK.value))
     port = endpoint.port
     reached_at = LOOPBACK if settings.listen.is_everywhere else endpoint.url.partition("://")[2].rpartition(":")[0]
     address = str(endpoint).removeprefix("wss://")
@@ -120,32 +118,12 @@ def announce(
     say(f"from your own machine:  ssh -L {port}:{reached_at}:{port} {socket.gethostname()}")
     if settings.cluster is not None:
         say(f"one of several brokers, joined by NATS at {', '.join(settings.cluster.servers)}")
-    for line in _driver_token_lines(settings.driver_token):
-        say(line)
     if settings.listen.is_loopback:
         say("ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0")
     if settings.classic is not None and classic is not None:
         _announce_classic(settings.classic.listen, classic.getsockname()[1], say)
         if settings.max_lease is not None:
             say("--max-lease does not hold there: a stock debugger goes on by its own keys alone")
-    if not endpoint.secure:
-        logger.warning(
-            "--insecure: tokens and sessions cross the network in the clear, and anybody who takes this port later may "
-            "pose as broker; the tokens are this broker's alone and end with it"
-        )
-
-
-def _driver_token_lines(place: DriverTokenPlace) -> tuple[str, ...]:
-    if place == "memory":
-        return (
-            "the driver's token is in this broker's memory: terminals of this host find it; for one of another host,",
-            "`dbg-broker token --role driver` prints one here, and `dbg-attach --ask-token` takes it there",
-        )
-    if place == "ask":
-        return (
-            "the driver's token is in this broker's memory alone: each terminal asks for it, as dbg-attach --ask-token",
-        )
-    return ()
 
 
 def lines_to_paste(when: str, address: str, more: str, columns: int | None) -> list[str]:

@@ -26,10 +26,7 @@ from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.issued import join_issued
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
-from dbg_broker.home.tokens import (
-    make_throw_away_tokens,
-    remove_throw_away_tokens,
-)
+from dbg_broker.home.tokens import load_tokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.connections import Connections
@@ -40,7 +37,7 @@ from dbg_broker.net.spare import SpareMemory
 from dbg_broker.settings import ClusterSettings, ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
-from dbg_broker.verbs.credentials import Credentials, CredentialSources, open_socket, token_source
+from dbg_broker.verbs.credentials import Credentials, CredentialSources
 from dbg_broker.verbs.listening import (
     address_of,
     announce,
@@ -105,7 +102,7 @@ def _serves_elsewhere(first: Rendezvous) -> bool:
     if reason is not None:
         logger.warning("broker.json named a broker on the loopback of %s and is replaced", printable(first.host))
         return False
-    return answers(first.endpoint, first.tokens.get("rank"), PROBE_SECONDS)
+    return answers(first.endpoint, PROBE_SECONDS)
 
 
 def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | None = None) -> int:
@@ -116,8 +113,6 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
     with take_home(home), contextlib.ExitStack() as ending:
-        remove_throw_away_tokens(home)
-        ending.callback(remove_throw_away_tokens, home)
         credentials = Credentials(home, _credential_sources(settings, home), log)
         servers = None if settings.cluster is None else _look_for_cluster(settings.cluster, credentials)
         _raise_descriptor_limit()
@@ -155,14 +150,11 @@ def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Se
 
 
 def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
-    if settings.insecure:
-        return CredentialSources(tokens=lambda before: before or make_throw_away_tokens(home), certificate=None)
     if settings.certificate is None:
         certificate = partial(load_own, home)
     else:
         certificate = partial(load_given, *map(Path, settings.certificate))
-    tokens = token_source(home, settings.driver_token)
-    return CredentialSources(tokens=tokens, certificate=certificate, driver_token=settings.driver_token)
+    return CredentialSources(tokens=partial(load_tokens, home), certificate=certificate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,16 +187,12 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         if setup.servers is not None:
             await _join(hub, setup, setup.servers, ending)
         _note_life(hub, setup, note, ending)
-        reread = credentials.read_again if credentials.endpoint.secure else None
-        reception = Reception(hub, credentials.tokens, reread)
+        reception = Reception(hub, credentials.tokens, credentials.read_again)
         if hub.cluster is not None:
             hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
         server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
         credentials.show = server.show
         classic = StockSessions(hub, loop, None if settings.classic is None else settings.classic.size)
-        memory = None
-        if settings.driver_token == "memory":  # noqa: S105 - a word
-            memory = await open_socket(home, credentials, os.environ, note)
         server.start()
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
@@ -217,8 +205,6 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
         hub.on_unused = leaving.poll
         ending.callback(leaving.close)
-        if memory is not None:
-            ending.callback(memory.close)
         ending.callback(loop.create_task(credentials.check_each_day(hub.note_certificate_end, reception.use)).cancel)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)

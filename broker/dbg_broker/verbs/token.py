@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from dataclasses import dataclass
@@ -15,18 +14,12 @@ from dbg_broker.home.certificate import date_of
 from dbg_broker.home.issued import IssuedToken, load_issued, save_issued
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
-from dbg_broker.verbs.broker_client import Say, notify_broker, other_broker, token_of
-from dbg_dial.memory import ask_memory
+from dbg_broker.verbs.broker_client import Say, notify_broker, other_broker
 from dbg_wire.errors import BadInput, BadSecretFile, printable
-from dbg_wire.finding.rendezvous import parse_rendezvous
 from dbg_wire.records.audit import What
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds for which a token may be made, ten years; without --for it has no end."""
-
-USUAL_SECONDS = 12 * 3600.0
-MAX_MEMORY_SECONDS = 7 * 86400.0
-"""Seconds for which a token out of a broker's memory opens connections: a day's work, and a week at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +36,11 @@ def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
     """Print the token that is wished for, which is made if it is for somebody, or for a time. Raise DbgError."""
     if options.job is not None and not JOB.fullmatch(options.job):
         raise BadInput(f"--job {printable(options.job)!r} is no job", "write one as `dbg-attach list` shows it")
-    if options.role is not Role.RANK and is_without_files(home):
-        _print_from_memory(home, options, say, aside)
-        return 0
     if options.name is not None and not NAME.fullmatch(options.name):
         raise BadInput(f"--name {printable(options.name)!r} is no name", "use up to 64 of A-Z a-z 0-9 . _ -")
     if options.name is None and options.seconds is None:
         if options.job is None:
-            say(token_of(options.role, home))
+            say(load_tokens(home).of(options.role))
             return 0
         if options.role is Role.RANK:
             say(job_token(load_tokens(home).rank, options.job))
@@ -59,32 +49,8 @@ def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
     return 0
 
 
-def is_without_files(home: Path) -> bool:
-    """Tell whether the broker that serves the home keeps the tokens of terminals out of files."""
-    serving = read_rendezvous(home)
-    return serving is not None and serving.driver_token != "file"  # noqa: S105 - a word
-
-
-def _print_from_memory(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
-    """Print a token that opens connections for a while, which the broker gives out of its memory. Raise BadInput."""
-    if options.name is not None or options.job is not None:
-        raise BadInput(
-            "the broker of this home keeps the tokens of terminals out of files, and so has none with a name or a job",
-            "leave --name and --job out, or start `dbg-broker serve` without --driver-token",
-        )
-    seconds = min(options.seconds or USUAL_SECONDS, MAX_MEMORY_SECONDS)
-    said = ask_memory(str(home), os.environ, seconds)
-    found = None if said is None else parse_rendezvous(said, "what the broker says").token(options.role.value)
-    if found is None:
-        raise BadInput("no broker of this host tells the token out of its memory", "type the command on its host")
-    say(found[0])
-    end = date_of(time.time() + seconds)
-    aside(f"a {options.role.value}'s token, which opens connections until {end}, or until the broker ends")
-
-
 def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     name = options.name if options.name is not None else f"{options.role.value}-{secrets.token_hex(3)}"
-    _require_tls(home)
     now, text = time.time(), new_token()
     expires = None if options.seconds is None else now + options.seconds
     made = IssuedToken(name=name, role=options.role, digest=digest_of(text), made=now, job=options.job, expires=expires)
@@ -123,30 +89,17 @@ def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
 
 def rotate(home: Path, say: Say, aside: Say) -> int:
     """Replace the home's own three tokens; terminals that have the old ones are closed. Raise DbgError."""
-    _require_tls(home)
     _require_no_others(home)
     with tokens_locked(home):
         tokens = load_tokens(home)
         after = rotate_tokens(home)
         renew_job_tokens(home, after)
     note(home, What.TOKENS_ROTATED)
-    told = notify_broker(home, aside, driver=None if is_without_files(home) else tokens.driver)
+    told = notify_broker(home, aside, driver=tokens.driver)
     say(
         f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
     )
     return 0
-
-
-def _require_tls(home: Path) -> None:
-    try:
-        serving = read_rendezvous(home)
-    except BadSecretFile:
-        return
-    if serving is not None and serving.fingerprint is None:
-        raise BadInput(
-            "the broker of this home serves --insecure, and lasting tokens would cross the network in the clear",
-            "start `dbg-broker serve` without --insecure",
-        )
 
 
 def _require_no_others(home: Path) -> None:

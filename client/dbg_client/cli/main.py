@@ -17,9 +17,6 @@ from dbg_wire.errors import AmbiguousTarget, DbgError, NeedsExtra
 if TYPE_CHECKING:
     from dbg_client.words.settings import Attach, Dap, VerbSettings, Web
 
-ASK_PROMPT = "Token of the broker: "
-"""The prompt of ``--ask-token``."""
-
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells give it: 128 plus SIGINT."""
 
@@ -130,11 +127,6 @@ def carry_out(settings: VerbSettings) -> int:
         files = files_meant(settings)
         if files:
             return show_why_of_files(settings, files)
-    if settings.broker.ask_token:
-        from dbg_client.core.reach import use_token
-        from dbg_dial.ask import ask_secret
-
-        use_token(ask_secret(ASK_PROMPT))
     import logging
 
     # Nothing may write into a terminal that shows a debugger; what matters is told in errors.

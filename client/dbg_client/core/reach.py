@@ -8,9 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
-from dbg_dial.memory import ask_memory
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Reach
-from dbg_wire.finding.environment import TOKEN, TOKEN_FILE
 from dbg_wire.finding.home import home_directory
 from dbg_wire.finding.rendezvous import parse_rendezvous
 
@@ -19,17 +17,8 @@ _read = partial(read_secret, pipe_seconds=PIPE_SECONDS)
 
 _TO_READ_IT = "make it readable, or name the broker with --broker"
 
-
 AUDIT_FILE = "audit.jsonl"
 """Where a broker notes in its home who did what."""
-
-
-_typed: list[str] = []
-
-
-def use_token(token: str) -> None:
-    """Have all later dials of this process use a token that its user has typed; it is written nowhere."""
-    _typed[:] = [token]
 
 
 def find_reach(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
@@ -38,9 +27,6 @@ def find_reach(broker: str | None, environ: Mapping[str, str], opening: Opening)
     Blocks for small files, and ``opening`` gets the path of each before. Raises NoBroker, BadInput, BadEndpoint or
     BadSecretFile for what the user has to mend, and WrongHost if broker.json names the loopback of another host.
     """
-    if _typed:
-        others = {name: value for name, value in environ.items() if name != TOKEN_FILE}
-        environ = {**others, TOKEN: _typed[0]}
     return find_broker(replace(_SEEKER, opening=opening), broker, environ)
 
 
@@ -59,10 +45,4 @@ def find_audit_log(url: str, environ: Mapping[str, str], opening: Opening) -> st
     return os.path.join(home, AUDIT_FILE)  # noqa: PTH118 - as above
 
 
-_SEEKER = Seeker(
-    role="driver",
-    argument_name="--broker",
-    if_unreadable=_TO_READ_IT,
-    read=_read,
-    read_memory=partial(ask_memory, environ=os.environ),
-)
+_SEEKER = Seeker(role="driver", argument_name="--broker", if_unreadable=_TO_READ_IT, read=_read)

@@ -29,7 +29,7 @@ _USER = re.compile(r"(\w+://)[^\s/@]+@")
 
 _KNOWN = re.compile(
     r"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{16,}|github_pat_\w{16,}|hf_\w{16,}|glpat-[\w-]{16,}|xox[abpr]-[\w-]{10,}"
-    r"|AKIA[0-9A-Z]{12,}|insecure-[\w-]{8,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]+)"
+    r"|AKIA[0-9A-Z]{12,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]+)"
 )
 """Keys and tokens whose beginning tells what they are."""
 

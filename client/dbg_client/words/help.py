@@ -9,7 +9,7 @@ from dbg_client.words.parsers import ASKING, ATTACH, OTHER, SharedOption, all_op
 from dbg_client.words.verbs import BY_NAME, VERBS, VerbRow, refuse_mistyped
 from dbg_wire.command_line.parser import help_of, usage_of
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.environment import ASK_TOKEN, BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
+from dbg_wire.finding.environment import BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
 
 MOST_NAMED = 6
 """Verbs that are named beside an option; most verbs take one that more have."""
@@ -70,7 +70,6 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
     (BROKER, "host:port#fingerprint of the broker"),
     (f"{TOKEN_FILE}, {TOKEN}", "the token, or the file that has it"),
     (CA, "a PEM file of authorities, one of which must have signed the broker's certificate, for its host"),
-    (ASK_TOKEN, "1: as --ask-token"),
     (HOME, "where broker.json is"),
     ("DBG_ESCAPE, DBG_TIMEOUT", "as --escape and --timeout"),
     (ENGINE, "the debugger to open where the rank has no wish of its own"),

@@ -25,7 +25,7 @@ ASKING, ATTACH, OTHER = "asking many ranks", "attaching", "other options"
 """The groups of the help."""
 
 LEADING = {"--broker": True, "--timeout": True} | dict.fromkeys(
-    ("--ask-token", "--json", "--no-pager", "-v", "--verbose", "-y", "--yes"), False
+    ("--json", "--no-pager", "-v", "--verbose", "-y", "--yes"), False
 )
 """Options that may stand before the verb, as an alias of a shell puts them, and whether they take a value."""
 
@@ -232,11 +232,6 @@ _OF_ALL = (
         help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
     ),
     _option(OTHER, "--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)"),
-    _option(
-        OTHER,
-        "--ask-token",
-        help="ask for the token on the terminal, without an echo; it is stored nowhere (or DBG_ASK_TOKEN=1)",
-    ),
     _option(OTHER, "-y", "--yes", in_session=True, help="don't ask"),
     _option(OTHER, "-v", "--verbose", help="show where an error came from"),
 )

@@ -27,7 +27,6 @@ class BrokerOptions(Record):
 
     address: str | None = None
     timeout: float = DEFAULT_TIMEOUT
-    ask_token: bool = False
 
 
 class OutputOptions(Record):

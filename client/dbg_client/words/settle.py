@@ -36,7 +36,7 @@ from dbg_wire import limits
 from dbg_wire.command_line.completion import SHELLS
 from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.environment import ASK_TOKEN, ENGINE
+from dbg_wire.finding.environment import ENGINE
 from dbg_wire.messages import Mode
 from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
 from dbg_wire.tables.engines import ENGINES
@@ -160,7 +160,6 @@ def _broker(typed: Typed, around: _Around) -> BrokerOptions:
         timeout=read_seconds(
             told, "--timeout" if options.timeout is not None else "DBG_TIMEOUT", limits.MAX_ASK_SECONDS
         ),
-        ask_token=options.ask_token or around.environ.get(ASK_TOKEN, "") not in ("", "0"),
     )
 
 

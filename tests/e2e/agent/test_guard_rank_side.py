@@ -51,8 +51,8 @@ def wait_until(so):
         time.sleep(0.01)
 
 os.environ["RANK_OF_TEST"] = str(os.getpid())
-os.environ["DBG_BROKER"] = "ws://127.0.0.1:9"
-os.environ["DBG_TOKEN"] = "insecure-token-that-nobody-asks-for"
+os.environ["DBG_BROKER"] = "127.0.0.1:9#sha256:" + "0" * 64
+os.environ["DBG_TOKEN"] = "a-token-that-nobody-asks-for"
 """
 
 

@@ -20,6 +20,7 @@ from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.e2e.client.desk import command
+from tests.support.reach import PIN
 from tests.support.requirements import needs_shells
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -63,7 +64,7 @@ def shell_environ(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str,
 
 def test_a_broker_that_hangs_holds_up_nobody(environ: dict[str, str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        environ |= {"DBG_BROKER": f"ws://127.0.0.1:{listener.getsockname()[1]}", "DBG_TOKEN": "insecure-" + "0" * 16}
+        environ |= {"DBG_BROKER": f"127.0.0.1:{listener.getsockname()[1]}#{PIN}", "DBG_TOKEN": "0" * 16}
         began = time.monotonic()
         assert asked(environ, "whe")[0].startswith("where\t")
         assert time.monotonic() - began < seconds(20)

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests.conftest import OpenTerminal
-from tests.full.broker.test_tokens import REVOKED, Terminal, terminal
+from tests.full.broker.test_tokens import REVOKED, terminal
+from tests.support.blocking_websocket import BlockingWebSocket
 from tests.support.cluster import (
     STOPPED,
     Brokers,
@@ -83,7 +84,7 @@ def test_a_token_of_one_broker_opens_all_and_is_revoked_at_all_by_any(brokers: B
     for broker in brokers[1:]:
         wait_until_told(broker, "issued alice")
     with ExitStack() as opened:
-        terminals: list[Terminal] = [opened.enter_context(terminal(broker.url, token)) for broker in brokers]
+        terminals: list[BlockingWebSocket] = [opened.enter_context(terminal(broker.url, token)) for broker in brokers]
         said = run(brokers[2].home, "token", "--revoke", "alice")
         assert said.returncode == 0, said.stderr
         assert [one.closed() for one in terminals] == [REVOKED] * 3

@@ -18,7 +18,7 @@ from dbg_wire.records.ranks import Breakpoint, Place
 from tests.support.processes import Processes
 from tests.support.serving import SECONDS, Serving, run
 from tests.support.tokens import written_tokens
-from tests.unit.broker.peers import RUNNING, registration
+from tests.unit.broker.peers import RUNNING, registration, trusting_context
 
 BOUND = 16 * limits.MIB
 """Bytes to which each bound is set: a smaller bound shows the same in less time."""
@@ -36,7 +36,7 @@ questions.MAX_BYTES = websocket.MAX_UNFINISHED_BYTES = limits.MAX_ENDED_BYTES = 
 
 @pytest.fixture
 def serving(processes: Processes, home: Path) -> Serving:
-    return Serving(processes, home, "--listen", "127.0.0.1:0", "--insecure", first=FIRST)
+    return Serving(processes, home, "--listen", "127.0.0.1:0", first=FIRST)
 
 
 @pytest.fixture
@@ -55,10 +55,11 @@ def resident(serving: Serving) -> int:
 def connect(serving: Serving, path: str, role: str) -> socket.socket:
     """Return a WebSocket that reads nothing but the answer to its handshake."""
     token = written_tokens(serving.home)[role]
-    connected = socket.socket()
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * limits.KIB)
-    connected.settimeout(SECONDS)
-    connected.connect(("127.0.0.1", serving.port))
+    plain = socket.socket()
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * limits.KIB)
+    plain.settimeout(SECONDS)
+    plain.connect(("127.0.0.1", serving.port))
+    connected = trusting_context().wrap_socket(plain)
     headers = {
         "Host": "h",
         "Upgrade": "websocket",

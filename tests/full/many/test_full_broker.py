@@ -47,7 +47,7 @@ def dial(broker: RunningBroker, path: str = "agent", role: str = "rank") -> Clie
         subprotocols=[Subprotocol("dbg.v1")],
         additional_headers={"Authorization": f"Bearer {broker.tokens[role]}"},
         compression=None,
-        ssl=trusting_context() if broker.url.startswith("wss:") else None,
+        ssl=trusting_context(),
         open_timeout=seconds(20),
     )
 
@@ -74,7 +74,7 @@ def held() -> Iterator[contextlib.ExitStack]:
 def test_more_ranks_than_it_can_serve_hear_what_it_lacks_and_it_stays_in_reach(
     processes: Processes, home: Path, held: contextlib.ExitStack
 ) -> None:
-    broker = running_broker(processes, home, "--insecure", wrap=lambda command: with_files(64, command))
+    broker = running_broker(processes, home, wrap=lambda command: with_files(64, command))
     refused = ""
     taken = 0
     for number in range(90):

@@ -82,7 +82,7 @@ def cpu_seconds(pid: int) -> float:
 def test_many_ranks_are_held_and_let_go_at_a_cost_that_grows_with_their_number(
     processes: Processes, home: Path
 ) -> None:
-    broker = running_broker(processes, home, "--insecure")
+    broker = running_broker(processes, home)
     tokens = broker.tokens
     command = [sys.executable, "-m", "tests.support.crowd"]
     before = cpu_seconds(broker.process.pid)

@@ -94,7 +94,7 @@ def test_without_a_target_one_picks(broker: FakeBroker, environ: dict[str, str])
 def test_picking_nothing_leaves(key: str, status: int, broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, "--no-status") as window:
         before = window.settings()
-        window.wait_for("broker at ws://127.0.0.1")
+        window.wait_for("broker at wss://127.0.0.1")
         window.send(key)
         assert window.exit_status() == status
         assert window.settings() == before

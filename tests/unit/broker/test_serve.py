@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.certificate import Shown, load_given
+from dbg_broker.home.certificate import Shown, load_given, load_own
 from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.settings import Listen, ServeSettings
 from dbg_broker.verbs.credentials import Credentials, CredentialSources
@@ -34,7 +34,7 @@ from tests.support.certificates import Authority
 
 # ---------------------------------------------------------------------------------------------------- the first lines
 
-ENDPOINT = Endpoint(host="login1", port=6900, secure=True, fingerprint="sha256:" + "0" * 64)
+ENDPOINT = Endpoint(host="login1", port=6900, fingerprint="sha256:" + "0" * 64)
 
 
 def said(settings: ServeSettings, classic: socket.socket | None = None) -> str:
@@ -48,11 +48,9 @@ def said(settings: ServeSettings, classic: socket.socket | None = None) -> str:
     [
         ServeSettings(home="/h"),
         ServeSettings(home="/h", listen=Listen(host="::", port=6900)),
-        ServeSettings(home="/h", driver_token="memory"),  # noqa: S106 - a word
-        ServeSettings(home="/h", driver_token="ask"),  # noqa: S106 - a word
         ServeSettings(home="/h", idle_seconds=1.0),
     ],
-    ids=["loopback", "everywhere", "memory", "ask", "of a run"],
+    ids=["loopback", "everywhere", "of a run"],
 )
 def test_a_broker_says_what_a_user_has_to_know(settings: ServeSettings, approved: Approved) -> None:
     text = said(settings)
@@ -193,7 +191,7 @@ async def look_once(home: Path, sources: list[Callable[[], Shown]]) -> tuple[Cre
     def certificate() -> Shown:
         return (sources.pop(0) if len(sources) > 1 else sources[0])()
 
-    found = CredentialSources(tokens=lambda _: TOKENS, certificate=certificate)
+    found = CredentialSources(tokens=lambda: TOKENS, certificate=certificate)
     credentials = Credentials(home, found, LogFormatter())
     credentials.serve_at("h", 1)
     looking = asyncio.ensure_future(credentials.check_each_day(told.put_nowait, lambda _: None))
@@ -234,13 +232,14 @@ async def test_files_that_were_renewed_are_taken_and_what_went_bad_changes_nothi
     assert caplog.records == []
 
 
-async def test_an_unexpected_error_in_reading_the_tokens_is_answered(home: Path) -> None:
-    def fail(before: Tokens | None) -> Tokens:
-        if before is not None:
-            raise RuntimeError("can't start new thread")
-        return load_tokens(home)
+async def test_an_unexpected_error_in_reading_the_tokens_is_answered(made_home: Path) -> None:
+    loads = iter([lambda: load_tokens(made_home)])
 
-    credentials = Credentials(home, CredentialSources(tokens=fail, certificate=None), LogFormatter())
+    def load() -> Tokens:
+        return next(loads)()
+
+    sources = CredentialSources(tokens=load, certificate=lambda: load_own(made_home))
+    credentials = Credentials(made_home, sources, LogFormatter())
     credentials.serve_at("127.0.0.1", 1)
     found: asyncio.Future[Tokens | DbgError] = asyncio.get_running_loop().create_future()
     credentials.read_again(found.set_result)

@@ -47,8 +47,7 @@ def serve(*words: str, **environ: str) -> ServeSettings:
     ("words", "environ", "settings"),
     [
         ([], {}, {"home": "/h", "listen": Listen(), "idle_seconds": None, "cluster": None}),
-        (["--home", "x", "-vv", "--insecure"], {}, {"home": "/here/x", "verbosity": 2, "insecure": True}),
-        (["--listen", "0.0.0.0", "--insecure-anywhere"], {}, {"insecure": True}),
+        (["--home", "x", "-vv"], {}, {"home": "/here/x", "verbosity": 2}),
         (["--while-used"], {}, {"idle_seconds": IDLE_SECONDS}),
         (["--while-used"], {"DBG_IDLE": ""}, {"idle_seconds": IDLE_SECONDS}),
         (["--while-used"], {"DBG_IDLE": "604800"}, {"idle_seconds": 604800}),
@@ -85,16 +84,10 @@ def test_settings_are_read_from_words_and_variables(
 
 REFUSED = [
     "--listen [",
-    "--listen 0.0.0.0 --insecure",
-    "--listen [::]:0 --insecure",
     "--max-lease soon",
     "--certificate x.pem",
     "--key x.pem",
-    "--insecure --certificate x.pem --key x.key",
-    "--insecure --driver-token memory",
     "--cluster-credentials x",
-    "--cluster h1 --insecure",
-    "--cluster h1 --driver-token memory",
 ]
 
 

@@ -53,6 +53,7 @@ from dbg_wire.messages import (
     Welcome,
 )
 from dbg_wire.records.ranks import Place, RankInfo, RankState
+from tests.support.certificates import shared_certificate
 from tests.support.processes import USUAL_WAIT
 from tests.support.rank_infos import listed
 from tests.support.time_unit import seconds
@@ -60,7 +61,7 @@ from tests.support.time_unit import seconds
 SNAPSHOT_PAGE = 500
 """Ranks in one snapshot message: at 2 KiB each below MAX_CONTROL_BYTES."""
 
-TOKEN = "insecure-0123456789abcdef"  # noqa: S105 - opens nothing
+TOKEN = "token-0123456789abcdef"  # noqa: S105 - opens nothing
 HERE = Place(file="/home/me/train.py", line=41, function="step")
 
 ANSWERS_PAGE = 50
@@ -122,7 +123,7 @@ class FakeBroker:
         self,
         *ranks: RankInfo,
         reports: Mapping[str, RankReport] | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: tuple[ssl.SSLContext, str] | None = None,
         port: int = 0,
         token: str = TOKEN,
         refuse: tuple[int, str] | None = None,
@@ -145,7 +146,7 @@ class FakeBroker:
         """Messages that are not answered."""
         self.received: list[Received] = []
         self.port = port
-        self._tls = tls
+        self._tls, self.fingerprint = tls or shared_certificate()
         self._token = token
         self._refuse = refuse
         self._generation = 0
@@ -170,8 +171,8 @@ class FakeBroker:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables by which a terminal finds this broker (without TLS)."""
-        return {"DBG_BROKER": f"ws://127.0.0.1:{self.port}", "DBG_TOKEN": TOKEN}
+        """Return the variables by which a terminal finds this broker."""
+        return {"DBG_BROKER": f"127.0.0.1:{self.port}#{self.fingerprint}", "DBG_TOKEN": TOKEN}
 
     def stop(self) -> None:
         """Die at once: connections break without a closing handshake."""

@@ -47,7 +47,7 @@ WORDING = Wording(
 
 
 def reach(port: int, fingerprint: str, host: str = "127.0.0.1") -> Reach:
-    endpoint = Endpoint(host=host, port=port, secure=True, fingerprint=fingerprint)
+    endpoint = Endpoint(host=host, port=port, fingerprint=fingerprint)
     return Reach(endpoint=endpoint, token=TOKEN, sources={})
 
 
@@ -186,7 +186,7 @@ class Broker(FakeBroker):
 
 
 def at(broker: FakeBroker, ca: trustme.CA, **changes: object) -> Reach:
-    endpoint = Endpoint(host="127.0.0.1", port=broker.port, secure=True, fingerprint=None, ca=pem(ca))
+    endpoint = Endpoint(host="127.0.0.1", port=broker.port, fingerprint=None, ca=pem(ca))
     return Reach(endpoint=replace(endpoint, **changes), token=TOKEN, sources={})  # type: ignore[arg-type]
 
 
@@ -259,5 +259,5 @@ async def test_a_name_is_compared_with_the_one_that_was_dialled(way: Way, monkey
 def test_a_file_of_authorities_that_holds_nonsense_is_named(approved: Approved) -> None:
     nonsense = "-----BEGIN CERTIFICATE-----\nbm9uc2Vuc2U=\n-----END CERTIFICATE-----\n"
     with pytest.raises(BadSecretFile) as caught:
-        client_context(Endpoint(host="h", port=1, secure=True, fingerprint=None, ca=nonsense))
+        client_context(Endpoint(host="h", port=1, fingerprint=None, ca=nonsense))
     approved(str(caught.value))

@@ -31,7 +31,6 @@ from dbg_dial.kernel import kernel_name, user_name
 from dbg_dial.tcp import OwnSocket, connected
 from dbg_dial.waiting import HANDOVER_SECONDS, PAUSE_SECONDS, SHUTDOWN, Handover, within
 from dbg_wire.errors import (
-    BadEndpoint,
     BadInput,
     BrokerUnreachable,
     DbgError,
@@ -45,7 +44,7 @@ from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import Answer, FakeBroker, Impostor, Kind
-from tests.support.reach import PIN, THROW_AWAY, TOKENS
+from tests.support.reach import PIN, TOKENS
 from tests.support.time_unit import seconds
 
 
@@ -130,7 +129,7 @@ TOKEN = TOKENS["driver"]
 
 
 def at(port: int, fingerprint: str | None) -> Endpoint:
-    return Endpoint(host="127.0.0.1", port=port, secure=fingerprint is not None, fingerprint=fingerprint)
+    return Endpoint(host="127.0.0.1", port=port, fingerprint=fingerprint)
 
 
 def dial(endpoint: Endpoint) -> BlockingDial:
@@ -165,21 +164,6 @@ def test_an_impostor_is_told_nothing_although_a_step_is_repeated_or_left_out(kin
         with pytest.raises(WrongCertificate):
             line.present(TOKEN)
     assert impostor.heard() == [b""]
-
-
-def test_without_tls_only_what_opens_nothing_later_is_sent() -> None:
-    with Impostor(0, "closes") as impostor:
-        with dial(at(impostor.port, None)) as line:
-            reached(line)
-            with pytest.raises(BadEndpoint):
-                line.present(TOKEN)
-        with dial(at(impostor.port, None)) as line:
-            reached(line)
-            with pytest.raises((BrokerUnreachable, NotABroker)):
-                line.present(THROW_AWAY["driver"])
-    lasting, throw_away = sorted(impostor.heard())
-    assert lasting == b""
-    assert f"Authorization: Bearer {THROW_AWAY['driver']}\r\n".encode() in throw_away
 
 
 def test_what_a_call_returns_or_raises_comes_out_of_its_thread() -> None:
@@ -280,7 +264,7 @@ WELCOME = fake.message(type="welcome")
 
 
 def reach(port: int, fingerprint: str | None) -> Reach:
-    endpoint = Endpoint(host="127.0.0.1", port=port, secure=fingerprint is not None, fingerprint=fingerprint)
+    endpoint = Endpoint(host="127.0.0.1", port=port, fingerprint=fingerprint)
     return Reach(endpoint=endpoint, token=TOKENS["driver"], sources={})
 
 
@@ -392,7 +376,7 @@ def test_silent_addresses_share_the_time_of_one() -> None:
             knocking.setblocking(False)
             knocking.connect_ex(listener.getsockname())
         address = listener.getsockname()
-        dial = BlockingDial(Endpoint(host="127.0.0.1", port=address[1], secure=False, fingerprint=None), seconds=0.2)
+        dial = BlockingDial(Endpoint(host="127.0.0.1", port=address[1], fingerprint=PIN), seconds=0.2)
         dial._addresses = [(socket.AF_INET, address)] * 8
         begin = time.monotonic()
         with pytest.raises(BrokerUnreachable):

@@ -37,24 +37,18 @@ _HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-br
 RENDEZVOUS_FILE = "broker.json"
 """Where a broker that serves a home writes its address, its fingerprint and the token of ranks."""
 
-THROW_AWAY_MARK = "insecure-"
-"""The first characters of a throw-away token, by which ranks and terminals tell it from a lasting one."""
-
-THROW_AWAY_REMEDY = "use what `dbg-broker token` prints while it serves --insecure, or write wss://…#sha256:…"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """A broker's address, and by what its certificate is known.
 
-    The certificate has ``fingerprint`` (None: not given, or plain ws) or one of ``other_fingerprints``, as the next
+    The certificate has ``fingerprint`` (None: not given) or one of ``other_fingerprints``, as the next
     certificate of the broker will. ``ca`` is the PEM text of the authorities of which one has signed it, for the host;
     None if that doesn't matter.
     """
 
     host: str
     port: int
-    secure: bool
     fingerprint: str | None
     other_fingerprints: tuple[str, ...] = ()
     ca: str | None = field(default=None, repr=False)
@@ -63,7 +57,7 @@ class Endpoint:
     def url(self) -> str:
         """Return the address as a URL without path or fingerprint, e.g. ``wss://[::1]:6900``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'wss' if self.secure else 'ws'}://{host}:{self.port}"
+        return f"wss://{host}:{self.port}"
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
@@ -75,7 +69,7 @@ class Endpoint:
 
 
 def parse_endpoint(text: str, *, source: str) -> Endpoint:
-    """Read ``host``, ``host:port``, ``wss://host:port`` or ``ws://host:port``, each with ``#sha256:…`` or without.
+    """Read ``host``, ``host:port`` or ``wss://host:port``, each with ``#sha256:…`` or without.
 
     Behind the ``#`` may be several fingerprints, with a comma between two.
     ``source`` says in an error where the text came from. Raise BadEndpoint, which quotes the text without the parts
@@ -89,8 +83,8 @@ def parse_endpoint(text: str, *, source: str) -> Endpoint:
         raise bad("contains a space or a control character")
     found = _SCHEME.match(text)
     scheme, rest = (found[1].lower(), text[found.end() :]) if found else ("wss", text)
-    if scheme not in ("wss", "ws"):
-        raise bad("is not a wss:// or ws:// address")
+    if scheme != "wss":
+        raise bad("is not a wss:// address")
     if "@" in rest:
         raise bad("contains user info, which an address has no room for", "put the token into DBG_TOKEN_FILE")
     address, hash_sign, pin = rest.partition("#")
@@ -100,13 +94,10 @@ def parse_endpoint(text: str, *, source: str) -> Endpoint:
     if path:
         raise bad("contains a path, which an address has no room for")
     pins = _pins(pin, bad) if hash_sign else ()
-    if pins and scheme == "ws":
-        raise bad("has a fingerprint, but ws:// shows no certificate", "write wss://, or leave the fingerprint out")
     host, port = _host_and_port(authority, bad)
     return Endpoint(
         host=host,
         port=port,
-        secure=scheme == "wss",
         fingerprint=pins[0] if pins else None,
         other_fingerprints=pins[1:],
     )
@@ -244,7 +235,7 @@ def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first:
     An address that the user has named comes first, and with ``keeps_first`` that of ``broker.json`` does. The order of
     the others, or of all, is that of the peer's name.
     """
-    known = {one.url: one for one in (*learned, *reach.others) if one.secure or is_throw_away(reach.token)}
+    known = {one.url: one for one in (*learned, *reach.others)}
     known[reach.endpoint.url] = reach.endpoint
     if len(known) == 1:
         return reach
@@ -319,8 +310,3 @@ def _same_host(a: str, b: str) -> bool:
     """Compare two host names; one may have a domain and the other not."""
     a, b = a.lower().rstrip("."), b.lower().rstrip(".")
     return a == b or a == b.partition(".")[0] or b == a.partition(".")[0]
-
-
-def is_throw_away(token: str) -> bool:
-    """Tell whether a token may be sent without TLS, where an impostor may have taken the broker's place."""
-    return token.startswith(THROW_AWAY_MARK)

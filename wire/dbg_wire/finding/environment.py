@@ -14,9 +14,6 @@ BROKER = "DBG_BROKER"
 CA = "DBG_CA"
 """A PEM file of the authorities of which one must have signed the broker's certificate."""
 
-ASK_TOKEN = "DBG_ASK_TOKEN"  # noqa: S105 - a variable's name
-"""1: a terminal asks its user for the token."""
-
 HOME = "DBG_HOME"
 """The directory of broker.json, tokens and certificate."""
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
 from dbg_wire.finding.endpoint import (
@@ -25,36 +25,29 @@ from dbg_wire.limits import MAX_BROKERS, MAX_PINS
 RENDEZVOUS_SCHEMA = 1
 """Version of ``broker.json``; grows when an older reader would misread a newer file."""
 
-DriverTokenPlace = Literal["file", "memory", "ask"]
-"""Where a broker keeps the tokens of terminals: in ``driver.json``, or in its memory, where terminals of its host find
-them, or in its memory alone, so that terminals ask their user."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
     """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
 
     ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the certificate that
-    it shows now, and ``other_fingerprints`` those of certificates that it shows later. ``driver_token`` says where the
-    tokens of terminals are. ``brokers`` are others that know the same ranks.
+    it shows now, and ``other_fingerprints`` those of certificates that it shows later. ``brokers`` are others that know
+    the same ranks.
     """
 
     url: str
     host: str
     pid: int
-    fingerprint: str | None
+    fingerprint: str
     tokens: Mapping[TokenRole, str] = field(repr=False)
     driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
     other_fingerprints: tuple[str, ...] = ()
-    driver_token: DriverTokenPlace = "file"  # noqa: S105 - a word
     brokers: tuple[Endpoint, ...] = ()
 
     def token(self, role: TokenRole) -> tuple[str, str] | None:
         """Return the token of a role and where it is; None without one."""
         if role in self.driver_tokens:
             return self.driver_tokens[role], "driver.json"
-        if role in self.tokens and role != "rank" and self.driver_token != "file":  # noqa: S105 - a word
-            return self.tokens[role], "the broker's memory"
         return (self.tokens[role], "broker.json") if role in self.tokens else None
 
     @property
@@ -83,15 +76,14 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
         fingerprint=fingerprint,
         tokens=_parse_tokens(document, path),
         other_fingerprints=_other_pins(document, fingerprint, path),
-        driver_token=_driver_token(document),
         brokers=_brokers(document, path),
     )
 
 
-def _other_pins(document: Mapping[str, Any], fingerprint: str | None, path: str) -> tuple[str, ...]:
+def _other_pins(document: Mapping[str, Any], fingerprint: str, path: str) -> tuple[str, ...]:
     """Return the fingerprints that the file names beside the present one."""
     listed = document.get("fingerprints", [])
-    if fingerprint is None or listed == []:
+    if listed == []:
         return ()
     pins = [canonical_pin(pin) if isinstance(pin, str) else None for pin in listed] if isinstance(listed, list) else []
     known = [pin for pin in pins if pin is not None]
@@ -121,9 +113,9 @@ def known_endpoint(url: str, fingerprints: Sequence[str]) -> Endpoint:
     """Return the endpoint of a broker that another one names. Raise BadEndpoint if it can't be one."""
     endpoint = parse_endpoint(url, source="its url")
     pins = tuple(pin for one in fingerprints if (pin := canonical_pin(one)) is not None)
-    if len(pins) < len(fingerprints) or len(pins) > MAX_PINS or endpoint.secure is not bool(pins):
+    if len(pins) < len(fingerprints) or len(pins) > MAX_PINS or not pins:
         raise BadEndpoint(f"{endpoint.url} does not come with its fingerprints", "start that broker again")
-    return replace(endpoint, fingerprint=pins[0] if pins else None, other_fingerprints=pins[1:])
+    return replace(endpoint, fingerprint=pins[0], other_fingerprints=pins[1:])
 
 
 def known_endpoints(brokers: Iterable[tuple[str, Sequence[str]]]) -> tuple[Endpoint, ...]:
@@ -133,12 +125,6 @@ def known_endpoints(brokers: Iterable[tuple[str, Sequence[str]]]) -> tuple[Endpo
         with suppress(BadEndpoint):
             found.append(known_endpoint(url, fingerprints))
     return tuple(found)
-
-
-def _driver_token(document: Mapping[str, Any]) -> DriverTokenPlace:
-    place = document.get("driver_token")
-    # A place of a later release is none that this one can look into.
-    return "ask" if place is not None and place not in ("file", "memory") else place or "file"
 
 
 def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
@@ -175,17 +161,15 @@ def _parse_tokens(document: Mapping[str, Any], path: str) -> dict[TokenRole, str
     return known
 
 
-def _parse_rendezvous_address(document: Mapping[str, Any], path: str) -> tuple[str, str | None]:
+def _parse_rendezvous_address(document: Mapping[str, Any], path: str) -> tuple[str, str]:
     url, pin = document.get("url"), document.get("fingerprint")
     try:
         endpoint = parse_endpoint(url if isinstance(url, str) else "", source="its url")
     except BadEndpoint as error:
         raise _bad_rendezvous(path, f"can't be used: {error.what}") from None
     fingerprint = canonical_pin(pin) if isinstance(pin, str) else None
-    if fingerprint is None and (endpoint.secure or pin is not None):
+    if fingerprint is None:
         raise _bad_rendezvous(path, "has a fingerprint that is not sha256: and 64 hexadecimal digits")
-    if fingerprint and not endpoint.secure:
-        raise _bad_rendezvous(path, "has a fingerprint, but its ws:// url shows no certificate")
     return endpoint.url, fingerprint
 
 
@@ -204,8 +188,6 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
     }
     if rendezvous.other_fingerprints:
         document["fingerprints"] = [rendezvous.fingerprint, *rendezvous.other_fingerprints]
-    if rendezvous.driver_token != "file":  # noqa: S105 - a word
-        document["driver_token"] = rendezvous.driver_token
     if rendezvous.brokers:
         document["brokers"] = [{"url": one.url, "fingerprints": [*one.fingerprints]} for one in rendezvous.brokers]
     document["tokens"] = _in_order(rendezvous.tokens)

@@ -32,8 +32,6 @@ class What(str, Enum):
     TOKEN_MADE = "token-made"  # noqa: S105 - a word
     TOKEN_REVOKED = "token-revoked"  # noqa: S105 - a word
     TOKENS_ROTATED = "tokens-rotated"
-    TOKEN_HANDED = "token-handed"  # noqa: S105 - a word
-    """A broker that keeps the driver's token in its memory has let a process of this host have one."""
     CERTIFICATE = "certificate"
     """The next certificate was prepared, or is shown from now on."""
     RUN = "run"

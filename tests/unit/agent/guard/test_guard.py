@@ -299,7 +299,7 @@ def test_a_guard_ends_after_its_rank_even_if_its_cancellation_is_lost(monkeypatc
 
 
 def test_a_guard_dials_first_which_of_several_brokers_has_its_rank(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = (Endpoint(host=host, port=6900, secure=True, fingerprint=PIN) for host in ("login1", "login2"))
+    first, second = (Endpoint(host=host, port=6900, fingerprint=PIN) for host in ("login1", "login2"))
     reach = Reach(endpoint=first, token="t" * 43, sources={}, others=(second,))
     (route, *_) = dials_in_vain(monkeypatch, reach, f"{MARK}{BEAT} 17 j/r/h:0/1 {second}\n".encode())
     assert (route.endpoint, route.others) == (second, (first,))

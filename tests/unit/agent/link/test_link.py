@@ -44,7 +44,7 @@ from dbg_wire.errors import (
     WrongToken,
     WrongVersion,
 )
-from dbg_wire.finding.endpoint import THROW_AWAY_MARK, Endpoint, Reach, fingerprint_of
+from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Goodbye, Message, Probe, Sender, Welcome
 from tests.conftest import Approved
@@ -212,8 +212,7 @@ def link(desk: FakeDesk) -> Iterator[Link]:
 
 def reach(broker: FakeBroker, *others: FakeBroker) -> Reach:
     first, *rest = (
-        Endpoint(host="127.0.0.1", port=each.port, secure=True, fingerprint=each.fingerprint)
-        for each in (broker, *others)
+        Endpoint(host="127.0.0.1", port=each.port, fingerprint=each.fingerprint) for each in (broker, *others)
     )
     return Reach(endpoint=first, token=TOKEN, sources={}, others=tuple(rest))
 
@@ -438,9 +437,8 @@ def test_a_handshake_with_a_host_that_has_vanished_ends_long_before_its_time(
         enough.set()
 
 
-def plain(port: int, host: str = "127.0.0.1") -> Reach:
-    endpoint = Endpoint(host=host, port=port, secure=False, fingerprint=None)
-    return Reach(endpoint=endpoint, token=f"{THROW_AWAY_MARK}{TOKEN}", sources={})
+def pinned(port: int, host: str = "127.0.0.1") -> Reach:
+    return Reach(endpoint=Endpoint(host=host, port=port, fingerprint=PIN), token=TOKEN, sources={})
 
 
 @pytest.mark.parametrize("what", ["name server", "home"])
@@ -464,7 +462,7 @@ def test_what_hangs_holds_up_neither_the_clock_nor_the_end(
         desk.find_broker = hang  # type: ignore[method-assign]
     else:
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
-        desk.reach = plain(1, "login1")
+        desk.reach = pinned(1, "login1")
     link = Link(desk)
     link.start()
     assert asked.wait(SECONDS)
@@ -531,14 +529,14 @@ def full_port() -> Iterator[int]:
 
 def test_where_nobody_takes_a_connection_who_is_in_a_hurry_does_not_wait(desk: FakeDesk, link: Link) -> None:
     with full_port() as port:
-        desk.reach = plain(port)
+        desk.reach = pinned(port)
         link.start()
         assert link.wait_connected(1e6, unanswered=0.2) is not None
 
 
 def test_a_link_is_served_as_long_as_a_process_listens(desk: FakeDesk, link: Link) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        desk.reach = plain(silent.getsockname()[1])
+        desk.reach = pinned(silent.getsockname()[1])
         assert not link.is_served
         link.start()
         connection, _ = silent.accept()

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.tokens import Tokens, proof
+from dbg_broker.home.tokens import Tokens
 from dbg_broker.net.http import (
     MAX_HEAD_BYTES,
     MAX_HEADERS,
@@ -16,12 +16,11 @@ from dbg_broker.net.http import (
     NoRequest,
     Upgrade,
     admit,
-    page,
     read_head,
     read_request,
 )
 from dbg_broker.net.loop import LoopTimes
-from dbg_broker.net.metrics import Gauges, Meters
+from dbg_broker.net.metrics import Gauges
 from dbg_broker.net.places import MANY, Capacity
 from dbg_broker.net.tcp import CantListen, PortTaken, listen
 from dbg_broker.net.turns import Account, FairQueue, Work
@@ -80,29 +79,6 @@ def test_other_versions_are_refused_naming_both(offered: tuple[str, ...], named:
     assert status == 426
     assert "protocol version 1" in body
     assert named in body
-
-
-CHALLENGE = "c0ffee" * 10
-THROW_AWAY = Tokens(rank="insecure-" + "r" * 43, driver="insecure-" + "d" * 43, watcher="insecure-" + "w" * 43)
-
-
-def proofs(query: str, tokens: Tokens) -> list[str]:
-    answer = page(f"/healthz?{query}", Meters(), GAUGES, TIMES, tokens)
-    assert answer is not None
-    first, *lines = answer.body.splitlines()
-    assert (answer.status, first) == (200, "ok")
-    return lines
-
-
-def test_health_without_tls_proves_to_who_knows_a_token_that_the_broker_knows_it() -> None:
-    given = proofs(f"prove={CHALLENGE}", THROW_AWAY)
-    assert given == [proof(THROW_AWAY.of(role), CHALLENGE) for role in Role]
-    assert given != proofs(f"prove={CHALLENGE[1:]}", THROW_AWAY)
-    assert not any(THROW_AWAY.of(role) in line for line in given for role in Role)
-
-
-def test_no_lasting_token_is_proved_to_strangers() -> None:
-    assert proofs(f"prove={CHALLENGE}", TOKENS) == []
 
 
 def test_a_head_is_bounded() -> None:

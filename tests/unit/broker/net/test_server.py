@@ -198,7 +198,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
     meters = Meters(handshakes=5, bytes_from_ranks=10**12)
     meters.refusals.update([401, 401, 426])
     meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
-    answer = page("/metrics", meters, GAUGES, TIMES, TOKENS)
+    answer = page("/metrics", meters, GAUGES, TIMES)
     assert answer is not None
     assert answer.content_type == PROMETHEUS
     samples = samples_of(answer.body)
@@ -220,7 +220,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
 
 def test_metrics_tell_what_a_broker_has_to_do_with_others() -> None:
     figures = ClusterFigures(brokers=3, nats_silent=2.5, claims_waiting=4, sent=10, received=11, refused=1, gaps=2)
-    answer = page("/metrics", Meters(), replace(GAUGES, cluster=figures), TIMES, TOKENS)
+    answer = page("/metrics", Meters(), replace(GAUGES, cluster=figures), TIMES)
     assert answer is not None
     samples = samples_of(answer.body)
     totals = [f"cluster_{name}_total" for name in ("sent", "received", "refused", "gaps")]
@@ -232,7 +232,7 @@ def test_lengths_are_counted_up_to_each_bound() -> None:
     times = LoopTimes(lambda: 0.0, lambda: 0.0)
     for seconds in (0.0, BOUNDS[0], BOUNDS[1], 2 * BOUNDS[-1]):
         times.keys.note(seconds)
-    answer = page("/metrics", Meters(), GAUGES, times, TOKENS)
+    answer = page("/metrics", Meters(), GAUGES, times)
     assert answer is not None
     samples = samples_of(answer.body)
     counted = [int(count) for name, count in samples.items() if name.startswith("dbg_broker_key_wait_seconds_bucket")]

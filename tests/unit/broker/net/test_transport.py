@@ -1,66 +1,18 @@
-"""Bytes that are no TLS, messages without end, and the socket of a token in memory."""
+"""Bytes that are no TLS, and messages without end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from websockets.frames import Frame, Opcode
 
 from dbg_broker.net import websocket
-from dbg_broker.net.memory_socket import MemorySocket
 from dbg_broker.net.tcp import peer_name
-from dbg_dial.memory import ask_memory, socket_name
 from dbg_wire import limits
 from tests.unit.broker.peers import SECONDS, Broker, Peer, registration, running_broker
-
-
-@pytest.fixture
-def runtime() -> Iterator[Path]:
-    path = tempfile.mkdtemp(prefix="dbg-run-")
-    yield Path(path)
-    shutil.rmtree(path, ignore_errors=True)
-
-
-def made(runtime: Path, home: Path, *more: str) -> MemorySocket:
-    directories = (*more, f"{runtime}/dbg-broker")
-    return MemorySocket(directories, socket_name(str(home)), lambda pid, seconds: f"{pid > 1} {seconds:g}")
-
-
-async def asked(runtime: Path, home: Path) -> str | None:
-    return await asyncio.to_thread(ask_memory, str(home), {"XDG_RUNTIME_DIR": str(runtime)}, 12.0)
-
-
-async def test_it_answers_until_it_is_closed_and_leaves_nothing(runtime: Path, tmp_path: Path) -> None:
-    socket = made(runtime, tmp_path)
-    path = await socket.open()
-    assert path == f"{runtime}/dbg-broker/{socket_name(str(tmp_path))}"
-    assert await asked(runtime, tmp_path) == "True 12"
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path)
-    assert await asked(runtime, link) == "True 12"
-    assert await asked(runtime, tmp_path / "other") is None
-    socket.close()
-    assert await asked(runtime, tmp_path) is None
-    assert list((runtime / "dbg-broker").iterdir()) == []
-
-
-async def test_a_directory_of_others_is_passed_over(runtime: Path, tmp_path: Path) -> None:
-    (runtime / "open").mkdir(mode=0o755)
-    (runtime / "file").write_text("")
-    socket = made(
-        runtime, tmp_path, f"{runtime}/open", f"{runtime}/file", "/no/such/directory", f"{runtime}/{'x' * 120}"
-    )
-    assert await socket.open() == f"{runtime}/dbg-broker/{socket_name(str(tmp_path))}"
-    socket.close()
-    nowhere = MemorySocket([f"{runtime}/open"], "x.sock", lambda pid, seconds: "")
-    assert await nowhere.open() is None
-    nowhere.close()
 
 
 @pytest.mark.parametrize(

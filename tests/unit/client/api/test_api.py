@@ -280,7 +280,7 @@ def attach_an_ide(broker: FakeBroker) -> None:
 
 
 def address(broker: FakeBroker) -> str:
-    return f"ws://127.0.0.1:{broker.port}"
+    return broker.environment["DBG_BROKER"]
 
 
 def descriptors() -> int:

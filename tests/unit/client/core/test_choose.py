@@ -214,15 +214,15 @@ def test_without_a_broker_there_are_none(environ: dict[str, str], tmp_path: Path
 
 def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, str], tmp_path: Path) -> None:
     with FakeBroker() as gone:
-        own = gone.environment["DBG_BROKER"]
+        own = parse_endpoint(gone.environment["DBG_BROKER"], source="broker.json")
     with FakeBroker(make_rank(5), RUNNING_LIVE_TARGETS) as other:
         token = other.environment["DBG_TOKEN"]
         others = (parse_endpoint(other.environment["DBG_BROKER"], source="broker.json"),)
         written = Rendezvous(
-            url=own,
+            url=own.url,
             host=socket.gethostname(),
             pid=1,
-            fingerprint=None,
+            fingerprint=own.fingerprints[0],
             tokens=dict.fromkeys(TOKEN_ROLES, token),
             brokers=others,
         )

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-import trustme
 
 from dbg_client.core import connection, link, patience
 from dbg_client.core.connection import FLOWING_BYTES, PING_SECONDS, Connection, Silence, dial
@@ -33,11 +32,12 @@ from dbg_wire.errors import (
     WrongToken,
     WrongVersion,
 )
-from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
+from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import BrokerAddress, Detach, Greet, Snapshot, Subscribe, Take
 from tests.conftest import Approved
 from tests.support.approved import as_text
+from tests.support.certificates import certified, shared_certificate
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
 
@@ -122,9 +122,9 @@ async def test_a_connection_that_broke_is_closed_with_a_link_that_is_given_up_me
 
 
 async def test_an_impostor_in_the_brokers_place_gets_nothing_and_is_named() -> None:
-    context, fingerprint = certified()
+    own = _, fingerprint = certified()
     other_context, _ = certified()
-    with FakeBroker(tls=context) as broker:
+    with FakeBroker(tls=own) as broker:
         where = Where(reach(broker.port, fingerprint))
         link = BrokerLink(where, "me@here", PATIENCE)
         await link.open()
@@ -141,7 +141,7 @@ async def test_an_impostor_in_the_brokers_place_gets_nothing_and_is_named() -> N
 
         assert await asyncio.to_thread(impostor.ended.wait, PATIENCE)
         assert impostor.received == b""
-        with FakeBroker(tls=context) as again:
+        with FakeBroker(tls=own) as again:
             where.reach = reach(again.port, fingerprint)
             await until_up(link)
             await link.close()
@@ -169,7 +169,7 @@ async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def named(broker: FakeBroker) -> BrokerAddress:
-    return BrokerAddress(url=f"ws://127.0.0.1:{broker.port}")
+    return BrokerAddress(url=f"wss://127.0.0.1:{broker.port}", fingerprints=(broker.fingerprint,))
 
 
 async def test_the_next_broker_is_dialled_at_once_if_one_is_gone() -> None:
@@ -206,7 +206,7 @@ async def test_of_several_brokers_that_all_fail_the_first_is_named_with_the_numb
 
 
 async def test_a_broker_that_refuses_the_token_is_named_before_one_that_is_away() -> None:
-    with FakeBroker(token="insecure-another-token") as refuses, FakeBroker() as away:  # noqa: S106 - opens nothing
+    with FakeBroker(token="another-token-of-nobody") as refuses, FakeBroker() as away:  # noqa: S106 - opens nothing
         away.stop()
         where = replace(reach(away.port), others=(reach(refuses.port).endpoint,))
         with pytest.raises(WrongToken):
@@ -294,17 +294,8 @@ async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.Mo
         await to_broker.close()
 
 
-def certified() -> tuple[ssl.SSLContext, str]:
-    """Return a server's TLS context and its certificate's fingerprint."""
-    certificate = trustme.CA().issue_cert("127.0.0.1")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    certificate.configure_cert(context)
-    der = ssl.PEM_cert_to_DER_cert(certificate.cert_chain_pems[0].bytes().decode())
-    return context, fingerprint_of(der)
-
-
-def reach(port: int, fingerprint: str | None = None, token: str = TOKEN) -> Reach:
-    endpoint = Endpoint(host="127.0.0.1", port=port, secure=fingerprint is not None, fingerprint=fingerprint)
+def reach(port: int, fingerprint: str = "", token: str = TOKEN) -> Reach:
+    endpoint = Endpoint(host="127.0.0.1", port=port, fingerprint=fingerprint or shared_certificate()[1])
     return Reach(endpoint=endpoint, token=token, sources={})
 
 
@@ -406,7 +397,7 @@ async def test_nobody_there_is_unreachable() -> None:
 
 
 async def test_an_unknown_host_is_unreachable() -> None:
-    endpoint = Endpoint(host="no-such-host.invalid", port=6900, secure=False, fingerprint=None)
+    endpoint = replace(reach(6900).endpoint, host="no-such-host.invalid")
     where = Reach(endpoint=endpoint, token=TOKEN, sources={})
 
     with pytest.raises(BrokerUnreachable, match="no-such-host"):
@@ -436,7 +427,7 @@ async def test_a_broker_that_never_says_welcome_is_unreachable() -> None:
     ],
 )
 async def test_something_else_on_the_port_is_refused(reply: bytes) -> None:
-    listener = Listener(reply)
+    listener = Listener(reply, tls=shared_certificate()[0])
 
     with pytest.raises((Refused, BrokerUnreachable)):
         await dialled(reach(listener.port))

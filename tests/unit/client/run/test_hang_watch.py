@@ -179,7 +179,7 @@ async def test_a_broker_that_refuses_the_token_is_told_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("DBG_TOKEN", "insecure-another-token-of-nobody")
+    monkeypatch.setenv("DBG_TOKEN", "another-token-of-nobody")
     await watch(output).go()
     approved(capsys.readouterr().err.replace(str(broker.port), "PORT"))
 

@@ -332,7 +332,6 @@ def test_a_screen_keeps_its_rows_and_loses_its_teeth() -> None:
         ("key sk-0123456789abcdefXYZ used", f"key {OUT} used"),
         ("ghp_0123456789abcdefABCD", OUT),
         ("AKIAIOSFODNN7EXAMPLE", OUT),
-        ("insecure-0123456789", OUT),
         ("HoQvRPnCEcEpRGxWRvSnLxutySzBrXgHGfRvCKgSD-w", OUT),
     ],
 )

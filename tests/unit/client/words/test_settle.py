@@ -147,14 +147,6 @@ def test_colour_is_for_terminals_that_want_it(environ: dict[str, str], tty: bool
     assert settings.with_color(not color).output.color is not color
 
 
-@pytest.mark.parametrize(
-    ("environ", "asked"), [({}, False), ({"DBG_ASK_TOKEN": "0"}, False), ({"DBG_ASK_TOKEN": "1"}, True)]
-)
-def test_the_token_is_asked_for_by_option_or_variable(environ: dict[str, str], asked: bool) -> None:
-    assert settled("list", ListRanks, environ).broker.ask_token is asked
-    assert settled("list --ask-token", ListRanks, environ).broker.ask_token
-
-
 # --------------------------------------------------------------------------------------------------- other verbs
 
 

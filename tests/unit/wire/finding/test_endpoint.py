@@ -13,7 +13,6 @@ from dbg_wire.errors import BadEndpoint, BadSecretFile
 from dbg_wire.finding.endpoint import (
     MAX_TOKEN,
     MIN_TOKEN,
-    THROW_AWAY_MARK,
     Endpoint,
     Reach,
     by_weight,
@@ -36,11 +35,11 @@ from tests.support.reach import OTHER_PIN, PIN, SECRET, any_text, endpoints, nea
         ("login1", "wss://login1:6900"),
         ("login1:7000", "wss://login1:7000"),
         ("WSS://login1:1/", "wss://login1:1"),
-        ("ws://login1:65535", "ws://login1:65535"),
+        ("wss://login1:65535", "wss://login1:65535"),
         ("10.0.0.1", "wss://10.0.0.1:6900"),
         ("[::1]", "wss://[::1]:6900"),
         ("[0:0:0:0:0:0:0:1]:7000", "wss://[::1]:7000"),
-        ("ws://[fe80::1%eth0]:7000", "ws://[fe80::1%eth0]:7000"),
+        ("wss://[fe80::1%eth0]:7000", "wss://[fe80::1%eth0]:7000"),
     ],
 )
 def test_an_address_is_read_in_every_form(text: str, url: str) -> None:
@@ -90,7 +89,7 @@ def test_an_endpoint_reads_back_from_its_own_text(endpoint: Endpoint) -> None:
     [
         "", ":6900", "wss://:6900", "300.1.1.1", "-x", "höst", "[::1", "::1", "login1:0", "login1:65536", "login1:٣",
         "login1:6900:1", "tcp://login1:6900", "login1\x1b[2J", "wss://me@login1", "login1?token=x",
-        "login1#sha1:" + "a" * 40, "login1#" + PIN[:-1], f"ws://login1#{PIN}",
+        "login1#sha1:" + "a" * 40, "login1#" + PIN[:-1], "ws://login1",
     ],
 )  # fmt: skip
 def test_a_bad_address_is_refused_with_its_source(approved: Approved, text: str) -> None:
@@ -166,7 +165,7 @@ def test_a_bad_token_is_refused_unseen(text: str) -> None:
     ["127.0.0.1", "127.9.9.9", "::1", "localhost", "LOCALHOST.", "0.0.0.0", "::ffff:127.0.0.1"],  # noqa: S104
 )
 def test_another_hosts_loopback_is_named(approved: Approved, host: str) -> None:
-    endpoint = Endpoint(host=host, port=6900, secure=True, fingerprint=PIN)
+    endpoint = Endpoint(host=host, port=6900, fingerprint=PIN)
     approved(wrong_host_reason(endpoint, "login1", "gpu013"))
     assert "this terminal is on gpu013" in str(wrong_host_reason(endpoint, "login1", "gpu013", who="terminal"))
 
@@ -181,20 +180,20 @@ def test_another_hosts_loopback_is_named(approved: Approved, host: str) -> None:
     ],
 )
 def test_an_address_that_may_work_has_no_reason(host: str, theirs: str, ours: str) -> None:
-    endpoint = Endpoint(host=host, port=6900, secure=True, fingerprint=PIN)
+    endpoint = Endpoint(host=host, port=6900, fingerprint=PIN)
     assert wrong_host_reason(endpoint, theirs, ours) is None
 
 
 @given(st.ip_addresses(v=4))
 def test_loopback_is_127_alone(address: ipaddress.IPv4Address) -> None:
-    endpoint = Endpoint(host=str(address), port=6900, secure=True, fingerprint=PIN)
+    endpoint = Endpoint(host=str(address), port=6900, fingerprint=PIN)
     expected = address.packed[0] == 127 or int(address) == 0
     assert (wrong_host_reason(endpoint, "login1", "gpu013") is not None) == expected
 
 
 # several brokers
 
-BROKERS = tuple(Endpoint(host=f"login{number}", port=6900, secure=True, fingerprint=PIN) for number in range(1, 4))
+BROKERS = tuple(Endpoint(host=f"login{number}", port=6900, fingerprint=PIN) for number in range(1, 4))
 NAMES = [f"4711.0/gpu{number // 8:03}:{number}" for number in range(3000)]
 
 
@@ -227,7 +226,7 @@ def test_a_rank_dials_the_brokers_of_its_home_in_the_order_of_its_name_and_a_ter
 
 
 def test_an_address_that_the_user_named_comes_first_and_then_what_a_welcome_has_taught() -> None:
-    entry = Endpoint(host="balancer", port=6900, secure=True, fingerprint=PIN, other_fingerprints=(OTHER_PIN,))
+    entry = Endpoint(host="balancer", port=6900, fingerprint=PIN, other_fingerprints=(OTHER_PIN,))
     found = spread(reach(entry, address="DBG_BROKER"), BROKERS, "me")
     assert (found.endpoint, found.others) == (entry, tuple(by_weight(BROKERS, "me")))
 
@@ -235,13 +234,6 @@ def test_an_address_that_the_user_named_comes_first_and_then_what_a_welcome_has_
 def test_the_home_says_last_which_fingerprints_its_own_broker_has() -> None:
     learned = replace(BROKERS[0], fingerprint=OTHER_PIN)
     assert spread(reach(BROKERS[0]), [learned], "me") == reach(BROKERS[0])
-
-
-def test_a_lasting_token_does_not_go_to_a_broker_without_tls() -> None:
-    plain = Endpoint(host="login9", port=6900, secure=False, fingerprint=None)
-    assert spread(reach(BROKERS[0]), [plain], "me").others == ()
-    throw_away = THROW_AWAY_MARK + SECRET
-    assert spread(reach(plain, token=throw_away), [replace(plain, port=1)], "me").routes()
 
 
 def test_a_silent_broker_is_dialled_last() -> None:

@@ -272,8 +272,8 @@ def log(broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("dbg_client.faces.web.home.LOOK_SECONDS", 0.02)
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    url = f"ws://127.0.0.1:{broker.port}"
-    told = Rendezvous(url=url, host="h", pid=7, fingerprint=None, tokens={"rank": TOKEN})
+    url = f"wss://127.0.0.1:{broker.port}"
+    told = Rendezvous(url=url, host="h", pid=7, fingerprint=broker.fingerprint, tokens={"rank": TOKEN})
     (home / "broker.json").write_text(format_rendezvous(told))
     (home / "broker.json").chmod(0o600)
     monkeypatch.setenv("DBG_HOME", str(home))
