@@ -233,10 +233,12 @@ async def test_files_that_were_renewed_are_taken_and_what_went_bad_changes_nothi
 
 
 async def test_an_unexpected_error_in_reading_the_tokens_is_answered(made_home: Path) -> None:
-    loads = iter([lambda: load_tokens(made_home)])
+    loads: list[Callable[[], Tokens]] = [lambda: load_tokens(made_home)]
 
     def load() -> Tokens:
-        return next(loads)()
+        if not loads:
+            raise RuntimeError("can't start new thread")
+        return loads.pop()()
 
     sources = CredentialSources(tokens=load, certificate=lambda: load_own(made_home))
     credentials = Credentials(made_home, sources, LogFormatter())
