@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.audit.entries import encode_entry
 from dbg_broker.classic.callers import answer_to_noise
 from dbg_broker.classic.line import LineSession
 from dbg_broker.classic.screen import ScreenSession
@@ -32,6 +31,7 @@ from dbg_broker.hub.cluster.members import read_presence
 from dbg_broker.hub.cluster.messages import CloseLeg, LegFrame, MirrorPage, decode, encode
 from dbg_broker.hub.cluster.mirror import mirrored, record_of
 from dbg_broker.hub.cluster.owners import read_owner
+from dbg_broker.journal.entries import encode_entry
 from dbg_broker.net.bus.frames import Receiving, Sending
 from dbg_broker.net.connection import PeerConnection, logger
 from dbg_broker.net.connections import Connections, Handlers

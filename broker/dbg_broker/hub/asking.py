@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
-from dbg_broker.audit.entries import text_of
 from dbg_broker.home.bearer import Role
 from dbg_broker.hub import departures, guards, notices
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
+from dbg_broker.journal.entries import text_of
 from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.questions import TooMuchWaits

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer
-from dbg_broker.hub.journal import Journal
 from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unread
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.terminals import Terminals
+from dbg_broker.journal.journal import Journal
 from dbg_broker.net.connections import Channel, Connections
 from dbg_broker.net.metrics import Gauges
 from dbg_broker.net.websocket import CloseCode, pack_data

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
-from dbg_broker.audit.writer import note
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import job_is_over
+from dbg_broker.journal.audit import note
 from dbg_broker.run.environment import (
     end_by_scheduler,
     is_for_many_hosts,

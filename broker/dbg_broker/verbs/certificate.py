@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from dbg_broker.audit.writer import note
 from dbg_broker.home.certificate import (
     next_certificate,
     prepare_next,
@@ -16,6 +15,7 @@ from dbg_broker.home.certificate import (
     until,
 )
 from dbg_broker.home.rendezvous import read_rendezvous
+from dbg_broker.journal.audit import note
 from dbg_broker.verbs.broker_client import Say, notify_broker
 from dbg_broker.verbs.listening import lines_to_paste
 from dbg_wire.errors import BadInput, BadSecretFile, printable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from dbg_broker.audit.writer import AUDIT_FILE, audit_files
+from dbg_broker.journal.audit import AUDIT_FILE, audit_files
 from dbg_dial.apart import apart
-from dbg_dial.files import watch_growth
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.records.audit import MAX_LINE, Entry, What, decode_entry
 
@@ -22,7 +20,7 @@ MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds of the longest --since, ten years."""
 
 LOOK_SECONDS = 1.0
-"""Seconds between two looks: the kernel reports no writes of other hosts to a shared home."""
+"""Seconds between two looks. The kernel reports no writes of another host to a shared home, so nothing else works."""
 
 MAX_AT_ONCE = 1000
 """Lines that are read at once, of which each takes 32 KiB at most."""
@@ -98,7 +96,6 @@ def _is_wanted(entry: Entry, job: str | None, begin: float | None) -> bool:
 
 def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
     """Yield the lines of all files, the oldest first; with ``follow`` those that come as well, without an end."""
-    watch = watch_growth(str(home)) if follow else None
     for path in apart(str(home), lambda: audit_files(home)):
         if path.name != AUDIT_FILE:
             with apart(str(path), partial(_open, path)) as file:
@@ -110,7 +107,7 @@ def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
         except FileNotFoundError:
             if not follow:
                 return
-            _wait(watch)
+            time.sleep(LOOK_SECONDS)
             continue
         with file:
             while True:
@@ -119,7 +116,7 @@ def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
                     return
                 if apart(str(path), partial(_is_replaced, path, file.fileno())):
                     break
-                _wait(watch)
+                time.sleep(LOOK_SECONDS)
 
 
 def _rest(path: Path, file: BinaryIO) -> Iterator[bytes]:
@@ -151,10 +148,3 @@ def _is_replaced(path: Path, descriptor: int) -> bool:
         return path.stat().st_ino != os.fstat(descriptor).st_ino
     except FileNotFoundError:
         return False
-
-
-def _wait(watch: int | None) -> None:
-    """Wait until a file of the home has changed, or may have: the kernel does not notice writes of another host."""
-    ready, _, _ = select.select([] if watch is None else [watch], [], [], LOOK_SECONDS)
-    for descriptor in ready:
-        os.read(descriptor, 4096)

@@ -17,10 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dbg_broker.audit.writer import AuditLog, LogQuota
 from dbg_broker.classic.sessions import StockSessions
-from dbg_broker.events.command import OnEvent
-from dbg_broker.events.occasions import Occasions
 from dbg_broker.home.certificate import load_given, load_own
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.issued import join_issued
@@ -29,6 +26,7 @@ from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
+from dbg_broker.journal.command import OnEvent
 from dbg_broker.net.connections import Connections
 from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_measured
 from dbg_broker.net.places import MANY, Capacity
@@ -51,7 +49,7 @@ from dbg_dial.kernel import kernel_name
 from dbg_wire.errors import BadSecretFile, DbgError, NeedsExtra, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
-from dbg_wire.records.audit import Entry, What
+from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 if TYPE_CHECKING:
@@ -183,10 +181,10 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         for spare in (hub.connections.descriptors, hub.connections.memory):
             spare.begin()
             ending.callback(spare.close)
-        note = _keep_account(hub, setup, ending)
+        _open_journal(hub, setup, ending)
         if setup.servers is not None:
             await _join(hub, setup, setup.servers, ending)
-        _note_life(hub, setup, note, ending)
+        _note_life(hub, setup, ending)
         reception = Reception(hub, credentials.tokens, credentials.read_again)
         if hub.cluster is not None:
             hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
@@ -253,30 +251,19 @@ def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, times: LoopTimes) -
     return hub
 
 
-def _keep_account(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> Callable[[Entry], None]:
-    """Begin what tells others of what happens: events and the audit log. Return what notes an entry."""
-    settings = setup.settings
-    if settings.on_event is not None:
-        on_event = OnEvent(settings.on_event.words, os.environ, directory=settings.on_event.directory)
-        ending.callback(on_event.close)
-        hub.journal.occasions = Occasions(on_event.emit, hub.timers)
-    audit = AuditLog(setup.home)
-    ending.callback(audit.close)
-    quota = LogQuota(audit.note, hub.timers)
-    ending.callback(quota.report)
-    hub.journal.audit, hub.journal.audits_input = quota.note, settings.audits_input
-    hub.connections.meters.audit_lost = lambda: audit.lost + quota.lost
-    return quota.note
+def _open_journal(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> None:
+    """Begin the audit log and the reports of events."""
+    journal, command = hub.journal, setup.settings.on_event
+    on_event = None if command is None else OnEvent(command.words, os.environ, directory=command.directory)
+    journal.open(setup.home, audits_input=setup.settings.audits_input, on_event=on_event)
+    ending.callback(journal.close)
+    hub.connections.meters.audit_lost = lambda: journal.lost
 
 
-def _note_life(hub: Hub, setup: _Setup, note: Callable[[Entry], None], ending: contextlib.AsyncExitStack) -> None:
-    """Note in the audit log that the broker begins, and its end."""
-
-    def tell(what: What, text: str) -> None:
-        note(Entry(at=time.time(), what=what, text=text, broker=hub.journal.broker))
-
-    tell(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}")
-    ending.callback(tell, What.END, f"pid {os.getpid()}")
+def _note_life(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> None:
+    """Note the broker's start, and its end, in the audit log."""
+    hub.journal.note_own(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}")
+    ending.callback(hub.journal.note_own, What.END, f"pid {os.getpid()}")
 
 
 def _status(hub: Hub) -> str:

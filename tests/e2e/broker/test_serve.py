@@ -13,19 +13,20 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dbg_broker.audit.entries import encode_entry
-from dbg_broker.audit.writer import append
-from dbg_broker.events import command
-from dbg_broker.events.command import OnEvent
-from dbg_broker.events.event import Event, EventKind
 from dbg_broker.home.private_files import open_home
+from dbg_broker.journal import worker
+from dbg_broker.journal.audit import append
+from dbg_broker.journal.command import OnEvent
+from dbg_broker.journal.entries import encode_entry
+from dbg_broker.journal.event import Event, EventKind
+from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net.tcp import listen
 from dbg_broker.verbs.listening import lines_to_paste
 from dbg_wire.records.audit import Entry, What, decode_entry
@@ -246,6 +247,22 @@ def log() -> Iterator[Told]:
     logger.setLevel(level)
 
 
+class Telling:
+    """A command, and the thread that runs it."""
+
+    def __init__(
+        self, words: list[str], environ: Mapping[str, str] = os.environ, *, most: int = 100, limit: float = 30.0
+    ) -> None:
+        self.command = OnEvent(words, environ, limit=limit)
+        self.worker = WorkerThread("test", self.command.put, most=most)
+        self.emit = self.worker.put
+
+    def close(self) -> None:
+        """End as the journal does."""
+        self.worker.close()
+        self.command.end()
+
+
 def script(path: Path, body: str) -> list[str]:
     """Write a shell script; return the words that run it."""
     path.write_text(f"#!/bin/sh\n{body}\n")
@@ -265,7 +282,7 @@ def test_a_command_gets_the_event_alone(tmp_path: Path, log: Told) -> None:
     environ = {**os.environ, "DBG_TOKEN": "secret", "DBG_TOKEN_FILE": "secret", "NOTIFY_SOCKET": "secret", "MINE": "1"}
     read, write = os.pipe()
     os.set_inheritable(write, True)
-    on_event = OnEvent(script(tmp_path / "notify", f"({body}) >{tmp_path}/out 2>&1"), environ)
+    on_event = Telling(script(tmp_path / "notify", f"({body}) >{tmp_path}/out 2>&1"), environ)
     on_event.emit(event())
     done.read_bytes()
     on_event.close()
@@ -296,7 +313,7 @@ def test_what_it_says_and_how_it_fails_is_in_the_log(
     body: str, level: str, parts: list[str], tmp_path: Path, log: Told
 ) -> None:
     words = script(tmp_path / "notify", body)
-    on_event = OnEvent(words, os.environ)
+    on_event = Telling(words)
     on_event.emit(event())
     log.wait()
     on_event.close()
@@ -309,7 +326,7 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
     begun = pipe(tmp_path / "begun")
     # Its child ignores SIGTERM and holds the output open.
     body = f"trap '' TERM; (echo >{shlex.quote(str(begun))}; exec sleep 1000) & echo waits; wait"
-    on_event = OnEvent(script(tmp_path / "notify", body), os.environ, limit=seconds(1), grace=0.2)
+    on_event = Telling(script(tmp_path / "notify", body), limit=seconds(1))
     on_event.emit(event())
     begun.read_bytes()
     ((level, text),) = log.wait()
@@ -320,47 +337,42 @@ def test_a_command_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
 
 
 def test_a_command_that_is_not_there_is_one_warning(tmp_path: Path, log: Told) -> None:
-    on_event = OnEvent([str(tmp_path / "none")], os.environ)
+    on_event = Telling([str(tmp_path / "none")])
     on_event.emit(event())
     assert log.wait() == [("WARNING", f"--on-event: {tmp_path}/none can't be run (No such file or directory)")]
     on_event.close()
 
 
-def test_no_more_run_at_once_than_may_and_too_many_are_left_out_and_counted(
-    tmp_path: Path, log: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "MAX_WAITING", 3)
+def test_one_runs_at_a_time_and_too_many_are_left_out_and_counted(tmp_path: Path, log: Told) -> None:
     gate, begun, out = pipe(tmp_path / "gate"), pipe(tmp_path / "begun"), tmp_path / "out"
     body = f"echo >>{begun}; head -c1 <{gate} >/dev/null; cat >>{out}; echo told"
     # Both ends stay open here, so that no script meets the end of a pipe.
     begins, gates = os.open(begun, os.O_RDWR), os.open(gate, os.O_RDWR)
-    on_event = OnEvent(script(tmp_path / "notify", body), os.environ)
-    for number in range(command.AT_ONCE):
-        on_event.emit(event(number))
-        assert os.read(begins, 1)
+    on_event = Telling(script(tmp_path / "notify", body), most=3)
+    on_event.emit(event())
+    assert os.read(begins, 1)
     for number in range(10):
         on_event.emit(event(100 + number))
-    os.write(gates, b"." * (command.AT_ONCE + 3))
-    log.wait(command.AT_ONCE + 3)
+    os.write(gates, b"." * 4)
+    log.wait(4)
     on_event.close()
     os.close(begins)
     os.close(gates)
     told: list[dict[str, Any]] = [json.loads(line) for line in out.read_text().splitlines()]
-    assert sorted(one["at"] for one in told) == [0, 1, 2, 3, 100, 101, 102]
-    assert sum(one["left_out"] for one in told) == 7
+    assert [(one["at"], one["left_out"]) for one in told] == [(0, 0), (100, 7), (101, 0), (102, 0)]
 
 
-def test_the_end_of_the_broker_ends_commands_and_waits_for_none(tmp_path: Path, log: Told) -> None:
+def test_the_end_of_the_broker_ends_the_command_and_waits_for_none(
+    tmp_path: Path, log: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "END_SECONDS", 0.1)
     begun = pipe(tmp_path / "begun")
     ended = pipe(tmp_path / "ended")
     body = f"trap 'echo >{ended}; exit 0' TERM; echo >{begun}; sleep 1000 & wait"
-    on_event = OnEvent(script(tmp_path / "notify", body), os.environ)
+    on_event = Telling(script(tmp_path / "notify", body))
     on_event.emit(event())
-    begun.read_bytes()
     on_event.emit(event(1))
     begun.read_bytes()
-    # Open at both ends, so that no command waits for a reader after the first one has been read.
-    with ended.open("r+b", buffering=0) as both:
-        on_event.close()
-        assert both.read(1) + both.read(1) == b"\n\n"
+    on_event.close()
+    assert ended.read_bytes() == b"\n"
     assert not [line for line in log.lines if line[0] == "WARNING"]

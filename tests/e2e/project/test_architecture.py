@@ -130,8 +130,8 @@ def test_each_lock_is_in_the_table() -> None:
     assert told == locks()
 
 
-MAKES_THREADS = "agent/process/threads.py"
-"""Makes threads for other modules, each of which gives its own a name."""
+MAKES_THREADS = ("agent/process/threads.py", "broker/journal/worker.py")
+"""Make threads for other modules, each of which gives its own a name."""
 
 
 def threads() -> set[tuple[str, str]]:
@@ -140,13 +140,13 @@ def threads() -> set[tuple[str, str]]:
     for module, tree in parsed("Thread", "own_thread", "start_new_thread"):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _is_of_threading(node.func, frozenset({"Thread"})):
-                if module.short != MAKES_THREADS:
+                if module.short not in MAKES_THREADS:
                     names = [ast.literal_eval(keyword.value) for keyword in node.keywords if keyword.arg == "name"]
                     found.add((module.short, *names) if names else (module.short, ""))
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "own_thread":
-                if module.short != MAKES_THREADS or isinstance(node.args[1], ast.Constant):
+                if module.short not in MAKES_THREADS or isinstance(node.args[1], ast.Constant):
                     found.add((module.short, ast.literal_eval(node.args[1])))
-            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "BoundedThreads":
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("BoundedThreads", "WorkerThread"):
                 found.add((module.short, ast.literal_eval(node.args[0])))
             elif isinstance(node, ast.Call) and ast.unparse(node.func) == "_thread.start_new_thread":
                 found.add((module.short, ""))

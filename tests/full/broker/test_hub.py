@@ -10,8 +10,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
 
-from dbg_broker.events.event import Event, EventKind
-from dbg_broker.events.occasions import Occasions
+from dbg_broker.journal.event import Event, EventKind
+from dbg_broker.journal.occasions import Occasions
 from dbg_wire.codec import Input
 from dbg_wire.messages import Report, Seat, Sender
 from dbg_wire.records.ranks import LIVE_STATES, RankState

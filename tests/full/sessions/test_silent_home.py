@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.audit.entries import encode_entry
-from dbg_broker.audit.writer import append
 from dbg_broker.home.private_files import open_home
+from dbg_broker.journal.audit import append
+from dbg_broker.journal.entries import encode_entry
 from dbg_wire.errors import SilentFile
 from dbg_wire.records.audit import Entry, What
 from tests.support.processes import Child, Processes

@@ -6,7 +6,6 @@ import ast
 import asyncio
 import json
 import re
-import select
 import sys
 import time
 from pathlib import Path
@@ -14,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.audit.entries import encode_entry
-from dbg_broker.audit.writer import append
 from dbg_broker.cli.parser import complete_words, parser_of_the_command, refuse_mistyped
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
+from dbg_broker.journal.audit import append
+from dbg_broker.journal.entries import encode_entry
 from dbg_broker.verbs import log
 from dbg_broker.verbs.log import shown
 from dbg_broker.verbs.status import status
@@ -262,12 +261,11 @@ async def test_status_tells_of_the_other_brokers_and_of_nats_that_is_gone(made_h
 
 
 def test_follow_shows_what_another_host_has_written(made_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def notice_nothing(_r: object, _w: object, _x: object, _seconds: float) -> tuple[list[int], list[int], list[int]]:
+    def pass_by(_seconds: float) -> None:
         append(made_home, b"two\n")
-        return [], [], []
 
     append(made_home, b"one\n")
     lines = log._lines(made_home, follow=True)
     assert next(lines) == b"one\n"
-    monkeypatch.setattr(select, "select", notice_nothing)
+    monkeypatch.setattr(time, "sleep", pass_by)
     assert next(lines) == b"two\n"

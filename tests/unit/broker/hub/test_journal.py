@@ -8,6 +8,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.bearer import Role
+from dbg_broker.journal.journal import MAX_HOSTS, REFUSALS_SECONDS
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,
@@ -103,6 +104,17 @@ async def test_refused_tokens_of_one_address_are_counted_together(
     await knock()
     assert [(entry.what, entry.count) for entry in noted] == [(What.REFUSE, 1), (What.REFUSE, 5)]
     approved(noted[0].text)
+
+
+def test_a_flood_of_refusals_from_many_hosts_is_a_few_entries(broker: Broker, noted: list[Entry]) -> None:
+    now = 1000.0
+    broker.hub.timers.clock = lambda: now
+    for number in range(1000):
+        broker.hub.journal.note_refusal(f"10.0.{number // 256}.{number % 256}:7", "the token is wrong")
+    assert len(noted) == MAX_HOSTS + 1
+    now += REFUSALS_SECONDS
+    broker.hub.journal.note_refusal("10.9.9.9:7", "the token is wrong")
+    assert (noted[-1].address, noted[-1].count) == ("10.9.9.9:7", 1)
 
 
 KEY_LOG_TEXTS = registration(0).identity.key

@@ -13,7 +13,7 @@ from queue import Queue
 import pytest
 from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
 
-from dbg_broker.audit.entries import encode_entry
+from dbg_broker.journal.entries import encode_entry
 from dbg_client.core.switchboard import person_name
 from dbg_client.faces.requests import listen
 from dbg_client.faces.web.access import NONCE, Access, NotAdmitted, require_own

@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dbg_broker.events import event
-from dbg_broker.events.event import Event, EventKind, RankSnapshot
+from dbg_broker.journal import event
+from dbg_broker.journal.event import Event, EventKind, RankSnapshot
 from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.failures import has_failed
 from dbg_broker.ranks.rank_record import RankRecord, RunName
@@ -58,8 +58,8 @@ class Occasions:
         self._runs: LruMap[RunName, _Told] = LruMap(MAX_RUNS)
         self._leases: dict[str, int] = {}
         """The stop of each rank whose lease was told to end."""
-        self._crashed: set[str] = set()
-        """The ranks whose crash was told, as long as they are listed."""
+        self._crashed: dict[str, str] = {}
+        """For each listed rank whose crash was told, the digest that identifies its process."""
         self.broker = ""
         """This broker's name in a cluster; empty without one."""
         self.speaks_for: Callable[[str], bool] = lambda _run: True
@@ -81,7 +81,7 @@ class Occasions:
     def forget(self, key: str) -> None:
         """Forget a rank that is no longer listed."""
         self._leases.pop(key, None)
-        self._crashed.discard(key)
+        self._crashed.pop(key, None)
 
     def hang(self, message: Hang, says: str = "") -> None:
         """Take in a verdict of ``why``, told by ``says``; empty for the user."""
@@ -101,8 +101,8 @@ class Occasions:
             self._gather(EventKind.STOP, rank, told)
 
     def _note_crash(self, rank: RankRecord) -> None:
-        if rank.key not in self._crashed:
-            self._crashed.add(rank.key)
+        if self._crashed.get(rank.key) != rank.registration.secret:
+            self._crashed[rank.key] = rank.registration.secret
             self._gather(EventKind.CRASH, rank, self._of(rank))
 
     def _check_lease(self, rank: RankRecord) -> None:

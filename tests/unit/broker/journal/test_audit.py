@@ -7,26 +7,15 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.audit import writer
-from dbg_broker.audit.entries import encode_entry, text_of
-from dbg_broker.audit.writer import (
-    AUDIT_FILE,
-    KEPT,
-    QUOTA_BYTES,
-    REPORT_SECONDS,
-    AuditLog,
-    LogQuota,
-    append,
-    audit_files,
-)
-from dbg_broker.timers import Timers
+from dbg_broker.journal.audit import AUDIT_FILE, KEPT, AuditFile, append, audit_files
+from dbg_broker.journal.entries import encode_entry, text_of
+from dbg_broker.journal.worker import WorkerThread
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.audit import Entry, What, decode_entry
@@ -65,18 +54,18 @@ def test_lines_are_appended_to_a_file_for_us_alone(tmp_path: Path) -> None:
 
 
 def test_two_that_write_at_the_same_time_rotate_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bound = len(b"first\n")
-    write_all = writer._write_all
+    bound, write = len(b"first\n"), os.write
     other = threading.Thread(target=append, args=(tmp_path, b"other\n", bound))
 
-    def write(descriptor: int, data: bytes) -> None:
-        write_all(descriptor, data)
+    def slow(descriptor: int, data: bytes) -> int:
+        written = write(descriptor, data)
         if data == b"first\n":
             other.start()
             # Without a lock the other one appends to this file, and both rotate.
             other.join(0.2)
+        return written
 
-    monkeypatch.setattr(writer, "_write_all", write)
+    monkeypatch.setattr(os, "write", slow)
     append(tmp_path, b"first\n", bound)
     other.join()
     assert [path.read_bytes() for path in audit_files(tmp_path)] == [b"first\n", b"other\n"]
@@ -159,49 +148,6 @@ def test_breakpoints_are_noted_by_their_places() -> None:
     assert said(Action.BREAKPOINTS) == ""
 
 
-class Log:
-    """What was written, and a clock that stands until it is set."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.now = 0.0
-        self.later: list[tuple[float, Callable[[], None]]] = []
-        self.quota = LogQuota(
-            self.entries.append,
-            Timers(lambda: self.now, lambda seconds, call: self.later.append((seconds, call))),
-        )
-
-    def flood(self, token: str, count: int = 10_000) -> int:
-        """Note the same entry over and over; return how many of them were written."""
-        before = len(self.entries)
-        for _ in range(count):
-            self.quota.note(asked(token))
-        return len(self.entries) - before
-
-
-def asked(token: str, **changes: object) -> Entry:
-    said = {"at": 1.0, "what": What.QUESTION, "role": "watcher", "token": token, "text": "x" * 100, **changes}
-    return Entry(**said)  # type: ignore[arg-type]
-
-
-SIZE = len(encode_entry(asked("alice")))
-
-
-def test_one_tokens_flood_leaves_room_and_is_told_as_a_count() -> None:
-    log = Log()
-    assert log.flood("alice") == QUOTA_BYTES // SIZE
-    # Others, this user's own commands and the broker go on.
-    own = Entry(at=1.0, what=What.TOKEN_REVOKED, text="alice")
-    for entry in (asked("bob"), asked("alice", role="driver"), own):
-        log.quota.note(entry)
-        assert log.entries[-1] == entry
-    ((seconds, tell),) = log.later
-    tell()
-    cut = log.entries[-1]
-    assert (seconds, cut.what, cut.role, cut.token) == (REPORT_SECONDS, What.CUT, "watcher", "alice")
-    assert cut.count == log.quota.lost == 10_000 - QUOTA_BYTES // SIZE
-
-
 def entry(number: int) -> Entry:
     return Entry(at=float(number), what=What.ATTACH, text=str(number))
 
@@ -223,16 +169,17 @@ class Disk:
         self.lines += [decode_entry(line) for line in data.splitlines()]
 
 
-def test_a_slow_disk_makes_nobody_wait_and_what_is_lost_is_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writer, "MAX_WAITING", 10)
+def worker(tmp_path: Path, disk: Disk, most: int = 100) -> WorkerThread[Entry]:
+    return WorkerThread("test", AuditFile(tmp_path, disk.write).put, most=most, at_once=200)
+
+
+def test_a_slow_disk_makes_nobody_wait_and_what_is_lost_is_counted(tmp_path: Path) -> None:
     disk = Disk()
-    log = AuditLog(tmp_path, disk.write)
-    log.note(entry(0))
+    log = worker(tmp_path, disk, most=10)
+    log.put(entry(0))
     assert disk.arrived.acquire(timeout=seconds(30))
     for number in range(1, 1001):
-        log.note(entry(number))
+        log.put(entry(number))
     assert log.lost == 990
     disk.gate.set()
     log.close()
@@ -248,14 +195,14 @@ def test_a_full_disk_is_told_once_and_its_losses_are_written_later(
     disk = Disk()
     disk.gate.set()
     disk.is_full = True
-    log = AuditLog(tmp_path, disk.write)
+    log = worker(tmp_path, disk)
     for number in range(3):
-        log.note(entry(number))
+        log.put(entry(number))
         assert disk.arrived.acquire(timeout=seconds(30))
         while log.lost <= number:
             time.sleep(0)
     disk.is_full = False
-    log.note(entry(3))
+    log.put(entry(3))
     log.close()
     written = [line for line in disk.lines if line is not None]
     assert [line.text for line in written if line.what is What.ATTACH] == ["3"]

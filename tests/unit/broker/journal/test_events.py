@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.events import event as sentences
-from dbg_broker.events import occasions
-from dbg_broker.events.event import Event, EventKind, RankSnapshot, document
-from dbg_broker.events.occasions import AGAIN_SECONDS, GATHER_SECONDS, SELDOM_SECONDS, Occasions
+from dbg_broker.journal import event as sentences
+from dbg_broker.journal import occasions
+from dbg_broker.journal.event import Event, EventKind, RankSnapshot, document
+from dbg_broker.journal.occasions import AGAIN_SECONDS, GATHER_SECONDS, SELDOM_SECONDS, Occasions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.timers import Timers
 from dbg_wire.codec import decode
@@ -180,6 +180,15 @@ def test_a_kept_crash_is_told_with_its_error_and_not_again_at_its_end(broker: Br
     assert event.next == "dbg-attach 4711.0/gpu013:3"
     broker.see(ended(3, 1))
     assert broker.news(AGAIN_SECONDS * 2) == []
+
+
+def test_a_process_that_is_started_again_under_its_key_may_crash_again(broker: Broker) -> None:
+    for life in range(3):
+        broker.see(record(0, state=RankState.RUNNING, secret=f"{life:032}"))
+        crash = record(0, state=RankState.EXITED, secret=f"{life:032}")
+        crash.end.exit = 1
+        broker.see(crash, crash)
+        assert [event.kind for event in broker.news(AGAIN_SECONDS)] == [EventKind.CRASH]
 
 
 def test_ranks_that_a_launcher_ended_afterwards_are_not_told(broker: Broker) -> None:

@@ -1,0 +1,110 @@
+"""The files of the audit log: the present file, and earlier files with a number, of which 1 is the latest."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dbg_broker.journal.entries import encode_entry
+from dbg_dial.kernel import user_name
+from dbg_wire.records.audit import Entry, What
+
+AUDIT_FILE = "audit.jsonl"
+
+MAX_BYTES = 8 * 1024 * 1024
+"""Maximum size of one file, in bytes: some forty thousand entries."""
+
+KEPT = 5
+"""Number of earlier files."""
+
+logger = logging.getLogger("dbg_broker")
+
+
+def append(home: Path, data: bytes, max_bytes: int = MAX_BYTES) -> None:
+    """Append whole lines, which don't mix with those of other processes. Raise OSError, with nothing appended.
+
+    A file that has grown too large becomes the latest earlier file, and the oldest one is removed.
+    """
+    path = home / AUDIT_FILE
+    with _locked(path) as descriptor:
+        size, rest = os.fstat(descriptor).st_size, data
+        try:
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+        except OSError:
+            # A disk that gets full takes a part of the lines first.
+            os.ftruncate(descriptor, size)
+            raise
+        if size + len(data) >= max_bytes:
+            names = [path, *_earlier(path)]
+            for newer, older in reversed(list(itertools.pairwise(names))):
+                with contextlib.suppress(FileNotFoundError):
+                    newer.replace(older)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Open the present file for appending, and keep other processes from writing or rotating it."""
+    while True:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            # A file system without locks is written as it is.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_present(path, descriptor):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_present(path: Path, descriptor: int) -> bool:
+    """Return True if the file has not been rotated since it was opened."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def note(home: Path, what: What, *, text: str = "", job: str = "") -> None:
+    """Append what a command of this user has done. A full disk is no reason to leave that undone, or done by half."""
+    entry = Entry(at=time.time(), what=what, terminal=user_name(), job=job, text=text)
+    with contextlib.suppress(OSError):
+        append(home, encode_entry(entry))
+
+
+def audit_files(home: Path) -> list[Path]:
+    """Return the existing files, the oldest first."""
+    return [path for path in (*_earlier(home / AUDIT_FILE)[::-1], home / AUDIT_FILE) if path.exists()]
+
+
+def _earlier(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}.{number}") for number in range(1, KEPT + 1)]
+
+
+class AuditFile:
+    """The log as its one writer in the broker has it; it is written in a thread, since a disk may be slow or full."""
+
+    def __init__(self, home: Path, write: Callable[[Path, bytes], None] = append) -> None:
+        """``write`` appends lines, and may block or raise OSError."""
+        self._home, self._write = home, write
+        self._is_failing = False
+
+    def put(self, entries: list[Entry], lost: int) -> bool:
+        """Write entries, and how many were lost before them; return False if that was not possible."""
+        cut = [Entry(at=time.time(), what=What.CUT, count=lost)] if lost else []
+        try:
+            self._write(self._home, b"".join(map(encode_entry, [*entries, *cut])))
+        except OSError as error:
+            if not self._is_failing:
+                logger.warning("the audit log can't be written (%s); entries are lost until it can", error.strerror)
+            self._is_failing = True
+            return False
+        self._is_failing = False
+        return True

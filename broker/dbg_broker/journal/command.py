@@ -1,0 +1,134 @@
+"""The command of ``--on-event``: run for each event, with the event's document on its stdin.
+
+It runs in a thread of its own, because the start of a program blocks if its disk hangs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+
+from dbg_broker.journal.event import Event, document
+from dbg_wire.errors import printable
+from dbg_wire.finding.environment import TOKEN
+
+logger = logging.getLogger("dbg_broker")
+
+LIMIT_SECONDS = 30.0
+"""Seconds for a command and its session's processes; a chat that takes longer is down."""
+
+MAX_OUTPUT = 4096
+"""Bytes of a command's output that reach the log; the rest is read and dropped."""
+
+_KEPT_OUT = (TOKEN, "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_")
+"""Prefixes of variables that a command does not get: secrets, and systemd's messages for the broker's process."""
+
+
+class OnEvent:
+    """The command of one broker; ``words`` are the program and its arguments.
+
+    It runs in ``directory``, by default where the broker runs. ``limit`` is in seconds.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        directory: str | None = None,
+        limit: float = LIMIT_SECONDS,
+    ) -> None:
+        self._words, self._directory, self._limit = list(words), directory, limit
+        self._environ = {name: value for name, value in environ.items() if not name.startswith(_KEPT_OUT)}
+        self._running: int | None = None
+        self._is_over = False
+
+    def put(self, events: list[Event], lost: int) -> bool:
+        """Run the command for the events; the first document has the number of lost events before it."""
+        for event in events if not self._is_over else ():
+            problem = self._run(document(event, lost))
+            lost = 0
+            if problem and not self._is_over:
+                logger.warning("--on-event: %s %s", printable(self._words[0]), problem)
+        return True
+
+    def end(self) -> None:
+        """Start no more commands, and ask the running one to end."""
+        self._is_over = True
+        if (group := self._running) is not None:
+            _signal(group, signal.SIGTERM)
+
+    def _run(self, told: bytes) -> str:
+        """Run the command once; return what went wrong as the end of a sentence, empty if nothing did."""
+        try:
+            process = subprocess.Popen(
+                self._words,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=self._environ,
+                cwd=self._directory,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"can't be run ({error.strerror})"
+        self._running = process.pid
+        try:
+            output, status = self._watch(process, told)
+        finally:
+            self._running = None
+        lines = [line.strip() for line in output.decode("utf-8", "replace").split("\n") if line.strip()]
+        if status == 0:
+            for line in lines:
+                logger.info("--on-event says: %s", printable(line, MAX_OUTPUT))
+            return ""
+        last = f": {printable(lines[-1], 200)}" if lines else ""
+        return f"{self._failure(status)}{last}"
+
+    def _failure(self, status: int | None) -> str:
+        if status is None:
+            return f"took longer than {self._limit:g} s and was ended"
+        return f"exited with status {status}" if status > 0 else f"was ended by signal {-status}"
+
+    def _watch(self, process: subprocess.Popen[bytes], told: bytes) -> tuple[bytes, int | None]:
+        """Return the output and the exit status, None for a command that had to be ended."""
+        deadline = time.monotonic() + self._limit
+        stdin, stdout = process.stdin, process.stdout
+        if stdin is None or stdout is None:
+            raise RuntimeError("a process without its pipes")
+        # A command may ignore its event. A pipe takes the whole document at once.
+        with contextlib.suppress(OSError), stdin:
+            stdin.write(told)
+        with stdout:
+            output, has_ended = _read(stdout.fileno(), deadline)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            if has_ended:
+                return output, process.wait(max(0.0, deadline - time.monotonic()))
+        # The group is ended before the process is waited for: until then no other process has its number.
+        _signal(process.pid, signal.SIGKILL)
+        process.wait()
+        return output, None
+
+
+def _read(descriptor: int, deadline: float) -> tuple[bytes, bool]:
+    """Return the first bytes of an output, and whether it has ended before the deadline."""
+    kept = b""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    while (left := deadline - time.monotonic()) > 0 and poll.poll(left * 1000):
+        data = os.read(descriptor, MAX_OUTPUT)
+        if not data:
+            return kept, True
+        kept = (kept + data)[:MAX_OUTPUT]
+    return kept, False
+
+
+def _signal(group: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(group, number)

@@ -1,0 +1,156 @@
+"""Journal of a broker: who did what goes to the audit log, and what happens to jobs to the command of ``--on-event``.
+
+All methods belong to the event loop's thread, and do not block.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Protocol
+
+from dbg_broker.home.bearer import Bearer
+from dbg_broker.journal.audit import AuditFile
+from dbg_broker.journal.command import OnEvent
+from dbg_broker.journal.entries import shown_ranks
+from dbg_broker.journal.occasions import Occasions
+from dbg_broker.journal.worker import WorkerThread
+from dbg_broker.net import tcp
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.registry import Registry
+from dbg_broker.timers import Timers
+from dbg_wire.records.audit import Entry, What
+
+REFUSALS_SECONDS = 10.0
+"""Seconds in which refusals of one host are one entry."""
+
+MAX_HOSTS = 20
+"""Hosts with an entry of their own within REFUSALS_SECONDS, and the rest have one together: a flood of refusals from
+many addresses writes less than a kilobyte a second, and takes half a day to replace the other entries."""
+
+MAX_ENTRIES = 10_000
+"""Entries that wait to be written: some two MB, and all that a thousand terminals do in a second."""
+
+AT_ONCE = 200
+"""Entries that are written together."""
+
+MAX_EVENTS = 100
+"""Events that wait for the command; more are old by the time they are told."""
+
+
+class _Connection(Protocol):
+    @property
+    def peer(self) -> str: ...
+
+
+class Doer(Protocol):
+    """Terminal whose deeds are noted."""
+
+    @property
+    def bearer(self) -> Bearer: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def connection(self) -> _Connection: ...
+
+
+class Journal:
+    """Journal of a hub. It keeps nothing before :meth:`open`."""
+
+    def __init__(self, registry: Registry, timers: Timers) -> None:
+        self._registry, self._timers = registry, timers
+        self.audit: Callable[[Entry], None] | None = None
+        """Writes an entry of the audit log."""
+        self.audits_input = False
+        self.broker = ""
+        """This broker's name in a cluster; empty without one."""
+        self.occasions: Occasions | None = None
+        """Finds events for the command of ``--on-event``; None without one."""
+        self._refusals: dict[str, tuple[float, int]] = {}
+        """For each host the time until which its refusals are counted, and their number; "" is for all other hosts."""
+        self._close: list[Callable[[], None]] = []
+        self._entries: WorkerThread[Entry] | None = None
+
+    def open(self, home: Path, *, audits_input: bool, on_event: OnEvent | None) -> None:
+        """Begin to write the audit log of a home, and to run a command."""
+        self._entries = WorkerThread("dbg-broker-audit", AuditFile(home).put, most=MAX_ENTRIES, at_once=AT_ONCE)
+        self.audit, self.audits_input = self._entries.put, audits_input
+        self._close.append(self._entries.close)
+        if on_event is not None:
+            events = WorkerThread("dbg-broker-event", on_event.put, most=MAX_EVENTS)
+            self.occasions = Occasions(events.put, self._timers)
+            self._close += [on_event.end, events.close]
+
+    def close(self) -> None:
+        """Write the waiting entries; waiting events are dropped."""
+        while self._close:
+            self._close.pop()()
+
+    @property
+    def lost(self) -> int:
+        """Number of entries that are not in the audit log."""
+        return 0 if self._entries is None else self._entries.lost
+
+    def rank_changed(self, rank: RankRecord) -> None:
+        """Look for events in what a rank reports, and in its end."""
+        if self.occasions is not None:
+            self.occasions.rank_changed(rank)
+
+    def forget(self, key: str) -> None:
+        """Forget a rank that is no longer listed."""
+        if self.occasions is not None:
+            self.occasions.forget(key)
+
+    def note(self, doer: Doer, what: What, keys: Iterable[str] = (), *, action: str = "", text: str = "") -> None:
+        """Note what a terminal does to these ranks, an entry for each job."""
+        if self.audit is None:
+            return
+        jobs: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+        for key in keys:
+            rank = self._registry.find(key)
+            if rank is not None:
+                jobs[rank.identity.job].append((rank.identity.rank, rank.address))
+        for job, ranks in jobs.items() or [("", [])]:
+            self.audit(
+                Entry(
+                    at=self._timers.wall(),
+                    what=what,
+                    role=doer.bearer.role.value,
+                    token=doer.bearer.name,
+                    terminal=doer.name or "",
+                    address=doer.connection.peer,
+                    job=job,
+                    ranks=shown_ranks(ranks) if ranks else "",
+                    action=action,
+                    text=text,
+                    broker=self.broker,
+                )
+            )
+
+    def note_own(self, what: What, text: str) -> None:
+        """Note what the broker itself does."""
+        self.write(Entry(at=self._timers.wall(), what=what, text=text, broker=self.broker))
+
+    def write(self, entry: Entry) -> None:
+        """Write an entry of the audit log, if there is one."""
+        if self.audit is not None:
+            self.audit(entry)
+
+    def note_refusal(self, peer: str, why: str) -> None:
+        """Note that a request was refused; refusals of one host within some seconds are one entry."""
+        host, now = tcp.host_of(peer), self._timers.clock()
+        if self.occasions is not None:
+            self.occasions.refused(host, why)
+        if self.audit is None:
+            return
+        if host not in self._refusals and len(self._refusals) >= MAX_HOSTS:
+            self._refusals = {known: (until, count) for known, (until, count) in self._refusals.items() if now < until}
+            host = host if len(self._refusals) < MAX_HOSTS else ""
+        until, count = self._refusals.get(host, (now, 0))
+        if now < until:
+            self._refusals[host] = (until, count + 1)
+            return
+        self._refusals[host] = (now + REFUSALS_SECONDS, 0)
+        at = self._timers.wall()
+        self.audit(Entry(at=at, what=What.REFUSE, address=peer, text=why.strip(), count=count + 1, broker=self.broker))

@@ -1,1 +1,0 @@
-"""Tests of what is told to the command of ``--on-event``."""
