@@ -6,14 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from benchmarks.bench import PATIENCE, Bench, Row, Unmeasurable, apart, interleaved
+from benchmarks.bench import PATIENCE, Bench, Row, apart, interleaved
 from benchmarks.ends import RelayTypist, TcpTypist, Terminal, Typist
 from benchmarks.figures import Figure, quantile
 from tests.support.broker import RunningBroker
-from tests.support.cluster import Brokers
-from tests.support.nats_servers import HAS_NATS, NatsServers
 from tests.support.processes import Child
-from tests.support.ranks import wait_until_states
 from tests.unit.broker.peers import registration
 
 ROUNDS, KEYS = 10, 200
@@ -62,31 +59,6 @@ def through_broker(bench: Bench, serves: Serves, broker: RunningBroker) -> Typis
 def start_rank(bench: Bench, broker: RunningBroker, number: int = 0) -> None:
     """Start a rank that echoes."""
     bench.module("benchmarks.ends", "rank", broker.url, broker.tokens["rank"], number).wait_for_output("echoes")
-
-
-def at_another_broker(bench: Bench) -> list[Figure]:
-    """Measure keys to a rank of the terminal's own broker, and to one of another broker of its cluster."""
-    if not HAS_NATS:
-        raise Unmeasurable("needs nats-server")
-    with apart() as serves:
-        servers = NatsServers(bench.processes, bench.folder, 1)
-        servers.start()
-        brokers = Brokers(bench.processes, servers, bench.folder, bench.folder / "tokens")
-        own, other = brokers.add(), brokers.add()
-        for child in (*servers.children, own.process, other.process):
-            if child is not None:
-                serves(child)
-        for number in range(2):
-            start_rank(bench, own, number)
-        wait_until_states(other.home, {0: "stopped", 1: "stopped"})
-        near, far = (registration(number).identity.key for number in range(2))
-        return compared(
-            {
-                "direct echo": direct(bench, serves),
-                "its own broker, TLS": Terminal(own.url, own.tokens["driver"], near),
-                "another broker, TLS": Terminal(other.url, other.tokens["driver"], far),
-            }
-        )
 
 
 def waits(typist: Typist) -> list[float]:
@@ -151,10 +123,5 @@ def beside(figure: Figure, others: str) -> Figure:
 BESIDE = f"a key and its echo alone, beside {IDLE:,} idle ranks, and beside {STREAMS} streams of 50 KiB/s as well"
 ROWS = (
     Row("keystroke", "a key and its echo, between two light ends", alone),
-    Row(
-        "keystroke-cluster",
-        "a key and its echo at a rank of another broker, over one server of NATS",
-        at_another_broker,
-    ),
     Row("keystroke-loaded-tls", f"{BESIDE}, TLS", loaded),
 )

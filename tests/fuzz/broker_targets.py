@@ -27,30 +27,19 @@ from dbg_broker.home.issued import (
     save_issued,
 )
 from dbg_broker.home.tokens import load_tokens
-from dbg_broker.hub.cluster.members import read_presence
-from dbg_broker.hub.cluster.messages import CloseLeg, LegFrame, MirrorPage, decode, encode
-from dbg_broker.hub.cluster.mirror import mirrored, record_of
-from dbg_broker.hub.cluster.owners import read_owner
 from dbg_broker.journal.entries import encode_entry
-from dbg_broker.net.bus.frames import Receiving, Sending
 from dbg_broker.net.connection import PeerConnection, logger
 from dbg_broker.net.connections import Connections, Handlers
 from dbg_broker.net.http import Connected, admit
 from dbg_broker.net.places import Capacity
 from dbg_broker.net.transport import SocketTransport
-from dbg_broker.net.websocket import is_data, pack_text, payload_of
-from dbg_broker.ranks.registry import Registry
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.log import shown
-from dbg_wire.errors import BadSecretFile, PeerError
+from dbg_wire.errors import BadSecretFile
 from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.messages import Audience
 from dbg_wire.records.audit import Entry, What, decode_entry
-from dbg_wire.records.ranks import SeatCounts, rank_document
-from dbg_wire.records.record import encode_record
 from tests.fuzz.target import Target, pieces_of, whole
-from tests.unit.broker.hub.cluster.brokers import presence
-from tests.unit.broker.peers import registration
 
 C = TypeVar("C", bound=ClassicSession)
 
@@ -238,55 +227,9 @@ def an_issued_list() -> bytes:
     return (home / ISSUED_FILE).read_bytes()
 
 
-def between(data: bytes) -> None:
-    """Take bytes as what another broker tells: of its ranks, or on the leg of a terminal."""
-    with suppress(PeerError):
-        message = decode(data)
-        assert decode(encode(message)) == message
-        if isinstance(message, MirrorPage):
-            registry = Registry()
-            for told in message.ranks:
-                rank = record_of(told, "one", 100.0)
-                registry.mirror(rank)
-                rank_document(rank.info(epoch=0.0, seats=told.seats))
-                registry.orphaned(rank, 101.0)
-        elif isinstance(message, LegFrame):
-            is_data(message.frame)
-            payload_of(message.frame)
-
-
-def a_page() -> bytes:
-    """Return a page of ranks as a broker tells it."""
-    rank = Registry().register(registration(0, secret="s" * 64), 90.0).rank
-    rank.fence, rank.waits_in = 7, "all_reduce"
-    return encode(MirrorPage(ranks=(mirrored(rank, SeatCounts(driver="me@h"), 100.0),), gone=("job/other",)))
-
-
 def masked(opcode: Opcode, payload: bytes, *, fin: bool = True) -> bytes:
     """Return a frame as ranks and terminals send it."""
     return Frame(opcode, payload, fin).serialize(mask=True)
-
-
-def bus_frames(data: bytes) -> None:
-    """Take frames of the bus, whose contents are no longer than what has come."""
-    receiving = Receiving()
-    joined = [payload for frame in pieces_of(data) if (payload := receiving.take(frame)) is not None]
-    assert sum(map(len, joined)) <= len(data)
-
-
-def some_frames() -> list[bytes]:
-    """Return the frames of two messages, one of them cut, and a beat."""
-    sending = Sending(20)
-    return [*sending.frames(b"short"), *sending.frames(b"one that is cut in parts"), sending.beat()]
-
-
-def in_buckets(data: bytes) -> None:
-    """Read what the buckets hold of brokers and of ranks."""
-    with suppress(PeerError):
-        found = read_presence(data)
-        assert read_presence(encode_record(found).encode()) == found
-    owner = read_owner(data)
-    assert owner is None or owner.dial >= 0
 
 
 ENTRY = encode_entry(Entry(at=1.7e9, what=What.ATTACH, role="driver", terminal="me@h", job="A", ranks="g0:1", count=2))
@@ -315,16 +258,5 @@ TARGETS = (
     ),
     Target("strangers", strangers, (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"(Pdb) ")),
     Target("audit", audit, (ENTRY,)),
-    Target(
-        "between",
-        between,
-        (
-            a_page(),
-            encode(LegFrame(leg=1, frame=pack_text(b'{"type":"gone","key":"job/1"}'))),
-            encode(CloseLeg(leg=1, by_terminal=True, code=1001, reason="it ends")),
-        ),
-    ),
     Target("issued", issued, (an_issued_list(),)),
-    Target("bus_frames", bus_frames, (*some_frames(), b"".join(some_frames()))),
-    Target("in_buckets", in_buckets, (encode_record(presence("one")).encode(), b'{"broker":"a","dial":3,"key":"k"}')),
 )

@@ -20,7 +20,6 @@ from dbg_broker.net.http import (
     METRICS,
     PAGES,
     RELOAD,
-    RELOADED_BY_ALL,
     Connected,
     HttpAnswer,
     Upgrade,
@@ -75,7 +74,7 @@ class Admission:
 
     def __init__(self, hub: Hub, tokens: Tokens, read_tokens: ReadTokens | None = None) -> None:
         self._hub = hub
-        self._tokens = self._with_shared(tokens)
+        self._tokens = tokens
         self._read_tokens = read_tokens
         self._wait_for_tokens: list[PeerConnection] = []
         self._figures: tuple[float, HttpAnswer] | None = None
@@ -92,7 +91,7 @@ class Admission:
             answer = self._reload(connection, upgrade)
             return answer and self._refused(connection, upgrade, answer)
         hub = self._hub
-        clients, watchers = hub.terminals.connected, len(hub.terminals.watchers)
+        clients, watchers = len(hub.terminals.links), len(hub.terminals.watchers)
         connected = Connected(
             ranks=len(hub.links) - len(hub.terminals.links), drivers=clients - watchers, watchers=watchers
         )
@@ -216,14 +215,11 @@ class Admission:
             _respond(told, HttpAnswer(500, f"{found}\n"))
             return
         self.use(found)
-        if self._hub.cluster is None:
-            _respond(told, HttpAnswer(200, "ok\n"))
-        else:
-            self._hub.cluster.tokens.share(lambda why: _respond(told, _reloaded_with_others(why)))
+        _respond(told, HttpAnswer(200, "ok\n"))
 
     def use(self, tokens: Tokens) -> None:
         """Go on with these tokens, and close the connections that were opened with others."""
-        self._tokens = self._with_shared(tokens)
+        self._tokens = tokens
         for link in tuple(self._hub.links.values()):
             # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
             # until then, as its stop must not be lost.
@@ -232,18 +228,10 @@ class Admission:
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
 
-    def _with_shared(self, tokens: Tokens) -> Tokens:
-        """Return a home's tokens with what other brokers have issued and revoked."""
-        return tokens if self._hub.cluster is None else self._hub.cluster.tokens.joined(tokens)
-
 
 def _respond(connections: list[PeerConnection], answer: HttpAnswer) -> None:
     for connection in connections:
         connection.respond(answer)
-
-
-def _reloaded_with_others(why_not: str) -> HttpAnswer:
-    return HttpAnswer(202, f"{why_not}\n") if why_not else HttpAnswer(200, f"{RELOADED_BY_ALL}\n")
 
 
 def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
@@ -269,8 +257,6 @@ def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:
 
 
 def _is_connected(ranks: Ranks, known: RankRecord) -> bool:
-    if known.owner:
-        return known.is_live
     former = ranks.links.get(known.key)
     return former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS
 

@@ -66,7 +66,7 @@ def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
         return
     hub.connections.charge(link.connection, link.rate, ASKED_COST * len(keys))
     noted = text_of(message, audits_input=hub.journal.audits_input)
-    if noted is not None and not link.broker:
+    if noted is not None:
         hub.journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)
     departures.bound_answers(hub)
     if not hub.ranks.questions.is_open(number):
@@ -96,8 +96,6 @@ class _Asked(NamedTuple):
 
 def _asking(hub: Hub, asked: _Asked, keys: Iterable[str]) -> Iterator[None]:
     """Answer for the ranks of which the broker knows enough, and ask the others."""
-    if hub.cluster is not None and not asked.is_too_much and not asked.link.broker:
-        keys = yield from hub.cluster.legs.asking(asked.link, asked.question, asked.ask.request, keys)
     frame = pack_message(asked.ask)
     told: list[str] = []
     for key in keys:

@@ -44,8 +44,6 @@ def forget(hub: Hub, key: str, why: str = "the rank ended long ago and is forgot
     hub.terminals.listing.changed(key)
     hub.journal.forget(key)
     hub.ranks.forget(key)
-    if hub.cluster is not None:
-        hub.cluster.owners.release(key)
     for number in hub.terminals.seats.rank_gone(key):
         refuse(hub.terminals.links[number].connection, RefusalCode.GONE, why)
 
@@ -59,12 +57,10 @@ def note_failure(hub: Hub, rank: RankRecord) -> None:
 
 def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
     rank = hub.ranks.registry.find(key)
-    if rank is None or rank.owner or rank.state is not RankState.LOST:
+    if rank is None or rank.state is not RankState.LOST:
         return
     if is_dead(rank.process.pid):
         hub.ranks.registry.found_dead(rank, now)
-        if hub.cluster is not None and rank.is_orphan:
-            hub.cluster.adopt(rank)
         hub.rank_changed(rank)
         note_failure(hub, rank)
     else:
@@ -207,14 +203,10 @@ def settle_orphaned_asks(hub: Hub, guard: RankLink) -> list[Ask]:
 
 def _terminal_left(hub: Hub, link: TerminalLink) -> None:
     del hub.terminals.links[link.number]
-    hub.terminals.remote -= bool(link.broker)
     viewer = hub.terminals.seats.viewer(link.number)
-    seat = viewer.key if viewer is not None else hub.cluster.legs.seat_of(link) if hub.cluster is not None else ""
-    if link.name is not None and not link.broker:
-        hub.journal.note(link, What.LEAVE, [seat] if seat else [])
+    if link.name is not None:
+        hub.journal.note(link, What.LEAVE, [viewer.key] if viewer is not None else [])
     hub.terminals.watchers.pop(link.number, None)
     hub.set_listener(link.number, wants=False)
     hub.deliver(*hub.ranks.questions.drop_client(link.number))
     hub.carry_out(hub.terminals.seats.leave(link.number))
-    if hub.cluster is not None:
-        hub.cluster.legs.terminal_left(link)

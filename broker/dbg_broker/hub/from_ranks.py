@@ -103,8 +103,6 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
         _replace(hub, former, rank.key)
     link.rank = rank
     hub.ranks.links[rank.key] = link
-    if hub.cluster is not None:
-        hub.cluster.registered(rank)
     # Hosts behind one address are silent each by itself, and so are two ways to one host.
     hub.ranks.liveness.add(rank.key, (tcp.host_of(link.connection.peer), rank.identity.host), now)
     hub.welcome(link.connection, rank.address, rank.child)

@@ -51,9 +51,6 @@ REPLAY_COST = limits.MAX_INPUT_PER_SECOND
 FOR_DRIVERS = (Reply, Complete, Interrupt)
 """What only the driver may send."""
 
-FROM_SEATS = (Take, Detach, Resize, Repaint, Replay, *FOR_DRIVERS)
-"""What is about the rank at which a terminal sits, whichever broker that is connected to."""
-
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
 
@@ -84,8 +81,7 @@ def _pass_on(hub: Hub, link: TerminalLink, message: Reply | Complete | Interrupt
 def _typed_at(hub: Hub, link: TerminalLink, generation: int, stale: Callable[[str], None]) -> str | None:
     """Return the rank at which a terminal types; None if what it has typed is not for a rank, and it is told why.
 
-    ``stale`` tells why not of what was typed for an earlier turn. Nothing is told of what is withheld, as the rank may
-    be another broker's by now: the terminal keeps that.
+    ``stale`` tells why not of what was typed for an earlier turn.
     """
     verdict = hub.terminals.seats.judge_input(link.number, generation)
     viewer = hub.terminals.seats.viewer(link.number)
@@ -96,7 +92,7 @@ def _typed_at(hub: Hub, link: TerminalLink, generation: int, stale: Callable[[st
         refuse(link.connection, RefusalCode.NOT_DRIVING, text)
     elif verdict is InputVerdict.STALE:
         stale("it was typed for an earlier turn at the keyboard")
-    elif hub.cluster is None or not hub.cluster.withholds(viewer.key, link.number):
+    else:
         return viewer.key
     return None
 
@@ -128,7 +124,7 @@ def receive(hub: Hub, link: TerminalLink, message: Message) -> None:
     elif link.role is Role.WATCHER and not _may_watcher(message):
         request = message.request if isinstance(message, Question) else None
         refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS, request)
-    elif not (hub.cluster and isinstance(message, FROM_SEATS) and hub.cluster.legs.pass_on(link, message)):
+    else:
         _METHODS[type(message)](hub, link, message)
 
 
@@ -141,8 +137,6 @@ def receive_input(hub: Hub, link: TerminalLink, data: bytes) -> None:
         raise PeerError("a binary frame that no client sends")
     if link.role is Role.WATCHER:
         refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
-        return
-    if hub.cluster is not None and hub.cluster.legs.pass_on(link, data):
         return
     key = _typed_at(hub, link, keys.generation, partial(_discard, link, keys))
     if key is not None:
@@ -201,11 +195,6 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
     elif rank.state is RankState.EXITED:
         refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{with_status(rank)}")
-    elif hub.cluster is not None and rank.owner:
-        if link.broker:
-            refuse(link.connection, RefusalCode.FULL, f"{rank.address} has just gone to another broker")
-        elif not hub.cluster.legs.attach(link, rank.owner, message):
-            refuse(link.connection, RefusalCode.FULL, f"{rank.address}: {hub.cluster.why_unreachable(rank.owner)}")
     elif hub.terminals.seats.is_full(message.key, link.number) and not _makes_room(hub, rank, message):
         text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
         refuse(link.connection, RefusalCode.FULL, text)
@@ -213,8 +202,6 @@ def _attach(hub: Hub, link: TerminalLink, message: Attach) -> None:
         name = link.name or "?"
         hub.journal.note(link, What.ATTACH, [message.key], action=message.mode.value)
         hub.carry_out(hub.terminals.seats.attach(link.number, name, message, rank.report.generation))
-        if hub.cluster is not None:
-            hub.cluster.legs.sits_here(link)
         if rank.report.session is not None:
             hub.ranks.want_repaint(rank.key)
 

@@ -133,9 +133,6 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         refuse(link.connection, RefusalCode.TAKEN, f"another process is {known.address}, and this is not its guard")
         link.connection.close(CloseCode.DONE, "it is not the guard of this rank's process")
         return
-    if known is not None and known.owner:
-        link.connection.close(CloseCode.SHUTDOWN, "its rank is at another broker")
-        return
     rank = known or _enter_unregistered(hub, message)
     if rank is None:
         refuse(link.connection, RefusalCode.NO_SUCH_RANK, f"no rank has the key {message.key!r}")
@@ -143,9 +140,6 @@ def testify(hub: Hub, link: RankLink, message: Testimony) -> None:
         return
     if link.guard_of is None:
         link.guard_of = message.key
-        if hub.cluster is not None and message.key not in hub.ranks.links and (rank.is_orphan or not rank.fence):
-            # Only its guard has come to a broker: what it tells is told to the others as well.
-            hub.cluster.adopt(rank)
         hub.welcome(link.connection, rank.address, rank.child)
     former, hub.ranks.guards[message.key] = hub.ranks.guards.get(message.key), link
     if former is not None and former is not link:

@@ -143,7 +143,6 @@ class Unread:
 class TerminalLink:
     """A terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent.
 
-    ``broker`` is the broker that it is connected to, empty for this one.
     ``told`` are the ranks that the list has named to it, if its token is for one job; None if it may see all.
     """
 
@@ -151,7 +150,6 @@ class TerminalLink:
     bearer: Bearer
     rate: TokenBucket
     name: str | None = None
-    broker: str = ""
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: deque[Unread] = field(default_factory=deque)
     told: set[str] | None = None

@@ -53,7 +53,7 @@ def _notify(hub: Hub, onlooker: TerminalLink, key: str, link: TerminalLink, acti
 def _notify_more(hub: Hub, onlooker: TerminalLink, notices: NoticePaces, pace: NoticePace) -> None:
     viewer = hub.terminals.seats.viewer(onlooker.number)
     if viewer is None or onlooker.notices is not notices or viewer.key != notices.key:
-        # It has left the rank, and what was counted there is of no use elsewhere.
+        # It has left the rank, and what was counted there is of no use at another one.
         return
     if not onlooker.connection.is_ready:
         hub.timers.schedule(SECONDS_FOR_ONE, partial(_notify_more, hub, onlooker, notices, pace))
@@ -85,28 +85,15 @@ def send_log(hub: Hub, rank: RankRecord, notice: Notice) -> None:
         frame = pack_message(notice)
         for number in seated:
             hub.terminals.links[number].connection.send_control(frame)
-    if hub.terminals.log_listeners.behind or _listening_elsewhere(hub, rank):
+    if hub.terminals.log_listeners.behind:
         text = notice.text
         _send_to_listeners(hub, rank, text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…")
 
 
-def pass_log_on(hub: Hub, key: str, text: str, left_out: int) -> None:
-    """Send the text of a log point at another broker's rank to the clients that ask for such texts."""
-    rank = hub.ranks.registry.find(key)
-    if rank is not None and hub.terminals.log_listeners.behind:
-        _send_to_listeners(hub, rank, text, left_out)
-
-
-def _listening_elsewhere(hub: Hub, rank: RankRecord) -> int:
-    """Return how many other brokers are told the texts of a rank: none of those of another broker's rank."""
-    return 0 if hub.cluster is None or rank.owner else len(hub.cluster.members.listening())
-
-
-def _send_to_listeners(hub: Hub, rank: RankRecord, text: str, left_out: int = 0) -> None:
+def _send_to_listeners(hub: Hub, rank: RankRecord, text: str) -> None:
     now = hub.timers.clock()
     pace = hub.terminals.log_listeners.pace(rank.identity.job, now)
-    pace.missed(left_out)
-    if hub.terminals.log_listeners.may_send(pace, now, _listening_elsewhere(hub, rank)):
+    if hub.terminals.log_listeners.may_send(pace, now):
         _send(hub, rank.key, text, pace.left_out())
         return
     hub.connections.meters.budgets.hit(Payer.RANK, Budget.LOGS)
@@ -120,9 +107,7 @@ def _send_last(hub: Hub, pace: LogPace) -> None:
 
 
 def _send(hub: Hub, key: str, text: str, left_out: int) -> None:
-    terminals, rank = hub.terminals, hub.ranks.registry.find(key)
-    if hub.cluster is not None and rank is not None and not rank.owner:
-        hub.cluster.logged(key, text, left_out)
+    terminals = hub.terminals
     behind = terminals.log_listeners.behind
     for number, missed in tuple(behind.items()):
         link = terminals.links.get(number)

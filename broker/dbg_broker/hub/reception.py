@@ -85,7 +85,7 @@ class Reception:
         hub.link_terminal(link)
         if bearer.role is Role.WATCHER:
             terminals.watchers[connection.number] = None
-        elif terminals.connected > hub.connections.capacity.clients and terminals.watchers:
+        elif len(terminals.links) > hub.connections.capacity.clients and terminals.watchers:
             why = "the broker is full, and a terminal that may type came"
             departures.give_way(hub, next(reversed(terminals.watchers)), why)
 
@@ -101,11 +101,8 @@ class Reception:
         link = hub.terminals.links.get(connection.number)
         if link is None:
             return
-        missed = connection.missed_output()
-        if missed:
+        if connection.missed_output():
             hub.missed_output(link)
-        if hub.cluster is not None:
-            hub.cluster.legs.drained(link, missed=missed)
         hub.terminals.listing.supply(link)
 
     def _close_all(self, then: Callable[[], None]) -> None:
@@ -132,8 +129,7 @@ class Reception:
             return link.rank is not None and hub.terminals.seats.driver(link.rank.key) is not None
         if link is None:
             return False
-        is_seated = hub.terminals.seats.generation_of(link.number) is not None
-        return is_seated or (hub.cluster is not None and bool(hub.cluster.legs.seat_of(link)))
+        return hub.terminals.seats.generation_of(link.number) is not None
 
     def _receive_text(self, connection: Channel, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer
 from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unread
@@ -28,9 +27,6 @@ from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankAnswer, Refusal, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
-
-if TYPE_CHECKING:
-    from dbg_broker.hub.cluster.cluster import Cluster
 
 logger = logging.getLogger("dbg_broker")
 
@@ -72,8 +68,6 @@ class Hub:
         self.dial: Dial | None = None
         self.max_lease: float | None = None
         """For how many seconds nobody may type at a stop before its rank lets it end."""
-        self.cluster: Cluster | None = None
-        """The other brokers; None without ``--cluster``."""
 
     # ---------------------------------------------------------------------------------------------------- connections
 
@@ -86,7 +80,6 @@ class Hub:
     def link_terminal(self, link: TerminalLink) -> None:
         """Take a terminal's connection; it greets next."""
         self.links[link.number] = self.terminals.links[link.number] = link
-        self.terminals.remote += bool(link.broker)
 
     @property
     def is_used(self) -> bool:
@@ -104,14 +97,13 @@ class Hub:
         ends = self._certificate_ends
         return Gauges(
             ranks=self.ranks.registry.counts,
-            terminals=self.terminals.connected,
+            terminals=len(self.terminals.links),
             sessions=sessions,
             drivers=drivers,
             watchers=watchers,
             pending=len(self.connections.arrivals),
             uptime=self.timers.clock() - self._started,
             certificate_expires=None if ends is None else ends - self.timers.wall(),
-            cluster=None if self.cluster is None else self.cluster.figures(),
         )
 
     def note_certificate_end(self, ends: float) -> None:
@@ -137,8 +129,6 @@ class Hub:
             child=child,
             role=role,
             max_lease=self.max_lease,
-            brokers=() if self.cluster is None else self.cluster.addresses.all(),
-            nats_silent=None if self.cluster is None else self.cluster.nats_silent,
         )
         connection.send_message(message)
 
@@ -148,9 +138,6 @@ class Hub:
         """Tell terminals, other ranks, and those outside, what a change of this one means for them."""
         if is_listed_anew:
             self.terminals.listing.changed(rank.key)
-        elif self.cluster is not None and (rank.report.arrivals or rank.report.waits is not None):
-            # Ranks that are held at other brokers wait for it.
-            self.cluster.feed.changed(rank.key)
         logger.debug("rank %s is %s", printable(rank.key), rank.state.value)
         self.journal.rank_changed(rank)
         self.ranks.changed(rank)
@@ -164,10 +151,7 @@ class Hub:
 
     def set_listener(self, number: int, *, wants: bool) -> None:
         """Note whether a terminal wants the texts of log points from now on."""
-        listeners = self.terminals.log_listeners
-        listeners.set(number, wants=wants)
-        if self.cluster is not None:
-            self.cluster.listens(logs=bool(listeners.behind))
+        self.terminals.log_listeners.set(number, wants=wants)
 
     def missed_output(self, link: TerminalLink) -> None:
         """Have a terminal that has missed output, and can take some now, see what is on the screen of its rank."""

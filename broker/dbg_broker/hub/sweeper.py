@@ -59,8 +59,6 @@ class Sweeper:
         self._drop_stalled(now)
         for key in self._hub.ranks.registry.expire(now):
             departures.forget(self._hub, key)
-        if self._hub.cluster is not None:
-            self._hub.cluster.sweep(now)
 
     def _probe(self, now: float) -> None:
         hub = self._hub
@@ -116,8 +114,6 @@ class Sweeper:
                 continue
             if unheard >= PING_SECONDS:
                 connection.ping()
-            if self._hub.cluster is not None:
-                self._hub.cluster.legs.heard(link, unheard)
             key = self._hub.terminals.seats.note_silence(link.number, unheard >= limits.SILENT_SECONDS)
             if key is not None:
                 self._hub.terminals.listing.changed(key)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 
 from dbg_broker.hub.links import NOBODY, TerminalLink
 from dbg_broker.net.turns import Turns
@@ -61,8 +61,6 @@ class Listing:
         self._timers, self._turns = timers, turns
         self._dirty: dict[str, None] = {}
         self._is_spreading = False
-        self.on_changed: Callable[[str], None] | None = None
-        """Called with the key of each rank whose listing changes; other brokers are told by it."""
         self._frames: dict[str, bytes] = {}
         """Messages about ranks that have been made for one terminal, and are right for the next."""
 
@@ -71,7 +69,7 @@ class Listing:
         return rank.info(
             # Computed anew each time: the wall clock is set now and then, and goes on while the host sleeps.
             epoch=self._timers.wall() - self._timers.clock(),
-            seats=self._seats.counts_at(rank.key) if rank.elsewhere is None else rank.elsewhere.seats,
+            seats=self._seats.counts_at(rank.key),
         )
 
     def may_see(self, link: TerminalLink, key: str) -> bool:
@@ -85,8 +83,6 @@ class Listing:
             self._timers.schedule(0, self._spread)
         self._dirty[key] = None
         self._frames.pop(key, None)
-        if self.on_changed is not None:
-            self.on_changed(key)
 
     def supply(self, link: TerminalLink) -> None:
         """Send a terminal what waits for it, in slices and as long as it takes frames."""
@@ -206,17 +202,10 @@ class Terminals:
         self._registry, self._turns = registry, turns
         self.links: dict[int, TerminalLink] = {}
         self.watchers: dict[int, None] = {}
-        self.remote = 0
-        """How many of the links are those of terminals of other brokers."""
         self.seats = Seats()
         self.log_listeners = LogListeners()
         self.listing = Listing(registry, self.seats, self.links, questions, timers=timers, turns=turns)
         self._seats_due: dict[int, None] = {}
-
-    @property
-    def connected(self) -> int:
-        """Return how many terminals are connected to this broker."""
-        return len(self.links) - self.remote
 
     def send(self, key: str, message: Message, instead_of: Hashable = None) -> None:
         """Send a message to all terminals at a rank."""

@@ -99,19 +99,10 @@ class Meters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFigures:
-    """What one broker of a cluster has to do with the others; ``sent`` and what follows only grow.
-
-    ``nats_silent`` is for how many seconds NATS has not answered. ``claims_waiting`` are claims of ranks that it has
-    not taken, ``refused`` messages that it could not be given, and ``gaps`` how often messages of others were missing.
-    """
+    """How many brokers there are, and for how many seconds NATS has not answered."""
 
     brokers: int
     nats_silent: float
-    claims_waiting: int
-    sent: int
-    received: int
-    refused: int
-    gaps: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,11 +171,6 @@ def _of_cluster(found: ClusterFigures | None) -> Iterable[str]:
         return
     yield from _one("cluster_brokers", "gauge", "Brokers of the cluster, this one included.", found.brokers)
     yield from _one("nats_silent_seconds", "gauge", "Seconds without an answer of NATS.", round(found.nats_silent, 3))
-    yield from _one("claims_waiting", "gauge", "Ranks whose claim NATS has not taken.", found.claims_waiting)
-    yield from _one("cluster_sent_total", "counter", "Messages to other brokers.", found.sent)
-    yield from _one("cluster_received_total", "counter", "Messages from other brokers.", found.received)
-    yield from _one("cluster_refused_total", "counter", "Messages that NATS could not be given.", found.refused)
-    yield from _one("cluster_gaps_total", "counter", "Gaps in what other brokers say.", found.gaps)
 
 
 def _histograms(times: LoopTimes) -> Iterable[str]:

@@ -6,10 +6,9 @@ Pure: time is an argument. A rank that does not answer is named in the answers a
 from __future__ import annotations
 
 import re
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from sys import getsizeof
 
 import msgspec
@@ -91,8 +90,6 @@ class _OpenQuestion:
     bodies: dict[bytes, bytes] = field(default_factory=dict)
     ages: dict[str, bytes] = field(default_factory=dict)
     """The ages of folded answers, which differ where all else of them is the same."""
-    elsewhere: list[tuple[dict[str, None], Progress]] = field(default_factory=list)
-    """How far other brokers are with it, each with the ranks of which they have not told the answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,24 +241,13 @@ class OpenQuestions:
         if question is None:
             return None
         asked = len(question.answers)
-        told = [progress for _, progress in question.elsewhere]
-        is_told = ChainMap(*(keys for keys, _ in question.elsewhere))
-        silent = (key for key, answer in question.answers.items() if answer is None and key not in is_told)
-        waiting = chain(silent, *(progress.waiting for progress in told))
+        waiting = (key for key, answer in question.answers.items() if answer is None)
         return question.client, Progress(
             request=question.question.request,
             asked=asked,
-            answered=asked - question.missing + sum(progress.answered for progress in told),
+            answered=asked - question.missing,
             waiting=tuple(islice(waiting, MAX_WAITING)),
         )
-
-    def note_progress(self, number: int, keys: dict[str, None], progress: Progress | None) -> None:
-        """Note how far another broker is with these ranks of an open question; None once it has told their answers."""
-        question = self._open.get(number)
-        if question is not None:
-            question.elsewhere = [(others, told) for others, told in question.elsewhere if others is not keys]
-            if progress is not None:
-                question.elsewhere.append((keys, progress))
 
     def answer(self, key: str, number: int, body: bytes) -> Finished | None:
         """Take a rank's answer as :func:`passed_on` returns it, and return the question if that was the last one.

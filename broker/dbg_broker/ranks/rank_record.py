@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from dbg_broker.ranks.memory import weight
 from dbg_wire.errors import printable
 from dbg_wire.messages import Pulse, RankReport, Register
-from dbg_wire.records.bounds import Age, FreeText, Integer, InvalidMessage
+from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import (
     LIVE_STATES,
     NO_END,
@@ -39,29 +39,26 @@ HostName = tuple[str, str, str]
 
 @dataclass(slots=True)
 class RankEnd:
-    """How a rank has ended or is about to, as far as that is known: it becomes known in parts.
+    """How a rank has ended or is about to, as far as that is known: it becomes known in parts."""
 
-    One broker tells another of it with ages in place of times, hence the bounds.
-    """
-
-    at: Age = 0.0
+    at: float = 0.0
     """When it was lost or exited."""
-    left: Age = 0.0
+    left: float = 0.0
     """When its connection ended, or when it said goodbye."""
-    exit: Integer | None = None
+    exit: int | None = None
     died: bool = False
     """Whether its process was found gone without a goodbye."""
-    detail: FreeText = ""
+    detail: str = ""
     """What ended it, in a sentence."""
-    signal: Integer | None = None
+    signal: int | None = None
     """Which signal ends or ended it, as its guard says."""
-    status: Integer | None = None
+    status: int | None = None
     """With which status it ended by itself without a goodbye, as its guard says."""
-    core: FreeText = ""
+    core: str = ""
     """Where its core is, in words."""
-    cause: FreeText = ""
+    cause: str = ""
     """Who sent that signal, as the end of a sentence; empty if nobody knows."""
-    signal_told: FreeText = ""
+    signal_told: str = ""
     """What :attr:`detail` says of the signal, which may become known better."""
 
     def listed(self) -> ListedEnd:
@@ -69,18 +66,6 @@ class RankEnd:
         if self.exit is None and not self.died and not self.detail:
             return NO_END
         return ListedEnd(exit=self.exit, died=self.died, detail=self.detail)
-
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """What another broker tells of a rank that is connected to it: that broker's name, and who is at the rank there.
-
-    ``is_gone`` says that this broker has gone. The rank is lost then, and an orphan until it registers anew.
-    """
-
-    owner: str
-    seats: SeatCounts = NO_SEATS
-    is_gone: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -101,10 +86,6 @@ class RankRecord:
     end: RankEnd = field(default_factory=RankEnd)
     waits_in: str = ""
     """The collective that its step was in at its last pulse; empty unless it steps."""
-    elsewhere: Elsewhere | None = None
-    """None for a rank of this broker; the record of any other one is a mirror of what its broker has."""
-    fence: int = 0
-    """The fencing token of the claim by which its broker has it; 0 without a cluster."""
     _place: Place | None = None
     _frames: tuple[Place, ...] = ()
     _unread: str = ""
@@ -135,16 +116,6 @@ class RankRecord:
         child = "" if self.child is None else f".{self.child}"
         mark = "?" if self.registration.placement is None else ""
         return f"{self.identity.host}:{mark}{self.identity.rank}{child}"
-
-    @property
-    def owner(self) -> str:
-        """Return the broker that it is connected to; empty for this one, and for an orphan."""
-        return self.elsewhere.owner if self.elsewhere is not None and not self.elsewhere.is_gone else ""
-
-    @property
-    def is_orphan(self) -> bool:
-        """Tell whether the broker that it was connected to has gone."""
-        return self.elsewhere is not None and self.elsewhere.is_gone
 
     @property
     def place(self) -> Place | None:

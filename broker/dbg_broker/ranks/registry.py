@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.memory import EndedRanks
@@ -17,7 +17,6 @@ from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import (
     LIVE_STATES,
-    NO_SEATS,
     SUBRUN,
     WITHOUT_TRACEBACK,
     Numbering,
@@ -31,12 +30,6 @@ from dbg_wire.states import RankEvent, move_rank
 MAX_TEXTS = 8192
 """Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
 Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
-
-ITS_BROKER_IS_GONE = "its broker is gone"
-"""The detail of a rank that is lost since the broker that it was connected to has gone."""
-
-STEADY_SECONDS = 1.0
-"""Seconds by which two brokers may tell the same moment apart: what was on the way for so long is the same moment."""
 
 MAX_TEXT_CHARACTERS = 1024 * 1024
 """Characters of all these texts."""
@@ -92,25 +85,6 @@ class Children:
         if self._is_child(host, rank) or (wanted is not None and rank.numbering is not Numbering.LIBRARY):
             self._number(host, rank, wanted)
         return tuple(self._enter(host, rank))
-
-    def mirror(self, rank: RankRecord) -> tuple[RankRecord, ...]:
-        """Take in a rank with the number that its broker has given it, and return own ranks that got new ones by it.
-
-        Two brokers may give the same number at the same time: the rank with the later key gets another one.
-        """
-        host = self._hosts[rank.host]
-        renamed = self._enter(host, rank)
-        if rank.child is None:
-            return tuple(renamed)
-        at = rank.identity.rank, rank.child
-        host.last_child[at[0]] = max(host.last_child[at[0]], rank.child)
-        holder = self._ranks.get(host.children.get(at, ""))
-        if holder is None or holder.state is RankState.EXITED or rank.key <= holder.key:
-            host.children[at] = rank.key
-            if holder is not None and holder is not rank and not holder.elsewhere and holder.child == rank.child:
-                self._number(host, holder, None)
-                renamed.append(holder)
-        return tuple(renamed)
 
     def leave(self, rank: RankRecord) -> None:
         """Take a rank out."""
@@ -172,7 +146,7 @@ class Children:
                 touched |= run.others
         renamed = []
         for one in map(self._ranks.__getitem__, sorted(touched)):
-            if one.child is not None or one.state is RankState.EXITED or one.elsewhere is not None:
+            if one.child is not None or one.state is RankState.EXITED:
                 continue
             there = self._hosts[one.host]
             if self._is_child(there, one):
@@ -249,8 +223,6 @@ class Registry:
             old = None
         if old is None:
             return self._enter(message, secret, now)
-        if old.elsewhere is not None:
-            self.adopt(old)
         is_same = old.identity == message.identity
         self.children.leave(old)
         self._forget_lost(old)
@@ -281,50 +253,8 @@ class Registry:
         return Registration(rank, self.children.join(rank, message.child), gone)
 
     def forget(self, rank: RankRecord) -> None:
-        """Remove a rank whose key belongs to another process by now, or that its own broker has forgotten."""
+        """Remove a rank whose key belongs to another process by now."""
         self._remove(rank)
-
-    # ------------------------------------------------------------------------------------------- what other brokers say
-
-    def mirror(self, told: RankRecord) -> tuple[RankRecord, ...]:
-        """Enter what another broker tells of a rank of its own, and return own ranks that got new numbers by it.
-
-        Such a rank is neither counted nor expires here.
-        """
-        told.registration = _sharing(told.registration, self._texts)
-        old = self._ranks.get(told.key)
-        if old is not None:
-            self.children.leave(old)
-            self._forget_lost(old)
-            self._ended.drop(old.key)
-            self._count(old, -1)
-            _keep_times(old, told)
-        self._ranks[told.key] = told
-        return self.children.mirror(told)
-
-    def orphaned(self, rank: RankRecord, now: float) -> None:
-        """Note that the broker of a mirrored rank has gone: the rank is lost until it registers anew."""
-        if rank.elsewhere is None or rank.elsewhere.is_gone:
-            return
-        rank.elsewhere = replace(rank.elsewhere, is_gone=True, seats=NO_SEATS)
-        self._count(rank, 1)
-        if rank.is_live:
-            self._end(rank, RankEvent.CONNECTION_ENDS, now)
-            rank.end.detail = ITS_BROKER_IS_GONE
-            return
-        if rank.state is RankState.LOST:
-            self._lost[rank.registration.kernel, rank.process.pid] = rank.key
-        self._ended.put(rank.key, rank.identity.job, rank.weight(), now)
-
-    def adopt(self, rank: RankRecord) -> None:
-        """Have a rank that was of another broker as an own one."""
-        if rank.elsewhere is None:
-            return
-        self._count(rank, -1)
-        rank.elsewhere = None
-        self._count(rank, 1)
-        if rank.end.detail == ITS_BROKER_IS_GONE:
-            rank.end.detail = ""
 
     def report(self, rank: RankRecord, report: RankReport, now: float) -> bool:
         """Take what is now true of a rank and tell whether that changes its listing.
@@ -422,14 +352,9 @@ class Registry:
             self.children.ended(rank)
 
     def _move(self, rank: RankRecord, event: RankEvent) -> None:
-        self._count(rank, -1)
+        self.counts[rank.state] -= 1
         rank.state = move_rank(rank.state, event)
-        self._count(rank, 1)
-
-    def _count(self, rank: RankRecord, more: int) -> None:
-        """Count a rank by its state, unless another broker does."""
-        if not rank.owner:
-            self.counts[rank.state] += more
+        self.counts[rank.state] += 1
 
     def _forget_lost(self, rank: RankRecord) -> None:
         process = rank.registration.kernel, rank.process.pid
@@ -441,7 +366,7 @@ class Registry:
         self._forget_lost(rank)
         del self._ranks[rank.key]
         self._ended.drop(rank.key)
-        self._count(rank, -1)
+        self.counts[rank.state] -= 1
 
 
 def _sharing(said: Register, texts: LruMap[str, str]) -> Register:
@@ -462,18 +387,6 @@ def describe_signal(number: int, core: str, cause: str = "") -> str:
     """Return in words which signal ended a process, who sent it, and where the core is."""
     said = f"{signal_name(number)} {cause}".rstrip()
     return f"{said}; {core}" if core else said
-
-
-def _keep_times(old: RankRecord, told: RankRecord) -> None:
-    """Keep the times that are known already: a moment is told as its age, which differs a little each time."""
-
-    def kept(before: float, now: float) -> float:
-        return before if abs(before - now) < STEADY_SECONDS else now
-
-    if _occasion(old.report) == _occasion(told.report):
-        told.since = kept(old.since, told.since)
-    told.entered, told.heard = kept(old.entered, told.entered), kept(old.heard, told.heard)
-    told.end.at, told.end.left = kept(old.end.at, told.end.at), kept(old.end.left, told.end.left)
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:

@@ -193,10 +193,6 @@ class LogPace:
         was_due, self._is_due = self._is_due, True
         return not was_due
 
-    def missed(self, count: int) -> None:
-        """Note that texts were left out elsewhere before the one that is next."""
-        self._count += count
-
     def left_out(self) -> int:
         """Return how many texts were left out since this was called last."""
         count, self._count, self._last = self._count, 0, None
@@ -231,12 +227,9 @@ class LogListeners:
         else:
             self.behind.pop(number, None)
 
-    def may_send(self, pace: LogPace, now: float, elsewhere: int = 0) -> bool:
-        """Tell whether a text of a job is to be sent to all clients now, and count it as sent if so.
-
-        ``elsewhere`` is how many other brokers are sent it as well.
-        """
-        return pace.may_send(now, MAX_A_SECOND / (max(1, len(self.behind) + elsewhere) * max(1, len(self._paces))))
+    def may_send(self, pace: LogPace, now: float) -> bool:
+        """Tell whether a text of a job is to be sent to all clients now, and count it as sent if so."""
+        return pace.may_send(now, MAX_A_SECOND / (max(1, len(self.behind)) * max(1, len(self._paces))))
 
     def pace(self, job: str, now: float) -> LogPace:
         """Return the pace of a job."""

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from dbg_broker.classic.sessions import StockSessions
 from dbg_broker.home.certificate import load_given, load_own
 from dbg_broker.home.in_use import Leaving
-from dbg_broker.home.issued import join_issued
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
 from dbg_broker.home.tokens import load_tokens
@@ -32,7 +31,7 @@ from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_mea
 from dbg_broker.net.places import MANY, Capacity
 from dbg_broker.net.server import Server
 from dbg_broker.net.spare import SpareMemory
-from dbg_broker.settings import ClusterSettings, ServeSettings
+from dbg_broker.settings import ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
 from dbg_broker.verbs.credentials import Credentials, CredentialSources
@@ -46,14 +45,14 @@ from dbg_broker.verbs.listening import (
 )
 from dbg_broker.verbs.service import ServiceManager, start_log, status_line
 from dbg_dial.kernel import kernel_name
-from dbg_wire.errors import BadSecretFile, DbgError, NeedsExtra, printable
+from dbg_wire.errors import BadSecretFile, DbgError, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 if TYPE_CHECKING:
-    from dbg_broker.net.bus.connection import Servers
+    pass
 
 PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
@@ -112,7 +111,6 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     home = open_home(settings.home)
     with take_home(home), contextlib.ExitStack() as ending:
         credentials = Credentials(home, _credential_sources(settings, home), log)
-        servers = None if settings.cluster is None else _look_for_cluster(settings.cluster, credentials)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
@@ -131,20 +129,10 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
             stock=stock,
             settings=settings,
             memory=memory,
-            servers=servers,
         )
         ready = partial(announce, settings, endpoint, stock, say, columns)
         run_measured(_run(setup, ready, times), times, memory.poll)
     return 0
-
-
-def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Servers:
-    """Return the servers of the cluster, once this broker could join it. Raise DbgError."""
-    try:
-        from dbg_broker.verbs import joining
-    except ImportError:
-        raise NeedsExtra("--cluster", "nats-py", "cluster") from None
-    return joining.look_for_cluster(settings, credentials.tokens.site())
 
 
 def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
@@ -166,8 +154,6 @@ class _Setup:
     """Where stock debuggers are taken, if at all."""
     settings: ServeSettings
     memory: SpareMemory
-    servers: Servers | None
-    """The servers of NATS of its cluster; None for one broker alone."""
 
 
 async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) -> None:
@@ -182,20 +168,14 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
             spare.begin()
             ending.callback(spare.close)
         _open_journal(hub, setup, ending)
-        if setup.servers is not None:
-            await _join(hub, setup, setup.servers, ending)
         _note_life(hub, setup, ending)
         reception = Reception(hub, credentials.tokens, credentials.read_again)
-        if hub.cluster is not None:
-            hub.cluster.tokens.use = lambda: reception.use(credentials.tokens)
         server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
         credentials.show = server.show
         classic = StockSessions(hub, loop, None if settings.classic is None else settings.classic.size)
         server.start()
         ending.push_async_callback(server.stop)
         ending.push_async_callback(classic.stop)
-        if hub.cluster is not None:
-            ending.callback(hub.cluster.leave)
         if setup.stock is not None:
             await classic.listen(setup.stock)
         credentials.write()
@@ -211,25 +191,9 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         await stopping.wait()
 
 
-async def _join(hub: Hub, setup: _Setup, servers: Servers, ending: contextlib.AsyncExitStack) -> None:
-    """Make this broker one of its cluster. Raise CantJoin."""
-    from dbg_broker.verbs.joining import new_cluster, share_tokens
-
-    credentials = setup.credentials
-    hub.cluster = cluster = new_cluster(hub, servers, credentials, tells=setup.settings.on_event is not None)
-    cluster.addresses.write = credentials.tell_others
-    credentials.on_shown = cluster.shows
-    cluster.tokens.keep = partial(join_issued, setup.home)
-    cluster.tokens.joined(credentials.tokens)
-    ending.push_async_callback(cluster.end)
-    await cluster.begin()
-    await share_tokens(cluster)
-
-
 def _leave_home(hub: Hub, home: Path) -> None:
     """Remove the files that name this broker; where they name others as well, ranks and terminals go on to these."""
-    if hub.cluster is None or not len(hub.cluster.members):
-        remove_rendezvous(home, pid=os.getpid(), host=socket.gethostname())
+    remove_rendezvous(home, pid=os.getpid(), host=socket.gethostname())
 
 
 def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:

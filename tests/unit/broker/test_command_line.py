@@ -26,10 +26,8 @@ from dbg_wire.messages import Goodbye
 from dbg_wire.records.audit import Entry, What
 from tests.conftest import Approved
 from tests.support.certificates import Authority
-from tests.support.memory_bus import MemoryNats
 from tests.support.sentence import refusals
 from tests.unit.broker.conftest import Command
-from tests.unit.broker.hub.cluster.brokers import join_cluster, presence
 from tests.unit.broker.peers import Broker, registration, running_broker
 
 PARSER = parser_of_the_command()
@@ -240,24 +238,6 @@ async def test_status_tells_of_ranks_and_their_terminals(made_home: Path, approv
     assert [ranks[f"gpu013:{number}"]["driver"] for number in (4, 9, 10)] == [None, "ann@login1", None]
     assert ranks["gpu013:9"]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
     approved("\n".join(text.splitlines()[1:]))
-
-
-async def test_status_tells_of_the_other_brokers_and_of_nats_that_is_gone(made_home: Path) -> None:
-    nats = MemoryNats()
-    async with running_broker(made_home, tls=True) as broker:
-        _, alone = await both(broker, made_home)
-        cluster = join_cluster(broker.hub, nats, "one")
-        await cluster.begin()
-        cluster.members.saw(presence("two"))
-        shown, document = await both(broker, made_home)
-        nats.go()
-        during, gone = await both(broker, made_home)
-        await cluster.end()
-    assert "cluster" not in alone
-    assert document["cluster"] == {"brokers": ["wss://one:6900", "wss://two:6900"], "nats_silent": None}
-    assert gone["cluster"]["nats_silent"] >= 0
-    assert "wss://two:6900" in shown
-    assert ("NATS" in shown, "NATS" in during) == (False, True)
 
 
 def test_follow_shows_what_another_host_has_written(made_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import dbg_wire
-from dbg_broker.hub.cluster import messages
 from dbg_wire import limits
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import MESSAGES, Sender
@@ -43,12 +42,6 @@ def test_every_message_is_described_under_those_who_send_it() -> None:
     for name in passed_on:
         expected[name] -= {Sender.BROKER}
     assert described() == expected
-
-
-def test_what_brokers_tell_each_other_is_described() -> None:
-    rows = re.findall(r"(?m)^\| ((?:`[a-z]+`(?:, )?)+) \|", PAGE.partition("## Between brokers\n")[2])
-    named = {name for row in rows for name in re.findall("[a-z]+", row)}
-    assert named == {str(message.__struct_config__.tag) for message in messages.MESSAGES}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=[json.loads(line)["type"] for line in EXAMPLES])

@@ -14,19 +14,15 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import IssuedToken, IssuedTokens
 from dbg_broker.home.tokens import digest_of
 from dbg_broker.hub.admission import MAX_TIMER_SECONDS
-from dbg_broker.hub.cluster.tokens import SharedTokens
 from dbg_broker.net import reputation
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.reputation import FORGIVEN
 from dbg_broker.net.websocket import CloseCode
-from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Finding, Goodbye, Greet, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
 from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.records.ranks import RankState
-from tests.support.memory_bus import MemoryNats
-from tests.unit.broker.hub.cluster.brokers import join_cluster
 from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, registration
 
 UNKNOWN = "a-token-of-nobody-that-is-as-long-as-any-token"
@@ -74,31 +70,6 @@ async def test_of_more_refusals_than_may_wait_each_is_told_to_come_back_later(
     assert error.response.headers["Retry-After"] == "8"
     assert b"too many failed attempts came from your address; try again in 8 s" in (error.response.body or b"")
     assert broker.hub.connections.meters.refusals[429] == 1
-
-
-@pytest.fixture
-async def nats(broker: Broker) -> MemoryNats:
-    """Make the broker one of a cluster, and return what the others meet it at."""
-    nats = MemoryNats()
-    cluster = join_cluster(broker.hub, nats, "one")
-    cluster.tokens.use = lambda: broker.reception.use(broker.tokens)
-    cluster.tokens.watch()
-    return nats
-
-
-async def test_a_token_of_another_broker_opens_here_until_that_one_revokes_it(broker: Broker, nats: MemoryNats) -> None:
-    there = SharedTokens(nats.join("two").buckets)
-    others = replace(broker.tokens, issued=IssuedTokens((ALICE,)))
-    there.joined(others)
-    await there.exchange()
-    terminal = await broker.dial("/client", "alice")
-    own = await broker.terminal()
-    there.joined(replace(others, issued=others.issued.revoke("alice", 5.0)))
-    await there.exchange()
-    await within(SECONDS, terminal.wait_closed())
-    assert terminal.close_code == CloseCode.REVOKED
-    assert (await refused(broker, "alice")).response.status_code == 401
-    assert own.websocket.close_code is None
 
 
 KEY = registration().identity.key
