@@ -112,10 +112,7 @@ MAX_PINS = 16
 """Fingerprints of one address, behind which may be several brokers: of the certificates shown now and of the next."""
 
 MAX_ENDED_RANKS = 5_000
-"""Exited or lost ranks that stay listed; the oldest are removed first."""
-
-MAX_ENDED_BYTES = 64 * MIB
-"""Bytes that all exited or lost ranks may occupy, 13 KiB each with a stack of 30 frames; the largest go first."""
+"""Exited or lost ranks that stay listed; of more the oldest of the job that has most is removed."""
 
 ENDED_RANK_SECONDS = 3600.0
 """Seconds for which an exited or lost rank stays listed: long enough to come back from a meeting."""

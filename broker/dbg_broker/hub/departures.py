@@ -24,7 +24,6 @@ def fell_silent(hub: Hub, rank: RankRecord) -> None:
     if rank.is_live and rank.state is not RankState.UNRESPONSIVE:
         hub.ranks.registry.fell_silent(rank)
         hub.rank_changed(rank)
-        hub.ranks.liveness.silent.add(rank.key)
 
 
 def look_for_process(hub: Hub, rank: RankRecord) -> None:
@@ -142,26 +141,6 @@ def bound_answers(hub: Hub) -> None:
             connection_closed(hub, link.connection)
 
 
-def bound_ranks(hub: Hub, key: str) -> None:
-    """Close this rank if it takes more memory than one may, and the heaviest ones until all are within their bound."""
-    if hub.ranks.live_bytes.is_too_much(key):
-        _close_heavy(hub, key, Budget.MEMORY_OF_RANK, "it says too much to keep")
-    while (heaviest := hub.ranks.live_bytes.heaviest() or hub.ranks.held.heaviest()) is not None:
-        _close_heavy(hub, heaviest, Budget.MEMORY, "all ranks say too much to keep, and it most")
-
-
-def _close_heavy(hub: Hub, key: str, budget: Budget, why: str) -> None:
-    """Close a rank and its guard, which speaks for the rank; both may come back."""
-    hub.ranks.live_bytes.drop(key)
-    hub.ranks.held.came_back(key)
-    hub.connections.meters.budgets.hit(Payer.RANK, budget)
-    for link in (hub.ranks.links.get(key), hub.ranks.guards.get(key)):
-        if link is not None:
-            logger.warning("the rank at %s is closed: %s", link.connection.peer, why)
-            link.connection.close(CloseCode.SLOW, "what it reports takes too much memory", flush=False)
-            connection_closed(hub, link.connection)
-
-
 def _rank_left(hub: Hub, link: RankLink) -> None:
     rank = link.rank
     if rank is None:
@@ -179,8 +158,6 @@ def _guard_left(hub: Hub, link: RankLink) -> None:
     if key is None or hub.ranks.guards.get(key) is not link:
         return
     del hub.ranks.guards[key]
-    if key not in hub.ranks.links:
-        hub.ranks.live_bytes.drop(key)
     rank = hub.ranks.registry.find(key)
     if rank is not None and rank.is_live and key not in hub.ranks.links:
         # The rank itself has never connected, and its guard is gone now.

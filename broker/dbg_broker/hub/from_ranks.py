@@ -11,7 +11,6 @@ from typing import Any
 from dbg_broker.hub import admission, departures, guards, notices
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
-from dbg_broker.net import tcp
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
@@ -103,8 +102,7 @@ def _register(hub: Hub, link: RankLink, message: Register) -> None:
         _replace(hub, former, rank.key)
     link.rank = rank
     hub.ranks.links[rank.key] = link
-    # Hosts behind one address are silent each by itself, and so are two ways to one host.
-    hub.ranks.liveness.add(rank.key, (tcp.host_of(link.connection.peer), rank.identity.host), now)
+    hub.ranks.liveness.probes.add(rank.key, now)
     hub.welcome(link.connection, rank.address, rank.child)
     hub.readdress(registration.renamed)
     hub.ranks.came_back(rank.key)

@@ -12,7 +12,6 @@ from dbg_broker.ranks.broadcast import Broadcasts
 from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.liveness import Liveness, ProbeIntervals
-from dbg_broker.ranks.memory import LiveBytes
 from dbg_broker.ranks.questions import AskRates, OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
@@ -41,7 +40,6 @@ class Ranks:
         self.questions = OpenQuestions(lacks_memory)
         self.glances = Glances()
         self.ask_rates = AskRates()
-        self.live_bytes = LiveBytes()
         self.liveness = Liveness(kernel, intervals or ProbeIntervals())
         self.failures = FirstFailures()
         self.held = HeldRanks(self.registry)
@@ -73,10 +71,9 @@ class Ranks:
     def left(self, key: str) -> None:
         """Forget what is known of a rank only while it is connected."""
         del self.links[key]
-        self.liveness.remove(key)
+        self.liveness.probes.remove(key)
         self.glances.forget(key)
         self.ask_rates.forget(key)
-        self.live_bytes.drop(key)
 
     def forget(self, key: str) -> None:
         """Forget a rank that the registry has removed."""

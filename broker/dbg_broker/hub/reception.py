@@ -19,7 +19,7 @@ from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import LogForm, UnknownType, decode
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Answer, Message, Pulse, RefusalCode, Register, Report, Sender, Testimony
+from dbg_wire.messages import Answer, Message, RefusalCode, Sender
 
 logger = logging.getLogger("dbg_broker")
 
@@ -34,9 +34,6 @@ RANK_MESSAGE_COST = 2 * limits.KIB
 
 RANK_OUTPUT_COST = 256
 """Bytes that a frame of output counts: its content is passed on unread, so that only the number of frames costs."""
-
-KEPT = frozenset({Register, Report, Pulse, Testimony})
-"""What of a rank's and its guard's messages is kept until the next one of its kind comes."""
 
 
 class Reception:
@@ -155,29 +152,14 @@ class Reception:
         return message
 
     def _receive_from_rank(self, connection: Channel, link: RankLink, text: str) -> None:
-        """Take what a rank or its guard says, and count what is kept of it."""
-        kind: type[Message]
-        length = len(text)
+        """Take what a rank or its guard says."""
         if from_ranks.keeps_unread(self._hub, link, text):
             logger.debug("connection %d says a pulse of %d characters", connection.number, len(text))
-            kind = Pulse
-        else:
-            message = self._read(connection, text, Sender.AGENT)
-            kind = type(message)
-            from_ranks.receive(self._hub, link, message)
-            if isinstance(message, Testimony) and message.registration is not None:
-                # A guard's later word replaces the stack of its first one, and not the registration that came with it.
-                kind = Register
-            elif isinstance(message, Answer) and message.frames and link.rank is not None:
-                kind, length = Pulse, link.rank.keep_stack(message.frames)
-        if kind in KEPT:
-            self._note_memory(link, kind, length)
-
-    def _note_memory(self, link: RankLink, kind: type[Message], length: int) -> None:
-        """Count what is kept of a message of a rank or of its guard; a rank that takes too much is closed."""
-        key = link.guard_of if link.rank is None else link.rank.key
-        if key is not None and self._hub.ranks.live_bytes.note(key, kind.__name__, length):
-            departures.bound_ranks(self._hub, key)
+            return
+        message = self._read(connection, text, Sender.AGENT)
+        from_ranks.receive(self._hub, link, message)
+        if isinstance(message, Answer) and message.frames and link.rank is not None:
+            link.rank.keep_stack(message.frames)
 
     def _receive_data(self, connection: Channel, data: bytes) -> None:
         """Take terminal bytes."""

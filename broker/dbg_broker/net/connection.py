@@ -93,7 +93,7 @@ class PeerConnection:
         self._owner = owner
         self._transport: SocketTransport | None = None
         self._websocket: WebSocket | None = None
-        self._outbox = Outbox(now)
+        self._outbox = Outbox()
         self._is_closing = False
         self._is_resting = False
         self._abort_handle: asyncio.TimerHandle | None = None
@@ -423,10 +423,6 @@ class PeerConnection:
     def missed_output(self) -> bool:
         """Tell, once, that output was dropped and the peer can take a repaint."""
         return self.is_ready and self._outbox.missed()
-
-    def is_stalled(self, now: float, seconds: float) -> bool:
-        """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
-        return not self._is_closing and self._outbox.is_stalled(now, seconds)
 
     @property
     def waiting_bytes(self) -> int:

@@ -57,9 +57,6 @@ class Channel(Protocol):
     def missed_output(self) -> bool:
         """Tell, once, that output was dropped and the peer can take a repaint."""
 
-    def is_stalled(self, now: float, seconds: float) -> bool:
-        """Tell whether the peer has taken nothing for ``seconds`` although things wait."""
-
     def ping(self) -> None:
         """Ask the peer for a sign of life, unless that would have to wait."""
 

@@ -47,21 +47,18 @@ class Outbox:
     """
 
     __slots__ = (
-        "_accepted",
-        "_accepted_at",
         "_bound",
         "_bytes",
         "_outputs",
         "_serial",
         "_skips",
-        "_taken",
         "_waiting",
         "dropped",
         "is_paused",
         "transport",
     )
 
-    def __init__(self, now: float, bound: int = OUTBOX_BYTES) -> None:
+    def __init__(self, bound: int = OUTBOX_BYTES) -> None:
         self.transport: FrameTransport | None = None
         self.is_paused = False
         self.dropped = 0
@@ -71,9 +68,6 @@ class Outbox:
         self._outputs = 0
         self._serial = 0
         self._skips = False
-        self._taken = 0
-        self._accepted = 0
-        self._accepted_at = now
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -179,17 +173,7 @@ class Outbox:
         self._skips = False
         return True
 
-    def is_stalled(self, now: float, seconds: float) -> bool:
-        """Tell whether things have waited for ``seconds`` without the peer taking a single byte."""
-        held = self.held
-        accepted = self._taken - held
-        if accepted != self._accepted or (held == 0 and not self._waiting):
-            self._accepted, self._accepted_at = accepted, now
-            return False
-        return now - self._accepted_at >= seconds
-
     def _pass(self, frame: bytes) -> None:
-        self._taken += len(frame)
         self.write(frame)
 
     def _pop(self) -> None:

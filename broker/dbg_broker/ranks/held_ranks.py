@@ -21,10 +21,6 @@ from dbg_wire.records.ranks import RankState
 RANKS_AT_ONCE = 256
 """Ranks in one message about those that others wait for: it is made in two milliseconds."""
 
-MAX_WAITED_FOR = 1_000_000
-"""Ranks that others wait for, in all groups together: 240 bytes each. Five jobs of 4,096 ranks, half of each held for
-the other half, come to a hundredth of it."""
-
 _HoldStatus = tuple[ChosenRank, float]
 """How far a rank is, and when it ended if it did."""
 
@@ -61,8 +57,6 @@ class HeldRanks:
         self._concerned: defaultdict[tuple[RunName, int], dict[_WaitingGroup, None]] = defaultdict(dict)
         self._waiting: dict[str, tuple[_WaitingGroup, Waiting]] = {}
         self._due: dict[_WaitingGroup, None] = {}
-        self.size = 0
-        """Ranks that others wait for, counted once for each group."""
 
     def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
@@ -97,16 +91,6 @@ class HeldRanks:
                 for number in some:
                     self._is_news(group, number)
                 yield from self._broadcasts(group, some, newcomers, ("chosen", group.site, begin))
-
-    def heaviest(self) -> str | None:
-        """Return the held rank that takes most memory for the ranks it waits for, if all together take too much.
-
-        Ranks that wait for the same ones share that memory.
-        """
-        if self.size <= MAX_WAITED_FOR:
-            return None
-        group = max(self._groups.values(), key=lambda one: len(one.ranks) / (len(one.informed) + len(one.newcomers)))
-        return next(iter(group.informed or group.newcomers))
 
     def missed(self, key: str) -> None:
         """Note that a rank was behind and has not been sent what changed: it is told all at the next occasion."""
@@ -151,7 +135,6 @@ class HeldRanks:
         group = self._groups.get(name)
         if group is None:
             self._groups[name] = group = _WaitingGroup(*name)
-            self.size += len(waits.ranks)
             for number in waits.ranks:
                 self._concerned[run, number][group] = None
         self._waiting[rank.key] = group, waits
@@ -164,7 +147,6 @@ class HeldRanks:
         if group.informed or group.newcomers or self._groups.get(group.name) is not group:
             return
         del self._groups[group.name]
-        self.size -= len(group.ranks)
         self._due.pop(group, None)
         for number in dict.fromkeys(group.ranks):
             concerned = self._concerned[group.run, number]

@@ -7,7 +7,6 @@ import hmac
 import logging
 from dataclasses import dataclass, field
 
-from dbg_broker.ranks.memory import weight
 from dbg_wire.errors import printable
 from dbg_wire.messages import Pulse, RankReport, Register
 from dbg_wire.records.bounds import InvalidMessage
@@ -138,10 +137,9 @@ class RankRecord:
         """Keep a pulse as it came: it is read when somebody asks for its stack, and most are never asked for."""
         self._unread = text
 
-    def keep_stack(self, frames: tuple[Place, ...]) -> int:
-        """Keep the stack of an answer as that of a pulse, since none follows a question; return its characters."""
+    def keep_stack(self, frames: tuple[Place, ...]) -> None:
+        """Keep the stack of an answer as that of a pulse, since none follows a question."""
         self._unread = encode_record(Pulse(where=frames[-1], frames=frames))
-        return len(self._unread)
 
     def note_pulse(self, pulse: Pulse) -> None:
         """Take note of where it is."""
@@ -192,12 +190,6 @@ class RankRecord:
         # A time limit, such as a lease, is told anew once a minute, and oftener towards its end.
         shown_stop = (stop.number, stop.reason, stop.where, stop.limit) if stop is not None and self.halted else None
         return self.state, shown_stop, session.engine if session else None, self.report.queued
-
-    def weight(self) -> int:
-        """Return about how many bytes it occupies."""
-        return weight(
-            self.registration, self.report, self.frames, self.place, self.end.detail, self.end.core, self.end.cause
-        )
 
     def info(self, *, epoch: float, seats: SeatCounts = NO_SEATS) -> RankInfo:
         """Return the rank as it is listed; ``epoch`` is the wall clock's time at monotonic zero."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dbg_broker.quotas import LruMap
-from dbg_broker.ranks.memory import EndedRanks
+from dbg_broker.ranks.ended import EndedRanks
 from dbg_broker.ranks.rank_record import HostName, RankRecord, RunName, digest_of
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
@@ -319,7 +319,7 @@ class Registry:
             rank.end.cause = f"from {who}'s debugger"
 
     def expire(self, now: float) -> list[str]:
-        """Forget ranks that ended long ago, are too many or occupy too much, and return their keys."""
+        """Forget ranks that ended long ago or are too many, and return their keys."""
         gone = self._ended.overdue(now)
         for key in gone:
             self._remove(self._ranks[key])
@@ -328,7 +328,6 @@ class Registry:
     def last_words(self, rank: RankRecord, frames: tuple[Place, ...], detail: str) -> None:
         """Note where a rank was when it ended, which may become known before its end or after it."""
         rank.frames, rank.end.detail = frames, detail
-        self._ended.resize(rank.key, rank.weight())
 
     # ------------------------------------------------------------------------------------------------------------ moves
 
@@ -347,7 +346,7 @@ class Registry:
             self._lost[rank.registration.kernel, rank.process.pid] = rank.key
         else:
             self._forget_lost(rank)
-        self._ended.put(rank.key, rank.identity.job, rank.weight(), now)
+        self._ended.put(rank.key, rank.identity.job, now)
         if rank.state is RankState.EXITED:
             self.children.ended(rank)
 

@@ -69,9 +69,6 @@ class Peer:
     def missed_output(self) -> bool:
         return False
 
-    def is_stalled(self, _now: float, _seconds: float) -> bool:
-        return False
-
     def seconds_since_ack(self) -> float:
         return 0.0
 

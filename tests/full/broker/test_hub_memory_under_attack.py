@@ -13,12 +13,11 @@ from websockets.frames import Frame, Opcode
 
 from dbg_wire import limits
 from dbg_wire.codec import encode
-from dbg_wire.messages import Goodbye, Message
-from dbg_wire.records.ranks import Breakpoint, Place
+from dbg_wire.messages import Message
 from tests.support.processes import Processes
 from tests.support.serving import SECONDS, Serving, run
 from tests.support.tokens import written_tokens
-from tests.unit.broker.peers import RUNNING, registration, trusting_context
+from tests.unit.broker.peers import trusting_context
 
 BOUND = 16 * limits.MIB
 """Bytes to which each bound is set: a smaller bound shows the same in less time."""
@@ -30,7 +29,7 @@ FIRST = f"""
 from dbg_broker.net import websocket
 from dbg_broker.ranks import questions
 from dbg_wire import limits
-questions.MAX_BYTES = websocket.MAX_UNFINISHED_BYTES = limits.MAX_ENDED_BYTES = {BOUND}
+questions.MAX_BYTES = websocket.MAX_UNFINISHED_BYTES = {BOUND}
 """
 
 
@@ -90,19 +89,4 @@ def test_parts_of_messages(serving: Serving, stack: ExitStack) -> None:
         connected = stack.enter_context(connect(serving, "/agent", "rank"))
         with contextlib.suppress(ConnectionError):
             connected.sendall(part)
-    assert resident(serving) - before < BOUND + ROOM
-
-
-def test_ended_ranks_of_a_mebibyte_and_more(serving: Serving) -> None:
-    points = tuple(Breakpoint(file=f"/{line}/" + "x" * 4000, line=1) for line in range(100))
-    frames = tuple(Place(file=f"/{line}/" + "x" * 2000, line=1, function=f"{line}" + "f" * 1000) for line in range(256))
-    said = encode(registration(report=RUNNING.replace(user_breakpoints=points)))
-    goodbye = framed(Goodbye(exit=0, frames=frames, detail="x"))
-    before = resident(serving)
-    for number in range(80):
-        with connect(serving, "/agent", "rank") as rank:
-            rank.sendall(text_frame(said.replace("gpu013:0/", f"gpu013:0/{number}")) + goodbye)
-            rank.shutdown(socket.SHUT_WR)
-            while rank.recv(65536):
-                pass
     assert resident(serving) - before < BOUND + ROOM

@@ -111,7 +111,7 @@ class Storm:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)  # noqa: S311
         self.rank = DrawingRank(self.rng)
-        self._outbox = Outbox(0.0, OUTBOX_BYTES)
+        self._outbox = Outbox(OUTBOX_BYTES)
         self._transport = SlowTransport(self._outbox)
         self._to_rank: dict[type[Message], Message] = {}
         self._now = 0.0

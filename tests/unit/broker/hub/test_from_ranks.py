@@ -9,35 +9,28 @@ import pytest
 
 from dbg_broker.hub import reception, sweeper
 from dbg_broker.hub.from_ranks import PULSE_BEGINS
-from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks import rank_record
 from dbg_broker.ranks.liveness import ProbeIntervals
-from dbg_wire import limits, messages
+from dbg_wire import limits
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import (
     Action,
     Answers,
-    Audience,
     Change,
-    Finding,
     Gone,
     Message,
-    Probe,
     Pulse,
     Question,
     RankAnswer,
     Refusal,
     RefusalCode,
-    Report,
     Seat,
     Sender,
     Snapshot,
     Subscribe,
-    Welcome,
 )
-from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import decode_record
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, attach, registration, running_broker
@@ -134,7 +127,6 @@ async def broker_silences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> As
     monkeypatch.setattr(sweeper, "PING_SECONDS", seconds(0.125))
     monkeypatch.setattr(sweeper, "SEAT_SECONDS", seconds(1.25))
     monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
-    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 0.0)
     async with running_broker(tmp_path) as running:
         yield running
 
@@ -158,19 +150,6 @@ async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(b
     assert (await watcher.expect(Seat, lambda seat: seat.generation is not None)).driver == "here@h"
 
 
-async def test_rank_whose_host_is_silent_is_unresponsive_until_it_answers(
-    broker_silences: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rank = await broker_silences.rank()
-    terminal = await listing(broker_silences)
-    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 1.0)
-    await terminal.expect(Change, lambda change: change.rank.state is RankState.UNRESPONSIVE)
-    monkeypatch.setattr(PeerConnection, "seconds_since_ack", lambda _: 0.0)
-    await rank.expect(Probe)
-    await rank.say(Pulse(where=WHERE))
-    await terminal.expect(Change, lambda change: change.rank.state is RankState.STOPPED)
-
-
 async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker_silences: Broker) -> None:
     old = await broker_silences.rank()
     driver = await broker_silences.seated(KEY)
@@ -189,7 +168,6 @@ KERNEL = "boot/4026531836"
 @pytest.fixture
 async def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """Run a broker that probes and sweeps more often, on the same kernel as its ranks."""
-    monkeypatch.setattr(sweeper, "ACK_CHECK_SECONDS", 0.05)
     intervals = ProbeIntervals(attended=seconds(0.05), idle=seconds(0.2))
     async with running_broker(tmp_path, intervals=intervals, kernel=KERNEL) as running:
         yield running
@@ -231,57 +209,3 @@ async def test_forgotten_rank_is_gone_for_lists_and_terminals(quick: Broker, mon
     assert (await driver.expect(Refusal)).code == RefusalCode.GONE
     await driver.say(attach(KEY))
     assert (await driver.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
-
-
-async def test_if_ranks_say_too_much_the_heaviest_is_closed_and_no_other(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker.hub.ranks.live_bytes.most = limits.MIB
-    light = [await broker.rank(number) for number in range(3)]
-    heavy = await broker.rank(3)
-    points = tuple(Breakpoint(file=f"/{line}/" + "x" * 3000, line=1) for line in range(100))
-    await heavy.say(Report(report=RUNNING.replace(user_breakpoints=points)))
-    assert (await heavy.closed())[0] == CloseCode.SLOW
-    assert broker.hub.connections.meters.budgets.of(Payer.RANK, Budget.MEMORY) == 1
-    for rank in light:
-        await rank.say(Report(report=RUNNING))
-    terminal = await broker.seated(registration(0).identity.key)
-    await light[0].expect(Audience, lambda audience: audience.driven)
-    assert [rank.state for rank in broker.hub.ranks.registry.ranks()].count(RankState.LOST) == 1
-    # It may come back, as light as the others.
-    await broker.rank(3)
-    assert broker.hub.ranks.live_bytes.size < limits.MIB
-    await terminal.cut()
-
-
-DEEP = (Place(file="/" + "x" * 4000, line=1, function="f"),) * limits.MAX_STACK_FRAMES
-MOST = tuple(Breakpoint(file=f"/{line}/{'x' * 4000}", line=1, condition="c" * 900) for line in range(100))
-
-
-async def test_a_rank_that_says_more_than_one_may_is_closed_and_no_other(broker: Broker) -> None:
-    other, heavy = await broker.rank(0), await broker.rank(1)
-    # All breakpoints that a rank may have are kept.
-    await heavy.say(Report(report=RUNNING.replace(user_breakpoints=MOST)))
-    await heavy.say(Pulse(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
-    await heavy.say(Pulse(where=WHERE, frames=DEEP))
-    assert (await heavy.closed())[0] == CloseCode.SLOW
-    budgets = broker.hub.connections.meters.budgets
-    assert (budgets.of(Payer.RANK, Budget.MEMORY_OF_RANK), budgets.of(Payer.RANK, Budget.MEMORY)) == (1, 0)
-    await broker.seated(registration(0).identity.key)
-    await other.expect(Audience, lambda audience: audience.driven)
-
-
-async def test_what_a_guard_says_counts_as_said_by_its_rank(broker: Broker) -> None:
-    """A guard may enter a rank that has never connected; what it says is kept as well."""
-    guard = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
-    said = registration(0, report=RUNNING.replace(user_breakpoints=MOST))
-    testimony = messages.Testimony(
-        minor=0, key=said.identity.key, kind=Finding.SUSPENDED, frames=(WHERE,), registration=said
-    )
-    await guard.say(testimony)
-    await guard.expect(Welcome)
-    assert broker.hub.ranks.live_bytes.size > limits.MIB
-
-    await guard.say(testimony.replace(registration=None, frames=DEEP))
-    assert (await guard.closed())[0] == CloseCode.SLOW
-    assert (broker.hub.ranks.live_bytes.size, len(broker.hub.ranks.guards)) == (0, 0)

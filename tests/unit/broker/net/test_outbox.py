@@ -14,7 +14,7 @@ TEN = bytes(10)
 
 
 def slow(bound: int) -> tuple[Outbox, SlowTransport]:
-    outbox = Outbox(0.0, bound)
+    outbox = Outbox(bound)
     return outbox, SlowTransport(outbox)
 
 
@@ -49,21 +49,6 @@ def test_message_of_the_same_name_replaces_the_one_that_waits() -> None:
         assert outbox.send_control(b"x%d" % (number % 10), "probe")
     assert transport.take_all() == [b"99", b"x9"]
     assert outbox.waiting_bytes == 0
-
-
-def test_terminal_is_stalled_only_while_it_takes_nothing() -> None:
-    outbox, transport = slow(1000)
-    assert not outbox.is_stalled(100.0, 60.0)
-    outbox.send_output(bytes(50))
-    transport.take()
-    transport.buffered = 50
-    outbox.send_output(TEN)
-    assert not outbox.is_stalled(101.0, 60.0)
-    assert not outbox.is_stalled(159.0, 60.0)
-    transport.buffered = 49
-    assert not outbox.is_stalled(162.0, 60.0)
-    assert not outbox.is_stalled(221.0, 60.0)
-    assert outbox.is_stalled(222.0, 60.0)
 
 
 class OutboxMachine(RuleBasedStateMachine):

@@ -16,7 +16,6 @@ import pytest
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.hub import sweeper
 from dbg_broker.net import spare
 from dbg_broker.net.http import PROMETHEUS, page
 from dbg_broker.net.loop import BOUNDS, LoopTimes
@@ -29,7 +28,6 @@ from dbg_broker.net.spare import (
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
-    Audience,
     Mode,
     Repaint,
     Sender,
@@ -76,18 +74,6 @@ async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broke
     drawing = asyncio.create_task(draw_when_asked())
     assert await read_until_screen() < 200
     drawing.cancel()
-
-
-async def test_terminal_that_takes_nothing_is_disconnected(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeper, "STALL_SECONDS", 0.1)
-    rank = await broker.rank()
-    slow = await broker.seated(KEY, max_queue=1)
-    slow.websocket.transport.pause_reading()
-    left = asyncio.create_task(rank.expect(Audience, lambda audience: audience.viewers == 0))
-    for number in range(64):
-        await rank.send(Output(session=1, offset=number * len(CHUNK), data=CHUNK))
-    await left
-    assert broker.hub.connections.meters.disconnected == 1
 
 
 async def test_ping_flood_without_reading_ends_the_connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

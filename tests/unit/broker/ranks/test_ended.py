@@ -1,4 +1,4 @@
-"""Ended ranks stay listed within a bound in bytes; a rank of unusual size goes before ranks of usual size."""
+"""Ended ranks stay listed up to a number, crashes are told together, and the first failure of a run is named."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from dbg_broker.ranks.ended import EndedRanks
 from dbg_broker.ranks.failures import FirstFailures
-from dbg_broker.ranks.memory import EndedRanks
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.messages import Kept, RankReport
@@ -19,19 +19,17 @@ from tests.unit.broker.peers import RUNNING, registration
 from tests.unit.broker.ranks.test_held_ranks import CRASHED, Job
 
 
-@pytest.mark.parametrize("size", [10, limits.MAX_ENDED_BYTES // 10])
-def test_a_job_with_many_ended_ranks_pushes_off_its_own(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+def test_a_job_with_many_ended_ranks_pushes_off_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 4)
     ended = EndedRanks()
-    ended.put("crashed", "mine", 2 * size, 0.0)
+    ended.put("crashed", "mine", 0.0)
     for number in range(20):
-        ended.put(str(number), "theirs", size, 1.0)
+        ended.put(str(number), "theirs", 1.0)
     gone = list(ended.overdue(2.0))
     assert gone == [str(number) for number in range(17)]
-    assert ended.sizes.size == 5 * size
     # The jobs that have nothing left are forgotten as well.
     assert list(ended.overdue(1.0 + limits.ENDED_RANK_SECONDS)) == ["crashed", "17", "18", "19"]
-    assert (len(ended), ended.sizes.size, len(ended._jobs)) == (0, 0, 0)
+    assert (len(ended), len(ended._jobs)) == (0, 0)
 
 
 RANKS = 200
