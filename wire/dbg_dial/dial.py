@@ -62,11 +62,11 @@ class Wording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Seconds for TLS and the upgrade together, between two pings, and for the answer to a ping."""
+    """Seconds for TLS and the upgrade together, between two pings, and for the answer to a ping; None for no pings."""
 
     opening: float
-    ping: float
-    pong: float
+    ping: float | None
+    pong: float | None
 
 
 class BrokerWebSocket(ClientConnection):

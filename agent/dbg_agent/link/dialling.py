@@ -1,16 +1,13 @@
-"""How a rank gets a connection, and replaces a silent one by the next; in the link's thread, one attempt at a time."""
+"""How a rank gets a connection, and notices that its broker is silent; in the link's thread."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from dbg_agent.link.lookup import Lookups
 from dbg_agent.process.log import Logger
@@ -24,11 +21,11 @@ from dbg_dial.dial import (
     first_to_answer,
     open_websocket,
 )
-from dbg_dial.tcp import Address, connected, seconds_since_ack, seconds_since_ack_of
-from dbg_dial.waiting import Handover, pause_when_busy
+from dbg_dial.tcp import Address, connected
+from dbg_dial.waiting import Handover, pause_when_busy, within
 from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, HungUp, error_line
 from dbg_wire.finding.endpoint import Endpoint, Reach
-from dbg_wire.limits import CONNECTION_DEAD_SECONDS, PROBE_IDLE_SECONDS, SILENT_SECONDS
+from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
 
 CONNECT_SECONDS = 2.0
 """Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""
@@ -43,18 +40,8 @@ SERVED_PER_SECOND = 500
 LEAST_OPEN_SECONDS = 6.0
 """Seconds for TLS and the upgrade at least, where they are shared by several brokers: one may be suspended."""
 
-GONE_SECONDS = 3.0
-"""Seconds of silence of the peer's kernel that end a handshake. Our kernel asks it after two seconds. A new attempt
-finds the peer as soon as it is back."""
-
-LOOK_SECONDS = 0.5
-"""Seconds between two checks that the peer of a handshake is still there."""
-
 LOOKUP_SECONDS = 10.0
 """Seconds for the look-up of a name. A longer look-up goes on, and the next attempt uses it."""
-
-TIMING = Timing(opening=OPEN_SECONDS, ping=CONNECTION_DEAD_SECONDS / 2, pong=CONNECTION_DEAD_SECONDS / 2)
-"""The library's own pings end a dead connection. Its silence is noticed long before, by :class:`Silence`."""
 
 WORDING = Wording(
     wrong_certificate="it shows another certificate",
@@ -71,9 +58,6 @@ A broker that is there has sent a probe by then, which tells as much, so there i
 
 PING_ATTENDED_SECONDS = 2.0
 """Seconds between two pings while a user sits at the rank, who should soon learn that a tunnel is silent."""
-
-SHORTEST_LOOK_SECONDS = 0.5
-"""Seconds between two looks at a link that may be silent."""
 
 logger = Logger("dbg_agent.link")
 
@@ -92,13 +76,6 @@ LAST_HUNG_UP_SECONDS = 16.0
 """The upper bound if a broker hangs up before a word, as it does if too many come: each costs the others time.
 Ranks of a large job use all the time that a busy broker takes for them, up to this, from the first such attempt on."""
 
-BESIDE_SECONDS = 0.5, 1.5
-"""Bounds of the random pause between attempts beside a silent connection; each attempt itself has two seconds."""
-
-LONGEST_BESIDE_SECONDS = 20.0
-"""The longest pause beside a silent connection. Pauses grow while a kernel takes connections and no broker answers: a
-suspended broker finds all these connections when it goes on."""
-
 
 async def dial(
     reach: Reach,
@@ -107,17 +84,17 @@ async def dial(
     answered: Answered | None = None,
     *,
     known: Mapping[str, Address] | None = None,
-    last: Sequence[str] = (),
+    last: str = "",
     patience: float = OPEN_SECONDS,
 ) -> BrokerWebSocket:
     """Return an open connection; raise BrokerUnreachable, or a Refused or BadEndpoint that says what is wrong.
 
     ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. Addresses
-    that are ``known`` from before, by URL, stand in where nobody says what a name is now. The brokers at the URLs
-    ``last`` are dialled after the others. After a broker that hangs up no other one is dialled at once: where too many
+    that are ``known`` from before, by URL, stand in where nobody says what a name is now. The broker at the URL
+    ``last`` is dialled after the others. After a broker that hangs up no other one is dialled at once: where too many
     ranks come, they come to all brokers. All together have ``patience`` seconds for TLS and the upgrade.
     """
-    routes = reach.routes(*last)
+    routes = reach.routes(last)
     seconds = max(LEAST_OPEN_SECONDS, patience / len(routes))
 
     async def dial_one(route: Reach, _left: int) -> BrokerWebSocket:
@@ -168,73 +145,29 @@ async def _dial_address(
         raise explain(url, error, CONNECT_SECONDS, WORDING) from None
     if answered is not None:
         answered()
-    timing = replace(TIMING, opening=seconds)
-    opening = asyncio.ensure_future(open_websocket(reach, path, sock, timing, WORDING))
+    # The link pings by itself, more often while a user sits at the rank.
+    timing = Timing(opening=seconds, ping=None, pong=None)
     try:
-        await _while_there(opening, sock)
-        return opening.result()
-    except BaseException as error:
-        opening.cancel()
-        (outcome,) = await asyncio.gather(opening, return_exceptions=True)
-        if isinstance(outcome, BaseException):
-            # A task that is cancelled before its first step has closed nothing.
-            asyncio.get_running_loop().call_soon(sock.close)
-        else:
-            # The connection opened just when this attempt was given up.
-            outcome.transport.abort()
+        return await open_websocket(reach, path, sock, timing, WORDING)
+    except Exception as error:
         raise explain(url, error, seconds, WORDING) from None
 
 
-async def _while_there(opening: asyncio.Future[BrokerWebSocket], sock: socket.socket) -> None:
-    """Wait for the end of a handshake; raise TimeoutError if the peer's kernel falls silent meanwhile."""
-    while not opening.done():
-        await asyncio.wait({opening}, timeout=LOOK_SECONDS)
-        if not opening.done() and seconds_since_ack_of(sock) >= GONE_SECONDS:
-            raise TimeoutError
+async def until_silent(connection: BrokerWebSocket, heard: asyncio.Event, is_attended: Callable[[], bool]) -> None:
+    """Return when a broker has not answered a ping for SILENT_SECONDS; ``heard`` is set by whatever comes from it."""
+    while True:
+        heard.clear()
+        with suppress(TimeoutError):
+            await within(PING_ATTENDED_SECONDS if is_attended() else PING_SECONDS, heard.wait())
+            continue
+        try:
+            await within(SILENT_SECONDS, _answer(connection))
+        except TimeoutError:
+            return
 
 
-class Silence:
-    """The judgement of one connection by the times that the caller passes in; pure."""
-
-    def __init__(self, now: float) -> None:
-        self._heard = self._pinged = now
-        self._is_answered = True
-        self._is_silent = False
-
-    def heard(self, at: float) -> None:
-        """Note when the last byte came."""
-        if at > self._heard:
-            self._heard = at
-            self._is_answered = True
-            self._is_silent = False
-
-    def wants_ping(self, now: float, *, attended: bool) -> bool:
-        """Tell whether a ping is due, and note that the caller sends it then."""
-        pause = PING_ATTENDED_SECONDS if attended else PING_SECONDS
-        due = self._is_silent or now - max(self._heard, self._pinged) >= pause
-        if not self._is_answered or not due:
-            return False
-        self._pinged, self._is_answered = now, False
-        return True
-
-    def is_silent(self, now: float, since_ack: float) -> bool:
-        """Tell whether the peer is silent; ``since_ack`` are the seconds since its kernel answered ours.
-
-        Only a byte ends a silence. After the peer's kernel answers again, lost data may still be missing for minutes,
-        since a kernel repeats it ever more rarely.
-        """
-        unanswered = not self._is_answered and now - self._pinged >= SILENT_SECONDS
-        self._is_silent = self._is_silent or since_ack >= SILENT_SECONDS or unanswered
-        return self._is_silent
-
-    def next_look(self, now: float, since_ack: float, *, attended: bool) -> float:
-        """Return the seconds until the next look: neither a silence nor a ping can be due earlier."""
-        waits = [SILENT_SECONDS - since_ack]
-        if self._is_answered:
-            waits.append(max(self._heard, self._pinged) + (PING_ATTENDED_SECONDS if attended else PING_SECONDS) - now)
-        else:
-            waits.append(self._pinged + SILENT_SECONDS - now)
-        return max(SHORTEST_LOOK_SECONDS, min(waits))
+async def _answer(connection: BrokerWebSocket) -> None:
+    await (await connection.ping())
 
 
 class Dialler:
@@ -263,10 +196,8 @@ class Dialler:
         self._last: Reach | None = None
         self._known: dict[str, Address] = {}
         """How the last connection was reached: after chroot() the program's files name no broker, and no address."""
-        self._silent = ""
-        """The address of the broker that is silent, while a successor is looked for."""
-        self._hung_up = ""
-        """The address of the broker that hung up on this rank at the last attempt: others may have more time."""
+        self._avoided = ""
+        """The address of the broker that hung up on this rank or was silent last: others may have more time."""
         self.unanswered_since: float | None = None
         """The time since which no kernel takes a connection; None once a kernel does, and before the first attempt."""
         self.has_been_answered = False
@@ -310,6 +241,10 @@ class Dialler:
         if self._is_attended():
             self._handover.ended(connection.protocol.close_code, time.monotonic())
 
+    def was_silent(self, connection: BrokerWebSocket) -> None:
+        """Note that a broker does not answer, so that others are dialled before it."""
+        self._avoided = connection.broker_url
+
     async def dial(self) -> BrokerWebSocket:
         """Return an open connection to where the broker is now; raise a DbgError that says why there is none."""
         if self.unanswered_since is None:
@@ -317,14 +252,15 @@ class Dialler:
         try:
             connection = await self._dial_found()
         except DbgError as error:
-            self._hung_up = error.url if isinstance(error, HungUp) else ""
+            if isinstance(error, HungUp):
+                self._avoided = error.url
             if self.unanswered_since is not None:
                 self.has_been_answered = False
             raise
         except Exception as error:
             # A fault here or in a library must not end the link's thread: without it no stopped rank can go on.
             raise BrokerUnreachable("its address", error_line(error)) from None
-        self._hung_up = ""
+        self._avoided = ""
         return connection
 
     async def _dial_found(self) -> BrokerWebSocket:
@@ -346,7 +282,7 @@ class Dialler:
             self._names,
             self._answered,
             known=self._known,
-            last=(self._hung_up, self._silent),
+            last=self._avoided,
             patience=self.patience,
         )
         address = address_of(connection)
@@ -354,101 +290,12 @@ class Dialler:
             self._last, self._known = reach, {connection.broker_url: address}
         return connection
 
-    async def successor(self, connection: BrokerWebSocket) -> BrokerWebSocket:
-        """Return another connection that was opened while this one was silent.
-
-        An attempt ends as soon as a byte comes over the silent connection. So this waits for ever if the connection
-        recovers each time.
-        """
-        watch = _Watch(connection, self._is_attended)
-        stuck = 0
-        try:
-            while True:
-                await watch.until_silent()
-                self._silent = connection.broker_url
-                found = await self._dial_while_silent(watch)
-                if found is not None:
-                    return found
-                stuck = stuck + 1 if self.unanswered_since is None else 0
-                pause = random.uniform(*BESIDE_SECONDS) * 2 ** min(stuck, 10)  # noqa: S311 - no secret
-                await asyncio.sleep(min(LONGEST_BESIDE_SECONDS, pause))
-        finally:
-            self._silent = ""
-            watch.end()
-
-    async def _dial_while_silent(self, watch: _Watch) -> BrokerWebSocket | None:
-        dialling = asyncio.ensure_future(self.dial())
-        try:
-            while not dialling.done() and watch.is_silent():
-                await asyncio.wait({dialling}, timeout=SHORTEST_LOOK_SECONDS)
-            if dialling.done() and dialling.exception() is None:
-                return dialling.result()
-            return None
-        except asyncio.CancelledError:
-            await drop(dialling)
-            raise
-        finally:
-            if not dialling.done():
-                await drop(dialling)
-
     def _answered(self) -> None:
         self.unanswered_since = None
         self.has_been_answered = True
-
-
-class _Watch:
-    """The watch over one connection: it notices silence, and sends pings."""
-
-    def __init__(self, connection: BrokerWebSocket, is_attended: Callable[[], bool]) -> None:
-        self._connection = connection
-        self._is_attended = is_attended
-        self._loop = asyncio.get_running_loop()
-        self._silence = Silence(self._loop.time())
-        self._ping: asyncio.Future[Any] | None = None
-
-    async def until_silent(self) -> None:
-        """Wait until the peer is silent."""
-        while not self.is_silent():
-            now, attended = self._loop.time(), self._is_attended()
-            since_ack = seconds_since_ack(self._connection.transport)
-            await asyncio.sleep(self._silence.next_look(now, since_ack, attended=attended))
-
-    def is_silent(self) -> bool:
-        """Tell whether the peer is silent now, and send a ping if one is due."""
-        now = self._loop.time()
-        self._silence.heard(self._connection.heard_at)
-        silent = self._silence.is_silent(now, seconds_since_ack(self._connection.transport))
-        if self._silence.wants_ping(now, attended=self._is_attended()):
-            self._send_ping()
-        return silent
-
-    def end(self) -> None:
-        """End a ping that is under way."""
-        if self._ping is not None:
-            self._ping.cancel()
-
-    def _send_ping(self) -> None:
-        self.end()
-        # The watch must not wait for a ping: over a dead connection that may block, and the watch could not look.
-        self._ping = asyncio.ensure_future(self._connection.ping())
-        self._ping.add_done_callback(_ignore)
 
 
 def address_of(connection: BrokerWebSocket) -> Address | None:
     """Return the address at which the peer of a connection was reached; None if the connection is lost by now."""
     sock, peer = (connection.transport.get_extra_info(name) for name in ("socket", "peername"))
     return None if sock is None or peer is None else (sock.family, peer)
-
-
-async def drop(dialling: asyncio.Future[BrokerWebSocket]) -> None:
-    """Give an attempt up, and close its connection if it has opened one by now."""
-    dialling.cancel()
-    (outcome,) = await asyncio.gather(dialling, return_exceptions=True)
-    if not isinstance(outcome, BaseException):
-        outcome.transport.abort()
-
-
-def _ignore(done: asyncio.Future[Any]) -> None:
-    """Take the error of a ping, so that asyncio doesn't log it. The task that serves the connection sees it, too."""
-    if not done.cancelled():
-        done.exception()

@@ -375,8 +375,7 @@ class Link:
         await connection.close()
 
     async def _serve_once(self, dialler: Dialler) -> DbgError | None:
-        """Dial, register and serve until the connection and its successors end; return what was wrong with the last."""
-        connection: BrokerWebSocket | None
+        """Dial, register and serve until the connection ends or is silent; return what was wrong with it."""
         try:
             connection = await dialler.dial()
         except DbgError as error:
@@ -384,35 +383,30 @@ class Link:
             if isinstance(error, HungUp):
                 self._promise(2 * dialler.served_seconds)
             return error
-        problem: DbgError | None = None
-        while connection is not None:
-            # This is the problem until the welcome comes.
-            problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
-            self._note(problem)
-            welcomed, connection = await self._serve_until_silent(connection, dialler)
-            if welcomed:
-                problem = None
-            else:
-                logger.info("is not connected: %s", problem)
+        # This is the problem until the welcome comes.
+        problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
+        self._note(problem)
+        if await self._serve_until_silent(connection, dialler):
+            return None
+        logger.info("is not connected: %s", problem)
         return problem
 
-    async def _serve_until_silent(
-        self, connection: BrokerWebSocket, dialler: Dialler
-    ) -> tuple[bool, BrokerWebSocket | None]:
-        """Serve a connection until it ends or is silent; return whether it was welcomed, and its successor."""
+    async def _serve_until_silent(self, connection: BrokerWebSocket, dialler: Dialler) -> bool:
+        """Serve a connection until it ends or is silent; return whether it was welcomed."""
         import asyncio
 
-        from dbg_agent.link.dialling import drop
+        from dbg_agent.link.dialling import until_silent
 
-        serving = asyncio.ensure_future(self._serve(connection))
-        watching = asyncio.ensure_future(dialler.successor(connection))
+        heard = asyncio.Event()
+        serving = asyncio.ensure_future(self._serve(connection, heard))
+        watching = asyncio.ensure_future(until_silent(connection, heard, self._owner.is_attended))
         try:
             await asyncio.wait({serving, watching}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            await drop(watching)
-            raise
         finally:
             welcomed = self._registration.is_there
+            if watching.done() and not serving.done():
+                logger.info("%s is silent", connection.broker_url)
+                dialler.was_silent(connection)
             for task in (serving, watching):
                 task.cancel()
             # Every error has the same answer: the link dials again, and the registration restates everything.
@@ -422,8 +416,7 @@ class Link:
             connection.transport.abort()
             # The socket closes in the loop's next round. Python would warn of it if the loop ended before.
             await connection.wait_closed()
-        replaced = watching.done() and not watching.cancelled() and watching.exception() is None
-        return welcomed, watching.result() if replaced else None
+        return welcomed
 
     async def _find_broker(self, waits: bool) -> Reach:
         """Return where the broker is now; with ``waits`` wait for its files without a bound. Raise DbgError."""
@@ -435,7 +428,7 @@ class Link:
             self._failed(error)
         return await find(self._lookup, None)
 
-    async def _serve(self, connection: BrokerWebSocket) -> None:
+    async def _serve(self, connection: BrokerWebSocket, heard: asyncio.Event) -> None:
         import asyncio
 
         from dbg_dial.waiting import within
@@ -455,6 +448,7 @@ class Link:
         sending.add_done_callback(lambda _: connection.transport.abort())
         try:
             async for frame in connection:
+                heard.set()
                 self._receive(frame)
         finally:
             sending.cancel()

@@ -1,4 +1,4 @@
-"""When the link's peer is silent, by a clock that the test turns; for how long a rank waits before it dials again."""
+"""For how long a rank waits before it dials again, where it dials, and what waits to be sent meanwhile."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from dbg_agent.link.dialling import (
     LAST_HUNG_UP_SECONDS,
     LAST_OPEN_SECONDS,
     OPEN_SECONDS,
-    PING_ATTENDED_SECONDS,
     Dialler,
-    Silence,
 )
 from dbg_agent.link.lookup import Lookups, find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
@@ -23,30 +21,7 @@ from dbg_wire.codec import Output, encode_data
 from dbg_wire.errors import BrokerUnreachable, Busy, HungUp, WrongHost
 from dbg_wire.finding.endpoint import Reach
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
-from dbg_wire.limits import MAX_LINK_BACKLOG, SILENT_SECONDS
-
-NOW = 1000.0
-
-
-def test_only_a_kernel_that_does_not_answer_is_silence_and_only_a_byte_ends_it() -> None:
-    silence = Silence(NOW)
-    assert not silence.is_silent(NOW + 60, since_ack=2.0)
-    assert silence.is_silent(NOW + 61, since_ack=SILENT_SECONDS)
-    assert silence.is_silent(NOW + 62, since_ack=0.0)
-    assert silence.wants_ping(NOW + 62, attended=False)
-    silence.heard(NOW + 63)
-    assert not silence.is_silent(NOW + 63, since_ack=0.0)
-
-
-def test_a_ping_without_an_answer_is_silence_though_a_tunnel_acknowledges() -> None:
-    silence = Silence(NOW - 1)
-    silence.heard(NOW)
-    assert not silence.wants_ping(NOW - 1 + PING_ATTENDED_SECONDS, attended=True)
-    assert silence.wants_ping(NOW + PING_ATTENDED_SECONDS, attended=True)
-    asked = NOW + PING_ATTENDED_SECONDS
-    assert not silence.wants_ping(asked + 1, attended=True)
-    assert not silence.is_silent(asked + SILENT_SECONDS - 0.1, since_ack=0.0)
-    assert silence.is_silent(asked + SILENT_SECONDS, since_ack=0.0)
+from dbg_wire.limits import MAX_LINK_BACKLOG
 
 
 async def nowhere(_waits: bool) -> Reach:

@@ -405,7 +405,6 @@ def test_while_a_broker_is_silent_the_others_are_dialled_before_it(
 ) -> None:
     monkeypatch.setattr(dialling, "PING_ATTENDED_SECONDS", 0.1)
     monkeypatch.setattr(dialling, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(dialling, "seconds_since_ack", lambda _: 0.0)
     desk.attended = True
     first, second = start_broker(), start_broker()
     desk.reach = reach(first, second)
@@ -415,26 +414,6 @@ def test_while_a_broker_is_silent_the_others_are_dialled_before_it(
     first.suspend(enough)
     assert second.frames.get(timeout=SECONDS) == '{"type":"register"}'
     enough.set()
-
-
-def test_a_handshake_with_a_host_that_has_vanished_ends_long_before_its_time(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    vanished, other = start_broker(), start_broker()
-
-    def since_ack(sock: socket.socket) -> float:
-        return dialling.GONE_SECONDS if sock.getpeername()[1] == vanished.port else 0.0
-
-    monkeypatch.setattr(dialling, "seconds_since_ack_of", since_ack)
-    monkeypatch.setattr(dialling, "LEAST_OPEN_SECONDS", 6 * SECONDS)
-    enough = threading.Event()
-    vanished.suspend(enough)
-    desk.reach = reach(vanished, other)
-    link.start()
-    try:
-        assert other.frames.get(timeout=SECONDS) == '{"type":"register"}'
-    finally:
-        enough.set()
 
 
 def pinned(port: int, host: str = "127.0.0.1") -> Reach:
