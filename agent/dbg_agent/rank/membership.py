@@ -134,7 +134,7 @@ class Membership:
             kernel=kernel_name() or "unknown",
             report=self._rank.rank_report(),
             secret=self.secret,
-            dial=self._registrations if anew else 0,
+            epoch=self._registrations if anew else 0,
         )
         logger.debug("says %s", Shown(registration))
         return encode(registration)

@@ -68,7 +68,7 @@ class Listing:
         """Return a rank as it is listed."""
         return rank.info(
             # Computed anew each time: the wall clock is set now and then, and goes on while the host sleeps.
-            epoch=self._timers.wall() - self._timers.clock(),
+            began=self._timers.wall() - self._timers.clock(),
             seats=self._seats.counts_at(rank.key),
         )
 

@@ -191,8 +191,8 @@ class RankRecord:
         shown_stop = (stop.number, stop.reason, stop.where, stop.limit) if stop is not None and self.halted else None
         return self.state, shown_stop, session.engine if session else None, self.report.queued
 
-    def info(self, *, epoch: float, seats: SeatCounts = NO_SEATS) -> RankInfo:
-        """Return the rank as it is listed; ``epoch`` is the wall clock's time at monotonic zero."""
+    def info(self, *, began: float, seats: SeatCounts = NO_SEATS) -> RankInfo:
+        """Return the rank as it is listed; ``began`` is the wall clock's time at monotonic zero."""
         said, report = self.registration, self.report
         return RankInfo(
             identity=said.identity,
@@ -201,7 +201,7 @@ class RankRecord:
             address=self.address,
             child=self.child,
             state=self.state,
-            since=round(epoch + self._began(), 3),
+            since=round(began + self._began(), 3),
             halt=self._halt(),
             end=self.end.listed(),
             engine=report.session.engine if report.session else None,
@@ -209,6 +209,7 @@ class RankRecord:
             seats=seats,
             waits_in=self.waits_in if self.state is RankState.RUNNING else "",
             passed=report.passed,
+            epoch=said.epoch,
         )
 
     def _halt(self) -> ListedStop:

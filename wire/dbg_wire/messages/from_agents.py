@@ -49,9 +49,9 @@ class Register(Message, sender=Sender.AGENT):
     are process ids, the parent first, by which the broker finds the rank of a child process. ``kernel``
     names kernel boot and process-id namespace; a broker with the same name can see whether the process is alive.
     ``secret`` is known to this process, its guard and the broker alone: no other process takes the rank's place without
-    it. ``placement`` is None for a session that is no rank of a job. ``dial`` counts the connections on which this
-    process has registered, this one included: of two brokers that have this rank, the one with the larger number has it
-    by right. It is 0 if a guard speaks for the rank.
+    it. ``placement`` is None for a session that is no rank of a job. ``epoch`` counts the connections on which this
+    process has registered, this one included: of two brokers that list this rank, the one with the larger number has
+    it. It is 0 if a guard speaks for the rank.
     """
 
     minor: RankNumber
@@ -63,7 +63,7 @@ class Register(Message, sender=Sender.AGENT):
     kernel: Path
     report: RankReport
     secret: ProcessSecret = ""
-    dial: Count = 0
+    epoch: Count = 0
 
 
 class Goodbye(Message, sender=Sender.AGENT):

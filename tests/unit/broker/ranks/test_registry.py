@@ -24,7 +24,15 @@ def enter(registry: Registry, number: int = 0, now: float = 0.0, **changes: Any)
 
 
 def info(registry: Registry, rank: RankRecord, epoch: float = 1000.0) -> RankInfo:
-    return rank.info(epoch=epoch)
+    return rank.info(began=epoch)
+
+
+def test_a_listed_rank_has_the_epoch_of_its_last_registration() -> None:
+    registry = Registry()
+    rank = enter(registry)
+    told = [info(registry, rank).epoch]
+    registry.register(registration(0).replace(epoch=3), 1.0)
+    assert [*told, info(registry, rank).epoch] == [0, 3]
 
 
 def test_since_counts_from_the_begin_of_the_stop_as_the_rank_counts_it() -> None:
