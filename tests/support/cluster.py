@@ -121,7 +121,7 @@ DIAL = """\
 import http.client, ssl, sys
 from urllib.parse import urlsplit
 connection = http.client.HTTPSConnection(urlsplit(sys.argv[1]).netloc, context=ssl._create_unverified_context())
-connection.request("GET", "/bearer", headers={"Authorization": f"Bearer {sys.argv[2]}"})
+connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {sys.argv[2]}"})
 print(connection.getresponse().status)
 """
 

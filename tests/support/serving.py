@@ -17,7 +17,7 @@ from tests.support.time_unit import seconds
 SECONDS = seconds(30)
 """Seconds that a command may take; far above the time that it takes on a busy machine."""
 
-READY = r"^dbg-broker \S+ ready at (?P<url>wss?://\S+) \(pid \d+, home .+\)$"
+READY = r"^dbg-broker \S+ ready at (?P<url>wss://\S+) \(pid \d+, home .+\)$"
 ANY_PORT = ("--listen", "127.0.0.1:0")
 
 
@@ -43,6 +43,10 @@ class Serving:
         self.url = ready["url"]
         self.port = int(self.url.rpartition(":")[2])
         self.pid = self._child.pid
+
+    def wait_for(self, line: str) -> None:
+        """Wait until the broker logs a line with this text."""
+        self._child.wait_for_output(line, SECONDS, stream="stderr")
 
     def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
         """End the broker by a signal; return its exit status, its output but for the first line, and its errors."""

@@ -224,17 +224,9 @@ def _refuse_beside(given: argparse.Namespace) -> None:
 
 def _certificate(given: argparse.Namespace) -> int:
     from dbg_broker.home.private_files import open_home
-    from dbg_broker.verbs.certificate import rotate, show_certificates, switch_certificate
+    from dbg_broker.verbs.certificate import print_fingerprint
 
-    home = open_home(_home(given))
-    if given.rotate or given.switch:
-        if given.file is not None:
-            raise BadInput("a FILE is only shown", "leave it out with --rotate and --switch")
-        if given.rotate:
-            return rotate(home, _say, _say_aside, _columns())
-        return switch_certificate(home, _say, _say_aside)
-    file = None if given.file is None else os.path.join(_directory(given.file), given.file)  # noqa: PTH118
-    return show_certificates(home, file, _say)
+    return print_fingerprint(open_home(_home(given)), _say)
 
 
 def _log(given: argparse.Namespace) -> int:

@@ -48,20 +48,7 @@ def add_token(verbs: Verbs) -> argparse.ArgumentParser:
 
 def add_certificate(verbs: Verbs) -> argparse.ArgumentParser:
     """Add the verb with its options, and return its parser."""
-    certificate = verbs.add_parser("certificate", help="show, rotate or switch the broker's certificate")
-    certificate.add_argument("file", metavar="FILE", nargs="?", help="show the certificate of this PEM file instead")
-    one = certificate.add_mutually_exclusive_group()
-    one.add_argument(
-        "--rotate",
-        action="store_true",
-        help="first step: make the next certificate, so that ranks and terminals come to know both fingerprints",
-    )
-    one.add_argument(
-        "--switch",
-        action="store_true",
-        help="second step: have the broker show the next one, or the renewed files of `serve --certificate`",
-    )
-    return certificate
+    return verbs.add_parser("certificate", help="print the fingerprint of the home's certificate; makes one if needed")
 
 
 def add_log(verbs: Verbs) -> argparse.ArgumentParser:

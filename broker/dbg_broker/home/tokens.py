@@ -18,7 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.issued import IssuedTokens, load_issued
+from dbg_broker.home.issued import ISSUED_FILE, IssuedTokens, load_issued
 from dbg_broker.home.private_files import make_private_directory, read_private, write_private
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import TokenRole, parse_token
@@ -147,6 +147,11 @@ def _directory(path: Path) -> Path:
             f"{printable(str(path))} can't be made ({error.strerror})", "set DBG_HOME to a directory of your own"
         ) from error
     return path
+
+
+def token_files(home: Path) -> tuple[Path, ...]:
+    """Return the files from which :func:`load_tokens` reads."""
+    return (*(home / TOKENS_DIRECTORY / role.value for role in Role), home / ISSUED_FILE)
 
 
 def load_tokens(home: Path) -> Tokens:

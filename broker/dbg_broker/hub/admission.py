@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable
 from functools import partial
 
 from dbg_broker.home.bearer import Bearer, Role
@@ -16,17 +15,13 @@ from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import (
-    BEARER,
     METRICS,
     PAGES,
-    RELOAD,
     Connected,
     HttpAnswer,
     Upgrade,
     admit,
     come_later,
-    describe_bearer,
-    may_reload,
     may_see_figures,
     method_not_allowed,
     not_found,
@@ -39,7 +34,7 @@ from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
-from dbg_wire.errors import DbgError, PeerError
+from dbg_wire.errors import PeerError
 from dbg_wire.messages import RefusalCode, Register
 
 logger = logging.getLogger("dbg_broker")
@@ -57,26 +52,18 @@ FIGURES_SECONDS = 15.0
 MAX_TERMINALS_OF_TOKEN = 64
 """Terminals with one token that was made for somebody: as many as a rank has seats, and a sixteenth of all places."""
 
-MAX_RELOADS = 64
-"""Requests to read the tokens anew that wait while a slow disk reads them: more than users of one broker."""
-
 METHODS = frozenset({"GET", "HEAD"})
 
 FAILED = frozenset({401, 403, 404, 405})
 """Statuses of attempts that came to nothing; 426 is left out, as a job of an older release isn't to blame."""
 
-ReadTokens = Callable[[Callable[["Tokens | DbgError"], None]], None]
-"""Read the tokens anew without blocking the loop, and call back with them or with the error, in the loop."""
-
 
 class Admission:
     """The tokens of a broker, and the answers to requests."""
 
-    def __init__(self, hub: Hub, tokens: Tokens, read_tokens: ReadTokens | None = None) -> None:
+    def __init__(self, hub: Hub, tokens: Tokens) -> None:
         self._hub = hub
         self._tokens = tokens
-        self._read_tokens = read_tokens
-        self._wait_for_tokens: list[PeerConnection] = []
         self._figures: tuple[float, HttpAnswer] | None = None
         """Until when strangers see which figures."""
 
@@ -87,17 +74,11 @@ class Admission:
             return self._refused(connection, upgrade, method_not_allowed(upgrade.method))
         if path in PAGES:
             return self._page(connection, upgrade)
-        if path == RELOAD:
-            answer = self._reload(connection, upgrade)
-            return answer and self._refused(connection, upgrade, answer)
         hub = self._hub
         clients, watchers = len(hub.terminals.links), len(hub.terminals.watchers)
         connected = Connected(
             ranks=len(hub.links) - len(hub.terminals.links), drivers=clients - watchers, watchers=watchers
         )
-        if path == BEARER:
-            told = describe_bearer(upgrade, self._tokens, time.time())
-            return told if told.status == 200 else self._refused(connection, upgrade, told)
         decided = admit(upgrade, self._tokens, connected, hub.connections.capacity, time.time())
         if isinstance(decided, Bearer) and (
             why := hub.connections.lacks or self._why_too_many(decided, connection.network)
@@ -194,29 +175,6 @@ class Admission:
 
     # --------------------------------------------------------------------------------------------------------- tokens
 
-    def _reload(self, connection: PeerConnection, upgrade: Upgrade) -> HttpAnswer | None:
-        refusal = may_reload(upgrade, self._tokens, time.time())
-        if refusal is not None or self._read_tokens is None:
-            return refusal or not_found(RELOAD)
-        if len(self._wait_for_tokens) >= MAX_RELOADS:
-            return too_many("requests", PAGES_RETRY_SECONDS)
-        self._wait_for_tokens.append(connection)
-        if len(self._wait_for_tokens) == 1:
-            self._read_tokens(partial(self._tokens_are_read, 1))
-        return None
-
-    def _tokens_are_read(self, asked: int, found: Tokens | DbgError) -> None:
-        """Take the tokens; those who asked while they were being read are told after they have been read again."""
-        told, self._wait_for_tokens = self._wait_for_tokens[:asked], self._wait_for_tokens[asked:]
-        if self._wait_for_tokens and self._read_tokens is not None:
-            self._read_tokens(partial(self._tokens_are_read, len(self._wait_for_tokens)))
-        if isinstance(found, DbgError):
-            logger.error("the tokens can't be read anew: %s", found)
-            _respond(told, HttpAnswer(500, f"{found}\n"))
-            return
-        self.use(found)
-        _respond(told, HttpAnswer(200, "ok\n"))
-
     def use(self, tokens: Tokens) -> None:
         """Go on with these tokens, and close the connections that were opened with others."""
         self._tokens = tokens
@@ -227,11 +185,6 @@ class Admission:
             if not stays and not self._tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
                 link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
-
-
-def _respond(connections: list[PeerConnection], answer: HttpAnswer) -> None:
-    for connection in connections:
-        connection.respond(answer)
 
 
 def is_impostor(hub: Hub, link: RankLink, message: Register) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import departures, from_ranks, from_terminals
-from dbg_broker.hub.admission import Admission, ReadTokens
+from dbg_broker.hub.admission import Admission
 from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.hub.sweeper import Sweeper
@@ -39,9 +39,9 @@ RANK_OUTPUT_COST = 256
 class Reception:
     """Handlers of all connections: it takes them, and what comes on them, for a hub."""
 
-    def __init__(self, hub: Hub, tokens: Tokens, read_tokens: ReadTokens | None = None) -> None:
+    def __init__(self, hub: Hub, tokens: Tokens) -> None:
         self._hub = hub
-        self._admission = Admission(hub, tokens, read_tokens)
+        self._admission = Admission(hub, tokens)
         self._sweeper = Sweeper(hub)
         hub.connections.handlers = Handlers(
             admit=self._admission.admit,

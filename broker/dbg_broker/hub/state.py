@@ -61,7 +61,6 @@ class Hub:
         """The links of ranks and of terminals, by the numbers of their connections."""
         self._host, self._pid = host, pid
         self._started = timers.clock()
-        self._certificate_ends: float | None = None
         self.on_empty: Callable[[], None] | None = None
         self.on_unused: Callable[[], None] | None = None
         """Called when the last rank or terminal has gone; a request for a page is neither."""
@@ -94,7 +93,6 @@ class Hub:
     def gauges(self) -> Gauges:
         """Return the present numbers."""
         sessions, drivers, watchers = self.terminals.seats.counts()
-        ends = self._certificate_ends
         return Gauges(
             ranks=self.ranks.registry.counts,
             terminals=len(self.terminals.links),
@@ -103,12 +101,7 @@ class Hub:
             watchers=watchers,
             pending=len(self.connections.arrivals),
             uptime=self.timers.clock() - self._started,
-            certificate_expires=None if ends is None else ends - self.timers.wall(),
         )
-
-    def note_certificate_end(self, ends: float) -> None:
-        """Take note of the end of the broker's certificate, in seconds since the epoch."""
-        self._certificate_ends = ends
 
     def welcome(
         self,

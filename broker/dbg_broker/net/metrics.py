@@ -105,7 +105,7 @@ class ClusterFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """The present numbers; ``uptime`` and ``certificate_expires`` are in seconds, the latter None without TLS."""
+    """The present numbers; ``uptime`` is in seconds."""
 
     ranks: Mapping[RankState, int]
     terminals: int
@@ -114,7 +114,6 @@ class Gauges:
     watchers: int
     pending: int
     uptime: float
-    certificate_expires: float | None = None
     cluster: ClusterFigures | None = None
     """None for one broker alone."""
 
@@ -139,9 +138,6 @@ def _gauges(gauges: Gauges) -> Iterable[str]:
     yield from _one("drivers", "gauge", "Terminals that may type.", gauges.drivers)
     yield from _one("watchers", "gauge", "Terminals that only look.", gauges.watchers)
     yield from _one("pending", "gauge", "Connections without their first message.", gauges.pending)
-    if gauges.certificate_expires is not None:
-        left = round(gauges.certificate_expires)
-        yield from _one("certificate_expires_seconds", "gauge", "Seconds until the certificate's end.", left)
 
 
 def _counters(meters: Meters) -> Iterable[str]:

@@ -1,25 +1,25 @@
-"""Credentials of a broker that serves: its tokens and its certificate, which can be exchanged while it serves.
+"""Credentials of a broker that serves: its tokens and its certificate, read again when their files have changed.
 
-The certificate is looked at each day: renewed files are taken, and its end is warned of.
+The files may change on any host that shares the home, so no event of this kernel tells. A thread looks at them each
+second. It is a daemon: a broker that ends does not wait for a file server that hangs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
 import ssl
-import time
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from dbg_broker.home.certificate import DAY_SECONDS, Shown, is_soon, read_validity, until
+from dbg_broker.home.certificate import Shown, load_given, load_own
 from dbg_broker.home.rendezvous import write_rendezvous
-from dbg_broker.home.tokens import Tokens
-from dbg_broker.net.loop import Tasks
+from dbg_broker.home.tokens import Tokens, load_tokens, token_files
+from dbg_broker.home.watched import Watched
 from dbg_broker.verbs.service import LogFormatter
 from dbg_wire.errors import DbgError
 from dbg_wire.finding.endpoint import Endpoint
@@ -27,155 +27,121 @@ from dbg_wire.finding.rendezvous import Rendezvous
 
 logger = logging.getLogger("dbg_broker")
 
-T = TypeVar("T")
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at the files: a revoked token's connections end within two. A look takes 0.1 ms."""
 
-Then = Callable[["Tokens | DbgError"], None]
+CLOSE_SECONDS = 1.0
+"""Seconds given to a look that has begun when the broker ends; it takes longer only where a file server hangs."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CredentialSources:
-    """Loaders of tokens and certificate; both block, and raise BadSecretFile."""
-
-    tokens: Callable[[], Tokens]
-    certificate: Callable[[], Shown]
+InLoop = Callable[..., object]
+"""Calls a function with arguments in the event loop's thread."""
 
 
 class Credentials:
-    """Tokens and certificate of a broker that serves, and the files that tell of them.
+    """Tokens and certificate of a broker that serves, and the files that tell of them."""
 
-    Made before the event loop runs; the other methods belong to its thread.
-    """
-
-    def __init__(self, home: Path, sources: CredentialSources, log: LogFormatter) -> None:
-        """Load both. Raise BadSecretFile."""
+    def __init__(self, home: Path, given: tuple[str, str] | None, log: LogFormatter) -> None:
+        """Read both; ``given`` are the files of a certificate of the user's own. Raise BadSecretFile."""
         self._home = home
-        self._sources = sources
         self._log = log
-        self.shown = sources.certificate()
-        self.tokens = sources.tokens()
+        self._tokens = Watched(token_files(home), partial(load_tokens, home))
+        if given is None:
+            self._certificate = Watched((), partial(load_own, home))
+        else:
+            files = certificate, key = Path(given[0]), Path(given[1])
+            self._certificate = Watched(files, partial(load_given, certificate, key))
         log.hide(self.tokens.by_name().values())
-        self._endpoint: Endpoint | None = None
-        self._tasks = Tasks()
-        self._writing = asyncio.Lock()
-        self.show: Callable[[ssl.SSLContext], None] | None = None
-        """Called with another certificate to show from then on."""
-        self.on_shown: Callable[[tuple[str, ...]], None] | None = None
-        """Called with the fingerprints of that and of the next one."""
+        self._address = ("", 0)
         self._others: tuple[Endpoint, ...] = ()
+        self._is_written = True
+        self._complaints: dict[str, str] = {}
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
 
     @property
-    def context(self) -> ssl.SSLContext:
-        """Return the context of TLS."""
-        return self.shown.context
+    def tokens(self) -> Tokens:
+        """Return the tokens of now."""
+        return self._tokens.value
 
-    def serve_at(self, host: str, port: int) -> Endpoint:
-        """Take note of where the broker listens, and return the address with all fingerprints."""
-        shown = self.shown
-        self._endpoint = Endpoint(
-            host=host,
-            port=port,
-            fingerprint=shown.fingerprint,
-            other_fingerprints=shown.others,
-        )
-        return self._endpoint
+    @property
+    def shown(self) -> Shown:
+        """Return the certificate of now."""
+        return self._certificate.value
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return where the broker listens, with the fingerprints of now. Raise RuntimeError before it listens."""
-        if self._endpoint is None:
-            raise RuntimeError("the broker does not listen yet")
-        return self._endpoint
+        """Return the broker's address with the fingerprint of now."""
+        host, port = self._address
+        return Endpoint(host=host, port=port, fingerprint=self.shown.fingerprint)
+
+    def serve_at(self, host: str, port: int) -> None:
+        """Take note of the broker's address."""
+        self._address = host, port
 
     def write(self) -> None:
-        """Tell ranks and terminals in the files of the home. Raise BadSecretFile."""
-        write_rendezvous(self._home, self._rendezvous(self.endpoint, self.tokens))
-
-    def tell_others(self, others: tuple[Endpoint, ...]) -> None:
-        """Name the other brokers of a cluster in the files of the home, from now on."""
-        self._others = others
-        self._tasks.begin(self._write_again())
-
-    async def _write_again(self) -> None:
-        try:
-            # In a thread, since the home's disk may hang; one after the other, or an older text would be the last.
-            async with self._writing:
-                await asyncio.to_thread(self.write)
-        except DbgError as error:
-            logger.error("the other brokers can't be named in the home: %s", error)
-
-    def read_again(self, then: Then) -> None:
-        """Read both anew and use them; ``then`` gets tokens or error."""
-        self._tasks.begin(self._read_again()).add_done_callback(lambda done: then(done.result()))
-
-    async def _read_again(self) -> Tokens | DbgError:
-        try:
-            # In a thread, since the home's disk may hang.
-            async with self._writing:
-                self.tokens, shown, self._endpoint = await asyncio.to_thread(self._read)
-            is_other = shown.fingerprint != self.shown.fingerprint
-            self.shown = shown
-            if is_other:
-                if self.show is not None:
-                    self.show(shown.context)
-                logger.info("another certificate is shown from now on: %s", shown.fingerprint)
-                async with self._writing:
-                    await asyncio.to_thread(self.write)
-            if self.on_shown is not None:
-                self.on_shown(self.endpoint.fingerprints)
-        except DbgError as error:
-            return error
-        except Exception as error:
-            # Who waits must hear of it, or no later change of the tokens would be read.
-            logger.exception("an error of the broker as it read its credentials anew")
-            return DbgError(f"the credentials can't be read: {type(error).__name__}: {error}")
-        return self.tokens
-
-    async def check_each_day(self, tell: Callable[[float], None], use: Callable[[Tokens], None]) -> None:
-        """Look at the certificate now and each day until cancelled; ``tell`` gets its end, in seconds since the epoch.
-
-        Files that the user has named and that were renewed are taken. The tokens are read anew with them, and ``use``
-        gets these.
-        """
-        while True:
-            # In a thread, since the disk may hang and since a library that reads certificates loads slowly.
-            if await asyncio.to_thread(self._is_renewed, self.shown):
-                found = await self._read_again()
-                if isinstance(found, Tokens):
-                    use(found)
-                else:
-                    logger.error("the certificate can't be read anew: %s", found)
-            ends = (await asyncio.to_thread(read_validity, self.shown.certificate)).ends
-            tell(ends)
-            if is_soon(ends, now := time.time()):
-                logger.warning("the broker's certificate is near its end: %s", until(ends, now))
-            await asyncio.sleep(DAY_SECONDS)
-
-    def _is_renewed(self, shown: Shown) -> bool:
-        try:
-            return self._sources.certificate().fingerprint != shown.fingerprint
-        except DbgError as error:
-            logger.error("the certificate can't be read anew: %s", error)
-            return False
-
-    def _read(self) -> tuple[Tokens, Shown, Endpoint]:
-        """Read both, and tell of the new certificate beside the old one, which is still shown; in a thread."""
-        tokens, shown, before = self._sources.tokens(), self._sources.certificate(), self.endpoint
-        told = endpoint = replace(before, fingerprint=shown.fingerprint, other_fingerprints=shown.others)
-        if shown.fingerprint != before.fingerprint:
-            all_pins = dict.fromkeys((*before.fingerprints, *endpoint.fingerprints))
-            told = replace(before, other_fingerprints=tuple(all_pins)[1:])
-        write_rendezvous(self._home, self._rendezvous(told, tokens))
-        self._log.hide(tokens.by_name().values())
-        return tokens, shown, endpoint
-
-    def _rendezvous(self, endpoint: Endpoint, tokens: Tokens) -> Rendezvous:
-        return Rendezvous(
-            url=endpoint.url,
+        """Write address, fingerprint and tokens into the files of the home. Raise BadSecretFile."""
+        tokens = self.tokens
+        rendezvous = Rendezvous(
+            url=self.endpoint.url,
             host=socket.gethostname(),
             pid=os.getpid(),
-            fingerprint=endpoint.fingerprints[0],
-            other_fingerprints=endpoint.other_fingerprints,
+            fingerprint=self.shown.fingerprint,
             tokens={"rank": tokens.rank},
             driver_tokens=tokens.of_terminals(),
             brokers=self._others,
         )
+        write_rendezvous(self._home, rendezvous)
+
+    def tell_others(self, others: tuple[Endpoint, ...]) -> None:
+        """Name the other brokers of a cluster in the files of the home, at the next look."""
+        self._others = others
+        self._is_written = False
+
+    def watch(self, in_loop: InLoop, use: Callable[[Tokens], None], show: Callable[[ssl.SSLContext], None]) -> None:
+        """Look at the files from now on; ``use`` and ``show`` are called by ``in_loop`` with what has changed."""
+        self._thread = threading.Thread(
+            target=self._watch, args=(in_loop, use, show), name="dbg-credentials", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking, and write no file of the home any more."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(CLOSE_SECONDS)
+
+    def _watch(self, in_loop: InLoop, use: Callable[[Tokens], None], show: Callable[[ssl.SSLContext], None]) -> None:
+        while not self._ending.wait(LOOK_SECONDS):
+            is_shown_anew = self._tries("certificate", self._certificate.is_changed)
+            are_others = self._tries("tokens", self._tokens.is_changed)
+            if self._ending.is_set():
+                return
+            if is_shown_anew:
+                in_loop(show, self.shown.context)
+            self._log.hide(self.tokens.by_name().values())
+            if is_shown_anew or are_others or not self._is_written:
+                self._tries("files of the home", self._write_again)
+            if is_shown_anew:
+                logger.info("another certificate is shown from now on: %s", self.shown.fingerprint)
+            if are_others:
+                # Terminals that are closed now find the new token in the home.
+                in_loop(use, self.tokens)
+
+    def _write_again(self) -> None:
+        self._is_written = False
+        self.write()
+        self._is_written = True
+
+    def _tries(self, what: str, call: Callable[[], Any]) -> Any:
+        """Return the result of a call, None if it fails; the same failure is logged once, and tried again each time."""
+        try:
+            found = call()
+        except Exception as error:
+            # Whatever it is, later changes must be seen: a revoked token would open connections until a restart.
+            text = str(error) if isinstance(error, DbgError) else f"{type(error).__name__}: {error}"
+            if self._complaints.get(what) != text:
+                self._complaints[what] = text
+                logger.error("the %s can't be read or written anew, which is tried each second: %s", what, text)
+            return None
+        self._complaints.pop(what, None)
+        return found

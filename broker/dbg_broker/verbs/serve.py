@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dbg_broker.classic.sessions import StockSessions
-from dbg_broker.home.certificate import load_given, load_own
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
-from dbg_broker.home.tokens import load_tokens
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
 from dbg_broker.journal.command import OnEvent
@@ -34,7 +32,7 @@ from dbg_broker.net.spare import SpareMemory
 from dbg_broker.settings import ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
-from dbg_broker.verbs.credentials import Credentials, CredentialSources
+from dbg_broker.verbs.credentials import Credentials
 from dbg_broker.verbs.listening import (
     address_of,
     announce,
@@ -110,7 +108,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
     with take_home(home), contextlib.ExitStack() as ending:
-        credentials = Credentials(home, _credential_sources(settings, home), log)
+        credentials = Credentials(home, settings.certificate, log)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
@@ -119,7 +117,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         stock = None if settings.classic is None else listen_for_stock(settings.classic.listen)
         if stock is not None:
             ending.enter_context(stock)
-        endpoint = credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
+        credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
         memory, times = SpareMemory(time.monotonic), new_times()
         log.lacks_memory = memory.give_up
         setup = _Setup(
@@ -130,17 +128,9 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
             settings=settings,
             memory=memory,
         )
-        ready = partial(announce, settings, endpoint, stock, say, columns)
+        ready = partial(announce, settings, credentials.endpoint, stock, say, columns)
         run_measured(_run(setup, ready, times), times, memory.poll)
     return 0
-
-
-def _credential_sources(settings: ServeSettings, home: Path) -> CredentialSources:
-    if settings.certificate is None:
-        certificate = partial(load_own, home)
-    else:
-        certificate = partial(load_given, *map(Path, settings.certificate))
-    return CredentialSources(tokens=partial(load_tokens, home), certificate=certificate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,9 +159,8 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
             ending.callback(spare.close)
         _open_journal(hub, setup, ending)
         _note_life(hub, setup, ending)
-        reception = Reception(hub, credentials.tokens, credentials.read_again)
-        server = Server(hub.connections, setup.listener, credentials.context, allowed=settings.allowed)
-        credentials.show = server.show
+        reception = Reception(hub, credentials.tokens)
+        server = Server(hub.connections, setup.listener, credentials.shown.context, allowed=settings.allowed)
         classic = StockSessions(hub, loop, None if settings.classic is None else settings.classic.size)
         server.start()
         ending.push_async_callback(server.stop)
@@ -183,7 +172,8 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
         hub.on_unused = leaving.poll
         ending.callback(leaving.close)
-        ending.callback(loop.create_task(credentials.check_each_day(hub.note_certificate_end, reception.use)).cancel)
+        credentials.watch(loop.call_soon_threadsafe, reception.use, server.show)
+        ending.callback(credentials.close)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()

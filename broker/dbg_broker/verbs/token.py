@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +15,22 @@ from dbg_broker.home.certificate import date_of
 from dbg_broker.home.issued import IssuedToken, load_issued, save_issued
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
+from dbg_broker.home.watched import state_of
 from dbg_broker.journal.audit import note
-from dbg_broker.verbs.broker_client import Say, notify_broker, other_broker
+from dbg_broker.verbs.broker_client import Say
 from dbg_wire.errors import BadInput, BadSecretFile, printable
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.records.audit import What
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds for which a token may be made, ten years; without --for it has no end."""
+
+
+TAKEN_SECONDS = 3.0
+"""Seconds for a broker that serves to take a change: it looks each second, and its look takes a second at most."""
+
+AGAIN_SECONDS = 0.05
+"""Seconds between two looks whether it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +65,9 @@ def _make(home: Path, options: TokenOptions, say: Say, aside: Say) -> None:
     now, text = time.time(), new_token()
     expires = None if options.seconds is None else now + options.seconds
     made = IssuedToken(name=name, role=options.role, digest=digest_of(text), made=now, job=options.job, expires=expires)
-    with tokens_locked(home):
+    with _taken_by_broker(home, aside), tokens_locked(home):
         save_issued(home, load_issued(home).issue(made))
     note(home, What.TOKEN_MADE, text=f"{name}, {_described(made, now)}", job=options.job or "")
-    notify_broker(home, aside)
-    # Another broker of the cluster may have issued a token of this name in the same moment.
-    name = next((one.name for one in load_issued(home).tokens if one.digest == made.digest), name)
     say(text)
     aside(f"{name}: {_described(made, now)}; `dbg-broker token --revoke {name}` takes it back")
 
@@ -79,27 +87,36 @@ def list_tokens(home: Path, say: Say, *, as_json: bool) -> int:
 
 
 def revoke(home: Path, name: str, say: Say, aside: Say) -> int:
-    """Take a token back; connections that were made with it end at once. Raise DbgError."""
-    with tokens_locked(home):
+    """Take a token back; a broker that serves closes its connections. Raise DbgError."""
+    with _taken_by_broker(home, aside), tokens_locked(home):
         save_issued(home, load_issued(home).revoke(name, time.time()))
     note(home, What.TOKEN_REVOKED, text=name)
-    say(f"{name} is revoked{notify_broker(home, aside)}")
+    say(f"{name} is revoked")
     return 0
 
 
 def rotate(home: Path, say: Say, aside: Say) -> int:
     """Replace the home's own three tokens; terminals that have the old ones are closed. Raise DbgError."""
     _require_no_others(home)
-    with tokens_locked(home):
-        tokens = load_tokens(home)
-        after = rotate_tokens(home)
-        renew_job_tokens(home, after)
+    with _taken_by_broker(home, aside), tokens_locked(home):
+        renew_job_tokens(home, rotate_tokens(home))
     note(home, What.TOKENS_ROTATED)
-    told = notify_broker(home, aside, driver=tokens.driver)
-    say(
-        f"the home has new tokens{told}; give them to the jobs that don't share this home before their ranks dial again"
-    )
+    say("the home has new tokens; give them to the jobs that don't share this home before their ranks dial again")
     return 0
+
+
+@contextlib.contextmanager
+def _taken_by_broker(home: Path, aside: Say) -> Iterator[None]:
+    """Let the block change tokens of the home, then wait until the broker has them: it writes broker.json again."""
+    path = home / RENDEZVOUS_FILE
+    is_served, before = path.exists(), state_of(path)
+    yield
+    until = time.monotonic() + TAKEN_SECONDS
+    while is_served and state_of(path) == before:
+        if time.monotonic() > until:
+            aside(f"the broker that {RENDEZVOUS_FILE} names has not taken the change yet; it looks each second")
+            return
+        time.sleep(AGAIN_SECONDS)
 
 
 def _require_no_others(home: Path) -> None:
@@ -108,8 +125,8 @@ def _require_no_others(home: Path) -> None:
         serving = read_rendezvous(home)
     except BadSecretFile:
         return
-    url = None if serving is None else other_broker(serving, home)
-    if url is not None:
+    if serving is not None and serving.brokers:
+        url = serving.brokers[0].url
         raise BadInput(
             f"the broker at {printable(url)} has the tokens of this home too, and would not know the new ones",
             "stop all brokers of the cluster, rotate in one home, and copy its directory tokens/ into the other homes",

@@ -13,9 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from dbg_broker.home.certificate import DAY_SECONDS
 from tests.support.blocking_websocket import BlockingWebSocket
 from tests.support.certificates import Authority
 from tests.support.serving import Serve, Serving, run, tokens
@@ -37,9 +34,6 @@ def test_a_token_with_a_name_opens_until_it_is_revoked(home: Path, serve: Serve)
     assert all(word in made.stderr for word in ("alice", "watcher", "train-1"))
     assert token not in made.stderr
     assert token not in "".join(path.read_text() for path in home.rglob("*") if path.is_file())
-    told = json.loads(page(serving, "/bearer", token))
-    assert (told["role"], told["name"], told["job"]) == ("watcher", "alice", "train-1")
-    assert told["expires"] - told["made"] == pytest.approx(7200, abs=1)
     with terminal(serving.url, token) as alice:
         assert run(home, "token", "--revoke", "alice").returncode == 0
         assert alice.closed() == REVOKED
@@ -92,37 +86,20 @@ def page(serving: Serving, path: str, token: str | None = None) -> str:
         return text
 
 
-def test_a_certificate_of_an_authority_is_served_and_its_end_is_told_everywhere(
+def test_a_certificate_of_an_authority_is_served_and_taken_when_it_is_renewed(
     home: Path, serve: Serve, tmp_path: Path
 ) -> None:
     authority = Authority(tmp_path)
-    options = authority.issue("own", "127.0.0.1", days=12.5)
-    serving = serve("--listen", "127.0.0.1:0", *options)
+    serving = serve("--listen", "127.0.0.1:0", "-v", *authority.issue("own", "127.0.0.1"))
     assert not (home / "certificate.pem").exists()
-    run(home, "token", "--role", "driver", "--name", "alice", "--for", "100d")
-    by_both = run(home, "check", changes={"DBG_CA": str(authority.path)})
-    assert by_both.returncode == 0, by_both.stderr
-    assert re.search(r"^certificate  .*\(in 12 days\)$", by_both.stdout, re.MULTILINE)
-    assert re.search(r"^authority    .*trustme.*3000-", by_both.stdout, re.MULTILINE)
-    assert re.search(r"^issued token alice.*\(in 99 days\)$", by_both.stdout, re.MULTILINE)
-    assert by_both.stdout.count("warning") == 1
-
+    assert run(home, "check", changes={"DBG_CA": str(authority.path)}).returncode == 0
     other = Authority(tmp_path, "other")
     assert run(home, "check", changes={"DBG_CA": str(other.path)}).returncode == 5
-
-    left = float(re.findall(r"^dbg_broker_certificate_expires_seconds (\S+)$", page(serving, "/metrics"), re.M)[0])
-    assert abs(left - 12.5 * DAY_SECONDS) < 3600
-    # The files are renewed where they are; the home's own certificate has nothing to do with it.
-    assert run(home, "certificate", "--rotate").returncode == 2
+    # The files are renewed where they are.
     before = document(home)["fingerprint"]
     authority.issue("own", "127.0.0.1", days=400)
-    assert run(home, "certificate", "--switch").returncode == 0
+    serving.wait_for("another certificate is shown")
     assert shown_by(home) == document(home)["fingerprint"] != before
-    authority.issue("own", "127.0.0.1", days=-1, from_days=-2)
-    assert run(home, "certificate", "--switch").returncode == 1
-    assert run(home, "check").returncode == 0
-    _, _, errors = serving.end()
-    assert errors.count("WARNING") == 1
 
 
 # ---------------------------------------------------------------------------------------------------------- impostors

@@ -22,10 +22,8 @@ IN_A_HANG = {
     "dbg-broker token --role watcher --job train-4711 --for 2h --name alice": "alice: a watcher of job train-4711",
     "dbg-broker token --list": "alice  a watcher of job train-4711, until",
     "dbg-broker log --since 2h --job train-4711": "token-made at train-4711",
-    "dbg-broker token --revoke alice": "alice is revoked, and the broker that serves has been told",
-    "dbg-broker token --rotate": "the home has new tokens, and the broker that serves has been told",
-    "dbg-broker certificate --rotate": "the next certificate is ready, and the broker that serves has been told",
-    "dbg-broker certificate --switch": "the next certificate is the present one now",
+    "dbg-broker token --revoke alice": "alice is revoked",
+    "dbg-broker token --rotate": "the home has new tokens",
 }
 """Commands in an order in which they can be run, and a part of what each prints."""
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.cli.parser import complete_words, parser_of_the_command, refuse_mistyped
+from dbg_broker.home.certificate import load_own
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.journal.audit import append
@@ -25,7 +26,6 @@ from dbg_wire.errors import CantPrint
 from dbg_wire.messages import Goodbye
 from dbg_wire.records.audit import Entry, What
 from tests.conftest import Approved
-from tests.support.certificates import Authority
 from tests.support.sentence import refusals
 from tests.unit.broker.conftest import Command
 from tests.unit.broker.peers import Broker, registration, running_broker
@@ -54,9 +54,6 @@ REFUSED = [
     "token --json",
     "token --revoke nobody",
     "token --list --rotate",
-    "certificate --switch",
-    "certificate --rotate x.pem",
-    "certificate /gone.pem",
     "log --since soon",
 ]
 
@@ -132,12 +129,10 @@ def test_the_list_shows_names_and_no_tokens(command: Command) -> None:
     assert (one["name"], one["role"], one["job"], one["expired"]) == ("bob", "driver", None, False)
 
 
-def test_any_certificate_is_shown_with_names_and_dates(command: Command, tmp_path: Path) -> None:
-    options = Authority(tmp_path).issue("own", "login1.example", days=-1, from_days=-2)
-    done = command("certificate", options[1])
-    assert re.match(r"sha256:\w{64}\n", done.out)
-    assert all(word in done.out for word in ("login1.example", "trustme", "expired"))
-    assert command("certificate", options[3]).status == 2
+def test_the_certificate_is_made_once_and_its_fingerprint_printed(command: Command, home: Path) -> None:
+    printed = command("certificate").out
+    assert printed == f"{load_own(home).fingerprint}\n"
+    assert command("certificate").out == printed
 
 
 # ------------------------------------------------------------------------------------------------------------ the log

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import logging
 import os
+import queue
 import socket
+import ssl
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.certificate import Shown, load_given, load_own
+from dbg_broker.home.bearer import Role
+from dbg_broker.home.issued import ISSUED_FILE, IssuedTokens, RevokedToken, load_issued, save_issued
+from dbg_broker.home.private_files import write_private
+from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.settings import Listen, ServeSettings
-from dbg_broker.verbs.credentials import Credentials, CredentialSources
+from dbg_broker.verbs.credentials import Credentials
 from dbg_broker.verbs.listening import announce, inherited
 from dbg_broker.verbs.service import (
     JsonLogFormatter,
@@ -26,11 +31,14 @@ from dbg_broker.verbs.service import (
     ServiceManager,
     start_log,
 )
-from dbg_wire.errors import BadSecretFile, DbgError
+from dbg_broker.verbs.token import TokenOptions, print_token, revoke, rotate
+from dbg_dial.find import DRIVER_FILE
 from dbg_wire.finding.endpoint import Endpoint
+from dbg_wire.finding.rendezvous import parse_driver_tokens
 from dbg_wire.version import RELEASE
 from tests.conftest import Approved
 from tests.support.certificates import Authority
+from tests.support.time_unit import seconds
 
 # ---------------------------------------------------------------------------------------------------- the first lines
 
@@ -179,70 +187,98 @@ def test_a_record_is_one_document_without_tokens() -> None:
     assert failed["exc"].endswith("ValueError: no header <token>")
 
 
-# ------------------------------------------------------------------------------------------ the look at the certificate
-
-TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
+# -------------------------------------------------------------------------------------------- tokens and certificate
 
 
-async def look_once(home: Path, sources: list[Callable[[], Shown]]) -> tuple[Credentials, float]:
-    """Look until the first end is told, and return it; each source is asked once, and the last one ever after."""
-    told: asyncio.Queue[float] = asyncio.Queue()
+class Watching:
+    """Credentials of a broker that serves, and what the event loop is told of them, in order."""
 
-    def certificate() -> Shown:
-        return (sources.pop(0) if len(sources) > 1 else sources[0])()
+    def __init__(self, home: Path, given: tuple[str, str] | None = None) -> None:
+        self.told: queue.Queue[object] = queue.Queue()
+        self.credentials = Credentials(home, given, LogFormatter())
+        self.credentials.serve_at("h", 1)
+        self.credentials.write()
+        self.credentials.watch(lambda call, value: call(value), self.told.put, self.told.put)
 
-    found = CredentialSources(tokens=lambda: TOKENS, certificate=certificate)
-    credentials = Credentials(home, found, LogFormatter())
-    credentials.serve_at("h", 1)
-    looking = asyncio.ensure_future(credentials.check_each_day(told.put_nowait, lambda _: None))
-    try:
-        return credentials, await told.get()
-    finally:
-        # What follows the end in the same step, such as the warning, has been done by then.
-        await asyncio.sleep(0)
-        looking.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await looking
+    def next(self) -> object:
+        """Return what the event loop is told next."""
+        return self.told.get(timeout=seconds(20))
 
 
-async def test_files_that_were_renewed_are_taken_and_what_went_bad_changes_nothing(
-    tmp_path: Path, made_home: Path, caplog: pytest.LogCaptureFixture
+@pytest.fixture
+def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watching]]:
+    monkeypatch.setattr("dbg_broker.verbs.credentials.LOOK_SECONDS", 0.01)
+    begun: list[Watching] = []
+
+    def begin(home: Path, given: tuple[str, str] | None = None) -> Watching:
+        begun.append(Watching(home, given))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.credentials.close()
+
+
+def test_a_token_that_was_revoked_is_told_once_the_files_of_the_home_have_the_others(
+    watching: Callable[..., Watching], made_home: Path
 ) -> None:
-    authority = Authority(tmp_path)
-    options = authority.issue("own", "h", days=12.5)
-    before = load_given(Path(options[1]), Path(options[3]))
-
-    def broken() -> Shown:
-        raise BadSecretFile("--key x is gone", "put it back")
-
-    with caplog.at_level(logging.WARNING):
-        credentials, _ = await look_once(made_home, [lambda: before, broken])
-    assert credentials.shown is before
-    # Its end is near, too.
-    assert len(caplog.records) == 2
-    assert str(BadSecretFile("--key x is gone", "put it back")) in caplog.text
-    caplog.clear()
-    authority.issue("own", "h", days=400)
-    credentials, ends = await look_once(
-        made_home, [lambda: before, lambda: load_given(Path(options[1]), Path(options[3]))]
-    )
-    assert credentials.shown is not None
-    assert credentials.endpoint.fingerprint == credentials.shown.fingerprint != before.fingerprint
-    assert ends > 0
-    assert caplog.records == []
+    found = watching(made_home)
+    assert print_token(made_home, TokenOptions(role=Role.DRIVER, name="bob"), print, print) == 0
+    issued = found.next()
+    assert isinstance(issued, Tokens)
+    assert [one.name for one in issued.issued.tokens] == ["bob"]
+    assert revoke(made_home, "bob", print, print) == 0
+    assert found.next() == replace(issued, issued=load_issued(made_home))
+    assert rotate(made_home, print, print) == 0
+    while found.credentials.tokens != load_tokens(made_home):
+        found.next()
+    assert parse_driver_tokens((made_home / DRIVER_FILE).read_text(), "p") == load_tokens(made_home).of_terminals()
 
 
-async def test_an_unexpected_error_in_reading_the_tokens_is_answered(made_home: Path) -> None:
-    loads: list[Callable[[], Tokens]] = [lambda: load_tokens(made_home)]
+def test_what_can_not_be_read_is_told_once_and_a_later_change_is_taken(
+    watching: Callable[..., Watching], made_home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = load_tokens(made_home)
+    found = watching(made_home)
+    fails, lasted = iter([RuntimeError("can't start new thread")]), threading.Semaphore(0)
 
     def load() -> Tokens:
-        if not loads:
-            raise RuntimeError("can't start new thread")
-        return loads.pop()()
+        lasted.release()
+        for error in fails:
+            raise error
+        return load_tokens(made_home)
 
-    sources = CredentialSources(tokens=load, certificate=lambda: load_own(made_home))
-    credentials = Credentials(made_home, sources, LogFormatter())
-    credentials.serve_at("127.0.0.1", 1)
-    found: asyncio.Future[Tokens | DbgError] = asyncio.get_running_loop().create_future()
-    credentials.read_again(found.set_result)
-    assert isinstance(await asyncio.wait_for(found, 10), DbgError)
+    found.credentials._tokens._read = load
+    write_private(made_home / ISSUED_FILE, "no list")
+    for _ in range(4):
+        assert lasted.acquire(timeout=seconds(20))
+    revoked = RevokedToken(digest="0" * 64, since=1.0)
+    save_issued(made_home, IssuedTokens(revoked=(revoked,)))
+    told = found.next()
+    assert isinstance(told, Tokens)
+    assert (told.rank, told.issued.revoked) == (made.rank, (revoked,))
+    assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 2
+
+
+def test_a_given_certificate_that_was_renewed_is_shown_and_a_bad_one_changes_nothing(
+    watching: Callable[..., Watching], made_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    _, certificate, _, key = authority.issue("own", "h")
+    found, logged = watching(made_home, (certificate, key)), threading.Event()
+    monkeypatch.setattr("dbg_broker.verbs.credentials.logger.error", lambda *_: logged.set())
+    before = found.credentials.shown
+    authority.issue("own", "h", days=-1, from_days=-2)
+    assert logged.wait(seconds(20))
+    assert found.credentials.shown is before
+    authority.issue("own", "h")
+    while (context := found.next()) is not found.credentials.shown.context:
+        assert isinstance(context, ssl.SSLContext)
+    assert found.credentials.shown.fingerprint != before.fingerprint
+    # A revoked token is taken whatever the certificate is.
+    Path(key).unlink()
+    assert print_token(made_home, TokenOptions(role=Role.DRIVER, name="bob"), print, print) == 0
+    assert isinstance(found.next(), Tokens)
+    rendezvous = read_rendezvous(made_home)
+    assert rendezvous is not None
+    assert rendezvous.fingerprint == found.credentials.shown.fingerprint

@@ -32,8 +32,6 @@ class What(str, Enum):
     TOKEN_MADE = "token-made"  # noqa: S105 - a word
     TOKEN_REVOKED = "token-revoked"  # noqa: S105 - a word
     TOKENS_ROTATED = "tokens-rotated"
-    CERTIFICATE = "certificate"
-    """The next certificate was prepared, or is shown from now on."""
     RUN = "run"
     """`dbg-broker run` started a job; ``text`` is its command."""
     START = "start"

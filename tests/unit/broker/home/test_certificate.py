@@ -15,10 +15,8 @@ from dbg_broker.home.certificate import (
     KEY_FILE,
     load_given,
     load_own,
-    prepare_next,
-    switch,
 )
-from dbg_wire.errors import BadInput, BadSecretFile
+from dbg_wire.errors import BadSecretFile
 from dbg_wire.finding.endpoint import canonical_pin, fingerprint_of
 from tests.conftest import Approved
 from tests.support.certificates import Authority
@@ -84,17 +82,12 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, bits: int) -> Non
         shown_of(tmp_path)
 
 
-def test_a_switch_shows_the_next_certificate_and_leaves_none_behind(approved: Approved, tmp_path: Path) -> None:
-    load_own(tmp_path)
-    following = prepare_next(tmp_path)
-    switch(tmp_path)
-    shown = load_own(tmp_path)
-    assert (shown.certificate, shown.others) == (following, ())
-    assert shown_by(shown.context) == following
+def test_without_one_of_the_two_files_both_are_made_anew(tmp_path: Path) -> None:
+    _, before = shown_of(tmp_path)
+    (tmp_path / CERTIFICATE_FILE).unlink()
+    context, after = shown_of(tmp_path)
+    assert after == fingerprint_of(shown_by(context)) != before
     assert sorted(path.name for path in tmp_path.iterdir()) == [CERTIFICATE_FILE, KEY_FILE]
-    with pytest.raises(BadInput) as caught:
-        switch(tmp_path)
-    approved(str(caught.value))
 
 
 @pytest.fixture
@@ -118,7 +111,6 @@ def test_a_pair_is_served_also_where_links_lead_to_it(authority: Authority, tmp_
     certificate.chmod(0o644)
     shown = load_given(certificate, key)
     assert shown.fingerprint == fingerprint_of(shown.certificate)
-    assert shown.others == ()
     link = tmp_path / "live.pem"
     link.symlink_to(certificate)
     assert load_given(link, key).fingerprint == shown.fingerprint
