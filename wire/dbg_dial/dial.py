@@ -62,25 +62,21 @@ class Wording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Seconds for TLS and the upgrade together, between two pings, and for the answer to a ping; None for no pings."""
+    """Seconds for TLS and the upgrade together, and between two pings; None for no pings."""
 
     opening: float
     ping: float | None
-    pong: float | None
 
 
 class BrokerWebSocket(ClientConnection):
-    """A websockets connection to a broker that remembers how much came, and when the last byte did."""
+    """A websockets connection to a broker that remembers when the last byte came."""
 
     heard_at = 0.0
     """When the last byte came, on the event loop's clock."""
-    heard = 0
-    """How many bytes have come."""
     broker_url = ""
 
     def data_received(self, data: bytes) -> None:
-        """Note time and count, and pass the bytes on."""
-        self.heard += len(data)
+        """Note the time, and pass the bytes on."""
         self.heard_at = self.loop.time()
         super().data_received(data)
 
@@ -168,7 +164,7 @@ async def _connect(
         open_timeout=timing.opening,
         close_timeout=CLOSE_SECONDS,
         ping_interval=timing.ping,
-        ping_timeout=timing.pong,
+        ping_timeout=None,
         user_agent_header=None,
         sock=sock,
         **options,

@@ -146,7 +146,7 @@ async def _dial_address(
     if answered is not None:
         answered()
     # The link pings by itself, more often while a user sits at the rank.
-    timing = Timing(opening=seconds, ping=None, pong=None)
+    timing = Timing(opening=seconds, ping=None)
     try:
         return await open_websocket(reach, path, sock, timing, WORDING)
     except Exception as error:

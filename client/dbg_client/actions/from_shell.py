@@ -95,7 +95,7 @@ class _Acting:
 
     async def run(self, target: Target | None) -> int:
         settings = self._settings
-        await open_and_list(self._switchboard, self._line)
+        await open_and_list(self._switchboard, self._line, tell)
         if settings.wait is not None:
             waited_for = target or parse_target("stopped")
             await wait_for_stop(self._switchboard, waited_for, settings.wait, tell=tell, line=self._line)

@@ -11,12 +11,12 @@ from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.effects import Effect, Effects, Finish, Open, Send, Wake
 from dbg_client.core.directory import LISTS
 from dbg_client.core.errors import TimedOut
-from dbg_client.core.link import Down, Event, Up
+from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.words.config import Wish
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.messages import Mode
+from dbg_wire.messages import Attach, Mode
 from dbg_wire.records.ranks import RankInfo
 
 TICK_SECONDS = 1.0
@@ -83,8 +83,6 @@ class Driving:
         self._ticking = self._loop.create_task(self.watched(self._tick()))
         self._watching.enter_context(self._switchboard.watched_by(self.receive))
         self.perform(self.attachment.attach())
-        if not self._switchboard.is_up:
-            self.attachment.link_down(self._switchboard.directory.away or "", self.now())
 
     def end(self) -> None:
         """Leave the rank as it is; a second call does nothing."""
@@ -104,7 +102,9 @@ class Driving:
         """Carry out effects, in order; nothing follows the end."""
         for effect in effects:
             if isinstance(effect, Send):
-                self._switchboard.send(effect.item)
+                is_sent = self._switchboard.send(effect.item)
+                if not is_sent and isinstance(effect.item, Attach):
+                    self.attachment.link_down(self._switchboard.directory.away or "", self.now())
             elif isinstance(effect, Wake):
                 self._loop.call_later(effect.seconds, self._wake)
             elif isinstance(effect, Open):
@@ -132,9 +132,9 @@ class Driving:
 
     async def _receive(self, event: Event) -> None:
         now = self.now()
-        if isinstance(event, Up):
+        if isinstance(event, (Up, SeatUp)):
             self.attachment.link_up(now)
-        elif isinstance(event, Down):
+        elif isinstance(event, (Down, SeatDown)):
             self.attachment.link_down(event.reason, now)
         elif isinstance(event, Output):
             self.perform(self.attachment.output(event, now))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 
@@ -17,19 +16,19 @@ from dbg_wire import limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
 from dbg_wire.errors import BrokerUnreachable, PeerError, Refused
 from dbg_wire.finding.endpoint import Endpoint, Reach
-from dbg_wire.limits import KIB, SILENT_SECONDS
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Welcome
 from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 PING_SECONDS = 2.0
-"""Seconds between two pings: how soon a terminal notices that its network is gone."""
+"""Seconds between two pings, whose answers show that broker and network are there."""
 
-FLOWING_BYTES = 16 * KIB
-"""Bytes within SILENT_SECONDS behind which an answer may just be late; news of a few ranks are far less."""
+SILENT_PINGS = 2
+"""Pings without a byte in answer after which the broker is silent: a user sees it within six seconds."""
 
-DEAD_SECONDS = 30.0
-"""Seconds of silence that end a connection: a broker of thousands of ranks may be late, but not by that much."""
+DEAD_PINGS = 5
+"""Pings without a byte in answer that end a connection: no broker is late by ten seconds, and a network that has lost
+this connection may let a new one pass."""
 
 CONNECT_SECONDS = 2.0
 """Seconds for the broker's kernel to accept a connection where another attempt follows: the kernel here repeats its
@@ -43,42 +42,6 @@ WORDING = Wording(
     no_tls="it does not speak TLS with us: {why}",
     no_broker="it is no dbg-broker ({why})",
 )
-
-
-class Silence:
-    """The judgement of one connection. ``heard`` is always the number of bytes that have come so far."""
-
-    def __init__(self, now: float) -> None:
-        self._answered_at = self._asked_at = now
-        self._is_owed = False
-        self._heard = 0
-
-    def wants_ping(self, now: float) -> bool:
-        """Tell whether a ping is due: none is open, and the last one was sent PING_SECONDS ago."""
-        return not self._is_owed and now - self._asked_at >= PING_SECONDS
-
-    def pinged(self, now: float, heard: int) -> None:
-        """Note that a ping is sent."""
-        self._asked_at, self._is_owed, self._heard = now, True, heard
-
-    def answered(self, now: float) -> None:
-        """Note that the last ping is answered."""
-        self._answered_at, self._is_owed = now, False
-
-    def update(self, now: float, heard: int) -> None:
-        """Note what has come: while much does, the answer is late behind it, and the wait for it begins anew."""
-        if self._is_owed and heard - self._heard >= FLOWING_BYTES:
-            self._asked_at = self._answered_at = now
-            self._heard = heard
-
-    def owed(self, now: float) -> float:
-        """Return for how many seconds the answer to a ping is owed; 0 if none is."""
-        return now - self._asked_at if self._is_owed else 0.0
-
-    def since(self, now: float) -> float | None:
-        """Return when the broker last answered, if that is SILENT_SECONDS ago and it owes an answer; else None."""
-        is_silent = self._is_owed and now - self._answered_at >= SILENT_SECONDS
-        return self._answered_at if is_silent else None
 
 
 class Disconnected(Exception):
@@ -104,9 +67,9 @@ class Connection:
         self._websocket = websocket
         self._outbox: asyncio.Queue[str | bytes] = asyncio.Queue(OUTBOX)
         self._sender = asyncio.create_task(self._send_outbox())
-        self._loop = asyncio.get_running_loop()
-        self._silence = Silence(self._loop.time())
-        self._pinging: asyncio.Future[None] | None = None
+        self._watching = asyncio.create_task(self._end_when_dead())
+        self._in_vain = 0
+        """Pings since the last byte."""
 
     def send(self, item: Message | Input) -> None:
         """Queue a message or keys for the broker; lost if the connection ends before they are out."""
@@ -138,49 +101,28 @@ class Connection:
                 continue
 
     @property
-    def unanswered(self) -> float:
-        """Return for how many seconds the broker owes an answer to a ping; 0 if it owes none."""
-        return self._silence.owed(self._loop.time())
-
-    @property
     def silent_since(self) -> float | None:
-        """Return when the broker last answered a ping, by the event loop's clock; None unless it is silent."""
-        return self._silence.since(self._loop.time())
-
-    def ping_when_due(self) -> None:
-        """Ask the broker for a sign of life, unless it was asked within PING_SECONDS or owes one."""
-        now, heard = self._loop.time(), self._websocket.heard
-        self._silence.update(now, heard)
-        if not self._silence.wants_ping(now):
-            return
-        self._silence.pinged(now, heard)
-        self._stop_pinging()
-        # Not awaited: on a link where nothing goes out any more, that would take for ever.
-        self._pinging = asyncio.ensure_future(self._ping())
-        self._pinging.add_done_callback(_ignore)
-
-    async def _ping(self) -> None:
-        await (await self._websocket.ping())
-        self._silence.answered(self._loop.time())
-
-    def abort(self) -> None:
-        """End the connection at once."""
-        self._websocket.transport.abort()
+        """Return when the broker was last heard, by the event loop's clock, if it is silent; else None."""
+        return self._websocket.heard_at if self._in_vain >= SILENT_PINGS else None
 
     async def close(self) -> None:
         """Send what is queued and close; at most CLOSE_SECONDS each, and never an error."""
-        self._stop_pinging()
         try:
             await within(limits.CLOSE_SECONDS, self._outbox.join())
         except TimeoutError:
             self._websocket.transport.abort()
-        self._sender.cancel()
-        await asyncio.gather(self._sender, return_exceptions=True)
+        for task in (self._sender, self._watching):
+            task.cancel()
+        await asyncio.gather(self._sender, self._watching, return_exceptions=True)
         await self._websocket.close()
 
-    def _stop_pinging(self) -> None:
-        if self._pinging is not None:
-            self._pinging.cancel()
+    async def _end_when_dead(self) -> None:
+        # It counts pings and not seconds: a program that was suspended has heard nothing, and asked nothing.
+        while self._in_vain < DEAD_PINGS:
+            heard_at = self._websocket.heard_at
+            await asyncio.sleep(PING_SECONDS)
+            self._in_vain = self._in_vain + 1 if self._websocket.heard_at == heard_at else 0
+        self._websocket.transport.abort()
 
     async def _send_outbox(self) -> None:
         while True:
@@ -205,7 +147,7 @@ async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, a
     end = loop.time() + seconds - spent
     try:
         sock = await _connected(reach, end, CONNECT_SECONDS if again else seconds)
-        timing = Timing(opening=max(0.0, end - loop.time()), ping=DEAD_SECONDS / 3, pong=DEAD_SECONDS * 2 / 3)
+        timing = Timing(opening=max(0.0, end - loop.time()), ping=PING_SECONDS)
         websocket = await open_websocket(reach, "/client", sock, timing, WORDING)
     except Exception as error:
         raise explain(reach.endpoint.url, error, seconds, WORDING) from None
@@ -249,12 +191,6 @@ async def _greet(connection: Connection, name: str, seconds: float) -> None:
     if not isinstance(answer, Welcome):
         raise PeerError("a broker that does not begin with welcome")
     connection.welcome = answer
-
-
-def _ignore(done: asyncio.Future[Any]) -> None:
-    """Take the error of a ping, of which :meth:`Connection.receive` tells as well."""
-    if not done.cancelled():
-        done.exception()
 
 
 def _why_closed(closed: ConnectionClosed) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from dbg_client.core.connection import Connection, Disconnected, dial
@@ -16,7 +16,6 @@ from dbg_wire.codec import Input, Output
 from dbg_wire.errors import Busy, DbgError, HungUp, PeerError
 from dbg_wire.finding.endpoint import Endpoint, Reach, spread
 from dbg_wire.finding.rendezvous import known_endpoints
-from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Message, Subscribe, Welcome
 
 FIRST_DELAY = 0.1
@@ -24,12 +23,6 @@ FIRST_DELAY = 0.1
 
 LONGEST_DELAY = 1.5
 """Seconds between two redials, at most: a person waits, and redials of a thousand terminals are still little load."""
-
-LOOK_SECONDS = 0.5
-"""Seconds between two looks at whether the broker is silent."""
-
-SILENT = "the broker was silent"
-"""Why a connection was given up for a newer one."""
 
 SETTLED_SECONDS = 5.0
 """Seconds after which a connection counts as good: the delays of redials keep growing if it breaks before."""
@@ -47,7 +40,19 @@ class Down:
     reason: str
 
 
-Event = Up | Down | Message | Output
+@dataclass(frozen=True, slots=True)
+class SeatUp:
+    """Say that a broker has the rank again at which this program has a seat; the list of ranks tells its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeatDown:
+    """Say why the seat is gone, though another broker is there: its rank is, or will be, at another one."""
+
+    reason: str
+
+
+Event = Up | Down | SeatUp | SeatDown | Message | Output
 
 
 class BrokerLink:
@@ -56,22 +61,31 @@ class BrokerLink:
     Belongs to one event loop; one task reads :meth:`next`. Every dial finds the broker anew, so the link follows a
     broker that comes back on another port or with another certificate if ``broker.json`` says so. Every connection
     subscribes to the ranks, and with ``logs`` to the texts of their log points. Of several brokers that of the home, or
-    the one that the user has named, is dialled first.
+    the one that the user has named, is dialled first, and none at the URLs that ``taken`` returns.
     """
 
-    def __init__(self, find: Callable[[Opening], Reach], name: str, seconds: float, *, logs: bool = False) -> None:
+    def __init__(
+        self,
+        find: Callable[[Opening], Reach],
+        name: str,
+        seconds: float,
+        *,
+        logs: bool = False,
+        taken: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        self.found: Reach | None = None
+        """Where the broker was last."""
+        self.brokers: tuple[Endpoint, ...] = ()
+        """The brokers that the last welcome has named, its sender first; none if that is alone."""
         self._find = find
         self._logs = logs
         self._name = name
         self._seconds = seconds
+        self._taken = taken
         self._connection: Connection | None = None
-        self._successor: Connection | None = None
         self._ending: Connection | None = None
         """The connection that has broken, until it is closed: if that is cancelled, :meth:`close` does it."""
-        self._watching: asyncio.Task[None] | None = None
-        self._found: Reach | None = None
-        self._brokers: tuple[Endpoint, ...] = ()
-        """Where the broker was last, and which others the last welcome has named."""
+        self._has_dialled = False
         self._attempt = 0
         self._failure: DbgError | None = None
         self._handover = Handover()
@@ -89,7 +103,7 @@ class BrokerLink:
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the broker last answered a ping, if it is silent; None otherwise, or while the link is down."""
+        """Return when the broker was last heard, if it is silent; None otherwise, or while the link is down."""
         return self._connection.silent_since if self._connection else None
 
     @property
@@ -137,23 +151,19 @@ class BrokerLink:
         except PeerError as error:
             reason = str(error)
         await self._hang_up()
-        return Down(reason if self._successor is None else SILENT)
+        return Down(reason)
 
     async def close(self) -> None:
         """Send what is queued and close; never an error."""
-        await self._stop_watching()
-        connections = self._connection, self._successor, self._ending
-        self._connection = self._successor = self._ending = None
+        connections = self._connection, self._ending
+        self._connection = self._ending = None
         for connection in connections:
             if connection is not None:
                 await connection.close()
 
     async def _redial(self) -> Event:
-        if self._successor is not None:
-            successor, self._successor = self._successor, None
-            self._use(successor)
-            return Up()
-        await asyncio.sleep(self._pause(self._failure))
+        if self._has_dialled:
+            await asyncio.sleep(self._pause(self._failure))
         try:
             self._use(await self._dial(again=True))
         except DbgError as error:
@@ -169,12 +179,14 @@ class BrokerLink:
         self._attempt, self._failure = min(self._attempt + 1, 30), None
         return pause_when_busy(failure) if isinstance(failure, Busy) else random.uniform(0, longest)  # noqa: S311
 
-    async def _dial(self, *, begun: float | None = None, again: bool = False, silent: str = "") -> Connection:
+    async def _dial(self, *, begun: float | None = None, again: bool = False) -> Connection:
         """Dial all brokers; the time is counted from ``begun``, or from now."""
+        self._has_dialled = True
         loop = asyncio.get_running_loop()
         begun = loop.time() if begun is None else begun
         reach = await self._reach()
-        routes = spread(reach, self._brokers, self._name, keeps_first=True).routes(silent)
+        routes = spread(reach, self.brokers, self._name, keeps_first=True).routes()
+        routes = [route for route in routes if route.endpoint.url not in self._taken()] or routes[:1]
 
         async def dial_one(route: Reach, left: int) -> Connection:
             for_others = self._seconds * (left - 1) / len(routes)
@@ -182,7 +194,7 @@ class BrokerLink:
             return await dial(route, self._name, self._seconds, spent=spent, again=again or left > 1)
 
         connection = await first_to_answer(routes, dial_one)
-        self._found = reach
+        self.found = reach
         return connection
 
     async def _reach(self) -> Reach:
@@ -190,9 +202,9 @@ class BrokerLink:
         try:
             return await read_in_thread(self._find, self._seconds)
         except DbgError:
-            if self._found is None or not (self._found.others or self._brokers):
+            if self.found is None or not (self.found.others or self.brokers):
                 raise
-            return self._found
+            return self.found
 
     def _use(self, connection: Connection) -> None:
         self._connection = connection
@@ -200,49 +212,14 @@ class BrokerLink:
             self._learn(connection.welcome)
         connection.send(Subscribe(logs=self._logs, fold=True))
         self._up_since = asyncio.get_running_loop().time()
-        self._watching = asyncio.create_task(self._watch(connection))
 
     def _learn(self, welcome: Welcome) -> None:
-        self._brokers = known_endpoints((one.url, one.fingerprints) for one in welcome.brokers)
-
-    async def _watch(self, connection: Connection) -> None:
-        """While the broker is silent, dial a second connection, and end this one if the second stands first."""
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            connection.ping_when_due()
-            if connection.unanswered >= SILENT_SECONDS and (successor := await self._dial_while_silent(connection)):
-                self._successor = successor
-                connection.abort()
-                return
-
-    async def _dial_while_silent(self, connection: Connection) -> Connection | None:
-        dialling = asyncio.ensure_future(self._dial(again=True, silent=connection.endpoint.url))
-        try:
-            while not dialling.done() and connection.unanswered:
-                await asyncio.wait({dialling}, timeout=LOOK_SECONDS)
-            if dialling.done() and dialling.exception() is None:
-                return dialling.result()
-            return None
-        except asyncio.CancelledError:
-            if dialling.done() and dialling.exception() is None:
-                dialling.result().abort()
-            raise
-        finally:
-            if not dialling.done():
-                dialling.cancel()
-                await asyncio.gather(dialling, return_exceptions=True)
+        self.brokers = known_endpoints((one.url, one.fingerprints) for one in welcome.brokers)
 
     async def _hang_up(self) -> None:
         if asyncio.get_running_loop().time() - self._up_since > SETTLED_SECONDS:
             self._attempt = 0
-        await self._stop_watching()
         self._ending, self._connection = self._connection, None
         if self._ending is not None:
             await self._ending.close()
             self._ending = None
-
-    async def _stop_watching(self) -> None:
-        watching, self._watching = self._watching, None
-        if watching is not None:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)

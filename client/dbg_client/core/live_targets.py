@@ -51,7 +51,7 @@ def patience(environ: Mapping[str, str]) -> tuple[float, float]:
 
 
 def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the targets of ranks and jobs, as the first broker lists them that answers; none where none does.
+    """Yield the targets of ranks and jobs, as the brokers list them that answer; none where none does.
 
     Blocks for the time of :func:`patience`, for each broker.
     """
@@ -61,11 +61,13 @@ def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     with contextlib.suppress(DbgError, OSError):
         reach = find_reach(None, environ, lambda path: None)
         connect, answer = patience(environ)
+        found: dict[str, Mapping[str, Any]] = {}
         for route in reach.routes():
             with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
-                found = list(targets_of(glance(route, "completion", connect_seconds=connect, seconds=answer)))
-                yield from found
-                return
+                listed = glance(route, "completion", connect_seconds=connect, seconds=answer)
+                found.update((rank["identity"]["key"], rank) for rank in listed)
+        with contextlib.suppress(KeyError, TypeError):
+            yield from list(targets_of(found.values()))
 
 
 def targets_of(ranks: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""One link to the broker for everything that a program does with the broker at once: questions, waits and sessions."""
+"""One link to all brokers for everything that a program does with them at once: questions, waits and sessions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
+from dbg_client.core.brokers import Brokers
 from dbg_client.core.directory import Directory, News, is_whole, may_change
 from dbg_client.core.errors import SlowBroker, TimedOut
-from dbg_client.core.link import BrokerLink, Down, Event, Up
+from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.reach import find_reach
 from dbg_dial.kernel import user_name
 from dbg_dial.waiting import within
-from dbg_wire.codec import Input, Output
+from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable, printable
 from dbg_wire.messages import Answers, Message, Progress, Question, Refusal, Welcome
 
@@ -105,7 +106,7 @@ class Switchboard:
     the list of ranks, and usually for a question.
     """
 
-    def __init__(self, new_link: Callable[[], BrokerLink], seconds: float) -> None:
+    def __init__(self, new_link: Callable[[], Brokers], seconds: float) -> None:
         self.directory = Directory()
         self.seconds = seconds
         self._new_link = new_link
@@ -145,8 +146,13 @@ class Switchboard:
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the broker last answered a ping, if it is silent; None otherwise, or while the link is down."""
+        """Return when the broker of the seat was last heard, if it is silent; None otherwise, or while it is away."""
         return self._link.silent_since
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """Return the addresses of brokers that can't be reached while others can."""
+        return self._link.unreachable
 
     @property
     def is_current(self) -> bool:
@@ -329,7 +335,7 @@ class Switchboard:
             self.directory.begin()
         elif isinstance(event, Down):
             self.directory.cut_off(event.reason)
-        elif not isinstance(event, Output):
+        elif isinstance(event, Message):
             before = may_change(event, self.directory) if self._news else {}
             self.directory.receive(event)
             for news in self._news:
@@ -391,7 +397,7 @@ def switchboard_to(
     users what asks and types here, empty for a terminal. With ``logs`` watchers get the texts of log points, too.
     """
     name = person_name(program)
-    return Switchboard(lambda: BrokerLink(partial(find_reach, address, environ), name, seconds, logs=logs), seconds)
+    return Switchboard(lambda: Brokers(partial(find_reach, address, environ), name, seconds, logs=logs), seconds)
 
 
 def person_name(program: str) -> str:

@@ -31,12 +31,17 @@ _SCHEME = "tcp://"
 _ADDRESS = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})/?")
 
 
-async def open_and_list(switchboard: Switchboard, line: WaitingLine) -> None:
-    """Dial the broker and read its list, saying what is waited for. Raises what the two raise."""
+async def open_and_list(switchboard: Switchboard, line: WaitingLine, tell: Tell = tell_nobody) -> None:
+    """Dial the broker and read its list, saying what is waited for. Raises what the two raise.
+
+    ``tell`` gets a sentence on each broker whose ranks are not in the list.
+    """
     async with line.says(lambda: "waiting for the broker to answer"):
         await switchboard.dial()
     async with line.says(lambda: "waiting for the broker's list of ranks"):
         await switchboard.listed()
+    for url in switchboard.unreachable:
+        tell(f"The broker at {printable(url)} does not answer; its ranks are not listed.")
 
 
 async def wait_for_stop(

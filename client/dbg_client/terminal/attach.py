@@ -59,7 +59,7 @@ async def attach(settings: Attach) -> int:
     recording = await asyncio.to_thread(_open_recording, settings.attach)
     attaching = Attaching(settings, switchboard, startup, recording=recording)
     try:
-        await open_and_list(switchboard, attaching.line)
+        await open_and_list(switchboard, attaching.line, tell)
         return await attaching.run(target, stock)
     finally:
         await switchboard.close()

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
-from dbg_client.core.link import BrokerLink, Event
+from dbg_client.core.brokers import Brokers
+from dbg_client.core.link import Event
 from dbg_client.core.switchboard import Switchboard
 from dbg_wire.codec import Input
 from dbg_wire.messages import Message, Question, Welcome
@@ -45,7 +46,7 @@ class ScriptedLink:
 @asynccontextmanager
 async def switchboard_on(link: ScriptedLink, seconds: float = 1.0) -> AsyncIterator[Switchboard]:
     """Yield a switchboard that reads this link."""
-    switchboard = Switchboard(lambda: cast("BrokerLink", link), seconds)
+    switchboard = Switchboard(lambda: cast("Brokers", link), seconds)
     await switchboard.dial()
     yield switchboard
     await switchboard.close()

@@ -40,7 +40,7 @@ from tests.support.time_unit import seconds
 
 TOKEN = TOKENS["rank"]
 URL = "wss://login1:6900"
-TIMING = Timing(opening=seconds(10), ping=seconds(10), pong=seconds(10))
+TIMING = Timing(opening=seconds(10), ping=seconds(10))
 WORDING = Wording(
     wrong_certificate="shown {shown}, pinned {pinned}", no_tls="no TLS: {why}", no_broker="no broker: {why}"
 )

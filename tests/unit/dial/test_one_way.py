@@ -29,7 +29,7 @@ from tests.support.reach import PIN, TOKENS
 from tests.support.time_unit import seconds
 
 TOKEN = TOKENS["driver"]
-TIMING = Timing(opening=seconds(10), ping=10.0, pong=10.0)
+TIMING = Timing(opening=seconds(10), ping=10.0)
 WORDING = Wording(wrong_certificate="wrong", no_tls="{why}", no_broker="{why}")
 
 Way = Callable[[Reach], Awaitable[object]]

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.core import connection, link, patience
-from dbg_client.core.connection import FLOWING_BYTES, PING_SECONDS, Connection, Silence, dial
+from dbg_client.core import connection, patience
+from dbg_client.core.connection import Connection, dial
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
@@ -33,10 +33,8 @@ from dbg_wire.errors import (
     WrongVersion,
 )
 from dbg_wire.finding.endpoint import Endpoint, Reach
-from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import BrokerAddress, Detach, Greet, Snapshot, Subscribe, Take
 from tests.conftest import Approved
-from tests.support.approved import as_text
 from tests.support.certificates import certified, shared_certificate
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
@@ -253,16 +251,8 @@ async def test_a_broker_that_is_busy_for_longer_than_the_user_waits_says_so() ->
             await BrokerLink(Where(reach(broker.port)), "me@here", seconds(1)).open()
 
 
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a link notice a silence within half a second."""
+async def test_a_broker_that_answers_nothing_is_silent_and_then_dialled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
-    monkeypatch.setattr(link, "SILENT_SECONDS", 0.3)
-    monkeypatch.setattr(link, "LOOK_SECONDS", 0.05)
-
-
-@pytest.mark.usefixtures("soon")
-async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken(approved: Approved) -> None:
     enough = threading.Event()
     with FakeBroker(make_rank()) as first, FakeBroker(make_rank()) as second:
         where = Where(reach(first.port))
@@ -272,17 +262,20 @@ async def test_while_a_broker_is_silent_another_one_is_dialled_and_taken(approve
         where.reach = reach(second.port)
         # The broker answers nothing, like a suspended process: its kernel still acknowledges all data.
         first.do(enough.wait)
-        approved(as_text(await within(PATIENCE, to_broker.next())))
-        assert await within(PATIENCE, to_broker.next()) == Up()
+        ending = asyncio.create_task(to_broker.next())
+        while to_broker.silent_since is None:
+            await asyncio.wait({ending}, timeout=0.05)
+            assert not ending.done()
+        assert isinstance(await within(PATIENCE, ending), Down)
+        await until_up(to_broker)
         await second.heard(Subscribe)
         enough.set()
         await to_broker.close()
 
 
-@pytest.mark.usefixtures("soon")
 async def test_a_broker_that_answers_pings_keeps_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Longer than a busy machine keeps the thread of the broker waiting.
-    monkeypatch.setattr(link, "SILENT_SECONDS", seconds(1.5))
+    # The line is given up after longer than a busy machine keeps the thread of the broker waiting.
+    monkeypatch.setattr(connection, "PING_SECONDS", seconds(0.3))
     with FakeBroker(make_rank()) as broker:
         where = Where(reach(broker.port))
         to_broker = BrokerLink(where, "me@here", PATIENCE)
@@ -493,43 +486,3 @@ async def test_a_file_that_hangs_is_named_and_a_thread_that_comes_late_has_its_t
 
     monkeypatch.setattr(patience, "begin", begin_late)
     assert await read_in_thread(lambda opening: "read", 0.01) == "read"
-
-
-def pinged(heard: int = 0) -> Silence:
-    silence = Silence(0.0)
-    silence.pinged(PING_SECONDS, heard)
-    return silence
-
-
-def test_a_ping_is_due_at_intervals_and_never_while_one_is_open() -> None:
-    silence = Silence(0.0)
-    assert not silence.wants_ping(PING_SECONDS - 0.1)
-    assert silence.wants_ping(PING_SECONDS)
-    silence.pinged(PING_SECONDS, 0)
-    assert not silence.wants_ping(100.0)
-    silence.answered(3.0)
-    assert silence.wants_ping(2 * PING_SECONDS)
-
-
-def test_a_broker_that_answers_is_never_silent() -> None:
-    silence = Silence(0.0)
-    assert silence.since(100.0) is None
-    silence.pinged(100.0, 0)
-    silence.answered(100.1)
-    assert (silence.owed(200.0), silence.since(200.0)) == (0.0, None)
-
-
-def test_a_broker_that_owes_an_answer_is_silent_since_its_last_one() -> None:
-    silence = pinged()
-    assert silence.owed(PING_SECONDS + 1.0) == 1.0
-    assert silence.since(SILENT_SECONDS - 0.1) is None
-    assert silence.since(SILENT_SECONDS) == 0.0
-
-
-def test_small_news_prove_nothing_and_a_flood_delays_the_answer() -> None:
-    silence = pinged(heard=1000)
-    silence.update(3.0, 1000 + FLOWING_BYTES - 1)
-    assert silence.since(SILENT_SECONDS) == 0.0
-    silence.update(3.0, 1000 + FLOWING_BYTES)
-    assert silence.since(SILENT_SECONDS) is None
-    assert silence.since(3.0 + SILENT_SECONDS) == 3.0

@@ -9,9 +9,9 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from dbg_client.actions.in_session import Answering
+from dbg_client.core.brokers import Brokers
 from dbg_client.core.choose import Choice
 from dbg_client.core.directory import Directory
-from dbg_client.core.link import BrokerLink
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.picker import Picker
 from dbg_wire.codec import Input
@@ -36,7 +36,7 @@ def directory(count: int = 3) -> Directory:
 
 
 def _without_broker(known: Directory) -> Switchboard:
-    switchboard = Switchboard(lambda: cast("BrokerLink", ScriptedLink(up=False)), 1.0)
+    switchboard = Switchboard(lambda: cast("Brokers", ScriptedLink(up=False)), 1.0)
     switchboard.directory = known
     return switchboard
 
@@ -104,7 +104,7 @@ class Broker(ScriptedLink):
 
     def __init__(self) -> None:
         super().__init__()
-        self._switchboard = Switchboard(lambda: cast("BrokerLink", self), 1.0)
+        self._switchboard = Switchboard(lambda: cast("Brokers", self), 1.0)
         self.directory = self._switchboard.directory
         self.directory.receive(Snapshot(ranks=(RUNNING,), last=True))
         self.answering = Answering(self._switchboard)

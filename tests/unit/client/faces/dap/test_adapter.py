@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.core.link import BrokerLink
+from dbg_client.core.brokers import Brokers
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.dap.adapter import MAX_OPEN, Adapter
 from dbg_client.faces.dap.ide_entries import show_entries
@@ -62,7 +62,7 @@ class SilentBroker(ScriptedLink):
 async def held(link: type[ScriptedLink] = NoBroker) -> AsyncIterator[tuple[Adapter, Shown]]:
     """Yield an adapter on this link, and what it says."""
     said = Shown()
-    made = cast("BrokerLink", link())
+    made = cast("Brokers", link())
     adapter = Adapter(lambda name: Switchboard(lambda: made, seconds(10)), None, said.take)
     yield adapter, said
     await adapter.close()

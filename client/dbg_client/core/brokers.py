@@ -1,0 +1,338 @@
+"""All brokers of a site as one link: each rank's broker is dialled, and none passes anything on for another one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dbg_client.core.link import BrokerLink, Down, Event, SeatDown, SeatUp, Up
+from dbg_client.core.merged_list import MergedList
+from dbg_dial.find import Opening
+from dbg_wire.codec import Input
+from dbg_wire.errors import BrokerUnreachable
+from dbg_wire.finding.endpoint import Endpoint, Reach
+from dbg_wire.messages import (
+    Answers,
+    Attach,
+    Change,
+    Detach,
+    Dial,
+    Dialled,
+    Gone,
+    Hang,
+    Kind,
+    Logged,
+    Message,
+    Question,
+    RankAnswer,
+    Refusal,
+    Snapshot,
+    Welcome,
+)
+from dbg_wire.records.record import fitted
+
+AWAY_SECONDS = 10.0
+"""Seconds after which a broker is forgotten that is no member any more: its ranks are at the others in half of that."""
+
+WAITING = 4
+"""Events of several brokers that wait for the program; then nothing more is read, as with one broker."""
+
+MOVED = "its rank is at another broker now"
+"""Why a seat is gone whose broker is still there."""
+
+NOT_ASKED = "its broker does not answer"
+"""The answer of a rank that was not asked, or not to the end."""
+
+
+@dataclass(eq=False)
+class _Broker:
+    """A broker, by the address under which the others know it; ``away_since`` is None while it is there, or dialled."""
+
+    name: str
+    link: BrokerLink
+    away_since: float | None = None
+    reading: asyncio.Task[None] | None = None
+
+
+class Brokers:
+    """The link of a program to the broker, or to all brokers of its site.
+
+    Belongs to one event loop; one task reads :meth:`next`. The first broker is found and dialled as if it were alone.
+    Each other one that a broker names gets a link of its own, as long as any broker is there. What names a rank goes
+    to the broker that has it.
+    """
+
+    def __init__(self, find: Callable[[Opening], Reach], name: str, seconds: float, *, logs: bool = False) -> None:
+        self._name, self._seconds, self._logs = name, seconds, logs
+        self._first = _Broker("", BrokerLink(find, name, seconds, logs=logs, taken=lambda: self._taken(self._first)))
+        self._all = [self._first]
+        self._members: dict[str, Endpoint] = {}
+        self._list = MergedList[_Broker]()
+        self._is_listed = False
+        """Whether the program has had the whole list, and gets changes now."""
+        self._asked: dict[int, dict[_Broker, tuple[str, ...]]] = {}
+        """The brokers that have not answered a question to the end, with the ranks that they were asked for."""
+        self._rank: str | None = None
+        """The rank at which this program has a seat, or wants one."""
+        self._seat = self._first
+        """The broker that was asked for the seat."""
+        self._is_seat_up = True
+        """Whether the program takes that broker to be there."""
+        self._ready = deque[Event]()
+        self._events: asyncio.Queue[tuple[_Broker | None, Event | Exception]] = asyncio.Queue()
+        self._room = asyncio.Semaphore(WAITING)
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """Return the address of the broker as last found; of several, of one that is there."""
+        return self._any.link.url
+
+    @property
+    def is_up(self) -> bool:
+        """Return whether there is a connection to any broker at the moment."""
+        return self._any.link.is_up
+
+    @property
+    def silent_since(self) -> float | None:
+        """Return when the broker of the seat was last heard, if it is silent; None otherwise, or while it is away."""
+        return self._seat.link.silent_since
+
+    @property
+    def welcome(self) -> Welcome | None:
+        """Return what a broker last said of itself; None while none is there."""
+        return self._any.link.welcome
+
+    @property
+    def unreachable(self) -> tuple[str, ...]:
+        """Return the addresses of brokers that can't be reached though others say that they are there."""
+        away = (broker.name for broker in self._all if broker.away_since is not None)
+        return tuple(name for name in away if self.is_up and name in self._members)
+
+    @property
+    def _any(self) -> _Broker:
+        return next((broker for broker in self._all if broker.link.is_up), self._first)
+
+    async def open(self) -> None:
+        """Dial, as :meth:`.link.BrokerLink.open` does, and raise what it raises."""
+        await self._first.link.open()
+        self._list.begin(self._first)
+        self._follow_members()
+
+    async def next(self) -> Event:
+        """Return the next event; while no broker is there this dials, with growing pauses. Safe to cancel."""
+        while not self._ready:
+            if self._first.reading is None:
+                self._take(self._first, await self._first.link.next())
+                continue
+            broker, event = await self._events.get()
+            if isinstance(event, Exception):
+                raise event
+            if broker is None:
+                return event
+            self._room.release()
+            if broker in self._all:
+                self._take(broker, event)
+        return self._ready.popleft()
+
+    async def close(self) -> None:
+        """Send what is queued and close; never an error."""
+        for broker in self._all:
+            self._stop_reading(broker)
+        await asyncio.gather(*self._closing, self._first.link.close(), return_exceptions=True)
+
+    # ---------------------------------------------------------------------------------------------------- what goes out
+
+    def send(self, item: Message | Input) -> bool:
+        """Queue for the broker that this is about; return False, with nothing done, while that is away."""
+        if isinstance(item, Question):
+            return self._ask(item)
+        if isinstance(item, (Dial, Hang)):
+            return self._any.link.send(item)
+        if isinstance(item, Attach):
+            self._sit_at(self._list.owner(item.key) or self._any)
+            self._rank, self._is_seat_up = item.key, self._seat.link.send(item)
+            return self._is_seat_up
+        if isinstance(item, Detach):
+            self._rank = None
+        return self._seat.link.send(item)
+
+    def _sit_at(self, broker: _Broker) -> None:
+        if broker is not self._seat and self._rank is not None:
+            self._seat.link.send(Detach())
+        self._seat = broker
+
+    def _ask(self, question: Question) -> bool:
+        """Ask the brokers of these ranks; the ranks of a broker that does not answer have their answer at once."""
+        if len(self._all) == 1:
+            return self._first.link.send(question)
+        if not self.is_up:
+            return False
+        keys: defaultdict[_Broker, list[str]] = defaultdict(list)
+        for key in question.keys:
+            keys[self._list.owner(key) or self._any].append(key)
+        self._asked[question.request] = {broker: tuple(part) for broker, part in keys.items()}
+        for broker, part in keys.items():
+            is_silent = broker.link.silent_since is not None
+            if is_silent or not broker.link.send(question.replace(keys=tuple(part))):
+                self._answer_for(broker, question.request)
+        return True
+
+    def _answer_for(self, broker: _Broker, request: int) -> None:
+        """Answer in place of a broker that does not; of a rank that has answered, its own answer counts."""
+        keys = self._asked[request].get(broker, ())
+        silent = tuple(fitted(RankAnswer, key=key, kind=Kind.SILENT, text=NOT_ASKED) for key in keys)
+        answers = self._part(broker, Answers(request=request, answers=silent, last=True))
+        self._events.put_nowait((None, answers))
+
+    # ---------------------------------------------------------------------------------------------------- what comes in
+
+    async def _read(self, broker: _Broker) -> None:
+        try:
+            while True:
+                event = await broker.link.next()
+                await self._room.acquire()
+                self._events.put_nowait((broker, event))
+        except Exception as error:
+            self._events.put_nowait((None, error))
+        finally:
+            await broker.link.close()
+
+    def _stop_reading(self, broker: _Broker) -> None:
+        if broker.reading is not None:
+            self._closing.add(broker.reading)
+            broker.reading.add_done_callback(self._closing.discard)
+            broker.reading.cancel()
+
+    def _take(self, broker: _Broker, event: Event) -> None:
+        if isinstance(event, Up):
+            self._came(broker)
+        elif isinstance(event, Down):
+            self._went(broker, event)
+        elif isinstance(event, (Snapshot, Change, Gone)):
+            if self._list.take(broker, event):
+                self._tell_list(event)
+        elif isinstance(event, Answers) or (isinstance(event, Refusal) and event.request is not None):
+            self._ready.append(self._part(broker, event))
+        elif isinstance(event, Welcome):
+            self._follow_members()
+            self._ready.append(event)
+        elif self._rank is None or broker is self._seat or isinstance(event, (Logged, Dialled)):
+            # All else is about a seat, and one at another broker has been left.
+            self._ready.append(event)
+
+    def _came(self, broker: _Broker) -> None:
+        is_only_one = all(other is broker or not other.link.is_up for other in self._all)
+        broker.away_since = None
+        self._list.begin(broker)
+        self._follow_members()
+        if is_only_one:
+            self._is_seat_up = True
+            self._ready.append(Up())
+
+    def _went(self, broker: _Broker, event: Down) -> None:
+        if broker.away_since is None:
+            broker.away_since = asyncio.get_running_loop().time()
+        self._list.cut_off(broker)
+        for request in [request for request, parts in self._asked.items() if broker in parts]:
+            self._answer_for(broker, request)
+        if not self.is_up:
+            self._all_gone(event)
+            return
+        self._follow_members()
+        if broker is self._seat and self._rank is not None and self._is_seat_up:
+            self._is_seat_up = False
+            self._ready.append(SeatDown(event.reason))
+        if not self._is_listed:
+            self._tell_list(self._list.whole())
+
+    def _all_gone(self, event: Down) -> None:
+        """Go on as with one broker: the first link looks for any."""
+        for broker in self._all[1:]:
+            self._forget(broker)
+        self._asked.clear()
+        self._is_listed = False
+        self._ready.append(event)
+
+    def _part(self, broker: _Broker, event: Answers | Refusal) -> Answers | Refusal:
+        """Return what a broker says to its part of a question as it is said to the whole: the end comes once."""
+        parts = self._asked.get(event.request or 0)
+        if parts is None:
+            return event
+        if isinstance(event, Answers):
+            if event.last:
+                parts.pop(broker, None)
+            if parts:
+                return event.replace(last=False)
+        self._asked.pop(event.request or 0)
+        return event
+
+    def _tell_list(self, message: Snapshot | Change | Gone) -> None:
+        """Tell a change of the list, and before it that the seat's broker is there again, or another one."""
+        if not self._is_listed and self._list.is_awaited:
+            return
+        if isinstance(message, Snapshot) or not self._is_listed:
+            self._list.drop(lambda _, owner: owner not in self._all)
+            message, self._is_listed = self._list.whole(), True
+        if self._rank is not None:
+            self._follow_seat(self._list.owner(self._rank) or self._seat)
+        self._ready.append(message)
+
+    def _follow_seat(self, owner: _Broker) -> None:
+        if not owner.link.is_up or self._list.awaits(owner):
+            return
+        if owner is not self._seat and self._is_seat_up:
+            self._is_seat_up = False
+            self._ready.append(SeatDown(MOVED))
+        if not self._is_seat_up:
+            self._sit_at(owner)
+            self._is_seat_up = True
+            self._ready.append(SeatUp())
+
+    # ---------------------------------------------------------------------------------------------------------- members
+
+    def _follow_members(self) -> None:
+        """Dial brokers that are named and unknown, and forget one that nobody names and that is long away."""
+        first, links = self._first, [broker.link for broker in self._all if broker.link.is_up]
+        if first.link.is_up:
+            first.name = first.link.brokers[0].url if first.link.brokers else first.link.url
+            for broker in self._all[1:]:
+                if broker.name == first.name:
+                    self._forget(broker)
+        self._members = {one.url: one for link in links for one in link.brokers}
+        for name in self._members.keys() - {broker.name for broker in self._all}:
+            self._add(name)
+        forgotten = asyncio.get_running_loop().time() - AWAY_SECONDS
+        for broker in tuple(self._all):
+            if broker.away_since is not None and broker.away_since < forgotten and broker.name not in self._members:
+                self._forget(broker)
+                if self._list.drop(lambda _, owner, broker=broker: owner is broker):  # type: ignore[misc]
+                    self._tell_list(self._list.whole())
+
+    def _add(self, name: str) -> None:
+        def find(opening: Opening) -> Reach:
+            found = self._first.link.found
+            if found is None:
+                raise BrokerUnreachable(name, "no broker is known")
+            return replace(found, endpoint=self._members.get(name, endpoint), others=())
+
+        endpoint = self._members[name]
+        # Half of the time: a broker that does not answer leaves the list of the others to those who wait for it.
+        link = BrokerLink(find, self._name, self._seconds / 2, logs=self._logs, taken=lambda: self._taken(added))
+        added = _Broker(name, link)
+        self._all.append(added)
+        self._list.begin(added)
+        for broker in (self._first, added):
+            broker.reading = broker.reading or asyncio.create_task(self._read(broker))
+
+    def _forget(self, broker: _Broker) -> None:
+        if broker is not self._first:
+            self._all.remove(broker)
+            self._list.cut_off(broker)
+            self._stop_reading(broker)
+
+    def _taken(self, broker: _Broker) -> set[str]:
+        """Return the brokers that other links have."""
+        return {other.name for other in self._all if other is not broker}

@@ -1,0 +1,251 @@
+"""Several brokers as one link: one list, one answer, a seat at any of them, and what happens when one is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import TypeVar
+
+import pytest
+
+from dbg_client.attachment.driving import ProgramSeat
+from dbg_client.core import brokers as module
+from dbg_client.core.asking import Asker
+from dbg_client.core.brokers import Brokers
+from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
+from dbg_client.core.patience import WaitingLine
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import open_and_list
+from dbg_client.words.config import NO_WISH
+from dbg_wire.messages import (
+    Action,
+    Attach,
+    Change,
+    Detach,
+    Greet,
+    Kind,
+    Mode,
+    Question,
+    Seat,
+    Subscribe,
+    Welcome,
+)
+from dbg_wire.records.ranks import RankInfo
+from tests.conftest import Approved
+from tests.support.time_unit import seconds
+from tests.unit.client.core.test_link import Where, named, reach
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+PATIENCE = seconds(10)
+
+T = TypeVar("T")
+FIRST, SECOND, THIRD = make_rank(0), make_rank(1), make_rank(2)
+
+
+@pytest.fixture
+def three() -> Iterator[tuple[FakeBroker, ...]]:
+    """Yield three brokers, each with one rank, of which each names all."""
+    with ExitStack() as opened:
+        found = tuple(opened.enter_context(FakeBroker(rank)) for rank in (FIRST, SECOND, THIRD))
+        know_each_other(*found)
+        yield found
+
+
+def know_each_other(*brokers: FakeBroker) -> None:
+    for broker in brokers:
+        broker.brokers = (named(broker), *(named(other) for other in brokers if other is not broker))
+
+
+def say_welcome(broker: FakeBroker) -> None:
+    """Have a broker tell that the members have changed."""
+    broker.tell(Welcome(minor=0, release="0.1.0", host="login1", pid=1, uptime=1.0, brokers=broker.brokers))
+
+
+@asynccontextmanager
+async def switchboard_to(broker: FakeBroker) -> AsyncIterator[Switchboard]:
+    switchboard = Switchboard(lambda: Brokers(Where(reach(broker.port)), "me@here", PATIENCE), PATIENCE)
+    await switchboard.open()
+    try:
+        yield switchboard
+    finally:
+        await switchboard.close()
+
+
+class Heard:
+    """The events that come from now on."""
+
+    def __init__(self, switchboard: Switchboard) -> None:
+        self.events: list[Event] = []
+        self._switchboard = switchboard
+
+    async def receive(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def until(self, kind: type[T]) -> T:
+        def found() -> T | None:
+            return next((event for event in self.events if isinstance(event, kind)), None)
+
+        return await self._switchboard.until(found, PATIENCE)
+
+
+def numbers(switchboard: Switchboard) -> list[int]:
+    return sorted(rank.rank for rank in switchboard.directory.ranks)
+
+
+async def test_the_ranks_of_all_brokers_are_one_list(three: tuple[FakeBroker, ...]) -> None:
+    async with switchboard_to(three[0]) as switchboard:
+        assert numbers(switchboard) == [0, 1, 2]
+        three[2].tell(Change(rank=make_rank(7)))
+        await switchboard.until(lambda: numbers(switchboard) == [0, 1, 2, 7] or None, PATIENCE)
+        assert not switchboard.unreachable
+
+
+async def test_a_broker_that_cannot_be_reached_is_named_and_its_ranks_come_with_it(
+    three: tuple[FakeBroker, ...], approved: Approved
+) -> None:
+    three[1].stop()
+    switchboard = Switchboard(lambda: Brokers(Where(reach(three[0].port)), "me@here", PATIENCE), PATIENCE)
+    told: list[str] = []
+    await open_and_list(switchboard, WaitingLine(), told.append)
+    approved("\n".join(told))
+    assert numbers(switchboard) == [0, 2]
+    with FakeBroker(SECOND, port=three[1].port):
+        await switchboard.until(lambda: numbers(switchboard) == [0, 1, 2] or None, PATIENCE)
+        assert not switchboard.unreachable
+    await switchboard.close()
+
+
+async def test_a_broker_that_joins_is_dialled(three: tuple[FakeBroker, ...]) -> None:
+    know_each_other(*three[:2])
+    async with switchboard_to(three[0]) as switchboard:
+        assert numbers(switchboard) == [0, 1]
+        know_each_other(*three)
+        say_welcome(three[1])
+        await switchboard.until(lambda: numbers(switchboard) == [0, 1, 2] or None, PATIENCE)
+
+
+async def test_a_question_to_ranks_of_several_brokers_has_one_answer(three: tuple[FakeBroker, ...]) -> None:
+    async with switchboard_to(three[0]) as switchboard:
+        answers = await Asker(switchboard).ask(Action.WHERE, [THIRD, FIRST, SECOND])
+        assert [(answer.key, answer.kind) for answer in answers] == [
+            (rank.key, Kind.VALUE) for rank in (THIRD, FIRST, SECOND)
+        ]
+        for broker, rank in zip(three, (FIRST, SECOND, THIRD), strict=True):
+            assert (await broker.heard(Question)).keys == (rank.key,)
+
+
+async def test_ranks_of_a_broker_that_dies_while_it_is_asked_do_not_answer_and_the_others_do(
+    three: tuple[FakeBroker, ...],
+) -> None:
+    three[1].silent.add(Question)
+    async with switchboard_to(three[0]) as switchboard:
+        asking = asyncio.create_task(Asker(switchboard).ask(Action.WHERE, [FIRST, SECOND]))
+        await three[1].heard(Question)
+        three[1].stop()
+        assert [answer.kind for answer in await asking] == [Kind.VALUE, Kind.SILENT]
+        # Its ranks stay listed, and whoever asks them again does not wait.
+        assert numbers(switchboard) == [0, 1, 2]
+        (answer,) = await Asker(switchboard).ask(Action.WHERE, [SECOND])
+        assert answer.kind is Kind.SILENT
+
+
+@asynccontextmanager
+async def seated(switchboard: Switchboard, rank: RankInfo) -> AsyncIterator[ProgramSeat]:
+    seat = ProgramSeat(switchboard, rank, Mode.DRIVE, NO_WISH)
+    async with seat.driving.seated():
+        await seat.wait_until_seated()
+        yield seat
+
+
+async def test_a_seat_is_at_the_broker_of_its_rank_and_no_other_one_hears_of_it(
+    three: tuple[FakeBroker, ...],
+) -> None:
+    async with switchboard_to(three[0]) as switchboard:
+        async with seated(switchboard, THIRD) as seat:
+            assert seat.attachment.driving
+            seat.driving.perform(seat.attachment.keys(b"n", 0.0))
+        await three[2].heard(Detach)
+        assert three[2].typed() == b"n"
+        for broker in three[:2]:
+            assert {type(item) for item in broker.received} == {Greet, Subscribe}
+
+
+async def test_a_seat_goes_on_at_the_broker_to_which_its_rank_goes_when_its_own_is_killed(
+    three: tuple[FakeBroker, ...],
+) -> None:
+    async with switchboard_to(three[0]) as switchboard, seated(switchboard, SECOND) as seat:
+        heard = Heard(switchboard)
+        with switchboard.watched_by(heard.receive):
+            three[1].stop()
+            await heard.until(SeatDown)
+            three[0].tell(Change(rank=THIRD))
+            assert not [event for event in heard.events if isinstance(event, SeatUp)]
+            moved = SECOND.replace(epoch=2)
+            three[2].ranks[moved.key] = moved
+            three[2].tell(Change(rank=moved))
+            await heard.until(SeatUp)
+            attach = await three[2].heard(Attach)
+            assert (attach.key, attach.resume) == (SECOND.key, 1)
+            await heard.until(Seat)
+        assert seat.attachment.driving
+        assert not [event for event in heard.events if isinstance(event, (Up, Down))]
+
+
+async def test_a_seat_follows_its_rank_away_from_a_broker_that_is_there(three: tuple[FakeBroker, ...]) -> None:
+    async with switchboard_to(three[0]) as switchboard, seated(switchboard, FIRST) as seat:
+        heard = Heard(switchboard)
+        with switchboard.watched_by(heard.receive):
+            moved = FIRST.replace(epoch=2)
+            three[2].ranks[moved.key] = moved
+            three[2].tell(Change(rank=moved))
+            await heard.until(Seat)
+        await three[0].heard(Detach)
+        assert (await three[2].heard(Attach)).resume == 1
+        # What its former broker still says is about a seat that has been left.
+        three[0].tell(three[0].seat(FIRST.key, generation=None))
+        three[0].tell(Change(rank=make_rank(7)))
+        await switchboard.until(lambda: 7 in numbers(switchboard) or None, PATIENCE)
+        assert seat.attachment.driving
+
+
+async def test_a_broker_that_is_long_away_and_that_nobody_names_is_forgotten_with_its_ranks(
+    three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AWAY_SECONDS", 0.3)
+    async with switchboard_to(three[0]) as switchboard:
+        know_each_other(three[0], three[2])
+        for broker in (three[0], three[2]):
+            say_welcome(broker)
+        three[1].stop()
+        await switchboard.until(lambda: numbers(switchboard) == [0, 2] or None, PATIENCE)
+
+
+async def test_the_first_broker_is_forgotten_as_any_other_one(
+    three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AWAY_SECONDS", 0.3)
+    async with switchboard_to(three[0]) as switchboard:
+        know_each_other(*three[1:])
+        for broker in three[1:]:
+            say_welcome(broker)
+        three[0].stop()
+        await switchboard.until(lambda: numbers(switchboard) == [1, 2] or None, PATIENCE)
+        assert switchboard.is_up
+        answers = await Asker(switchboard).ask(Action.WHERE, [SECOND, THIRD])
+        assert [answer.kind for answer in answers] == [Kind.VALUE] * 2
+
+
+async def test_when_all_are_gone_any_that_comes_back_leads_to_the_others(three: tuple[FakeBroker, ...]) -> None:
+    async with switchboard_to(three[0]) as switchboard:
+        heard = Heard(switchboard)
+        with switchboard.watched_by(heard.receive):
+            for broker in three:
+                broker.stop()
+            await heard.until(Down)
+            assert not switchboard.is_up
+            with FakeBroker(THIRD, port=three[2].port) as third, FakeBroker(SECOND, port=three[1].port) as second:
+                know_each_other(third, second)
+                await heard.until(Up)
+                await switchboard.until(lambda: numbers(switchboard) == [1, 2] or None, PATIENCE)
+                assert switchboard.is_current
