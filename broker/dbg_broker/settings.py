@@ -12,7 +12,6 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_wire import limits
 from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.endpoint import DEFAULT_PORT, canonical_six, ip_of, is_loopback_host
@@ -92,14 +91,6 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicSettings:
-    """Where stock debuggers are taken, and the (rows, columns) of their screens, None for as seen."""
-
-    listen: Listen
-    size: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class EventCommand:
     """The program and its arguments that are run for each event, and where; None for the broker's own directory."""
 
@@ -124,7 +115,7 @@ class ServeSettings:
     verbosity: int = 0
     idle_seconds: float | None = None
     """Seconds without use after which the broker ends; None for never."""
-    classic: ClassicSettings | None = None
+    classic: Listen | None = None
     """Where stock debuggers are taken; None for nowhere."""
     audits_input: bool = False
     """Whether the audit log has what is typed, too."""
@@ -164,20 +155,6 @@ def parse_classic(text: str) -> Listen:
     return listen if listen.port is not None else Listen(host=listen.host, port=CLASSIC_PORT)
 
 
-def _classic(arguments: argparse.Namespace) -> ClassicSettings | None:
-    size = None if arguments.classic_size is None else parse_size(arguments.classic_size)
-    return None if arguments.classic is None else ClassicSettings(parse_classic(arguments.classic), size)
-
-
-def parse_size(text: str) -> tuple[int, int]:
-    """Read ``COLUMNSxROWS``, as in PuDB's own variable, and return rows and columns. Raise BadInput."""
-    found = _SIZE.fullmatch(text)
-    columns, rows = (int(found[1]), int(found[2])) if found else (0, 0)
-    if not (0 < rows <= limits.MAX_ROWS and 0 < columns <= limits.MAX_COLUMNS):
-        raise BadInput(f"--classic-size {printable(text)!r} is not a size", "write COLUMNSxROWS, such as 240x72")
-    return rows, columns
-
-
 def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], directory: str) -> ServeSettings:
     """Return the settings of ``serve``; relative paths start from ``directory``. Raise BadInput."""
     listen = Listen() if arguments.listen is None else parse_listen(arguments.listen)
@@ -186,7 +163,7 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         listen=listen,
         verbosity=arguments.verbose,
         idle_seconds=idle_seconds(environ) if arguments.while_used else None,
-        classic=_classic(arguments),
+        classic=None if arguments.classic is None else parse_classic(arguments.classic),
         allowed=parse_allowed(arguments.allow),
         audits_input=arguments.audit_input,
         on_event=None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.classic.screen import NO_REACTION
+from dbg_broker.classic.session import NO_REACTION
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach_command, wait_until_stopped

@@ -7,16 +7,11 @@ import logging
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.classic.callers import answer_to_noise
-from dbg_broker.classic.line import LineSession
-from dbg_broker.classic.screen import ScreenSession
-from dbg_broker.classic.session import ClassicSession
+from dbg_broker.classic.session import StockSession
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import (
     ISSUED_FILE,
@@ -40,8 +35,6 @@ from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.messages import Audience
 from dbg_wire.records.audit import Entry, What, decode_entry
 from tests.fuzz.target import Target, pieces_of, whole
-
-C = TypeVar("C", bound=ClassicSession)
 
 LOOP = asyncio.new_event_loop()
 """Where connections look for the time; it never runs."""
@@ -175,10 +168,10 @@ def websocket(data: bytes) -> None:
     assert owner.opened_as is not None
 
 
-def stock(session: type[C], data: bytes) -> None:
+def stock(data: bytes) -> None:
     """Take bytes as those of a stock debugger, with a terminal that looks."""
-    caller = session(0.0)
-    caller.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256), 0.0)
+    caller = StockSession(0.0)
+    caller.message(Audience(viewers=1, generation=1, rows=24, columns=80, colors=256))
     now, came, told = 0.0, 0, 0
     for read in pieces_of(data):
         now += 0.01
@@ -188,12 +181,6 @@ def stock(session: type[C], data: bytes) -> None:
     caller.tick(now + 60)
     caller.registration("key", "host", 1, now)
     assert told <= 8 * (came + 1)
-
-
-def strangers(data: bytes) -> None:
-    """Answer bytes on the classic port that may be no debugger's."""
-    answer = answer_to_noise(data)
-    assert answer is None or len(answer) < 1000
 
 
 def audit(data: bytes) -> None:
@@ -250,13 +237,9 @@ TARGETS = (
     ),
     Target(
         "classic_pudb",
-        partial(stock, ScreenSession),
+        stock,
         whole(b"\x1b[?1049h\x1b[?25l\x1b[1;1H\x1b[0;39;49mPuDB\x1b[K\x1b[?1049lprinted\r\n"),
     ),
-    Target(
-        "classic_pdb", partial(stock, LineSession), whole(b"> /home/me/train.py(41)step()\r\n-> loss = f(x)\r\n(Pdb) ")
-    ),
-    Target("strangers", strangers, (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01", b"(Pdb) ")),
     Target("audit", audit, (ENTRY,)),
     Target("issued", issued, (an_issued_list(),)),
 )

@@ -1,30 +1,12 @@
-"""Stock debuggers in scripts of users, with the real broker and the real terminal in a window."""
+"""Calls of stock debuggers in a script of a user that has installed the agent."""
 
 from __future__ import annotations
 
-import re
-import socket
-import sys
 from pathlib import Path
 
-from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker
-from tests.support.processes import Child, Processes
-from tests.support.ranks import attach, attach_command, start_ranks, wait_until_stopped
-
-PDB_SCRIPT = """\
-from remote_pdb import RemotePdb
-
-def train():
-    loss = 0.25
-    RemotePdb("127.0.0.1", 0).set_trace()
-    for epoch in range(3):
-        loss = loss / 2
-    return loss
-
-print("trained to", train(), flush=True)
-"""
-
+from tests.support.processes import Processes
+from tests.support.ranks import attach, start_ranks, wait_until_stopped
 
 INSTALLED_SCRIPT = """\
 from dbg_agent import install, uninstall
@@ -45,37 +27,6 @@ uninstall()
 import pudb.remote
 print("restored:", pudb.remote.set_trace.__module__, remote_pdb.RemotePdb.__init__.__module__, flush=True)
 """
-
-
-def start_pdb(processes: Processes, home: Path) -> tuple[Child, int]:
-    script = home / "listening.py"
-    script.write_text(PDB_SCRIPT)
-    child = processes.start("listening", [sys.executable, str(script)])
-    told = child.wait_for_output(r"session open at 127\.0\.0\.1:([0-9]+)", stream="stderr")
-    return child, int(told[1])
-
-
-def test_a_listening_remote_pdb_is_dialled_left_and_rejoined(
-    processes: Processes, home: Path, broker: RunningBroker, open_terminal: OpenTerminal
-) -> None:
-    script, port = start_pdb(processes, home)
-    target = f"tcp://127.0.0.1:{port}"
-    first = open_terminal(attach_command(target), rows=24, cols=100)
-    first.wait_for("(Pdb)")
-    first.send("loss * 4\r")
-    first.wait_for(re.compile(r"^1\.0$", re.MULTILINE))
-    (listed,) = wait_until_stopped(home, 1)
-    assert (listed["address"], listed["engine"]) == (f"{socket.gethostname().partition('.')[0]}:?1", "pdb")
-    assert listed["where"]["function"] == "train"
-    first.kill()
-    again = open_terminal(attach_command("--take", target), rows=24, cols=100)
-    again.wait_for(re.compile(r"loss \* 4\n1\.0"))
-    again.send("n\r")
-    again.wait_for("loss = loss / 2")
-    again.send("c\r")
-    assert again.exit_status() == 8
-    assert script.wait() == 0
-    assert "trained to 0.03125" in script.text()
 
 
 def test_stock_calls_go_through_the_agent_where_that_was_asked_for(

@@ -1,1 +1,1 @@
-"""Stock debuggers without the agent: their connections, and how each is presented as a rank. Not the hub's rules."""
+"""Stock debuggers without the agent: their connections, and each one as a rank."""

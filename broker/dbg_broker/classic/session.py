@@ -1,15 +1,20 @@
-"""A stock session as an agent would present it: what all kinds of sessions have in common.
+"""A stock PuDB, ``pudb.remote.set_trace(reverse=True)``, as an agent would present it. Pure.
 
-Pure: bytes of the program's socket and messages of the broker go in, messages of an agent and bytes for the socket
-come out. Time is an argument.
+Bytes of the program's socket and messages of the broker go in. Messages of an agent and bytes for the socket come out.
+Time is an argument.
 """
 
 from __future__ import annotations
 
+import codecs
+import re
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dbg_wire import limits
 from dbg_wire.codec import Input, Output
-from dbg_wire.limits import MAX_DATA_BYTES
+from dbg_wire.errors import printable
 from dbg_wire.messages import (
     GUARD_ACTIONS,
     Action,
@@ -17,15 +22,12 @@ from dbg_wire.messages import (
     Applied,
     Ask,
     Audience,
-    Complete,
-    Completions,
     Discarded,
     Interrupt,
     Kind,
     Message,
     Notice,
     Probe,
-    PromptInfo,
     Pulse,
     RankReport,
     Register,
@@ -36,21 +38,77 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Place, RankIdentity, RankProcess, RankState
 from dbg_wire.records.record import fitted
+from dbg_wire.sequences import TextFilter
+from dbg_wire.tables.engines import PUDB
 
 JOB = "classic"
-"""The job under which stock sessions are listed; a stock session doesn't know its job."""
+"""The job of stock sessions; a stock session doesn't know its own."""
 
 STOP, SESSION = 0, 1
 """The one session of a connection, and the number of its stops: the end of a step looks like the next stop."""
 
 QUIET_SECONDS = 0.5
-"""Seconds after which a program that has not come back to its debugger counts as running; most steps end sooner."""
+"""Seconds after which a program that has left its debugger's screen counts as running; most steps end sooner."""
+
+REACTION_SECONDS = 3.0
+"""Seconds after a key in which PuDB draws something, as it does at most keys; on a busy host it needs one."""
+
+PAGE_SECONDS = 0.1
+"""Minimum seconds between two pages of printed text: a program that prints at each step opens a page at each."""
+
+MAX_KEPT = 768 * limits.KIB
+"""Bytes kept of a screen since it began, some 200 redraws; more would not fit into the queue of a terminal."""
+
+MAX_SETUP = 4 * limits.KIB
+"""Bytes before the first drawing. They set the terminal up and are never cut."""
+
+MAX_PRINTED = 64 * limits.KIB
+"""Characters kept of the program's printed text: several pages."""
+
+MAX_PAGE_LINES = 200
+"""Printed lines that a new terminal is shown while the program runs: the highest windows have half as many."""
+
+MAX_SHOWN = 120
+"""Characters of the last printed line that the status line repeats."""
+
+MAX_HELD = 64
+"""Characters held of a move that is not complete; the moves that matter have a dozen."""
+
+NO_REACTION = (
+    "this PuDB has reacted to no key so far: stock pudb.remote takes none on Python 3.12 and newer with urwid 4.1.0 "
+    "and newer; install 'urwid<4.1' for the program, or use install(classic=True) there"
+)
 
 NO_PROCESS = RankProcess(pid=0, script="", directory="", release="0", python="0")
-"""What is said of the process: a session doesn't know it."""
-
 NOWHERE = Place(file="", line=0, function="")
-"""The place of a program that doesn't tell where it is."""
+"""Process and place of a session, which tells neither."""
+
+_ANSWERS = {
+    Action.CONTINUE: "a stock PuDB goes on only when somebody types c; attach and type it",
+    Action.SCREEN: "a stock PuDB's screen exists only in terminals; attach to see it",
+    Action.KILL: "a stock session doesn't say which process it is; attach and type q to end it",
+    Action.INSPECT: "a stock debugger has no `inspect`",
+    Action.BREAKPOINTS: "a stock debugger has no `breakpoints`",
+    **dict.fromkeys(GUARD_ACTIONS, "a stock debugger has no agent that could do that"),
+}
+
+_SWITCH = re.compile(rb"\x1b\[\?(?:47|1047|1049)([hl])")
+_BEGUN_SWITCH = re.compile(rb"\x1b(?:\[(?:\?(?:4|47|1|10|104|1047|1049)?)?)?\Z")
+
+_MOVE = re.compile(
+    r"\x1b\[([0-9]*)(?:;([0-9]*))?H|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]|([\x00-\x1f]+)|([^\x00-\x1f]+)"
+)
+_BEGUN_MOVE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[ -/]*)?\Z")
+
+_HOME = b"\x1b[H"
+"""Beginning of each drawing of PuDB."""
+
+_SCREEN = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7l\x1b[2J\x1b[H"
+"""Prepares a terminal of any size: it cuts off rows that are too long instead of wrapping them into the next row."""
+
+_PAGE = b"\x18\x1b[0m\x0f\x1b[r\x1b[?7h\x1b[2J\x1b[H\x1b[?25h"
+
+_CTRL_L = b"\x0c"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +121,95 @@ class Write:
 SessionOutput = Message | Output | Write
 
 
-class ClassicSession:
-    """One stock session. ``due`` is the time at which :meth:`tick` is to be called next, None for never."""
+class Splitter:
+    """Parser that cuts the stream at each switch of screens, even if a read ends within a switch."""
 
-    engine = ""
-    no_screen = ""
-    no_continue = ""
+    def __init__(self) -> None:
+        self._rest = b""
+        self._drawing = False
+
+    def feed(self, data: bytes) -> Iterator[tuple[bool, bytes, bool]]:
+        """Yield pieces: whether it is of the debugger's screen, its bytes, and whether it is the switch of screens."""
+        data = self._rest + data
+        begun = _BEGUN_SWITCH.search(data)
+        data, self._rest = (data[: begun.start()], data[begun.start() :]) if begun else (data, b"")
+        position = 0
+        for switch in _SWITCH.finditer(data):
+            if position < switch.start():
+                yield self._drawing, data[position : switch.start()], False
+            position = switch.end()
+            self._drawing = switch[1] == b"h"
+            yield self._drawing, switch[0], True
+        if position < len(data):
+            yield self._drawing, data[position:], False
+
+
+class Extent:
+    """The least size of a debugger's screen, as its drawing shows."""
+
+    def __init__(self) -> None:
+        self.rows = self.columns = self._row = self._column = 0
+        self._rest = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes) -> None:
+        """Take drawn bytes."""
+        text = self._rest + self._decoder.decode(data)
+        begun = _BEGUN_MOVE.search(text)
+        end = begun.start() if begun and len(text) - begun.start() <= MAX_HELD else len(text)
+        text, self._rest = text[:end], text[end:]
+        for token in _MOVE.finditer(text):
+            if token[4]:
+                self._column += len(token[4]) if token[4].isascii() else sum(map(_width, token[4]))
+                self.rows = max(self.rows, min(self._row + 1, 9999))
+                self.columns = max(self.columns, min(self._column, 9999))
+            elif token[3]:
+                self._control(token[3])
+            elif token[0].endswith("H"):
+                self._row, self._column = _number(token[1]) - 1, _number(token[2]) - 1
+
+    def _control(self, controls: str) -> None:
+        for control in controls:
+            if control == "\r":
+                self._column = 0
+            elif control == "\n":
+                self._row += 1
+            elif control == "\b":
+                self._column = max(0, self._column - 1)
+
+
+def _number(text: str | None) -> int:
+    return max(1, int(text[:5])) if text else 1
+
+
+def _width(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+
+
+class StockSession:
+    """Session that keeps PuDB's drawing since its screen began, and the last text that the program printed.
+
+    ``due`` is the time at which :meth:`tick` is to be called next, None for never. ``is_proven`` tells that a debugger
+    has shown its screen.
+    """
 
     def __init__(self, now: float) -> None:
         self.due: float | None = None
         self.is_proven = False
-        """Whether the bytes received can only be a debugger's."""
-        self._since = now
-        self._running = False
-        self._viewers = 0
-        self._generation = 0
-        self._received = 0
-        self._sent = 0
+        self._since, self._running = now, False
+        self._viewers = self._generation = self._received = self._sent = 0
+        self._splitter, self._extent = Splitter(), Extent()
+        self._drawing = False
+        self._kept, self._setup, self._is_cut = bytearray(), 0, False
+        self._text, self._printed = TextFilter(colors=False), ""
+        self._has_printed = self._page_is_open = False
+        self._page_at = now - PAGE_SECONDS
+        self._has_reacted = self._awaits_reaction = False
 
     def registration(self, key: str, host: str, number: int, now: float) -> Register:
-        """Return the first message of this session, an agent's with empty values for what a session can't tell."""
+        """Return the first message of an agent, with empty values for all that a session can't tell."""
         return fitted(
             Register,
             minor=0,
@@ -96,35 +223,117 @@ class ClassicSession:
         )
 
     def report(self, now: float) -> RankReport:
-        """Return all that is known of the session."""
-        rows, columns = self._size()
+        """Return the state of the session."""
+        age = now - self._since
         return fitted(
             RankReport,
             state=RankState.RUNNING if self._running else RankState.STOPPED,
-            stop=fitted(
-                StopInfo, number=STOP, reason="breakpoint", where=self._place(), age=now - self._since, thread=""
+            stop=fitted(StopInfo, number=STOP, reason="breakpoint", where=NOWHERE, age=age, thread=""),
+            session=fitted(
+                SessionInfo, number=SESSION, engine=PUDB, rows=self._extent.rows, columns=self._extent.columns
             ),
-            session=fitted(SessionInfo, number=SESSION, engine=self.engine, rows=rows, columns=columns),
             stepping=self._running,
             generation=self._generation,
             applied=self._received,
-            prompt=self._prompt_info(),
         )
 
-    # ------------------------------------------------------------------------------------------------- what comes in
+    # ------------------------------------------------------------------------------------------------ from the program
 
     def received(self, data: bytes, now: float) -> list[SessionOutput]:
-        """Take bytes of the program's socket."""
-        raise NotImplementedError
+        """Take PuDB's drawing and the program's printed text."""
+        size = self._extent.rows, self._extent.columns
+        outputs: list[SessionOutput] = []
+        if self._awaits_reaction:
+            self._awaits_reaction, self._has_reacted, self.due = False, True, None
+        for is_drawn, piece, is_switch in self._splitter.feed(data):
+            if is_switch:
+                outputs += self._enter(piece, now) if is_drawn else self._leave(now)
+            elif is_drawn:
+                outputs += self._draw(piece)
+            else:
+                outputs += self._print(self._text.feed(piece), now)
+        if (self._extent.rows, self._extent.columns) != size and self.is_proven:
+            outputs.append(Report(report=self.report(now)))
+        return outputs
 
     def tick(self, now: float) -> list[SessionOutput]:
         """Do what is due by time alone."""
         if self.due is None or now < self.due:
             return []
         self.due = None
-        return self._quiet(now)
+        if self._awaits_reaction:
+            self._awaits_reaction = False
+            return [Notice(text=NO_REACTION)]
+        shown = [] if self._page_is_open else self._open_page(now)
+        return [*self._set_running(True, now), *shown]
 
-    def message(self, message: Message, now: float) -> list[SessionOutput]:
+    def _enter(self, switch: bytes, now: float) -> list[SessionOutput]:
+        self.is_proven = self._drawing = True
+        self.due = None
+        self._kept, self._setup, self._is_cut = bytearray(switch), 0, False
+        told = self._last_printed() if self._has_printed and self._viewers else []
+        self._has_printed = False
+        return [*self._set_running(False, now), *self._show(_SCREEN + switch), *told]
+
+    def _leave(self, now: float) -> list[SessionOutput]:
+        self._drawing = self._page_is_open = False
+        self.due = now + QUIET_SECONDS
+        return []
+
+    def _draw(self, data: bytes) -> list[SessionOutput]:
+        self._extent.feed(data)
+        self._kept += data
+        if not self._setup and (found := self._kept.find(_HOME, 0, MAX_SETUP)) >= 0:
+            self._setup = found
+        if len(self._kept) > MAX_KEPT:
+            # The older half goes, up to the beginning of a drawing.
+            self._is_cut = True
+            half = len(self._kept) - MAX_KEPT // 2
+            drawing = self._kept.find(_HOME, half)
+            del self._kept[self._setup : drawing if drawing >= 0 else half]
+        return self._show(data)
+
+    def _print(self, text: str, now: float) -> list[SessionOutput]:
+        if not text:
+            return []
+        self._has_printed = True
+        self._printed = (self._printed + text)[-MAX_PRINTED:]
+        if self._page_is_open:
+            return self._show(_lines(text))
+        # A page is long: soon after the last one, the next one waits until the program has run for a while.
+        return self._open_page(now) if now - self._page_at >= PAGE_SECONDS else []
+
+    def _open_page(self, now: float) -> list[SessionOutput]:
+        """Show the printed text in place of the debugger's screen."""
+        self._page_is_open, self._page_at = True, now
+        return self._show(self._page()) if self._viewers else []
+
+    def _page(self) -> bytes:
+        return _PAGE + _lines("".join(self._printed.splitlines(keepends=True)[-MAX_PAGE_LINES:]))
+
+    def _last_printed(self) -> list[SessionOutput]:
+        last = self._printed.rstrip().rpartition("\n")[2]
+        return [Notice(text=f"the program printed: {printable(last, MAX_SHOWN)}")] if last and self._drawing else []
+
+    def _set_running(self, running: bool, now: float) -> list[SessionOutput]:
+        if self._running == running:
+            return []
+        self._running, self._since = running, now
+        return [Report(report=self.report(now))]
+
+    def _show(self, data: bytes) -> list[SessionOutput]:
+        """Return the frames that show bytes to terminals; without a terminal the bytes are only counted."""
+        frames: list[SessionOutput] = []
+        for start in range(0, len(data), limits.MAX_DATA_BYTES):
+            piece = data[start : start + limits.MAX_DATA_BYTES]
+            if self._viewers:
+                frames.append(Output(SESSION, self._sent, piece))
+            self._sent += len(piece)
+        return frames
+
+    # ------------------------------------------------------------------------------------------------- from the broker
+
+    def message(self, message: Message) -> list[SessionOutput]:
         """Take a message of the broker to an agent."""
         if isinstance(message, Audience):
             return self._audience(message)
@@ -133,9 +342,8 @@ class ClassicSession:
         if isinstance(message, Repaint):
             return self._repaint()
         if isinstance(message, Ask):
-            return [self._answer(message)]
-        if isinstance(message, Complete):
-            return [Completions(request=message.request, matches=())]
+            text = _ANSWERS.get(message.action, "a stock session answers no questions; attach to it")
+            return [Answer(request=message.request, kind=Kind.ERROR, text=text)]
         if isinstance(message, Interrupt):
             return [Notice(text="a stock session can't be interrupted: it listens only while its debugger waits")]
         return []
@@ -144,80 +352,41 @@ class ClassicSession:
         """Take keys of the driver: each is written once, or reported as discarded."""
         end = frame.offset + len(frame.data)
         if frame.generation != self._generation:
-            lost = len(frame.data)
-            return [
-                fitted(Discarded, generation=frame.generation, offset=end, count=lost, reason="the keyboard was taken")
-            ]
+            reason, count = "the keyboard was taken", len(frame.data)
+            return [fitted(Discarded, generation=frame.generation, offset=end, count=count, reason=reason)]
         fresh = frame.data[max(0, self._received - frame.offset) :]
         if not fresh:
             return []
         self._received = end
+        reason = ""
         if (frame.stop, frame.session) != (STOP, SESSION):
-            return [self._lost(len(fresh), "it was typed for another session")]
-        return self._typed(fresh, now)
-
-    # --------------------------------------------------------------------------------------------- what kinds differ in
-
-    def _size(self) -> tuple[int, int]:
-        return 0, 0
-
-    def _place(self) -> Place:
-        return NOWHERE
-
-    def _prompt_info(self) -> PromptInfo | None:
-        return None
-
-    def _quiet(self, now: float) -> list[SessionOutput]:
-        return self._set_running(True, now)
-
-    def _repaint(self) -> list[SessionOutput]:
-        return []
-
-    def _newcomer(self) -> list[SessionOutput]:
-        return []
-
-    def _typed(self, data: bytes, now: float) -> list[SessionOutput]:
-        raise NotImplementedError
-
-    # ----------------------------------------------------------------------------------------------------------- inner
-
-    def _applied(self) -> SessionOutput:
-        return fitted(Applied, generation=self._generation, offset=self._received)
-
-    def _lost(self, count: int, reason: str) -> SessionOutput:
-        return fitted(Discarded, generation=self._generation, offset=self._received, count=count, reason=reason)
-
-    def _set_running(self, running: bool, now: float) -> list[SessionOutput]:
-        if self._running == running:
-            return []
-        self._running, self._since = running, now
-        return [Report(report=self.report(now))]
+            reason = "it was typed for another session"
+        elif self._running:
+            # The keys would wait in the socket, and act on a stop that the user had not seen when typing them.
+            reason = "the program runs, and stock PuDB takes keys only where it has stopped"
+        if reason:
+            count = len(fresh)
+            return [fitted(Discarded, generation=self._generation, offset=end, count=count, reason=reason)]
+        if self._drawing and not self._has_reacted and not self._awaits_reaction:
+            self._awaits_reaction, self.due = True, now + REACTION_SECONDS
+        return [Write(fresh), fitted(Applied, generation=self._generation, offset=end)]
 
     def _audience(self, audience: Audience) -> list[SessionOutput]:
         if audience.generation != self._generation:
             self._generation, self._received = audience.generation, 0
         more = audience.viewers > self._viewers
         self._viewers = audience.viewers
-        return self._newcomer() if more else []
+        return self._last_printed() if more else []
 
-    def _answer(self, ask: Ask) -> Answer:
-        texts = {
-            Action.CONTINUE: self.no_continue,
-            Action.SCREEN: self.no_screen,
-            Action.KILL: "a stock session doesn't say which process it is; attach and type q to end it",
-            Action.INSPECT: "a stock debugger has no `inspect`",
-            Action.BREAKPOINTS: "a stock debugger has no `breakpoints`",
-            **dict.fromkeys(GUARD_ACTIONS, "a stock debugger has no agent that could do that"),
-        }
-        text = texts.get(ask.action, "a stock session answers no questions; attach to it")
-        return Answer(request=ask.request, kind=Kind.ERROR, text=text)
+    def _repaint(self) -> list[SessionOutput]:
+        if not self._drawing:
+            return self._show(self._page())
+        outputs = self._show(_SCREEN + bytes(self._kept))
+        if self._is_cut:
+            outputs += [Notice(text="the screen may be incomplete until the next step"), Write(_CTRL_L)]
+        return outputs
 
-    def _show(self, data: bytes) -> list[SessionOutput]:
-        """Return the frames that show bytes to terminals; without a terminal the bytes are only counted."""
-        frames: list[SessionOutput] = []
-        for start in range(0, len(data), MAX_DATA_BYTES):
-            piece = data[start : start + MAX_DATA_BYTES]
-            if self._viewers:
-                frames.append(Output(SESSION, self._sent, piece))
-            self._sent += len(piece)
-        return frames
+
+def _lines(text: str) -> bytes:
+    """Return text for a raw terminal, where a line feed alone doesn't return to the first column."""
+    return text.replace("\r\n", "\n").replace("\n", "\r\n").encode("utf-8", "replace")

@@ -119,9 +119,6 @@ def _add_open_doors(serve: ArgumentParser) -> None:
         const="6899",
         help="take stock pudb.remote.set_trace(reverse=True) there, which can't authenticate (default: not at all)",
     )
-    serve.add_argument(
-        "--classic-size", metavar="COLUMNSxROWS", help="the term_size of those sessions (default: as seen, e.g. 240x72)"
-    )
 
 
 def _add_cluster(serve: ArgumentParser) -> None:

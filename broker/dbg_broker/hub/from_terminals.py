@@ -24,7 +24,6 @@ from dbg_wire.messages import (
     Attach,
     Complete,
     Detach,
-    Dial,
     Discarded,
     Greet,
     Hang,
@@ -148,7 +147,7 @@ def _may_watcher(message: Message) -> bool:
         return message.mode is Mode.WATCH
     if isinstance(message, Question):
         return message.action in FOR_WATCHERS
-    return not isinstance(message, (Take, Dial, *FOR_DRIVERS))
+    return not isinstance(message, (Take, *FOR_DRIVERS))
 
 
 def _relay(hub: Hub, link: TerminalLink, key: str, keys: Input, data: bytes) -> None:
@@ -244,16 +243,6 @@ def _repaint(hub: Hub, link: TerminalLink, _: Repaint) -> None:
         hub.ranks.want_repaint(rank.key)
 
 
-def _dial(hub: Hub, link: TerminalLink, message: Dial) -> None:
-    if hub.dial is None:
-        refuse(link.connection, RefusalCode.CANT_DIAL, "this broker dials nobody")
-    elif link.bearer.job is not None:
-        refuse(link.connection, RefusalCode.ROLE, f"this token is for job {link.bearer.job} alone")
-    else:
-        hub.journal.note(link, What.QUESTION, action="dial", text=f"{message.host}:{message.port}")
-        hub.dial(link.number, message.host, message.port)
-
-
 def _rank_of(hub: Hub, link: TerminalLink) -> RankRecord | None:
     """Return the rank where a terminal sits; it is refused if it sits nowhere."""
     viewer = hub.terminals.seats.viewer(link.number)
@@ -279,6 +268,5 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Complete: _pass_on,
     Interrupt: _pass_on,
     Replay: _replay,
-    Dial: _dial,
     Hang: _verdict,
 }

@@ -30,9 +30,6 @@ from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
 
-Dial = Callable[[int, str, int], None]
-"""Connect to a stock debugger for the terminal of this number, at this host and port."""
-
 
 class Hub:
     """The broker's whole state. Functions that need one of its parts are given that part."""
@@ -64,7 +61,6 @@ class Hub:
         self.on_empty: Callable[[], None] | None = None
         self.on_unused: Callable[[], None] | None = None
         """Called when the last rank or terminal has gone; a request for a page is neither."""
-        self.dial: Dial | None = None
         self.max_lease: float | None = None
         """For how many seconds nobody may type at a stop before its rank lets it end."""
 

@@ -121,7 +121,7 @@ def announce(
     if settings.listen.is_loopback:
         say("ranks on other hosts can't reach this loopback address; for them: dbg-broker serve --listen 0.0.0.0")
     if settings.classic is not None and classic is not None:
-        _announce_classic(settings.classic.listen, classic.getsockname()[1], say)
+        _announce_classic(settings.classic, classic.getsockname()[1], say)
         if settings.max_lease is not None:
             say("--max-lease does not hold there: a stock debugger goes on by its own keys alone")
 

@@ -17,7 +17,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dbg_broker.classic.sessions import StockSessions
+from dbg_broker.classic.port import StockPort
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
@@ -114,7 +114,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         if kept is not None:
             settings = replace(settings, listen=address_of(kept))
         listener = ending.enter_context(kept or listen_for_peers(settings.listen))
-        stock = None if settings.classic is None else listen_for_stock(settings.classic.listen)
+        stock = None if settings.classic is None else listen_for_stock(settings.classic)
         if stock is not None:
             ending.enter_context(stock)
         credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
@@ -161,12 +161,12 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         _note_life(hub, setup, ending)
         reception = Reception(hub, credentials.tokens)
         server = Server(hub.connections, setup.listener, credentials.shown.context, allowed=settings.allowed)
-        classic = StockSessions(hub, loop, None if settings.classic is None else settings.classic.size)
         server.start()
         ending.push_async_callback(server.stop)
-        ending.push_async_callback(classic.stop)
         if setup.stock is not None:
-            await classic.listen(setup.stock)
+            port = StockPort(hub)
+            await port.listen(setup.stock)
+            ending.callback(port.stop)
         credentials.write()
         ending.callback(_leave_home, hub, home)
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)

@@ -18,8 +18,6 @@ from dbg_wire.messages import (
     Attach,
     Change,
     Detach,
-    Dial,
-    Dialled,
     Gone,
     Hang,
     Kind,
@@ -149,7 +147,7 @@ class Brokers:
         """Queue for the broker that this is about; return False, with nothing done, while that is away."""
         if isinstance(item, Question):
             return self._ask(item)
-        if isinstance(item, (Dial, Hang)):
+        if isinstance(item, Hang):
             return self._any.link.send(item)
         if isinstance(item, Attach):
             self._sit_at(self._list.owner(item.key) or self._any)
@@ -219,7 +217,7 @@ class Brokers:
         elif isinstance(event, Welcome):
             self._follow_members()
             self._ready.append(event)
-        elif self._rank is None or broker is self._seat or isinstance(event, (Logged, Dialled)):
+        elif self._rank is None or broker is self._seat or isinstance(event, Logged):
             # All else is about a seat, and one at another broker has been left.
             self._ready.append(event)
 

@@ -166,17 +166,6 @@ class Declined(DbgError):
         return f"the broker refused: {printable(self.text)}"
 
 
-class CantDial(DbgError):
-    """Say why the broker has no connection to a stock debugger, in its own words."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    def __str__(self) -> str:
-        return printable(self.text)
-
-
 class NeedsTarget(BadInput):
     """Say that a verb needs a target."""
 

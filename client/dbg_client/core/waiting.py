@@ -1,34 +1,22 @@
-"""Wait for ranks: until the broker has listed them, until the target is stopped, until a stock debugger is dialled."""
+"""Wait for ranks: until the broker has listed them, until the target is stopped."""
 
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import dataclass
 
 from dbg_client.core.choose import Choice, choose_when_ready, is_ready
 from dbg_client.core.directory import Directory
-from dbg_client.core.errors import CantDial, Declined, LostRank, RankEnded, RankVanished, TimedOut
-from dbg_client.core.link import Down, Event
+from dbg_client.core.errors import LostRank, RankEnded, RankVanished, TimedOut
 from dbg_client.core.patience import WaitingLine, count_states
 from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
-from dbg_wire.errors import BadTarget, BrokerUnreachable, DbgError, NoSuchRank, printable
-from dbg_wire.messages import Dial, Dialled, Refusal, RefusalCode
+from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit
-from dbg_wire.records.record import fitted
 from dbg_wire.targets.selection import Target, select, unique_target
 
 GUARD_SECONDS = 1.0
 """Seconds within which the guard of a rank has told the signal that killed it, as a rule: it has to dial the broker."""
 
-ANSWER_SECONDS = 15.0
-"""Seconds for the broker's answer: it waits for the debugger's accept and for its prompt, five seconds each."""
-
 WAITING = "Waiting for {target} to stop; Ctrl-C gives up."
-
-_SCHEME = "tcp://"
-
-_ADDRESS = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})/?")
 
 
 async def open_and_list(switchboard: Switchboard, line: WaitingLine, tell: Tell = tell_nobody) -> None:
@@ -121,57 +109,3 @@ async def with_signal(switchboard: Switchboard, ended: RankInfo) -> RankInfo:
         return await switchboard.until(known, GUARD_SECONDS)
     except TimeoutError:
         return ended
-
-
-@dataclass(frozen=True, slots=True)
-class Stock:
-    """Where a stock debugger listens, as the broker's host sees it."""
-
-    host: str
-    port: int
-
-
-def parse_stock(target: str | None) -> Stock | None:
-    """Return the address that a target is, or None if it names ranks. Raise BadTarget if it can't be read."""
-    if target is None or not target.startswith(_SCHEME):
-        return None
-    found = _ADDRESS.fullmatch(target)
-    if found is None or not 0 < int(found["port"]) < 65536:
-        raise BadTarget(f"'{printable(target)}' is no address of a debugger", "write tcp://127.0.0.1:4444")
-    return Stock(found["host"], int(found["port"]))
-
-
-async def dial_stock(switchboard: Switchboard, stock: Stock) -> RankInfo:
-    """Have the broker dial; return the session as listed. Raise CantDial, Declined, TimedOut or BrokerUnreachable."""
-    dialling = _Dialling(switchboard)
-    with switchboard.watched_by(dialling.receive):
-        switchboard.send(fitted(Dial, host=stock.host, port=stock.port))
-        try:
-            return await switchboard.until(dialling.session, ANSWER_SECONDS)
-        except TimeoutError:
-            raise TimedOut(f"the broker did not dial {stock.host}:{stock.port} within {ANSWER_SECONDS:g} s") from None
-
-
-class _Dialling:
-    """What the broker says to a request to dial."""
-
-    def __init__(self, switchboard: Switchboard) -> None:
-        self._switchboard = switchboard
-        self._key: str | None = None
-        self._error: DbgError | None = None
-
-    def session(self) -> RankInfo | None:
-        """Return the session once it is listed. Raise why there is none."""
-        if self._error is not None:
-            raise self._error
-        return self._switchboard.directory.by_key.get(self._key or "")
-
-    async def receive(self, event: Event) -> None:
-        """Take what comes from the broker."""
-        if isinstance(event, Dialled):
-            self._key = event.key
-        elif isinstance(event, Refusal):
-            is_about_it = event.code == RefusalCode.CANT_DIAL
-            self._error = CantDial(event.text) if is_about_it else Declined(event.text)
-        elif isinstance(event, Down):
-            self._error = BrokerUnreachable(self._switchboard.url, event.reason)

@@ -19,7 +19,7 @@ from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_client.core.waiting import Stock, dial_stock, open_and_list, parse_stock, wait_for_stop, with_signal
+from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
 from dbg_client.terminal.options import (
     MAX_DEED,
     End,
@@ -49,9 +49,8 @@ async def attach(settings: Attach) -> int:
     Raises DbgError if no session begins, or if one ends badly.
     """
     require_terminal()
-    stock = parse_stock(settings.target)
     target = None
-    if settings.target is not None and stock is None:
+    if settings.target is not None:
         target = await read_in_thread(partial(read_target, settings.target, os.environ), settings.broker.timeout)
     home = os.environ.get("HOME") if settings.attach.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.attach.commands)
@@ -60,7 +59,7 @@ async def attach(settings: Attach) -> int:
     attaching = Attaching(settings, switchboard, startup, recording=recording)
     try:
         await open_and_list(switchboard, attaching.line, tell)
-        return await attaching.run(target, stock)
+        return await attaching.run(target)
     finally:
         await switchboard.close()
         if recording is not None and (problem := recording.close()):
@@ -110,8 +109,8 @@ class Attaching:
         self.directory = switchboard.directory
         self.line = WaitingLine(show_waiting)
 
-    async def run(self, target: Target | None, stock: Stock | None) -> int:
-        choice = await self._first_choice(target, stock)
+    async def run(self, target: Target | None) -> int:
+        choice = await self._first_choice(target)
         if choice is None:
             return 0
         if target is None:
@@ -125,10 +124,8 @@ class Attaching:
             tell(f"{how_it_ended(outcome)}.")
             choice = await self._wait(target, math.inf, outcome.rank)
 
-    async def _first_choice(self, target: Target | None, stock: Stock | None) -> Choice | None:
+    async def _first_choice(self, target: Target | None) -> Choice | None:
         """Return the rank to begin with, None if the user has picked none."""
-        if stock is not None:
-            return Choice(await dial_stock(self._switchboard, stock))
         if target is None:
             from dbg_client.terminal.picker import pick_from
 

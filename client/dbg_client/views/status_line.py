@@ -352,7 +352,5 @@ def _with_keys(status: Status, attachment: Attachment) -> Status:
     key = "Ctrl-C breaks in" if moves else "Ctrl-C interrupts"
     if report.stepping and report.queued:
         key = _who_waits_to_stop(report.queued)[0]
-    if attachment.rank.is_classic:
-        key = "a stock pdb can't be interrupted"
     waiting = f"; {conversation.held} typed ahead" if conversation.held else ""
     return replace(status, state=state, notices=(f"{key}{waiting}",))

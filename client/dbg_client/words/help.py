@@ -27,7 +27,6 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("dbg-attach --follow 5", "again at its next stop, also after a relaunch"),
     ("dbg-attach tmux 0-3", "a window of tmux with a pane for each of four ranks"),
     ("dbg-attach --watch 5", "look only; --take takes the keyboard from whoever has it"),
-    ("dbg-attach tcp://127.0.0.1:4444", "a stock remote_pdb that listens on the broker's host"),
     ("dbg-attach list", "the ranks and where they are"),
     ("dbg-attach screen 5", "print the debugger's screen as text"),
     ("dbg-attach continue stopped", "let all stopped ranks go on"),

@@ -17,11 +17,7 @@ import pytest
 from dbg_broker.net.http import path_shown
 from dbg_broker.ranks.liveness import is_dead
 from tests.support.serving import SECONDS, Serve, tokens
-from tests.unit.broker.classic.test_sessions import port
 from tests.unit.broker.peers import Broker
-
-__all__ = ["port"]
-
 
 LONG = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
 

@@ -16,7 +16,6 @@ from dbg_broker.cli.main import parse
 from dbg_broker.settings import (
     EVERYBODY,
     IDLE_SECONDS,
-    ClassicSettings,
     ClusterSettings,
     EventCommand,
     Listen,
@@ -28,7 +27,6 @@ from dbg_broker.settings import (
     parse_cluster,
     parse_command,
     parse_listen,
-    parse_size,
     ports_to_try,
     serve_settings,
 )
@@ -52,9 +50,9 @@ def serve(*words: str, **environ: str) -> ServeSettings:
         (["--while-used"], {"DBG_IDLE": ""}, {"idle_seconds": IDLE_SECONDS}),
         (["--while-used"], {"DBG_IDLE": "604800"}, {"idle_seconds": 604800}),
         (
-            ["--classic", "6899", "--classic-size", "240x72"],
+            ["--classic", "6899"],
             {},
-            {"classic": ClassicSettings(Listen(host="127.0.0.1", port=6899), (72, 240))},
+            {"classic": Listen(host="127.0.0.1", port=6899)},
         ),
         (["--allow", "10.0.0.0/8"], {}, {"allowed": parse_allowed(["10.0.0.0/8"])}),
         (["--on-event", "sh -c 'echo a b'"], {}, {"on_event": EventCommand(("sh", "-c", "echo a b"))}),
@@ -105,14 +103,13 @@ SERVERS += ["nats://h1,tls://h2", "nats://h1/path", "nats://[gpu]"]
     [
         (parse_listen, ADDRESSES),
         (parse_classic, ["", "99999", "h:x", "h:1:2"]),
-        (parse_size, ["", "240", "240x", "0x72", "240x0", "9999x9999", "a240x72"]),
         (parse_command, ["", "''", "sh 'unclosed", "no-such-program-here now", "sh \0"]),
         (parse_cluster, SERVERS),
         (lambda text: parse_allowed(["10.0.0.0/8", text]), ["", "10.1.0.1/16", "10/8", "host", "10.0.0.0/33"]),
         (lambda text: idle_seconds({"DBG_IDLE": text}), ["0", "-1", "nan", "inf", "604801", "a minute", "1\x1b"]),
         (lambda text: home(text, {}, "/here"), [""]),
     ],
-    ids=["listen", "classic", "size", "command", "cluster", "allow", "idle", "home"],
+    ids=["listen", "classic", "command", "cluster", "allow", "idle", "home"],
 )
 def test_what_can_not_be_read_is_named_with_what_to_write(
     read: Callable[[str], object], texts: list[str], approved: Approved

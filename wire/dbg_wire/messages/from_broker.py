@@ -242,9 +242,3 @@ class Progress(Message, sender=Sender.BROKER):
     asked: Integer
     answered: Integer
     waiting: Texts = ()
-
-
-class Dialled(Message, sender=Sender.BROKER):
-    """Answer a Dial: the session is listed under this key."""
-
-    key: Sentence

@@ -122,13 +122,6 @@ class Question(Message, sender=Sender.CLIENT):
             raise InvalidMessage("question", f".inquiry has {length} characters, above {MAX_TEXT}")
 
 
-class Dial(Message, sender=Sender.CLIENT):
-    """Ask the broker to connect to a stock ``remote_pdb`` on the broker's loopback; answered by Dialled or Refusal."""
-
-    host: Sentence
-    port: Integer
-
-
 class Hang(Message, sender=Sender.CLIENT):
     """Tell the broker a verdict of ``why``, for those who are told of events; nothing answers it.
 

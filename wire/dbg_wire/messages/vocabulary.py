@@ -115,5 +115,4 @@ class RefusalCode:
     ROLE = "role"
     FULL = "full"
     GONE = "gone"
-    CANT_DIAL = "cant-dial"
     TAKEN = "taken"

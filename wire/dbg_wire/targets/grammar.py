@@ -170,7 +170,7 @@ def _names_job(group: list[str]) -> bool:
 def parse_target(text: str) -> Target:
     """Read a target; raise :class:`~dbg_wire.errors.BadTarget` with the piece that can't be read."""
     if "://" in text:
-        raise BadTarget(f"'{printable(text)}' is a URL and no rank", "write host:rank, or tcp://HOST:PORT by itself")
+        raise BadTarget(f"'{printable(text)}' is a URL and no rank", "write host:rank")
     groups = _group(text)
     if len(groups) > MAX_TERMS:
         raise BadTarget(f"the target has {len(groups)} terms", f"write ranges, and no more than {MAX_TERMS} terms")

@@ -5,15 +5,16 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.classic.screen import ScreenSession
-from dbg_broker.classic.session import SessionOutput, Write
+from dbg_broker.classic.session import MAX_KEPT, QUIET_SECONDS, SessionOutput, StockSession, Write
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Applied,
     Audience,
     Discarded,
+    Notice,
     Repaint,
 )
+from dbg_wire.records.ranks import RankState
 from tests.support.screen import VirtualScreen
 
 ENTER = b"\x1b[?1049h\x1b[?1000l\x1b)0\x1b[?25l"
@@ -29,10 +30,10 @@ def audience(viewers: int = 1, generation: int = 1) -> Audience:
     return Audience(viewers=viewers, generation=generation, rows=24, columns=80, colors=256)
 
 
-def stopped(now: float = 0.0, *, viewers: int = 1) -> ScreenSession:
-    session = ScreenSession(now)
+def stopped(now: float = 0.0, *, viewers: int = 1) -> StockSession:
+    session = StockSession(now)
     session.received(ENTER + drawing("one"), now)
-    session.message(audience(viewers), now)
+    session.message(audience(viewers))
     return session
 
 
@@ -62,12 +63,12 @@ def keys(data: bytes, offset: int = 0, generation: int = 1) -> Input:
 @given(st.lists(st.sampled_from(["a", "bb", "ccc", "LEAVE"]), max_size=12), st.integers(1, 50))
 def test_a_replay_gives_the_screen_that_a_viewer_has(steps: list[str], size: int) -> None:
     session = stopped()
-    live = shown(session.message(Repaint(), 0.0))
+    live = shown(session.message(Repaint()))
     for step in steps:
         data = LEAVE + ENTER + drawing("new") if step == "LEAVE" else drawing(step, rows=len(step))
         for start in range(0, len(data), size):
             live += shown(session.received(data[start : start + size], 0.0))
-    assert screen(shown(session.message(Repaint(), 0.0))) == screen(live)
+    assert screen(shown(session.message(Repaint()))) == screen(live)
 
 
 def test_hostile_prints_can_not_act_on_a_terminal() -> None:
@@ -86,7 +87,34 @@ def test_keys_are_written_once_and_acknowledged() -> None:
     assert written(session.keys(keys(b"nns", offset=0), 0.0)) == b"s"
     (lost,) = session.keys(keys(b"q", generation=7), 0.0)
     assert isinstance(lost, Discarded)
-    session.message(audience(generation=2), 0.0)
+    session.message(audience(generation=2))
     assert written(session.keys(keys(b"c", generation=2), 0.0)) == b"c"
     (lost,) = session.keys(Input(session=1, stop=2, generation=2, offset=1, data=b"c"), 0.0)
     assert isinstance(lost, Discarded)
+
+
+def test_keys_typed_while_the_program_runs_reach_no_later_stop() -> None:
+    session = stopped()
+    session.received(LEAVE, 1.0)
+    session.tick(1.0 + QUIET_SECONDS)
+    (lost,) = session.keys(keys(b"q"), 2.0)
+    assert isinstance(lost, Discarded)
+    assert session.report(2.0).state is RankState.RUNNING
+
+
+def test_a_screen_that_is_cut_is_drawn_again_and_told() -> None:
+    session = stopped()
+    while not of_type(session.message(Repaint()), Write):
+        session.received(drawing("x" * 60, 20) * 50, 0.0)
+    outputs = session.message(Repaint())
+    assert screen(shown(outputs)) == screen(ENTER, drawing("x" * 60, 20))
+    assert written(outputs) == b"\x0c"
+    assert len(shown(outputs)) <= MAX_KEPT + 100
+
+
+def test_the_last_printed_line_is_told_to_a_terminal_that_comes() -> None:
+    session = stopped(viewers=0)
+    session.received(LEAVE + b"epoch 1\nepoch 2\n" + ENTER + drawing("two"), 0.0)
+    (notice,) = session.message(audience())
+    assert isinstance(notice, Notice)
+    assert "epoch 2" in notice.text

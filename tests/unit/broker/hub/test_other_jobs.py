@@ -18,7 +18,6 @@ from dbg_wire.messages import (
     Action,
     Answers,
     Change,
-    Dial,
     Finding,
     Gone,
     Goodbye,
@@ -184,7 +183,7 @@ async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Br
     assert gone.key == OURS.identity.key
 
 
-async def test_a_terminal_asks_attaches_and_dials_within_its_job(approved: Approved, broker: Broker) -> None:
+async def test_a_terminal_asks_and_attaches_within_its_job(broker: Broker) -> None:
     await broker.rank(report=RUNNING)
     await broker.rank(1, job="other", key=THEIRS.identity.key)
     alice = await terminal(broker)
@@ -193,6 +192,3 @@ async def test_a_terminal_asks_attaches_and_dials_within_its_job(approved: Appro
     await alice.say(Question(request=1, keys=(THEIRS.identity.key,), action=Action.KILL, seconds=5.0))
     (answer,) = (await alice.expect(Answers)).answers
     assert answer.kind == Kind.LOST
-    broker.hub.dial = lambda *_: pytest.fail("it was dialled")
-    await alice.say(Dial(host="127.0.0.1", port=4444))
-    approved((await alice.expect(Refusal)).text)

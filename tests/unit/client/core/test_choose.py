@@ -26,9 +26,8 @@ from dbg_client.core.live_targets import (
     patience,
     targets_of,
 )
-from dbg_client.core.waiting import Stock, parse_stock
 from dbg_client.views.status_line import Others, status_of
-from dbg_wire.errors import AmbiguousTarget, BadSecretFile, BadTarget, DbgError, NoBroker, WrongHost
+from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost
 from dbg_wire.finding.endpoint import TOKEN_ROLES, Reach, parse_endpoint
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
@@ -476,28 +475,6 @@ def test_a_device_is_no_file_of_secrets(tmp_path: Path) -> None:
     variables = environ(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN_FILE="/dev/zero")  # noqa: S106
     with pytest.raises(BadSecretFile):
         find_reach(None, variables)
-
-
-@pytest.mark.parametrize(
-    ("target", "stock"),
-    [
-        ("tcp://127.0.0.1:4444", Stock("127.0.0.1", 4444)),
-        ("tcp://localhost:1/", Stock("localhost", 1)),
-        ("tcp://[::1]:65535", Stock("[::1]", 65535)),
-        ("gpu013:5", None),
-        ("?1", None),
-        (None, None),
-    ],
-)
-def test_addresses_of_debuggers_are_told_from_ranks(target: str | None, stock: Stock | None) -> None:
-    assert parse_stock(target) == stock
-
-
-@pytest.mark.parametrize("target", ["tcp://", "tcp://h", "tcp://h:0", "tcp://h:99999", "tcp://h:x", "tcp://h:1\x1b[2J"])
-def test_what_is_no_address_is_named(target: str) -> None:
-    with pytest.raises(BadTarget, match="tcp://127") as refused:
-        parse_stock(target)
-    assert str(refused.value).isprintable()
 
 
 def classic(rows: int, columns: int, *, address: str = "gpu013:?1") -> Attachment:

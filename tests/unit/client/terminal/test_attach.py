@@ -40,5 +40,5 @@ async def test_follow_goes_on_until_the_user_detaches(
         return SessionOutcome(end=ends[len(held) - 1], rank=choice.rank, opened=True)
 
     monkeypatch.setattr(attaching, "session", session)
-    assert await attaching.run(parse_target("0"), None) == status
+    assert await attaching.run(parse_target("0")) == status
     assert held == [f"launch {number}" for number in range(len(ends))]

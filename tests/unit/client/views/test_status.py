@@ -299,15 +299,13 @@ def at_pdb(report: RankReport, generation: int | None = 1) -> Attachment:
     [
         (make_pdb_report(make_prompt()), 1, "gpu013:5", False),
         (make_pdb_report(None), 1, "gpu013:5", True),
-        (make_pdb_report(None), 1, "gpu013:?1", False),
         (make_pdb_report(None), None, "gpu013:5", False),
         (make_report(session=None), 1, "gpu013:5", False),
         (make_pdb_report(None, state=RankState.RUNNING, stepping=True), 1, "gpu013:5", True),
         (make_pdb_report(None, state=RankState.RUNNING, stepping=True, queued=2), 1, "gpu013:5", True),
         (RankReport(state=RankState.RUNNING, breakpoints=1), 1, "gpu013:5", True),
-        (RankReport(state=RankState.RUNNING, breakpoints=1), 1, "gpu013:?1", False),
     ],
-    ids=["prompt", "no prompt", "stock", "watched", "no session", "stepping", "queued", "running", "stock and running"],
+    ids=["prompt", "no prompt", "watched", "no session", "stepping", "queued", "running"],
 )
 def test_the_toolbar_names_the_keys_that_matter(
     approved: Approved, report: RankReport, generation: int | None, address: str, *, interrupts: bool

@@ -154,9 +154,7 @@ def test_a_word_like_a_verb_or_a_state_is_told_what_it_may_be(approved: Approved
     approved(str(error.value))
 
 
-@pytest.mark.parametrize(
-    "word", ["5", "all", "gpu013", "gpu013:5", "list:0", "@2", "tcp://127.0.0.1:4444", "zebra", ""]
-)
+@pytest.mark.parametrize("word", ["5", "all", "gpu013", "gpu013:5", "list:0", "@2", "zebra", ""])
 def test_what_is_like_no_verb_passes(word: str) -> None:
     refuse_mistyped(word, VERBS_MISTYPED)
 

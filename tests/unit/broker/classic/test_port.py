@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from dbg_broker.classic.sessions import StockSessions, short_name
-from dbg_broker.home.bearer import Role
+from dbg_broker.classic import port as module
+from dbg_broker.classic.port import MAX_CALLERS, MAX_HEAD, REFUSAL, StockPort, host_name
 from dbg_broker.net.tcp import listen
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
@@ -19,14 +18,9 @@ from dbg_wire.messages import (
     Applied,
     Change,
     Detach,
-    Dial,
-    Dialled,
     Kind,
     Mode,
     Question,
-    Refusal,
-    RefusalCode,
-    Seat,
     Subscribe,
 )
 from dbg_wire.messages.declared import AnyInquiry
@@ -35,11 +29,10 @@ from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
-from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, running_broker
+from tests.unit.broker.peers import SECONDS, Broker, Peer, running_broker
 
 SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H\x1b[1;1HPuDB here\x1b[K"
-HOST = short_name(socket.gethostname())
-PROMPT = b"> /x/train.py(4)f()\r\n-> y = 2\r\n(Pdb) "
+HOST = host_name("127.0.0.1")
 
 
 class Stock:
@@ -73,7 +66,7 @@ class Stock:
 class ClassicBroker:
     """A broker with a classic port, and the stock debuggers that called it."""
 
-    def __init__(self, broker: Broker, classic: StockSessions, port: int) -> None:
+    def __init__(self, broker: Broker, classic: StockPort, port: int) -> None:
         self.broker = broker
         self.classic = classic
         self.port = port
@@ -98,12 +91,12 @@ class ClassicBroker:
 async def port(tmp_path: Path) -> AsyncIterator[ClassicBroker]:
     """Run a broker with a classic port."""
     async with running_broker(tmp_path) as broker:
-        classic = StockSessions(broker.hub, asyncio.get_running_loop())
+        classic = StockPort(broker.hub)
         listener = listen("127.0.0.1", 0)
         await classic.listen(listener)
         called = ClassicBroker(broker, classic, listener.getsockname()[1])
         yield called
-        await classic.stop()
+        classic.stop()
         await asyncio.gather(*(stock.close() for stock in called.stock))
 
 
@@ -173,22 +166,25 @@ async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
 # ---------------------------------------------------------------------------------------------------------- strangers
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        (b"GET /agent HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 400 "),
-        (b"\xff\xfb\x18\xff\xfb\x1f\xff\xfd\x03", b"dbg-broker: this port"),
-        (bytes(range(256)), b"dbg-broker: this port"),
-        (b"\x16\x03\x01\x02\x00", b"\x15\x03"),
-    ],
-    ids=["http", "telnet", "junk", "tls"],
-)
-async def test_whoever_is_no_debugger_is_refused_and_never_listed(
-    port: ClassicBroker, said: bytes, answer: bytes
+async def test_whoever_shows_no_debugger_is_refused_and_never_listed(
+    port: ClassicBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stranger = await port.call(said)
-    assert (await stranger.rest()).startswith(answer)
+    talker = await port.call(b"GET / HTTP/1.1\r\n" * (MAX_HEAD // 10))
+    assert (await talker.rest()).startswith(REFUSAL)
+    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.05)
+    for said in (b"", b"\x16\x03\x01\x02\x00"):
+        stranger = await port.call(said)
+        assert await stranger.rest() == REFUSAL
     assert port.broker.hub.ranks.registry.keys() == ()
+
+
+async def test_one_caller_too_many_is_refused_and_the_others_stay(port: ClassicBroker) -> None:
+    terminal = await watching(port)
+    for number in range(1, MAX_CALLERS + 1):
+        await port.call(SCREEN)
+        await port.listed(terminal, f"{HOST}:?{number}")
+    assert await (await port.call()).rest() == REFUSAL
+    assert port.broker.hub.ranks.registry.counts[RankState.STOPPED] == MAX_CALLERS
 
 
 async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) -> None:
@@ -198,54 +194,3 @@ async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) ->
     flood.write(b"\x1b[1;1Hxxxxxxxxxxxxxxxxxxxxxxx" * 500_000)
     await port.call(SCREEN)
     await port.listed(terminal, f"{HOST}:?2")
-
-
-# ------------------------------------------------------------------------------------------------------------ dialling
-
-
-async def serve_once(first: bytes) -> tuple[asyncio.Server, int, asyncio.Queue[Stock]]:
-    """Run a stock debugger that listens and writes ``first`` to each connection."""
-    came: asyncio.Queue[Stock] = asyncio.Queue()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(first)
-        came.put_nowait(Stock(reader, writer))
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    return server, server.sockets[0].getsockname()[1], came
-
-
-async def test_a_listening_pdb_is_dialled_once_for_whoever_asks(port: ClassicBroker) -> None:
-    server, number, came = await serve_once(PROMPT)
-    terminal = await watching(port)
-    await terminal.say(Dial(host="127.0.0.1", port=number))
-    key = (await terminal.expect(Dialled)).key
-    pdb = await came.get()
-    other = await port.broker.terminal("you@login1")
-    await other.say(Dial(host="localhost", port=number))
-    assert (await other.expect(Dialled)).key == key
-    assert came.empty()
-    await other.say(attach(key))
-    seat = await other.expect(Seat)
-    assert seat.rank.address == f"{HOST}:?1"
-    assert seat.rank.where is not None
-    assert seat.report.prompt is not None
-    assert seat.report.prompt.text == "(Pdb) "
-    await pdb.close()
-    await port.listed(terminal, f"{HOST}:?1", RankState.EXITED)
-    server.close()
-    await server.wait_closed()
-
-
-@pytest.mark.parametrize("host", ["10.0.0.1", "gpu013", ""])
-async def test_only_the_loopback_is_dialled(port: ClassicBroker, host: str) -> None:
-    terminal = await watching(port)
-    await terminal.say(Dial(host=host, port=4444))
-    refusal = await terminal.expect(Refusal)
-    assert (refusal.code, "loopback" in refusal.text) == (RefusalCode.CANT_DIAL, True)
-
-
-async def test_a_watcher_may_not_dial(port: ClassicBroker) -> None:
-    terminal = await port.broker.terminal("you@login1", Role.WATCHER)
-    await terminal.say(Dial(host="127.0.0.1", port=4444))
-    assert (await terminal.expect(Refusal)).code == RefusalCode.ROLE

@@ -1,0 +1,250 @@
+"""The port for stock debuggers: each caller that shows a debugger becomes a rank of the hub.
+
+Callers have no token. So there are few of them, and all together get a fifth of a core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import re
+import secrets
+import socket
+from collections import deque
+from collections.abc import Hashable
+
+from dbg_broker.classic.session import SessionOutput, StockSession, Write
+from dbg_broker.hub import departures, from_ranks
+from dbg_broker.hub.links import RankLink
+from dbg_broker.hub.state import Hub
+from dbg_broker.net import tcp
+from dbg_wire import limits
+from dbg_wire.codec import Input, Output, decode_data, encode_data
+from dbg_wire.finding.endpoint import is_loopback_host
+from dbg_wire.messages import Goodbye, Message, Sender
+
+MAX_CALLERS = 64
+"""Connections at once: no user has more scripts without an agent, and each may keep nearly 1 MiB of its screen."""
+
+MAX_ENDED = 64
+"""Ended sessions that stay listed: anybody may open and end one, and they are to push few ranks off the list."""
+
+MAX_HEAD = 64 * limits.KIB
+"""Bytes within which a caller has to show a debugger's screen."""
+
+SILENCE_SECONDS = 20.0
+"""Seconds within which it has to: PuDB draws at the next line, once it is imported."""
+
+SLICE_BYTES = 4 * limits.KIB
+"""Bytes of one caller that are handled at once. They take some milliseconds, which delay a key of another session."""
+
+PAUSE = 4
+"""Pause after a slice, in multiples of its time: all callers together take a fifth of a core."""
+
+MAX_HOST = 63
+"""Characters of a host's name, DNS's own bound for a label."""
+
+REFUSAL = b"dbg-broker: this port is for stock pudb.remote.set_trace(reverse=True) alone, 64 at a time\r\n"
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+
+logger = logging.getLogger("dbg_broker")
+
+
+def host_name(address: str) -> str:
+    """Return a name for a caller's host that a target may have: this host's own short name, or the address."""
+    if is_loopback_host(address):
+        return _NOT_IN_NAMES.sub("-", socket.gethostname().partition(".")[0])[:MAX_HOST] or "unknown"
+    return _NOT_IN_NAMES.sub("-", address.removeprefix("::ffff:").partition("%")[0])[:MAX_HOST]
+
+
+class StockPeer:
+    """Connection of one stock debugger, which takes it for its terminal; to the hub it is the peer of a rank's link."""
+
+    is_ready = True
+    """Whether a frame sent now would not wait."""
+
+    def __init__(self, hub: Hub, number: int, writer: asyncio.StreamWriter) -> None:
+        self.number = number
+        address = writer.get_extra_info("peername")
+        self.peer = tcp.peer_name(address)
+        self.host = host_name(str(address[0]) if address else "?")
+        self.link: RankLink | None = None
+        self._hub, self._writer = hub, writer
+        self._loop = asyncio.get_running_loop()
+        self._session = StockSession(self._loop.time())
+        self._timer: asyncio.TimerHandle | None = None
+        self._silence = self._loop.call_later(SILENCE_SECONDS, self.refuse_unproven)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the caller has shown a debugger's screen."""
+        return self._session.is_proven
+
+    # ------------------------------------------------------------------------------------------------- the port's side
+
+    def received(self, data: bytes) -> None:
+        """Take a slice of the debugger's bytes."""
+        self._do(self._session.received(data, self._loop.time()))
+
+    def list_as(self, number: int) -> None:
+        """Make the hub list the session, as this number of its host."""
+        self.link = self._hub.link_rank(self)
+        key = f"classic/{secrets.token_hex(8)}"
+        register = self._session.registration(key, self.host, number, self._loop.time())
+        from_ranks.receive(self._hub, self.link, register)
+
+    def refuse_unproven(self) -> None:
+        """Close a connection that has shown no debugger, with a sentence."""
+        if not self.is_proven:
+            logger.info("the classic connection from %s is closed: it has shown no debugger", self.peer)
+            self._writer.write(REFUSAL)
+            self.close(0, "")
+
+    def ended(self) -> str | None:
+        """Tell the hub that the connection has ended; return the session's key if the hub lists it."""
+        self._silence.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._writer.close()
+        if self.link is None:
+            return None
+        rank = self.link.rank
+        if rank is not None:
+            from_ranks.receive(self._hub, self.link, Goodbye(exit=None))
+        departures.connection_closed(self._hub, self)
+        return None if rank is None else rank.key
+
+    # -------------------------------------------------------------------------------------------------- the hub's side
+
+    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
+        """Take a message to an agent; the session answers in a later turn of the event loop, as an agent does."""
+        self._loop.call_soon(self._take, message)
+        return True
+
+    def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Take a message as :meth:`send_message` does; its form on the wire is of no use here."""
+        return self.send_message(message)
+
+    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
+        """Drop a message to many ranks: a stock session never waits for other ranks."""
+        return True
+
+    def send_data(self, data: bytes, reserve: int) -> bool:
+        """Take keys; return False if too many wait because the debugger doesn't read."""
+        keys = decode_data(data, Sender.CLIENT)
+        waiting = self._writer.transport.get_write_buffer_size()
+        if not isinstance(keys, Input) or waiting + len(keys.data) > limits.MAX_INPUT_PENDING:
+            return False
+        self._loop.call_soon(self._take, keys)
+        return True
+
+    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
+        """Close without code and reason, which a debugger doesn't understand."""
+        self._writer.close()
+        # A peer that reads nothing must not keep it open.
+        self._loop.call_later(limits.CLOSE_SECONDS, self.abort)
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self._writer.transport.abort()
+
+    def seconds_since_ack(self) -> float:
+        """Return 0: the kernel is not asked."""
+        return 0.0
+
+    def _take(self, item: Message | Input) -> None:
+        if self._writer.is_closing():
+            return
+        try:
+            session = self._session
+            self._do(session.keys(item, self._loop.time()) if isinstance(item, Input) else session.message(item))
+        except Exception:
+            logger.exception("the classic connection from %s is closed after an error of the broker", self.peer)
+            self.abort()
+
+    def _do(self, outputs: list[SessionOutput]) -> None:
+        for output in outputs:
+            if isinstance(output, Write):
+                self._writer.write(output.data)
+            elif self.link is None or self.link.rank is None:
+                continue
+            elif isinstance(output, Output):
+                from_ranks.receive_output(self._hub, self.link, encode_data(output))
+            else:
+                from_ranks.receive(self._hub, self.link, output)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if self._session.due is None else self._loop.call_at(self._session.due, self._tick)
+
+    def _tick(self) -> None:
+        self._do(self._session.tick(self._loop.time()))
+
+
+class StockPort:
+    """The port for stock debuggers of a hub."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        # The numbers are negative, as the server gives positive numbers to its connections.
+        self._numbers = itertools.count(-1, -1)
+        self._peers: dict[StockPeer, tuple[str, int] | None] = {}
+        """Each connection, with its host and its number there once it is listed."""
+        self._ended: deque[str] = deque()
+        self._turn = asyncio.Lock()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, listener: socket.socket) -> None:
+        """Begin to accept."""
+        self._server = await asyncio.start_server(self._serve, sock=listener, limit=SLICE_BYTES, backlog=MAX_CALLERS)
+
+    def stop(self) -> None:
+        """Stop accepting and end all connections, which ends most programs behind them."""
+        if self._server is not None:
+            self._server.close()
+        for peer in tuple(self._peers):
+            peer.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._peers) >= MAX_CALLERS:
+            logger.warning("%d classic connections are open; another one is closed", len(self._peers))
+            writer.write(REFUSAL)
+            writer.close()
+            return
+        peer = StockPeer(self._hub, next(self._numbers), writer)
+        self._peers[peer] = None
+        try:
+            await self._read(reader, peer)
+        except OSError as error:
+            logger.info("the classic connection from %s ended: %s", peer.peer, error.strerror)
+        except Exception:
+            logger.exception("the classic connection from %s is closed after an error of the broker", peer.peer)
+            peer.abort()
+        finally:
+            del self._peers[peer]
+            if (key := peer.ended()) is not None:
+                self._keep(key)
+
+    async def _read(self, reader: asyncio.StreamReader, peer: StockPeer) -> None:
+        head, spent = 0, self._hub.timers.spent
+        while data := await reader.read(SLICE_BYTES):
+            async with self._turn:
+                began = spent()
+                peer.received(data)
+                if peer.is_proven and peer.link is None:
+                    taken = set(self._peers.values())
+                    number = next(number for number in itertools.count(1) if (peer.host, number) not in taken)
+                    self._peers[peer] = peer.host, number
+                    peer.list_as(number)
+                await asyncio.sleep(PAUSE * (spent() - began))
+            head += len(data)
+            if head > MAX_HEAD:
+                peer.refuse_unproven()
+
+    def _keep(self, key: str) -> None:
+        """Keep an ended session on the list, and take one off that ended long ago."""
+        self._ended.append(key)
+        if len(self._ended) > MAX_ENDED and (rank := self._hub.ranks.registry.find(self._ended.popleft())) is not None:
+            self._hub.ranks.registry.forget(rank)
+            departures.forget(self._hub, rank.key)
