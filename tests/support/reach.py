@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dbg_wire.errors import BadInput, NoBroker
 from dbg_wire.finding.endpoint import MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, TokenRole
 from dbg_wire.finding.rendezvous import Rendezvous
-from dbg_wire.limits import MAX_BROKERS, MAX_PINS
+from dbg_wire.limits import MAX_BROKERS
 
 PIN = "sha256:" + "0123456789abcdef" * 4
 OTHER_PIN = "sha256:" + "f" * 64
@@ -30,27 +30,21 @@ near_misses = st.lists(fragments | any_text, max_size=8).map("".join)
 
 @st.composite
 def endpoints(draw: st.DrawFn, *, pinned: bool = False) -> Endpoint:
-    several = draw(st.lists(pins, min_size=int(pinned), max_size=MAX_PINS, unique=True))
     return Endpoint(
-        host=draw(hosts),
-        port=draw(st.integers(1, 65535)),
-        fingerprint=several[0] if several else None,
-        other_fingerprints=tuple(several[1:]),
+        host=draw(hosts), port=draw(st.integers(1, 65535)), fingerprint=draw(pins if pinned else pins | st.none())
     )
 
 
 @st.composite
 def rendezvous_files(draw: st.DrawFn) -> Rendezvous:
     endpoint = draw(endpoints())
-    several = draw(st.lists(pins, min_size=1, max_size=MAX_PINS, unique=True))
     roles = draw(st.sets(st.sampled_from(TOKEN_ROLES)))
     return Rendezvous(
         url=endpoint.url,
         host=draw(names),
         pid=draw(st.integers(1, 2**22)),
-        fingerprint=several[0],
+        fingerprint=draw(pins),
         tokens={role: draw(tokens) for role in roles},
-        other_fingerprints=tuple(several[1:]),
         brokers=tuple(draw(st.lists(endpoints(pinned=True), max_size=MAX_BROKERS // 16))),
     )
 

@@ -87,8 +87,7 @@ def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None
     # With an authority a broker elsewhere is known without a pin, and the home's may be another broker's.
     is_homes = rendezvous is not None and (endpoint.ca is None or rendezvous.url == endpoint.url)
     if rendezvous is not None and is_homes:
-        others = rendezvous.other_fingerprints
-        return replace(endpoint, fingerprint=rendezvous.fingerprint, other_fingerprints=others), "broker.json"
+        return replace(endpoint, fingerprint=rendezvous.fingerprint), "broker.json"
     if endpoint.ca is not None:
         return endpoint, f"none: {CA} is set"
     raise BadEndpoint(

@@ -66,7 +66,6 @@ def check_certificate(endpoint: Endpoint, certificate: bytes | None, wording: st
     shown = fingerprint_of(certificate)
     if endpoint.fingerprint is None and endpoint.ca is not None:
         return shown
-    if not any(same_fingerprint(shown, pinned) for pinned in endpoint.fingerprints):
-        pinned = " or ".join(endpoint.fingerprints) or None
-        raise WrongCertificate(endpoint.url, wording.format(shown=shown, pinned=pinned))
+    if endpoint.fingerprint is None or not same_fingerprint(shown, endpoint.fingerprint):
+        raise WrongCertificate(endpoint.url, wording.format(shown=shown, pinned=endpoint.fingerprint))
     return shown

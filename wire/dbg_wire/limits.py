@@ -108,9 +108,6 @@ MAX_RANKS = 20_000
 MAX_BROKERS = 64
 """Brokers that one names: a million ranks at MAX_RANKS each, and room for those that end while others begin."""
 
-MAX_PINS = 16
-"""Fingerprints of one address, behind which may be several brokers: of the certificates shown now and of the next."""
-
 MAX_ENDED_RANKS = 5_000
 """Exited or lost ranks that stay listed; of more the oldest of the job that has most is removed."""
 

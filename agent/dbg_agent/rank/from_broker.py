@@ -77,7 +77,7 @@ class FromBroker:
 
     @property
     def owner(self) -> str:
-        """Return the address of the broker that has this rank, with its fingerprints, if that is one of several."""
+        """Return the address of the broker that has this rank, with its fingerprint, if that is one of several."""
         return str(self._brokers[0]) if self._brokers else ""
 
     def is_attended(self) -> bool:
@@ -165,7 +165,7 @@ class FromBroker:
         self._rank.send(fitted(Pulse, where=position.moving_place(), frames=position.stack()))
 
     def _on_welcome(self, welcome: Welcome) -> None:
-        self._brokers = known_endpoints((one.url, one.fingerprints) for one in welcome.brokers)
+        self._brokers = known_endpoints((one.url, one.fingerprint) for one in welcome.brokers)
         self._rank.holding.welcomed(welcome.uptime)
         self._rank.membership.welcomed(welcome)
         self._rank.limits.allow(welcome.max_lease)

@@ -55,7 +55,7 @@ def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[S
     yield "name", probe.look_up
     yield "port", port
     yield "TLS", probe.secure
-    yield "fingerprint" if reach.endpoint.fingerprints else "authority", probe.compare
+    yield "fingerprint" if reach.endpoint.fingerprint is not None else "authority", probe.compare
     yield "token", token
     yield "version", version
     yield "round trip", round_trip

@@ -1,4 +1,4 @@
-"""``dbg-broker status``: is it up, and what has it."""
+"""``dbg-broker status``: whether it is up, and how many ranks it has in each state; `dbg-attach list` lists them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
-from dbg_wire.records.ranks import RankInfo, RankState, describe_exit, rank_document, rank_order
+from dbg_wire.records.ranks import RankInfo, RankState
 
 SCHEMA = 1
 
@@ -52,7 +52,6 @@ def _document(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> dict[str
         "uptime": welcome.uptime,
         **_cluster(welcome),
         "states": _by_state(ranks),
-        "ranks": [rank_document(rank) for rank in ranks],
     }
 
 
@@ -80,23 +79,7 @@ def _lines(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> list[str]:
     lines.extend(_cluster_lines(welcome))
     states = ", ".join(f"{count} {state}" for state, count in _by_state(ranks).items() if count)
     lines.append(f"ranks: {len(ranks)}{f' ({states})' if states else ''}")
-    lines.extend(_rank_line(rank) for rank in sorted(ranks, key=rank_order))
     return lines
-
-
-def _rank_line(rank: RankInfo) -> str:
-    ended = rank.state is RankState.EXITED
-    parts = [f"{rank.full_address}  {describe_exit(rank) if ended else rank.state.value}"]
-    if rank.where is not None:
-        reason = None if ended else rank.reason
-        parts.append(f"{reason or 'at'} {rank.where.file}:{rank.where.line}")
-    if rank.engine is not None:
-        parts.append(f"session {rank.engine}")
-    if rank.driver is not None:
-        parts.append(f"driver {rank.driver}")
-    if rank.watchers:
-        parts.append(f"{rank.watchers} watching")
-    return "  " + "  ".join(printable(part) for part in parts)
 
 
 def _by_state(ranks: Sequence[RankInfo]) -> dict[str, int]:

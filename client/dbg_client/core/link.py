@@ -214,7 +214,7 @@ class BrokerLink:
         self._up_since = asyncio.get_running_loop().time()
 
     def _learn(self, welcome: Welcome) -> None:
-        self.brokers = known_endpoints((one.url, one.fingerprints) for one in welcome.brokers)
+        self.brokers = known_endpoints((one.url, one.fingerprint) for one in welcome.brokers)
 
     async def _hang_up(self) -> None:
         if asyncio.get_running_loop().time() - self._up_since > SETTLED_SECONDS:

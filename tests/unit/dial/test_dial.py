@@ -205,10 +205,7 @@ async def test_an_authority_and_the_hosts_name_are_enough_and_a_pin_beside_them_
     with Broker(OURS.issue_cert("127.0.0.1")) as broker:
         # The token is sent, and so can be refused.
         assert isinstance(await refusal(way, at(broker, OURS)), WrongToken)
-        pins = (OTHER_PIN, broker.fingerprint)
-        assert isinstance(
-            await refusal(way, at(broker, OURS, fingerprint=pins[0], other_fingerprints=pins[1:])), WrongToken
-        )
+        assert isinstance(await refusal(way, at(broker, OURS, fingerprint=broker.fingerprint)), WrongToken)
         assert len(broker.requests) == 2
         assert isinstance(await refusal(way, at(broker, OURS, fingerprint=OTHER_PIN)), WrongCertificate)
         assert isinstance(await refusal(way, at(broker, OTHERS, fingerprint=broker.fingerprint)), UntrustedCertificate)

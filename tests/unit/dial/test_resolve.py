@@ -56,13 +56,12 @@ def test_unknown_fields_and_roles_are_ignored() -> None:
 
 
 LOGIN2 = {"url": "wss://login2:6900"}
-NO_PINS: list[object] = ["x", {}, [1], [PIN, "sha256:1"], [PIN] * 17]
 NO_BROKERS: list[object] = [
     "x",
     [LOGIN2],
-    [{**LOGIN2, "fingerprints": [PIN, 7]}],
-    [{**LOGIN2, "fingerprints": []}],
-    [{**LOGIN2, "fingerprints": []}] * 65,
+    [{**LOGIN2, "fingerprint": 7}],
+    [{**LOGIN2, "fingerprint": "sha256:1"}],
+    [{**LOGIN2, "fingerprint": PIN}] * 65,
 ]
 
 
@@ -81,7 +80,6 @@ NO_BROKERS: list[object] = [
         {"url": "ws://login1:6900"},
         {"tokens": [SECRET]},
         {"tokens": {"rank": SECRET + " x"}},
-        *({"fingerprints": pins} for pins in NO_PINS),
         *({"brokers": brokers} for brokers in NO_BROKERS[:-1]),
         pytest.param({"brokers": NO_BROKERS[-1]}, id="too many brokers"),
     ],
@@ -260,8 +258,8 @@ SITE = replace(RENDEZVOUS, brokers=OTHERS)
 def test_the_file_names_other_brokers_and_a_reach_by_it_has_them() -> None:
     text = format_rendezvous(SITE)
     assert json.loads(text)["brokers"] == [
-        {"url": "wss://login2:6900", "fingerprints": [OTHER_PIN]},
-        {"url": "wss://login3:6900", "fingerprints": [OTHER_PIN]},
+        {"url": "wss://login2:6900", "fingerprint": OTHER_PIN},
+        {"url": "wss://login3:6900", "fingerprint": OTHER_PIN},
     ]
     assert resolve(rendezvous=parse_rendezvous(text, "p")).others == OTHERS
 
@@ -272,5 +270,5 @@ def test_an_address_that_the_user_named_has_the_others_if_it_is_one_of_the_homes
 
 
 def test_of_the_brokers_that_one_names_those_that_can_be_none_are_left_out() -> None:
-    told = [("wss://login2:6900", [OTHER_PIN]), ("wss://login4:6900", []), ("http://x", [PIN])]
+    told = [("wss://login2:6900", OTHER_PIN), ("wss://login4:6900", ""), ("http://x", PIN)]
     assert known_endpoints(told) == OTHERS[:1]

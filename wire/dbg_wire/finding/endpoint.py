@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
-from dbg_wire.limits import MAX_PINS
 
 DEFAULT_PORT = 6900
 """Next to the 6899 of ``pudb.remote``, so that both are easy to remember."""
@@ -30,7 +29,7 @@ _AUTHORITY = re.compile(r"(?:\[(?P<six>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<p
 _SIX = re.compile(r"[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]{1,15})?")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _PIN = re.compile(r"sha256:((?:[0-9a-f]{2}:){31}[0-9a-f]{2}|[0-9a-f]{64})", re.IGNORECASE | re.ASCII)
-_PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}(?:,sha256:[0-9a-f:]{0,128}){0,31}", re.IGNORECASE | re.ASCII)
+_PIN_LIKE = re.compile(r"sha256:[0-9a-f:]{0,128}", re.IGNORECASE | re.ASCII)
 _TOKEN = re.compile(rf"[!-~]{{{MIN_TOKEN},{MAX_TOKEN}}}")
 _HOW_TO_WRITE = "write host:port or wss://host:port, then #sha256:… as `dbg-broker serve` prints it"
 
@@ -42,15 +41,13 @@ RENDEZVOUS_FILE = "broker.json"
 class Endpoint:
     """A broker's address, and by what its certificate is known.
 
-    The certificate has ``fingerprint`` (None: not given) or one of ``other_fingerprints``, as the next
-    certificate of the broker will. ``ca`` is the PEM text of the authorities of which one has signed it, for the host;
-    None if that doesn't matter.
+    The certificate has ``fingerprint``, None if it is not given. ``ca`` is the PEM text of the authorities of which one
+    has signed it, for the host; None if that doesn't matter.
     """
 
     host: str
     port: int
     fingerprint: str | None
-    other_fingerprints: tuple[str, ...] = ()
     ca: str | None = field(default=None, repr=False)
 
     @property
@@ -59,19 +56,13 @@ class Endpoint:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"wss://{host}:{self.port}"
 
-    @property
-    def fingerprints(self) -> tuple[str, ...]:
-        """Return all fingerprints that its certificate may have; that of the present one comes first."""
-        return () if self.fingerprint is None else (self.fingerprint, *self.other_fingerprints)
-
     def __str__(self) -> str:
-        return self.url if self.fingerprint is None else f"{self.url}#{','.join(self.fingerprints)}"
+        return self.url if self.fingerprint is None else f"{self.url}#{self.fingerprint}"
 
 
 def parse_endpoint(text: str, *, source: str) -> Endpoint:
     """Read ``host``, ``host:port`` or ``wss://host:port``, each with ``#sha256:…`` or without.
 
-    Behind the ``#`` may be several fingerprints, with a comma between two.
     ``source`` says in an error where the text came from. Raise BadEndpoint, which quotes the text without the parts
     into which a user may have put a token.
     """
@@ -93,24 +84,11 @@ def parse_endpoint(text: str, *, source: str) -> Endpoint:
     authority, _, path = address.partition("/")
     if path:
         raise bad("contains a path, which an address has no room for")
-    pins = _pins(pin, bad) if hash_sign else ()
-    host, port = _host_and_port(authority, bad)
-    return Endpoint(
-        host=host,
-        port=port,
-        fingerprint=pins[0] if pins else None,
-        other_fingerprints=pins[1:],
-    )
-
-
-def _pins(text: str, bad: Callable[..., BadEndpoint]) -> tuple[str, ...]:
-    typed = text.split(",")
-    if len(typed) > MAX_PINS:
-        raise bad(f"has {len(typed)} fingerprints", f"name {MAX_PINS} at most, of the present and the next certificate")
-    pins = [pin for one in typed if (pin := canonical_pin(one)) is not None]
-    if len(pins) < len(typed):
+    fingerprint = canonical_pin(pin) if hash_sign else None
+    if hash_sign and fingerprint is None:
         raise bad("has a fingerprint that is not sha256: and 64 hexadecimal digits")
-    return tuple(dict.fromkeys(pins))
+    host, port = _host_and_port(authority, bad)
+    return Endpoint(host=host, port=port, fingerprint=fingerprint)
 
 
 def _host_and_port(authority: str, bad: Callable[..., BadEndpoint]) -> tuple[str, int]:

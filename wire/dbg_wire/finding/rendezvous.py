@@ -6,7 +6,7 @@ No error, repr or str made here holds a token.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +20,7 @@ from dbg_wire.finding.endpoint import (
     is_token,
     parse_endpoint,
 )
-from dbg_wire.limits import MAX_BROKERS, MAX_PINS
+from dbg_wire.limits import MAX_BROKERS
 
 RENDEZVOUS_SCHEMA = 1
 """Version of ``broker.json``; grows when an older reader would misread a newer file."""
@@ -31,8 +31,7 @@ class Rendezvous:
     """The contents of ``broker.json``; a copy that is given to another user may lack tokens.
 
     ``driver_tokens`` are those of ``driver.json``, which no rank opens. ``fingerprint`` is that of the certificate that
-    it shows now, and ``other_fingerprints`` those of certificates that it shows later. ``brokers`` are others that know
-    the same ranks.
+    it shows. ``brokers`` are others that know the same ranks.
     """
 
     url: str
@@ -41,7 +40,6 @@ class Rendezvous:
     fingerprint: str
     tokens: Mapping[TokenRole, str] = field(repr=False)
     driver_tokens: Mapping[TokenRole, str] = field(default_factory=dict, repr=False)
-    other_fingerprints: tuple[str, ...] = ()
     brokers: tuple[Endpoint, ...] = ()
 
     def token(self, role: TokenRole) -> tuple[str, str] | None:
@@ -53,11 +51,7 @@ class Rendezvous:
     @property
     def endpoint(self) -> Endpoint:
         """Return the address with its pin. Raise BadEndpoint if ``url`` can't be read."""
-        return replace(
-            parse_endpoint(self.url, source="broker.json"),
-            fingerprint=self.fingerprint,
-            other_fingerprints=self.other_fingerprints,
-        )
+        return replace(parse_endpoint(self.url, source="broker.json"), fingerprint=self.fingerprint)
 
 
 def parse_rendezvous(text: str, path: str) -> Rendezvous:
@@ -75,21 +69,8 @@ def parse_rendezvous(text: str, path: str) -> Rendezvous:
         pid=pid,
         fingerprint=fingerprint,
         tokens=_parse_tokens(document, path),
-        other_fingerprints=_other_pins(document, fingerprint, path),
         brokers=_brokers(document, path),
     )
-
-
-def _other_pins(document: Mapping[str, Any], fingerprint: str, path: str) -> tuple[str, ...]:
-    """Return the fingerprints that the file names beside the present one."""
-    listed = document.get("fingerprints", [])
-    if listed == []:
-        return ()
-    pins = [canonical_pin(pin) if isinstance(pin, str) else None for pin in listed] if isinstance(listed, list) else []
-    known = [pin for pin in pins if pin is not None]
-    if not known or len(known) < len(pins) or len(pins) > MAX_PINS:
-        raise _bad_rendezvous(path, f"has fingerprints that are not a list of up to {MAX_PINS}")
-    return tuple(pin for pin in dict.fromkeys(known) if pin != fingerprint)
 
 
 def _brokers(document: Mapping[str, Any], path: str) -> tuple[Endpoint, ...]:
@@ -99,31 +80,30 @@ def _brokers(document: Mapping[str, Any], path: str) -> tuple[Endpoint, ...]:
         raise _bad_rendezvous(path, f"has brokers that are not a list of up to {MAX_BROKERS}")
     found = []
     for one in listed:
-        url, pins = (one.get("url"), one.get("fingerprints")) if isinstance(one, dict) else (None, None)
-        if not (isinstance(url, str) and isinstance(pins, list) and all(isinstance(pin, str) for pin in pins)):
-            raise _bad_rendezvous(path, "names another broker without its url or fingerprints")
+        url, pin = (one.get("url"), one.get("fingerprint")) if isinstance(one, dict) else (None, None)
+        if not (isinstance(url, str) and isinstance(pin, str)):
+            raise _bad_rendezvous(path, "names another broker without its url or fingerprint")
         try:
-            found.append(known_endpoint(url, pins))
+            found.append(known_endpoint(url, pin))
         except BadEndpoint as error:
             raise _bad_rendezvous(path, f"names another broker that can't be used: {error.what}") from None
     return tuple(found)
 
 
-def known_endpoint(url: str, fingerprints: Sequence[str]) -> Endpoint:
+def known_endpoint(url: str, fingerprint: str) -> Endpoint:
     """Return the endpoint of a broker that another one names. Raise BadEndpoint if it can't be one."""
-    endpoint = parse_endpoint(url, source="its url")
-    pins = tuple(pin for one in fingerprints if (pin := canonical_pin(one)) is not None)
-    if len(pins) < len(fingerprints) or len(pins) > MAX_PINS or not pins:
-        raise BadEndpoint(f"{endpoint.url} does not come with its fingerprints", "start that broker again")
-    return replace(endpoint, fingerprint=pins[0], other_fingerprints=pins[1:])
+    endpoint, pin = parse_endpoint(url, source="its url"), canonical_pin(fingerprint)
+    if pin is None:
+        raise BadEndpoint(f"{endpoint.url} does not come with its fingerprint", "start that broker again")
+    return replace(endpoint, fingerprint=pin)
 
 
-def known_endpoints(brokers: Iterable[tuple[str, Sequence[str]]]) -> tuple[Endpoint, ...]:
-    """Return the endpoints of brokers that a broker names by address and fingerprints, without those that are none."""
+def known_endpoints(brokers: Iterable[tuple[str, str]]) -> tuple[Endpoint, ...]:
+    """Return the endpoints of brokers that a broker names by address and fingerprint, without those that are none."""
     found = []
-    for url, fingerprints in brokers:
+    for url, fingerprint in brokers:
         with suppress(BadEndpoint):
-            found.append(known_endpoint(url, fingerprints))
+            found.append(known_endpoint(url, fingerprint))
     return tuple(found)
 
 
@@ -186,10 +166,8 @@ def format_rendezvous(rendezvous: Rendezvous) -> str:
         "pid": rendezvous.pid,
         "fingerprint": rendezvous.fingerprint,
     }
-    if rendezvous.other_fingerprints:
-        document["fingerprints"] = [rendezvous.fingerprint, *rendezvous.other_fingerprints]
     if rendezvous.brokers:
-        document["brokers"] = [{"url": one.url, "fingerprints": [*one.fingerprints]} for one in rendezvous.brokers]
+        document["brokers"] = [{"url": one.url, "fingerprint": one.fingerprint} for one in rendezvous.brokers]
     document["tokens"] = _in_order(rendezvous.tokens)
     return json.dumps(document, separators=(",", ":"))
 

@@ -25,10 +25,10 @@ from dbg_wire.records.record import Record
 
 
 class BrokerAddress(Record):
-    """The address of a broker, and the fingerprints that its certificate may have; none if it has no TLS."""
+    """The address of a broker, and the fingerprint of its certificate."""
 
     url: Sentence
-    fingerprints: Annotated[tuple[Sentence, ...], elements(limits.MAX_PINS)] = ()
+    fingerprint: Sentence
 
 
 class Welcome(Message, sender=Sender.BROKER):

@@ -221,7 +221,7 @@ def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, 
             url=own.url,
             host=socket.gethostname(),
             pid=1,
-            fingerprint=own.fingerprints[0],
+            fingerprint=own.fingerprint or "",
             tokens=dict.fromkeys(TOKEN_ROLES, token),
             brokers=others,
         )

@@ -167,7 +167,7 @@ async def test_attempts_become_rarer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def named(broker: FakeBroker) -> BrokerAddress:
-    return BrokerAddress(url=f"wss://127.0.0.1:{broker.port}", fingerprints=(broker.fingerprint,))
+    return BrokerAddress(url=f"wss://127.0.0.1:{broker.port}", fingerprint=broker.fingerprint)
 
 
 async def test_the_next_broker_is_dialled_at_once_if_one_is_gone() -> None:
