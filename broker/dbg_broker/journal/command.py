@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 
-from dbg_broker.journal.event import Event, document
+from dbg_broker.journal.events import Event, document
 from dbg_wire.errors import printable
 from dbg_wire.finding.environment import TOKEN
 

@@ -14,7 +14,7 @@ from dbg_broker.home.bearer import Bearer
 from dbg_broker.journal.audit import AuditFile
 from dbg_broker.journal.command import OnEvent
 from dbg_broker.journal.entries import shown_ranks
-from dbg_broker.journal.occasions import Occasions
+from dbg_broker.journal.events import Occasions
 from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net import tcp
 from dbg_broker.ranks.rank_record import RankRecord

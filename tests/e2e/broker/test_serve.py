@@ -25,7 +25,7 @@ from dbg_broker.journal import worker
 from dbg_broker.journal.audit import append
 from dbg_broker.journal.command import OnEvent
 from dbg_broker.journal.entries import encode_entry
-from dbg_broker.journal.event import Event, EventKind
+from dbg_broker.journal.events import Event, EventKind
 from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net.tcp import listen
 from dbg_broker.verbs.listening import lines_to_paste

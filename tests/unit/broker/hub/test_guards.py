@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.journal.event import Event, EventKind
-from dbg_broker.journal.occasions import Occasions
+from dbg_broker.journal.events import Event, EventKind, Occasions
 from dbg_broker.timers import Timers
 from dbg_wire import messages
 from dbg_wire.codec import encode

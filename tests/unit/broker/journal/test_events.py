@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.journal import event as sentences
-from dbg_broker.journal import occasions
-from dbg_broker.journal.event import Event, EventKind, RankSnapshot, document
-from dbg_broker.journal.occasions import AGAIN_SECONDS, GATHER_SECONDS, SELDOM_SECONDS, Occasions
+from dbg_broker.journal import events
+from dbg_broker.journal.events import (
+    AGAIN_SECONDS,
+    GATHER_SECONDS,
+    SELDOM_SECONDS,
+    Event,
+    EventKind,
+    Occasions,
+    document,
+)
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.timers import Timers
 from dbg_wire.codec import decode
@@ -235,7 +241,7 @@ def test_refusals_are_told_once_for_each_host_and_a_scan_hides_no_hang(broker: B
         broker.occasions.refused(f"10.0.0.{number}", "the token is wrong\n")
     broker.occasions.hang(HANG)
     told = broker.news(0)
-    assert [event.kind for event in told] == [EventKind.REFUSED] * occasions.MAX_SELDOM + [EventKind.HANG]
+    assert [event.kind for event in told] == [EventKind.REFUSED] * events.MAX_SELDOM + [EventKind.HANG]
     assert told[0].sentence == "a request from 10.0.0.0 was refused: the token is wrong"
 
 
@@ -243,12 +249,12 @@ def test_refusals_are_told_once_for_each_host_and_a_scan_hides_no_hang(broker: B
     ("left", "shown"), [(28800.0, "480 min"), (119.4, "119 s"), (120.0, "2 min"), (0.0, "0 s"), (None, "0 s")]
 )
 def test_the_time_left_is_told_in_minutes_or_seconds(approved: Approved, left: float | None, shown: str) -> None:
-    event = sentences.of_ranks(EventKind.LEASE, [RankSnapshot(stopped(lease=28800.0, lease_seconds=left))], 1.0)
+    event = events.of_ranks(EventKind.LEASE, [events._seen(stopped(lease=28800.0, lease_seconds=left))], 1.0)
     approved(event.sentence)
 
 
 def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal(approved: Approved) -> None:
-    event = sentences.of_ranks(EventKind.CRASH, [RankSnapshot(ended(0, -50))], 1.0)
+    event = events.of_ranks(EventKind.CRASH, [events._seen(ended(0, -50))], 1.0)
     approved(event.sentence)
     assert event.next == "dbg-attach list --all"
 
@@ -256,8 +262,9 @@ def test_a_rank_that_is_gone_names_the_list_as_next_step_and_its_signal(approved
 @pytest.mark.parametrize(
     ("says", "begins"), [("", "job j hangs: no"), ("a driver (bob)", "job j hangs, as a driver (bob) says: no")]
 )
-def test_what_to_type_at_a_hang_comes_from_the_broker(says: str, begins: str) -> None:
-    event = sentences.hang(Hang(job="j", kind="unknown", sentence="no cause is seen"), says, 1.0)
+def test_what_to_type_at_a_hang_comes_from_the_broker(broker: Broker, says: str, begins: str) -> None:
+    broker.occasions.hang(Hang(job="j", kind="unknown", sentence="no cause is seen"), says)
+    (event,) = broker.news(0)
     assert event.sentence.startswith(begins)
     assert event.next == "dbg-attach why j/all"
     assert [term.job for term in parse_target("j/all").include] == ["j"]
