@@ -33,7 +33,7 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, HungUp, Refused
 from dbg_wire.finding.endpoint import by_weight, parse_endpoint
 from dbg_wire.limits import HANDSHAKE_SECONDS
-from dbg_wire.messages import Answer, Ask, Kind, Sender
+from dbg_wire.messages import Answer, AnswerBody, Ask, Kind, Sender, body_of
 from tests.support.crowd import say, stack
 from tests.unit.broker.peers import RUNNING, registration, trusting_context
 
@@ -315,7 +315,7 @@ class Crowd:
         elif message.startswith(ASK):
             ask = decode(message.decode(), Sender.BROKER)
             if isinstance(ask, Ask):
-                said = Answer(request=ask.request, kind=Kind.VALUE, text="0.25", digest="d", exact="d", frames=STACK)
+                said = Answer(request=ask.request, kind=Kind.VALUE, body=BODY)
                 rank.out += frame(encode(said))
         elif message.startswith(WELCOME) and not rank.is_registered:
             rank.turn += 1
@@ -332,6 +332,8 @@ class Crowd:
 
 
 STACK = stack(is_missing=False)
+
+BODY = body_of(AnswerBody(text="0.25", digest="d", exact="d", frames=STACK))
 
 
 def source_of(host: int) -> str:

@@ -16,7 +16,7 @@ from types import FrameType
 from benchmarks.ends import Terminal, rank_end
 from benchmarks.imports import RANK_PROGRAM
 from dbg_wire.codec import Input, Output, encode_data
-from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Question, Report, Seat, Snapshot, Subscribe
+from dbg_wire.messages import Action, Answers, Ask, Kind, Question, Report, Seat, Snapshot, Subscribe, answer_to
 from tests.full.attacks.target import Target
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
@@ -97,7 +97,7 @@ async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_termin
             message = await rank.next()
             came[number] += 1
             if isinstance(message, Ask):
-                await rank.say(Answer(request=message.request, kind=Kind.VALUE, text="1"))
+                await rank.say(answer_to(message.request, Kind.VALUE, "1"))
 
     async with peers.running_broker(home) as broker:
         ranks = [await broker.rank(number, report=RUNNING, world_size=RANKS) for number in range(RANKS)]

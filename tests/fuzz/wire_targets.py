@@ -21,6 +21,7 @@ from dbg_wire.targets.host_pattern import parse_host
 from dbg_wire.targets.rank_set import parse_ranks
 from dbg_wire.targets.selection import select
 from tests.fuzz.target import Target, text_of
+from tests.support.answers import body_in
 from tests.support.rank_infos import rank
 from tests.unit.broker.peers import STOPPED, registration
 
@@ -93,9 +94,10 @@ def answers(data: bytes) -> None:
     """Read the rows that a rank answers with as a terminal does, and a line between a run and its terminal."""
     text = data.decode("utf-8", "replace")
     with suppress(PeerError):
-        message = decode(f'{{"type":"answer","request":1,"kind":"value","text":"","rows":[{text}]}}', Sender.AGENT)
+        body = f'{{"text":"","rows":[{text}]}}'
+        message = decode(f'{{"type":"answer","request":1,"kind":"value","body":{body}}}', Sender.AGENT)
         assert isinstance(message, Answer)
-        rows = message.rows
+        rows = body_in(message).rows
         for read in (evidence.evidence_in, beside.output_in, inspection.inspected_in):
             read(rows)
     for read_line in (run_terminal.decode_task, run_terminal.decode_told):

@@ -25,7 +25,21 @@ from websockets.typing import Subprotocol
 
 from dbg_agent.rank.holding import HoldCounts
 from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Answer, Arrival, Ask, Chosen, Kind, Look, RankReport, Report, Sender, Waiting, Welcome
+from dbg_wire.messages import (
+    Answer,
+    AnswerBody,
+    Arrival,
+    Ask,
+    Chosen,
+    Kind,
+    Look,
+    RankReport,
+    Report,
+    Sender,
+    Waiting,
+    Welcome,
+    body_of,
+)
 from dbg_wire.records.evidence import (
     CollectiveSeen,
     CollectiveState,
@@ -216,21 +230,23 @@ def stack(*, is_missing: bool) -> tuple[Place, ...]:
     return (TRAIN, STEP, SHARD if is_missing else REDUCE)
 
 
-async def answer(connection: ClientConnection, told: Answer) -> None:
+async def answer(connection: ClientConnection, body: AnswerBody, age: float | None = None) -> None:
     """Answer questions until the connection ends; one that asks for stacks alone gets no rows."""
+    whole, short = (
+        Answer(request=0, kind=Kind.VALUE, body=body_of(one), age=age) for one in (body, body.replace(rows=()))
+    )
     async for frame in connection:
         message = decode(frame, Sender.BROKER)
         if isinstance(message, Ask):
-            rows = told.rows if message.look is not Look.STACK else ()
-            await connection.send(encode(told.replace(request=message.request, rows=rows)))
+            told = short if message.look is Look.STACK else whole
+            await connection.send(encode(told.replace(request=message.request)))
 
 
 async def wait(crowd: Crowd, missing: int) -> None:
     async def wait_as(number: int, connection: ClientConnection) -> None:
         is_missing = number == missing
         rows, frames = evidence(number, crowd.count, is_missing=is_missing), stack(is_missing=is_missing)
-        told = Answer(request=0, kind=Kind.VALUE, text="running", rows=rows, frames=frames, age=WAITED)
-        await answer(connection, told)
+        await answer(connection, AnswerBody(text="running", rows=rows, frames=frames), WAITED)
 
     await asyncio.gather(*(wait_as(*one) for one in enumerate(await crowd.come_all())))
 
@@ -251,7 +267,7 @@ async def stop_and_go(crowd: Crowd, seconds: float) -> None:
             await asyncio.sleep(seconds / 10)
 
     connections = await crowd.come_all()
-    told = Answer(request=0, kind=Kind.VALUE, text="stopped", frames=FRAMES)
+    told = AnswerBody(text="stopped", frames=FRAMES)
     await asyncio.gather(*(answer(one, told) for one in connections), *map(move, range(crowd.count), connections))
 
 

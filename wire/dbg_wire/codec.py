@@ -213,6 +213,8 @@ def _shown(hint: Any, value: object) -> str:
         return f"({_fields(value)})"
     if isinstance(value, tuple):
         return f"<{len(value)} elements>"
+    if isinstance(value, msgspec.Raw):
+        return f"<{len(value)} bytes>"
     if isinstance(value, enum.Enum):
         return _cut(str(value.value))
     if isinstance(value, str):

@@ -23,7 +23,7 @@ from dbg_agent.settings import FORBIDDEN
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.environment import AUTOSTART
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
-from dbg_wire.messages import Action, Answer, Ask, Kind, sendable
+from dbg_wire.messages import Action, Answer, Ask, Kind, answer_to
 from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, output_rows
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted, within_bytes
@@ -207,7 +207,7 @@ class Beside:
             answer = _error(ask, str(error))
         except Exception as error:
             answer = _error(ask, f"its guard failed ({type(error).__name__}: {printable(str(error))})")
-        await say(sendable(answer))
+        await say(answer)
 
     async def _answer(self, ask: Ask, seconds: float) -> Answer:
         if len(self._working) > MAX_AT_ONCE:
@@ -220,7 +220,7 @@ class Beside:
                 return _error(ask, f"process {child} is none that it has started")
             pid, native = (self._pid, True) if child is None else (child, False)
             frames = await stack_of(pid, self.environ(), seconds, self._own, native=native)
-            return fitted(Answer, request=ask.request, kind=Kind.VALUE, text="read by py-spy", frames=frames)
+            return answer_to(ask.request, Kind.VALUE, "read by py-spy", frames=frames)
         return await self._exec(ask, seconds)
 
     async def _exec(self, ask: Ask, seconds: float) -> Answer:
@@ -231,7 +231,7 @@ class Beside:
         end = fitted(CommandEnd, status=end.status, ended=end.ended, left_out=command.output.left_out)
         kind = Kind.VALUE if end.status == 0 else Kind.ERROR
         rows = output_rows(end, command.output.text())
-        return fitted(Answer, request=ask.request, kind=kind, text=_sentence(end), rows=rows)
+        return answer_to(ask.request, kind, _sentence(end), rows=rows)
 
     def environ(self) -> dict[str, str]:
         """Return the environment of a command: the rank's when its guard began, and who the rank is."""
@@ -258,4 +258,4 @@ def _sentence(end: CommandEnd) -> str:
 
 
 def _error(ask: Ask, text: str) -> Answer:
-    return fitted(Answer, request=ask.request, kind=Kind.ERROR, text=text)
+    return answer_to(ask.request, Kind.ERROR, text)

@@ -48,7 +48,7 @@ from dbg_wire.messages import (
     Register,
     Sender,
     Testimony,
-    sendable,
+    answer_to,
 )
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
@@ -373,17 +373,17 @@ class Witness:
                 self._beside.receive(message, partial(_say, connection))
             elif isinstance(message, Ask):
                 async with self._answering:
-                    await connection.send(encode(sendable(await self._answer(message))))
+                    await connection.send(encode(await self._answer(message)))
 
     async def _answer(self, ask: Ask) -> Answer:
         if ask.action is not Action.WHERE:
-            return fitted(Answer, request=ask.request, kind=Kind.ERROR, text=f"{self._state()}, and does nothing else")
+            return answer_to(ask.request, Kind.ERROR, f"{self._state()}, and does nothing else")
         text = self._state()
         if self._finding() is Finding.STUCK and await self._ask_rank():
             text += "; asked now"
         age = self._age() or None
         rows = evidence_rows(ask.look, self._process.pid, self._process.memory, text, self._frames)
-        return fitted(Answer, request=ask.request, kind=Kind.VALUE, text=text, frames=self._frames, age=age, rows=rows)
+        return answer_to(ask.request, Kind.VALUE, text, frames=self._frames, age=age, rows=rows)
 
     def _state(self) -> str:
         if self._process.is_suspended():

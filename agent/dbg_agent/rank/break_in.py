@@ -20,8 +20,7 @@ from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.room import make_room
 from dbg_agent.stop.stacks import NoSuchFrame, is_at_end, is_under_ours, thread_frame
 from dbg_wire.errors import error_line
-from dbg_wire.messages import Answer, Ask, Kind
-from dbg_wire.records.record import fitted
+from dbg_wire.messages import Ask, Kind, answer_to
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
@@ -232,7 +231,7 @@ class BreakIn:
                 self._answer(ask, Kind.RUNNING, self._in_c_code())
 
     def _answer(self, ask: Ask, kind: Kind, text: str) -> None:
-        self._rank.send(fitted(Answer, request=ask.request, kind=kind, text=text))
+        self._rank.send(answer_to(ask.request, kind, text))
 
     def _in_c_code(self) -> str:
         self.note()

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import own_thread
@@ -25,9 +25,8 @@ from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, Wanted
 from dbg_agent.stop.stacks import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from dbg_agent.stop.stops import NOTHING_MOVES
 from dbg_wire.errors import error_line
-from dbg_wire.messages import Action, Answer, Ask, Kind, Look, sendable
+from dbg_wire.messages import Action, Ask, Kind, Look, answer_to
 from dbg_wire.records.inspection import PartsQuestion, ScreenSize
-from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import RankSample, SampleQuestion
 from dbg_wire.states import StopPhase
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
     from dbg_agent.stragglers.sampling import Sampler
     from dbg_agent.values.inspector import Inspector
-    from dbg_wire.messages.declared import AnyRow
     from dbg_wire.records.evidence import EvidenceRecord
 
 STILL_SECONDS = 0.1
@@ -100,11 +98,9 @@ class Questions:
             finally:
                 fork_safety.after_fork()
 
-    def answer(
-        self, ask: Ask, kind: Kind, text: str, **more: tuple[Place, ...] | tuple[AnyRow, ...] | Place | str
-    ) -> None:
+    def answer(self, ask: Ask, kind: Kind, text: str, **more: Any) -> None:
         """Send an answer; from any thread."""
-        self._rank.send(sendable(fitted(Answer, request=ask.request, kind=kind, text=text, **more)))  # type: ignore[arg-type]
+        self._rank.send(answer_to(ask.request, kind, text, **more))
 
     # ------------------------------------------------------------------------------------------------ the single ones
 
@@ -165,18 +161,17 @@ class Questions:
             state = "running"
         frames = rank.stopping.position.stack()
         age, at_least = rank.stopping.position.age()
-        answer = fitted(
-            Answer,
-            request=ask.request,
-            kind=Kind.VALUE,
-            text=state,
+        answer = answer_to(
+            ask.request,
+            Kind.VALUE,
+            state,
             frames=frames,
             age=age,
             at_least=at_least,
             threads=rank.stopping.position.threads() if ask.threads else (),
             rows=self._evidence(ask, state, is_still=(age or 0.0) >= STILL_SECONDS),
         )
-        rank.send(sendable(answer))
+        rank.send(answer)
 
     def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[EvidenceRecord, ...]:
         if ask.look is Look.STACK:

@@ -35,6 +35,7 @@ from dbg_wire.messages import (
     Report,
     SessionInfo,
     StopInfo,
+    answer_to,
 )
 from dbg_wire.records.ranks import Place, RankIdentity, RankProcess, RankState
 from dbg_wire.records.record import fitted

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import NamedTuple
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.hub import departures, guards, notices
+from dbg_broker.hub import guards, notices
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.journal.entries import text_of
-from dbg_broker.net.metrics import Budget, Payer
 from dbg_broker.net.websocket import pack_message
-from dbg_broker.ranks.questions import TooMuchWaits
+from dbg_broker.ranks.questions import Said, broker_says
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.notices import VisibleAction, visible_action
 from dbg_wire.errors import PeerError
+from dbg_wire.limits import MAX_ASK_SECONDS
 from dbg_wire.messages import (
     GUARD_ACTIONS,
     Action,
@@ -25,8 +23,8 @@ from dbg_wire.messages import (
     Finding,
     Kind,
     Question,
-    RankAnswer,
     RefusalCode,
+    Withdraw,
 )
 from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
@@ -39,8 +37,8 @@ ASKED_COST = 8
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
 
-PROGRESS_SECONDS = 1.0
-"""Seconds after which the terminal that asked is told how far its question is, and after which again."""
+FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE, Action.SAMPLE})
+"""Questions that only look."""
 
 NOBODY = 0
 """Number of a question whose answer is not waited for; open questions count from one."""
@@ -48,40 +46,31 @@ NOBODY = 0
 
 def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
     """Ask ranks what a terminal wants to know of them, or refuse it; answers that are known go out at once."""
-    if hub.ranks.questions.open_of(link.number) + len(link.answers) >= MAX_QUESTIONS:
+    questions = hub.ranks.questions
+    if len(questions.of(link.number)) + link.answers.ended >= MAX_QUESTIONS:
         text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
         refuse(link.connection, RefusalCode.FULL, text, message.request)
         return
-    if message.action in GUARD_ACTIONS:
-        if not guards.is_readable(message):
-            raise PeerError("an `exec` without a command")
-        if message.withdrawn:
-            guards.withdraw(hub, link, message)
-    now = hub.timers.clock()
-    is_too_much = guards.is_too_much(hub.ranks.questions, message)
-    try:
-        number, keys = hub.ranks.questions.ask(link.number, message, now)
-    except TooMuchWaits as error:
-        refuse(link.connection, RefusalCode.FULL, str(error), message.request)
-        return
-    hub.connections.charge(link.connection, link.rate, ASKED_COST * len(keys))
+    if message.action in GUARD_ACTIONS and not guards.is_readable(message):
+        raise PeerError("an `exec` without a command")
+    is_too_much = guards.is_too_much(questions, message)
+    number, keys = questions.ask(link.number, message, hub.timers.clock())
     noted = text_of(message, audits_input=hub.journal.audits_input)
     if noted is not None:
         hub.journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)
-    departures.bound_answers(hub)
-    if not hub.ranks.questions.is_open(number):
-        # This terminal had most waiting answers, and is closed.
-        return
-    deadline = hub.ranks.questions.deadline(number)
     if not keys:
         hub.end_question(number)
         return
-    asked = _Asked(
-        link, message, guards.ask_of(message, number, deadline - now), visible_action(message), is_too_much=is_too_much
-    )
+    ask = guards.ask_of(message, number, min(message.seconds, MAX_ASK_SECONDS))
+    asked = _Asked(link, message, ask, visible_action(message), is_too_much=is_too_much)
     hub.connections.turns.begin(_asking(hub, asked, keys), link.account)
-    if hub.ranks.questions.is_open(number):
-        hub.timers.schedule(min(PROGRESS_SECONDS, deadline - now), partial(_follow, hub, number, deadline))
+
+
+def withdraw(hub: Hub, link: TerminalLink, message: Withdraw) -> None:
+    """End a question that its terminal gives up; one that has ended is no error."""
+    number = hub.ranks.questions.number_of(link.number, message.request)
+    if number is not None:
+        hub.end_question(number)
 
 
 class _Asked(NamedTuple):
@@ -100,67 +89,31 @@ def _asking(hub: Hub, asked: _Asked, keys: Iterable[str]) -> Iterator[None]:
     told: list[str] = []
     for key in keys:
         if hub.ranks.questions.waits_for(asked.ask.request, key):
-            known = _known_answer(hub, asked, key) or _refused(hub, asked, key)
+            known = _known_answer(hub, asked, key)
             if known is None:
                 _ask(hub, key, asked, frame)
                 told.append(key)
             else:
-                _answer_for(hub, asked, known)
+                _answer_for(hub, asked, key, known)
         yield
     guards.note_command(hub.ranks.registry, asked.link, asked.question, told)
 
 
-def _refused(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
-    """Return why a rank is not asked, though it could be; None if it is asked."""
-    if asked.link.role is Role.WATCHER:
-        # The glances of all watchers have one rate together, far below this one.
-        return None
-    text = hub.ranks.ask_rates.refusal(key, hub.ranks.questions.open_at(key), hub.timers.clock())
-    if text is None:
-        return None
-    hub.connections.meters.budgets.hit(Payer.DRIVER, Budget.ASKS)
-    return RankAnswer(key=key, kind=Kind.ERROR, text=text)
-
-
 def _ask(hub: Hub, key: str, asked: _Asked, frame: bytes) -> None:
-    if asked.link.role is Role.WATCHER:
-        _glance(hub, key, asked.ask)
-    else:
-        if asked.visible is not None:
-            notices.notify_onlookers(hub, asked.link, asked.visible, key)
-        if asked.ask.action is Action.KILL:
-            hub.ranks.registry.condemned(key, asked.link.name or "somebody")
-        _pass_on(hub, asked.ask, key, frame)
+    if asked.visible is not None:
+        notices.notify_onlookers(hub, asked.link, asked.visible, key)
+    if asked.ask.action is Action.KILL:
+        hub.ranks.registry.condemned(key, asked.link.name or "somebody")
+    _pass_on(hub, asked.ask, key, frame)
 
 
-def _answer_for(hub: Hub, asked: _Asked, known: RankAnswer) -> None:
+def _answer_for(hub: Hub, asked: _Asked, key: str, known: Said) -> None:
     if asked.ask.action is Action.INTERRUPT:
         if asked.visible is not None and known.kind is Kind.RUNNING:
-            notices.notify_onlookers(hub, asked.link, asked.visible, known.key)
+            notices.notify_onlookers(hub, asked.link, asked.visible, key)
         # A rank that is stuck in C code stops when that returns; its answer is not waited for.
-        hub.ranks.send(known.key, asked.ask.replace(request=NOBODY))
-    hub.settle(asked.ask.request, known)
-
-
-def _follow(hub: Hub, number: int, deadline: float) -> None:
-    """Tell who asked how far a question is, as long as it is open, and end it at its deadline.
-
-    A terminal that is behind needs no such news. Of a question that has ended no timer stays longer than
-    PROGRESS_SECONDS.
-    """
-    progress = hub.ranks.questions.progress(number)
-    if progress is None:
-        return
-    client, told = progress
-    link = hub.terminals.links.get(client)
-    left = deadline - hub.timers.clock()
-    if left <= 0:
-        # An answer that has come and waits for its turn still counts.
-        hub.connections.turns.call_after_current_queue(partial(hub.end_question, number))
-        return
-    if link is not None and link.connection.is_ready:
-        link.connection.send_message(told)
-    hub.timers.schedule(min(PROGRESS_SECONDS, left), partial(_follow, hub, number, deadline))
+        hub.ranks.send(key, asked.ask.replace(request=NOBODY))
+    hub.answer(key, asked.ask.request, known)
 
 
 def _pass_on(hub: Hub, ask: Ask, key: str, frame: bytes) -> None:
@@ -179,44 +132,33 @@ def _guard_speaks(ranks: Ranks, key: str) -> bool:
     return is_there and rank is not None and rank.state is RankState.UNRESPONSIVE
 
 
-def _glance(hub: Hub, key: str, ask: Ask) -> None:
-    """Answer a watcher by what a rank said a moment ago, or ask the rank as soon as its pace allows."""
-    known = hub.ranks.glances.known(key, ask, hub.timers.clock())
-    if known is not None:
-        hub.deliver(hub.ranks.questions.answer(key, ask.request, known))
-        return
-    wait = hub.ranks.glances.seconds_until_ask(key, ask, hub.timers.clock())
-    if wait is not None:
-        hub.timers.schedule(wait, partial(_pass_on, hub, ask, key, pack_message(ask)))
-
-
-def _known_answer(hub: Hub, asked: _Asked, key: str) -> RankAnswer | None:
+def _known_answer(hub: Hub, asked: _Asked, key: str) -> Said | None:
     """Return what the broker can say itself, or None if the rank is to be asked."""
     link, question = asked.link, asked.question
     rank = hub.ranks.registry.find(key) if hub.terminals.listing.may_see(link, key) else None
     if rank is None:
-        return RankAnswer(key=key, kind=Kind.LOST, text="no rank has this key")
+        return broker_says(Kind.LOST, "no rank has this key")
     frames = rank.frames if question.action is Action.WHERE else ()
     if rank.state is RankState.EXITED:
-        return RankAnswer(key=key, kind=Kind.LOST, text=_how_it_ended(rank), frames=frames)
+        return broker_says(Kind.LOST, _how_it_ended(rank), frames=frames)
     if rank.state is RankState.LOST:
-        return RankAnswer(key=key, kind=Kind.LOST, text="its connection is lost", frames=frames)
+        return broker_says(Kind.LOST, "its connection is lost", frames=frames)
     if question.action in GUARD_ACTIONS:
-        return guards.known_answer(rank, question, is_too_much=asked.is_too_much)
+        return guards.known_answer(is_too_much=asked.is_too_much)
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE and not _guard_speaks(hub.ranks, key):
         age = hub.timers.clock() - rank.heard
         text = f"unresponsive, last seen {age:.0f} s ago"
-        return RankAnswer(key=key, kind=Kind.VALUE, text=text, frames=frames, age=round(age, 3))
+        return broker_says(Kind.VALUE, text, frames=frames, age=round(age, 3))
     if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
         if question.withdrawn:
-            return RankAnswer(key=key, kind=Kind.VALUE, text="goes on")
+            return broker_says(Kind.VALUE, "goes on")
         age = hub.timers.clock() - rank.heard
         text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
-        return RankAnswer(key=key, kind=Kind.RUNNING, text=text)
+        return broker_says(Kind.RUNNING, text)
     if question.action in NEEDS_STOP and not rank.halted and not question.live:
-        return RankAnswer(key=key, kind=Kind.RUNNING, text=f"running{_place(rank, ', ')}")
+        return broker_says(Kind.RUNNING, f"running{_place(rank, ', ')}")
     if question.action is Action.RELEASE and rank.state is not RankState.HELD:
-        return RankAnswer(key=key, kind=Kind.ERROR, text=f"{rank.state.value}, not held")
+        return broker_says(Kind.ERROR, f"{rank.state.value}, not held")
     return None
 
 

@@ -10,9 +10,9 @@ from dbg_broker.net.connections import Channel
 from dbg_broker.net.metrics import Budget, Meters, Payer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.liveness import is_dead
-from dbg_broker.ranks.questions import passed_on
+from dbg_broker.ranks.questions import broker_says
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_wire.messages import GUARD_ACTIONS, Answer, Ask, Kind, Probe, RankAnswer, RefusalCode
+from dbg_wire.messages import GUARD_ACTIONS, Ask, Kind, Probe, RefusalCode
 from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
 
@@ -114,33 +114,6 @@ def drop_silent(meters: Meters, connection: Channel) -> None:
     connection.abort()
 
 
-def settle(hub: Hub, key: str, answer: Answer) -> None:
-    """Give the answer of a rank or its guard to all questions that it is for."""
-    body = passed_on(answer)
-    for number in hub.ranks.glances.answered(key, answer.request, body, hub.timers.clock()):
-        enter_answer(hub, key, number, body)
-
-
-def enter_answer(hub: Hub, key: str, number: int, body: bytes) -> None:
-    """Enter the answer of a rank to one question, within the bound of all that wait."""
-    finished = hub.ranks.questions.answer(key, number, body)
-    bound_answers(hub)
-    hub.deliver(finished)
-
-
-def bound_answers(hub: Hub) -> None:
-    """Close the terminal with most waiting answers, until those of all terminals are within their bound."""
-    while (number := hub.ranks.questions.budget.heaviest()) is not None:
-        hub.ranks.questions.budget.drop(number)
-        hub.connections.meters.budgets.hit(Payer.DRIVER, Budget.MEMORY)
-        if (link := hub.terminals.links.get(number)) is not None:
-            logger.info("the terminal at %s is closed: it has most of too many answers", link.connection.peer)
-            link.connection.close(CloseCode.SLOW, "its answers take too much memory; ask fewer ranks", flush=False)
-            # A terminal that doesn't read takes no note of the close. Its open questions would gather more
-            # answers, and these would count against terminals that read.
-            connection_closed(hub, link.connection)
-
-
 def _rank_left(hub: Hub, link: RankLink) -> None:
     rank = link.rank
     if rank is None:
@@ -148,7 +121,7 @@ def _rank_left(hub: Hub, link: RankLink) -> None:
     hub.ranks.left(rank.key)
     mark_disconnected(hub, rank)
     ended = "the process has ended" if rank.state is RankState.EXITED else "its connection ended"
-    hub.deliver(*hub.ranks.questions.rank_ended(rank.key, ended, hub.ranks.given_to_guard(rank.key)))
+    hub.rank_ended(rank.key, ended, hub.ranks.given_to_guard(rank.key))
     logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
 
 
@@ -174,7 +147,7 @@ def settle_orphaned_asks(hub: Hub, guard: RankLink) -> list[Ask]:
     for ask in left:
         if ask.action in GUARD_ACTIONS and guard.guard_of is not None:
             text = "its guard has gone, and has ended what it had begun"
-            hub.settle(ask.request, RankAnswer(key=guard.guard_of, kind=Kind.ERROR, text=text))
+            hub.answer(guard.guard_of, ask.request, broker_says(Kind.ERROR, text))
     return [ask for ask in left if ask.action not in GUARD_ACTIONS]
 
 
@@ -185,5 +158,6 @@ def _terminal_left(hub: Hub, link: TerminalLink) -> None:
         hub.journal.note(link, What.LEAVE, [viewer.key] if viewer is not None else [])
     hub.terminals.watchers.pop(link.number, None)
     hub.set_listener(link.number, wants=False)
-    hub.deliver(*hub.ranks.questions.drop_client(link.number))
+    for number in hub.ranks.questions.of(link.number):
+        hub.end_question(number)
     hub.carry_out(hub.terminals.seats.leave(link.number))

@@ -12,6 +12,7 @@ from dbg_broker.hub import admission, departures, guards, notices
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.net.websocket import CloseCode
+from dbg_broker.ranks.questions import Said
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
 from dbg_wire.codec import encode
@@ -118,7 +119,7 @@ def _replace(hub: Hub, former: RankLink, key: str) -> None:
     """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
     former.rank = None
     former.connection.close(CloseCode.REPLACED, "a newer connection of this rank took over")
-    hub.deliver(*hub.ranks.questions.rank_ended(key, "it connected anew", hub.ranks.given_to_guard(key)))
+    hub.rank_ended(key, "it connected anew", hub.ranks.given_to_guard(key))
 
 
 def _heard(hub: Hub, rank: RankRecord) -> None:
@@ -132,8 +133,6 @@ def _heard(hub: Hub, rank: RankRecord) -> None:
 
 def _report(hub: Hub, rank: RankRecord, message: Report) -> None:
     is_listed_anew = hub.ranks.registry.report(rank, message.report, hub.timers.clock())
-    if is_listed_anew:
-        hub.ranks.glances.changed(rank.key)
     hub.rank_changed(rank, is_listed_anew=is_listed_anew)
     hub.terminals.send(rank.key, message)
     if not rank.steps:
@@ -168,8 +167,7 @@ def _source(hub: Hub, rank: RankRecord, message: Source) -> None:
 
 
 def _answer(hub: Hub, rank: RankRecord, message: Answer) -> None:
-    departures.settle(hub, rank.key, message)
-    hub.ranks.answered(rank.key)
+    hub.answer(rank.key, message.request, Said(message.kind, bytes(message.body), message.age))
 
 
 def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
@@ -180,7 +178,7 @@ def _goodbye(hub: Hub, rank: RankRecord, message: Goodbye) -> None:
         rank.end.signal = signal.SIGKILL
         hub.ranks.registry.killed(rank)
     hub.ranks.liveness.probes.remove(rank.key)
-    hub.deliver(*hub.ranks.questions.rank_ended(rank.key, "the process has ended"))
+    hub.rank_ended(rank.key, "the process has ended")
     hub.rank_changed(rank)
     departures.note_failure(hub, rank)
 

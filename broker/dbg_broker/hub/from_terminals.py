@@ -15,7 +15,6 @@ from dbg_broker.hub.asking import with_status
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.terminals.glances import FOR_WATCHERS
 from dbg_broker.terminals.seats import InputVerdict
 from dbg_wire import limits
 from dbg_wire.codec import Input, decode_data
@@ -39,6 +38,7 @@ from dbg_wire.messages import (
     Sender,
     Subscribe,
     Take,
+    Withdraw,
 )
 from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
@@ -146,7 +146,7 @@ def _may_watcher(message: Message) -> bool:
     if isinstance(message, Attach):
         return message.mode is Mode.WATCH
     if isinstance(message, Question):
-        return message.action in FOR_WATCHERS
+        return message.action in asking.FOR_WATCHERS
     return not isinstance(message, (Take, *FOR_DRIVERS))
 
 
@@ -264,6 +264,7 @@ _METHODS: Mapping[type[Message], Callable[[Hub, TerminalLink, Any], None]] = {
     Resize: _resize,
     Repaint: _repaint,
     Question: asking.receive,
+    Withdraw: asking.withdraw,
     Reply: _pass_on,
     Complete: _pass_on,
     Interrupt: _pass_on,

@@ -15,7 +15,7 @@ from dbg_broker.hub import admission, departures
 from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks.questions import OpenQuestions
+from dbg_broker.ranks.questions import OpenQuestions, Said, broker_says
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_wire.errors import PeerError, printable
@@ -23,18 +23,21 @@ from dbg_wire.messages import (
     GUARD_ACTIONS,
     Action,
     Answer,
+    AnswerBody,
     Ask,
     Finding,
     Kind,
     Message,
     Probe,
     Question,
-    RankAnswer,
     RefusalCode,
     Testimony,
+    body_of,
 )
 from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import RankState
+from dbg_wire.records.record import decode_record
 
 MAX_OPEN = 4096
 """Questions to guards that are open at once, over all terminals: each may be a process on a host of the job."""
@@ -61,25 +64,17 @@ def is_too_much(questions: OpenQuestions, question: Question) -> bool:
     return questions.waiting_for(GUARD_ACTIONS) + len(question.keys) > MAX_OPEN
 
 
-def known_answer(rank: RankRecord, question: Question, *, is_too_much: bool) -> RankAnswer | None:
+def known_answer(*, is_too_much: bool) -> Said | None:
     """Return why the guard of a rank can't be asked, None if it is to be asked."""
-    if question.withdrawn:
-        return RankAnswer(key=rank.key, kind=Kind.VALUE, text="ended")
     if not is_too_much:
         return None
     text = f"more than {MAX_OPEN} commands would run at once; name fewer ranks, or one of each host by --per-host"
-    return RankAnswer(key=rank.key, kind=Kind.ERROR, text=text)
+    return broker_says(Kind.ERROR, text)
 
 
 def is_readable(question: Question) -> bool:
     """Tell whether an ``exec`` has a command; other actions have none."""
-    return question.action is not Action.EXEC or question.withdrawn or isinstance(question.inquiry, CommandLine)
-
-
-def withdraw(hub: Hub, link: TerminalLink, question: Question) -> None:
-    """End what this terminal has asked for by the same action, and what guards have begun for it."""
-    for number in hub.ranks.questions.numbers_of(link.number, question.action):
-        hub.end_question(number)
+    return question.action is not Action.EXEC or isinstance(question.inquiry, CommandLine)
 
 
 def note_command(registry: Registry, link: TerminalLink, question: Question, asked: list[str]) -> None:
@@ -108,7 +103,7 @@ def pass_on(hub: Hub, key: str, ask: Ask) -> None:
         hub.ranks.send(key, ask)
     elif not give(guard, ask):
         text = f"{MAX_ASKS} questions to its guard are open already"
-        hub.settle(ask.request, RankAnswer(key=key, kind=Kind.ERROR, text=text))
+        hub.answer(key, ask.request, broker_says(Kind.ERROR, text))
 
 
 def give(guard: RankLink, ask: Ask) -> bool:
@@ -177,15 +172,24 @@ def receive(hub: Hub, link: RankLink, message: Message) -> None:
     if message.kind not in (Kind.VALUE, Kind.ERROR):
         raise PeerError(f"an answer of kind {message.kind.value!r} from a guard")
     ask = link.asks.pop(message.request, None)
+    said = Said(message.kind, bytes(message.body), message.age)
     rank = hub.ranks.registry.find(link.guard_of)
-    if ask is not None and ask.action in GUARD_ACTIONS:
-        # What these tell is not the Python stack that the rank is remembered by.
-        pass
-    elif rank is not None and message.frames:
-        hub.ranks.registry.last_words(rank, message.frames, rank.end.detail)
-    elif rank is not None:
-        message = message.replace(frames=rank.frames)
-    departures.settle(hub, link.guard_of, message)
+    if rank is not None and (ask is None or ask.action not in GUARD_ACTIONS):
+        # It tells of the Python stack that the rank is remembered by.
+        said = _with_stack(hub, rank, said)
+    hub.answer(link.guard_of, message.request, said)
+
+
+def _with_stack(hub: Hub, rank: RankRecord, said: Said) -> Said:
+    """Remember the stack of a guard's answer, or return the answer with the one that is known."""
+    try:
+        body: AnswerBody = decode_record(AnswerBody, said.body)
+    except InvalidMessage as error:
+        raise PeerError(f"an answer of a guard that can't be read: {error}") from None
+    if body.frames:
+        hub.ranks.registry.last_words(rank, body.frames, rank.end.detail)
+        return said
+    return said._replace(body=bytes(body_of(body.replace(frames=rank.frames))))
 
 
 def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
@@ -194,10 +198,9 @@ def _take_over(hub: Hub, guard: RankLink, key: str) -> None:
         return
     actions = GUARD_ACTIONS | {Action.WHERE} if guard.finding in WAITS_FOR_RANK else GUARD_ACTIONS
     now = hub.timers.clock()
-    for number, question in hub.ranks.questions.open_about(key):
-        if question.action in actions:
-            left = max(0.0, hub.ranks.questions.deadline(number) - now)
-            pass_on(hub, key, ask_of(question, number, left))
+    for number, one in hub.ranks.questions.open_about(key):
+        if one.question.action in actions:
+            pass_on(hub, key, ask_of(one.question, number, max(0.0, one.ends - now)))
 
 
 def _note_signal(rank: RankRecord, message: Testimony) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,8 +11,8 @@ from dbg_broker.net import tcp
 from dbg_broker.net.connections import Channel
 from dbg_broker.net.turns import Account
 from dbg_broker.quotas import TokenBucket
-from dbg_broker.ranks.questions import Finished
 from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.terminals.answers import AnswerQueue
 from dbg_broker.terminals.notices import NoticePaces
 from dbg_wire.messages import Ask, Finding, Message
 
@@ -132,14 +131,6 @@ class PendingChanges:
 
 
 @dataclass(slots=True, eq=False)
-class Unread:
-    """The answers to a question, and the texts of their pages that are still to be sent."""
-
-    finished: Finished
-    pages: Iterator[bytes]
-
-
-@dataclass(slots=True, eq=False)
 class TerminalLink:
     """A terminal's connection; ``name`` is None before it greeted. ``answers`` are still to be sent.
 
@@ -151,10 +142,12 @@ class TerminalLink:
     rate: TokenBucket
     name: str | None = None
     changes: PendingChanges = field(default_factory=PendingChanges)
-    answers: deque[Unread] = field(default_factory=deque)
+    answers: AnswerQueue = field(default_factory=AnswerQueue)
     told: set[str] | None = None
     notices: NoticePaces | None = None
     """What it is told of what others do at the rank where it sits."""
+    gathers: bool = False
+    """Whether its answers wait for equal ones."""
     is_supplied: bool = False
     """Whether what waits for it is being sent, in slices."""
     account: Account = field(init=False)

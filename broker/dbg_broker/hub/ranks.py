@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from functools import partial
 
 from dbg_broker.hub.links import RankLink
@@ -12,10 +12,9 @@ from dbg_broker.ranks.broadcast import Broadcasts
 from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.liveness import Liveness, ProbeIntervals
-from dbg_broker.ranks.questions import AskRates, OpenQuestions
+from dbg_broker.ranks.questions import OpenQuestions
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.terminals.glances import Glances
 from dbg_broker.timers import Timers
 from dbg_wire.messages import GUARD_ACTIONS, Message, Repaint
 from dbg_wire.tables.engines import LINE_ENGINE
@@ -29,7 +28,6 @@ class Ranks:
         timers: Timers,
         meters: Meters,
         *,
-        lacks_memory: Callable[[], str],
         kernel: str | None,
         intervals: ProbeIntervals | None = None,
     ) -> None:
@@ -37,9 +35,7 @@ class Ranks:
         self.links: dict[str, RankLink] = {}
         self.guards: dict[str, RankLink] = {}
         self.registry = Registry()
-        self.questions = OpenQuestions(lacks_memory)
-        self.glances = Glances()
-        self.ask_rates = AskRates()
+        self.questions = OpenQuestions()
         self.liveness = Liveness(kernel, intervals or ProbeIntervals())
         self.failures = FirstFailures()
         self.held = HeldRanks(self.registry)
@@ -72,8 +68,6 @@ class Ranks:
         """Forget what is known of a rank only while it is connected."""
         del self.links[key]
         self.liveness.probes.remove(key)
-        self.glances.forget(key)
-        self.ask_rates.forget(key)
 
     def forget(self, key: str) -> None:
         """Forget a rank that the registry has removed."""
@@ -88,17 +82,14 @@ class Ranks:
         asks = guard.asks.values() if guard is not None else ()
         return frozenset(ask.request for ask in asks if ask.action in GUARD_ACTIONS)
 
-    def withdraw(self, key: str, number: int) -> None:
-        """Have a guard end what it still does for a question that has ended."""
+    def answered(self, key: str, number: int) -> None:
+        """Note that a question has an answer of a rank or has ended; a guard that works on it ends that."""
+        if not self.questions.is_asked(key):
+            self.liveness.probes.ask_ended(key)
         guard = self.guards.get(key)
         ask = guard.asks.pop(number, None) if guard is not None else None
         if guard is not None and ask is not None and ask.action in GUARD_ACTIONS:
             guard.connection.send_message(ask.replace(withdrawn=True))
-
-    def answered(self, key: str) -> None:
-        """Note that a question to a rank has an answer or has ended; it was probed for the last one."""
-        if not self.questions.is_asked(key):
-            self.liveness.probes.ask_ended(key)
 
     def want_repaint(self, key: str) -> None:
         """Ask a rank for its whole screen, now or as soon as its pace allows.

@@ -19,7 +19,7 @@ from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import LogForm, UnknownType, decode
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Answer, Message, RefusalCode, Sender
+from dbg_wire.messages import Message, RefusalCode, Sender
 
 logger = logging.getLogger("dbg_broker")
 
@@ -156,10 +156,7 @@ class Reception:
         if from_ranks.keeps_unread(self._hub, link, text):
             logger.debug("connection %d says a pulse of %d characters", connection.number, len(text))
             return
-        message = self._read(connection, text, Sender.AGENT)
-        from_ranks.receive(self._hub, link, message)
-        if isinstance(message, Answer) and message.frames and link.rank is not None:
-            link.rank.keep_stack(message.frames)
+        from_ranks.receive(self._hub, link, self._read(connection, text, Sender.AGENT))
 
     def _receive_data(self, connection: Channel, data: bytes) -> None:
         """Take terminal bytes."""

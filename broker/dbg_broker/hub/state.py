@@ -7,10 +7,10 @@ timer. All methods belong to the event loop's thread.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer
-from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink, Unread
+from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.terminals import Terminals
 from dbg_broker.journal.journal import Journal
@@ -19,13 +19,13 @@ from dbg_broker.net.metrics import Gauges
 from dbg_broker.net.websocket import CloseCode, pack_data
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.liveness import ProbeIntervals
-from dbg_broker.ranks.questions import Finished
+from dbg_broker.ranks.questions import Said, broker_says
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.seats import Decision
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.messages import RankAnswer, Refusal, Welcome
+from dbg_wire.messages import Kind, Refusal, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
@@ -48,11 +48,10 @@ class Hub:
         self.ranks = Ranks(
             timers,
             connections.meters,
-            lacks_memory=lambda: connections.memory.lack.why,
             kernel=kernel,
             intervals=intervals,
         )
-        self.terminals = Terminals(self.ranks.registry, self.ranks.questions, timers, connections.turns)
+        self.terminals = Terminals(self.ranks.registry, timers, connections.turns)
         self.journal = Journal(self.ranks.registry, timers)
         self.links: dict[int, RankLink | TerminalLink] = {}
         """The links of ranks and of terminals, by the numbers of their connections."""
@@ -184,29 +183,40 @@ class Hub:
         """Probe a rank more often while a terminal looks at it."""
         self.ranks.liveness.probes.attend(key, self.terminals.seats.is_attended(key), self.timers.clock())
 
-    def deliver(self, *ended: Finished | None) -> None:
-        """Send the answers to questions that have ended to the terminals that asked, as these can take them."""
-        for finished in filter(None, ended):
-            link = self.terminals.links.get(finished.client)
-            if link is not None:
-                link.answers.append(Unread(finished, finished.pages()))
-                self.terminals.listing.supply(link)
-            self.connections.turns.begin(self._ended(finished), NOBODY if link is None else link.account)
+    def answer(self, key: str, number: int, said: Said) -> None:
+        """Pass a rank's answer to a question on to the terminal that asked; one that is not waited for is dropped."""
+        answered = self.ranks.questions.answered(key, number)
+        if answered is None:
+            return
+        self.ranks.answered(key, number)
+        link = self.terminals.links.get(answered.client)
+        if link is not None:
+            link.answers.add(answered.request, key, said)
+            if answered.is_last:
+                link.answers.end(answered.request)
+            self.terminals.listing.supply_answers(link)
 
-    def settle(self, number: int, answer: RankAnswer) -> None:
-        """Answer an open question for a rank that is waited for, as the broker knows the answer itself."""
-        if self.ranks.questions.waits_for(number, answer.key):
-            self.deliver(self.ranks.questions.answer_for_rank(number, answer))
+    def rank_ended(self, key: str, text: str, but: Collection[int] = ()) -> None:
+        """Tell all who wait for a rank's answers that it is lost; its guard still answers the questions ``but``."""
+        said = broker_says(Kind.LOST, text)
+        for number, _ in self.ranks.questions.open_about(key):
+            if number not in but:
+                self.answer(key, number, said)
 
     def end_question(self, number: int) -> None:
-        """End a question that may be open, with the ranks that have not answered named as silent."""
-        self.deliver(self.ranks.questions.finish(number))
+        """End a question that may be open, without the ranks that have not answered."""
+        ended = self.ranks.questions.end(number)
+        if ended is None:
+            return
+        link = self.terminals.links.get(ended.client)
+        if link is not None:
+            link.answers.end(ended.question.request)
+            self.terminals.listing.supply_answers(link)
+        self.connections.turns.begin(self._withdrawing(number, ended.missing), NOBODY if link is None else link.account)
 
-    def _ended(self, finished: Finished) -> Iterator[None]:
-        """Note for all ranks of a question that it has ended."""
-        for key in finished.question.keys:
-            self.ranks.answered(key)
-            self.ranks.withdraw(key, finished.number)
+    def _withdrawing(self, number: int, keys: Iterable[str]) -> Iterator[None]:
+        for key in keys:
+            self.ranks.answered(key, number)
             yield
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
+from functools import partial
 
 from dbg_broker.hub.links import NOBODY, TerminalLink
 from dbg_broker.net.turns import Turns
-from dbg_broker.net.websocket import pack_message, pack_text
-from dbg_broker.ranks.questions import OpenQuestions
+from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.terminals.notices import LogListeners
@@ -37,6 +37,10 @@ MAX_FRAMES = 4096
 """Messages about ranks that are kept for other terminals, a KiB each at most."""
 
 
+GATHER_SECONDS = 0.05
+"""Seconds that answers wait for equal ones of other ranks, with which they are sent once; nobody notices them."""
+
+
 class Listing:
     """The list of ranks, as it is sent to terminals.
 
@@ -49,7 +53,6 @@ class Listing:
         registry: Registry,
         seats: Seats,
         terminals: dict[int, TerminalLink],
-        questions: OpenQuestions,
         *,
         timers: Timers,
         turns: Turns,
@@ -57,7 +60,6 @@ class Listing:
         self._registry = registry
         self._seats = seats
         self._terminals = terminals
-        self._questions = questions
         self._timers, self._turns = timers, turns
         self._dirty: dict[str, None] = {}
         self._is_spreading = False
@@ -90,6 +92,19 @@ class Listing:
             link.is_supplied = True
             self._turns.begin(self._supplying(link), link.account)
 
+    def supply_answers(self, link: TerminalLink) -> None:
+        """Send a terminal the answers that wait for it, those of a question that is open after GATHER_SECONDS."""
+        if link.answers.may_send:
+            self.supply(link)
+        elif not link.gathers:
+            link.gathers = True
+            self._timers.schedule(GATHER_SECONDS, partial(self._gathered, link))
+
+    def _gathered(self, link: TerminalLink) -> None:
+        link.gathers = False
+        link.answers.gathered()
+        self.supply(link)
+
     def _supplying(self, link: TerminalLink) -> Iterator[None]:
         try:
             while link.connection.is_ready and self._send_next(link):
@@ -104,12 +119,10 @@ class Listing:
             connection.send_control(pack_message(self._snapshot_page(link)))
         elif (key := link.changes.change()) is not None:
             connection.send_control(self._change_frame(key))
-        elif not link.answers:
-            return False
-        elif (page := next(link.answers[0].pages, None)) is not None:
-            connection.send_control(pack_text(page))
+        elif link.answers.may_send and (page := link.answers.page()) is not None:
+            connection.send_message(page)
         else:
-            self._questions.was_read(link.answers.popleft().finished)
+            return False
         return True
 
     def _spread(self) -> None:
@@ -198,13 +211,13 @@ SEATS_AT_ONCE = 4
 class Terminals:
     """All terminals: ``links`` are their connections by number, ``watchers`` those with a watcher's token."""
 
-    def __init__(self, registry: Registry, questions: OpenQuestions, timers: Timers, turns: Turns) -> None:
+    def __init__(self, registry: Registry, timers: Timers, turns: Turns) -> None:
         self._registry, self._turns = registry, turns
         self.links: dict[int, TerminalLink] = {}
         self.watchers: dict[int, None] = {}
         self.seats = Seats()
         self.log_listeners = LogListeners()
-        self.listing = Listing(registry, self.seats, self.links, questions, timers=timers, turns=turns)
+        self.listing = Listing(registry, self.seats, self.links, timers=timers, turns=turns)
         self._seats_due: dict[int, None] = {}
 
     def send(self, key: str, message: Message, instead_of: Hashable = None) -> None:

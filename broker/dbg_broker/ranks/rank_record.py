@@ -25,7 +25,7 @@ from dbg_wire.records.ranks import (
     RankState,
     SeatCounts,
 )
-from dbg_wire.records.record import decode_record, encode_record
+from dbg_wire.records.record import decode_record
 
 logger = logging.getLogger("dbg_broker")
 
@@ -136,10 +136,6 @@ class RankRecord:
     def keep_pulse(self, text: str) -> None:
         """Keep a pulse as it came: it is read when somebody asks for its stack, and most are never asked for."""
         self._unread = text
-
-    def keep_stack(self, frames: tuple[Place, ...]) -> None:
-        """Keep the stack of an answer as that of a pulse, since none follows a question."""
-        self._unread = encode_record(Pulse(where=frames[-1], frames=frames))
 
     def note_pulse(self, pulse: Pulse) -> None:
         """Take note of where it is."""

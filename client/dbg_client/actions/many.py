@@ -188,11 +188,7 @@ async def run_beside(settings: Exec, asker: Asker, ranks: Sequence[RankInfo]) ->
     require_living(ranks, settings.target or "")
     ranks = one_of_each_host(ranks) if settings.per_host else ranks
     asker.seconds = settings.broker.timeout + EXTRA_SECONDS
-    try:
-        answers = await asker.ask(Action.EXEC, ranks, inquiry=command_line(settings.program))
-    except asyncio.CancelledError:
-        asker.withdraw(Action.EXEC, ranks)
-        raise
+    answers = await asker.ask(Action.EXEC, ranks, inquiry=command_line(settings.program))
     outputs = {answer.key: _output(answer) for answer in answers}
     said = [(rank, _comparable(answer, outputs[answer.key])) for rank, answer in zip(ranks, answers, strict=True)]
     groups = [_with_output(group, outputs) for group in group_answers(said, exact=settings.exact)]

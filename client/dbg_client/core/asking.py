@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
@@ -10,17 +12,17 @@ from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import QuestionLine, Switchboard
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.limits import MAX_TEXT
+from dbg_wire.limits import MAX_ASK_SECONDS, MAX_TEXT
 from dbg_wire.messages import (
     Action,
     Answers,
     Kind,
     Look,
     Message,
-    Progress,
     Question,
     RankAnswer,
     Refusal,
+    Withdraw,
 )
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.bounds import InvalidMessage
@@ -28,8 +30,11 @@ from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import checked, fitted
 
+ON_THE_WAY_SECONDS = 0.25
+"""Seconds that a question and its answers are on their way: an answer of a rank at its deadline still counts."""
+
 GRACE_SECONDS = 5.0
-"""Seconds beyond the deadline of a question after which the broker itself counts as silent."""
+"""Seconds for which the broker may leave a withdrawn question open before it counts as silent itself."""
 
 PAGE = 2000
 """Ranks in one question: their keys stay below MAX_ITEMS and, at 500 bytes each, MAX_CONTROL_BYTES."""
@@ -75,6 +80,7 @@ class Asker:
     ) -> list[RankAnswer]:
         """Return the answers in the order of ``ranks``, one for each; ``seconds`` replaces the asker's deadline.
 
+        Cancelling this withdraws the question: guards end what they do for it.
         Raises BadInput for a text that can't be sent whole, TimedOut if the broker itself goes away or is silent, and
         Declined if it refuses.
         """
@@ -96,35 +102,47 @@ class Asker:
             frame=frame,
             look=look,
             asked=_answering(ranks, live=live),
-            fold=True,
         )
         _require_sendable(question, text)
         return await self._put(question, ranks)
 
     async def _put(self, question: Question, ranks: Sequence[RankInfo]) -> list[RankAnswer]:
-        seconds = self.seconds + GRACE_SECONDS
-        with self._switchboard.line() as line:
-            pages = self._pages(question, [rank.key for rank in ranks])
-            open_answers = OpenAnswers(ranks, {page.request: len(page.keys) for page in pages})
+        answers = OpenAnswers(ranks)
+        asking = [asyncio.create_task(self._ask(page, answers)) for page in self._pages(question, ranks)]
+        async with self._line.says(lambda: str(answers)):
             try:
-                async with self._line.says(lambda: str(open_answers)):
-                    for page in pages:
-                        await self._switchboard.ask(page, line.send)
-                    # What waits its turn behind other questions has its whole time once it is sent.
-                    answers = await within(seconds, _answers(line, {page.request for page in pages}, open_answers))
+                await asyncio.gather(*asking)
+            finally:
+                for task in asking:
+                    task.cancel()
+                await asyncio.gather(*asking, return_exceptions=True)
+        silent = f"no answer in {question.seconds:g} s"
+        return [answers.of(rank.key) or RankAnswer(key=rank.key, kind=Kind.SILENT, text=silent) for rank in ranks]
+
+    async def _ask(self, page: Question, answers: OpenAnswers) -> None:
+        """Put one page of a question, and wait for its answers until its deadline."""
+        with self._switchboard.line() as line:
+            # A page that waits its turn behind other questions has its whole time once it is sent.
+            await self._switchboard.ask(page, line.send)
+            try:
+                with suppress(TimeoutError):
+                    await within(min(page.seconds, MAX_ASK_SECONDS) + ON_THE_WAY_SECONDS, _answers(line, answers))
+                    return
+            except asyncio.CancelledError:
+                self._switchboard.send(Withdraw(request=page.request))
+                raise
+            self._switchboard.send(Withdraw(request=page.request))
+            try:
+                await within(GRACE_SECONDS, _answers(line, answers))
             except TimeoutError:
-                self._switchboard.give_up(page.request for page in pages)
-                raise TimedOut(f"the broker did not answer within {seconds:g} s: {open_answers}") from None
-        return [answers.get(rank.key) or _left_out(rank) for rank in ranks]
+                seconds = page.seconds + GRACE_SECONDS
+                raise TimedOut(f"the broker did not answer within {seconds:g} s: {answers}") from None
+            finally:
+                self._switchboard.give_up(page.request)
 
-    def withdraw(self, action: Action, ranks: Sequence[RankInfo]) -> None:
-        """Give up what these ranks were asked by an action of their guards; nobody waits for an answer."""
-        question = fitted(Question, request=0, keys=(), action=action, seconds=self.seconds, withdrawn=True)
-        for page in self._pages(question, [rank.key for rank in ranks]):
-            self._switchboard.send(page)
-
-    def _pages(self, question: Question, keys: Sequence[str]) -> list[Question]:
+    def _pages(self, question: Question, ranks: Sequence[RankInfo]) -> list[Question]:
         """Return a question in pages, each with a number of its own."""
+        keys = [rank.key for rank in ranks]
         return [
             question.replace(request=self._switchboard.next_number(), keys=tuple(keys[start : start + PAGE]))
             for start in range(0, len(keys), PAGE)
@@ -143,27 +161,19 @@ def _require_sendable(question: Question, text: str) -> None:
         raise BadInput(f"this can't be asked: {printable(str(error), 300)}", "ask for less at once") from None
 
 
-async def _answers(line: QuestionLine, open_requests: set[int], open_answers: OpenAnswers) -> dict[str, RankAnswer]:
-    answers: dict[str, RankAnswer] = {}
-    while open_requests:
+async def _answers(line: QuestionLine, answers: OpenAnswers) -> None:
+    """Take the answers to a question until the last one."""
+    while True:
         event = await line.next()
         if isinstance(event, Down):
-            why = printable(event.reason)
-            raise TimedOut(f"the broker went away before it answered ({why}): {open_answers}")
+            raise TimedOut(f"the broker went away before it answered ({printable(event.reason)}): {answers}")
         if isinstance(event, Refusal):
             raise Declined(event.text)
         if isinstance(event, Answers):
-            answers.update((each.key, each) for answer in event.answers for each in answer.each())
+            for same in event.answers:
+                answers.take(same.each())
             if event.last:
-                open_requests.discard(event.request)
-                open_answers.ended(event.request)
-        elif isinstance(event, Progress):
-            open_answers.progress(event)
-    return answers
-
-
-def _left_out(rank: RankInfo) -> RankAnswer:
-    return RankAnswer(key=rank.key, kind=Kind.SILENT, text="the broker left it out of its answer")
+                return
 
 
 def _answering(ranks: Sequence[RankInfo], *, live: bool) -> int:

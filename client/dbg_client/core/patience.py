@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from dbg_dial.apart import begin
 from dbg_dial.find import Opening
 from dbg_dial.waiting import within
 from dbg_wire.errors import SilentFile, printable
-from dbg_wire.messages import Progress
+from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.rank_set import format_ranks
 
@@ -20,6 +20,9 @@ PATIENCE_SECONDS = 1.0
 
 MAX_NAMED = 40
 """Columns for the names of ranks that have not answered."""
+
+MAX_WAITING = 64
+"""Ranks that are looked at for those names: a line has room for fewer."""
 
 Show = Callable[[str | None], None]
 """Takes the line as it is now, or None when it is to go away."""
@@ -63,37 +66,31 @@ class WaitingLine:
 
 
 class OpenAnswers:
-    """How far the answers to a question are, which goes out in one or more pages, each with a number."""
+    """The answers to a question so far; as a text, who has not answered."""
 
-    def __init__(self, ranks: Sequence[RankInfo], pages: Mapping[int, int]) -> None:
+    def __init__(self, ranks: Sequence[RankInfo]) -> None:
         self._ranks = {rank.key: rank for rank in ranks}
-        self._sizes = dict(pages)
-        self._told: dict[int, Progress] = {}
-        self._answered = 0
+        self._said: dict[str, RankAnswer] = {}
 
-    def progress(self, told: Progress) -> None:
-        """Take what the broker tells of a page."""
-        if told.request in self._sizes:
-            self._told[told.request] = told
+    def take(self, answers: Iterable[RankAnswer]) -> None:
+        """Keep the answers that come; the first one of a rank counts."""
+        for answer in answers:
+            self._said.setdefault(answer.key, answer)
 
-    def ended(self, request: int) -> None:
-        """Note that all answers of a page are there."""
-        self._answered += self._sizes.pop(request, 0)
-        self._told.pop(request, None)
+    def of(self, key: str) -> RankAnswer | None:
+        """Return the answer of a rank; None if it has not answered."""
+        return self._said.get(key)
 
     def __str__(self) -> str:
         asked = len(self._ranks)
         if asked == 1:
             (rank,) = self._ranks.values()
             return f"waiting for {printable(rank.address)}"
-        # The broker tells nothing in the first second.
-        known = len(self._told) == len(self._sizes)
-        answered = self._answered + sum(told.answered for told in self._told.values())
-        waiting = [key for told in self._told.values() for key in told.waiting]
-        if not known or not waiting:
+        missing = [rank for key, rank in self._ranks.items() if key not in self._said]
+        if not self._said or not missing:
             return f"{asked} ranks asked, waiting for their answers"
-        named = _names([self._ranks[key] for key in waiting if key in self._ranks], asked - answered)
-        return f"{answered} of {asked} answered, waiting for {named}"
+        named = _names(missing[:MAX_WAITING], len(missing))
+        return f"{asked - len(missing)} of {asked} answered, waiting for {named}"
 
 
 def count_states(ranks: Collection[RankInfo]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -19,7 +19,7 @@ from dbg_dial.kernel import user_name
 from dbg_dial.waiting import within
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable, printable
-from dbg_wire.messages import Answers, Message, Progress, Question, Refusal, Welcome
+from dbg_wire.messages import Answers, Message, Question, Refusal, Welcome
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ def tell_nobody(sentence: str) -> None:
 
 
 class QuestionLine:
-    """The part of a shared link that belongs to one question, which may go out in several pages."""
+    """The part of a shared link that belongs to one page of a question."""
 
     def __init__(self, send: Callable[[Message | Input], bool]) -> None:
         self._send = send
@@ -215,9 +215,9 @@ class Switchboard:
             self._end_questions(question.request)
             raise TimedOut("the broker is gone")
 
-    def give_up(self, requests: Iterable[int]) -> None:
-        """Let others ask in place of questions to which the broker owes an answer for too long."""
-        self._end_questions(*requests)
+    def give_up(self, request: int) -> None:
+        """Let others ask in place of a question that the broker leaves open for too long."""
+        self._end_questions(request)
 
     @contextmanager
     def line(self) -> Iterator[QuestionLine]:
@@ -344,7 +344,7 @@ class Switchboard:
     def _lines_for(self, event: Event) -> list[QuestionLine]:
         if isinstance(event, Down):
             return list(self._lines)
-        request = event.request if isinstance(event, (Answers, Progress, Refusal)) else None
+        request = event.request if isinstance(event, (Answers, Refusal)) else None
         return [line for line in self._lines if request is not None and line.asked(request)]
 
     def _end_questions(self, *requests: int | None) -> None:

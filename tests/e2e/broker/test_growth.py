@@ -18,7 +18,6 @@ from dbg_broker.quotas import TokenBucket
 from dbg_broker.timers import Timers
 from dbg_wire.messages import (
     Action,
-    Answer,
     Arrival,
     Goodbye,
     Greet,
@@ -29,6 +28,7 @@ from dbg_wire.messages import (
     Report,
     Subscribe,
     Waiting,
+    answer_to,
 )
 from dbg_wire.records.ranks import RankState
 from tests.support.calls import calls_of
@@ -137,7 +137,7 @@ class Job:
         yield "are asked", self._ask
         yield (
             "answer",
-            lambda: self.all_say(Answer(request=1, kind=Kind.VALUE, text=f"{n}") for n in range(len(self.keys))),
+            lambda: self.all_say(answer_to(1, Kind.VALUE, f"{n}") for n in range(len(self.keys))),
         )
         yield "end", lambda: self.all_say(Goodbye(exit=n % 2) for n in range(len(self.keys)))
         yield "leave", self._leave

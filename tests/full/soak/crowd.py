@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
 from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Answer, Ask, Goodbye, Kind, Probe, Pulse, Sender, Welcome
+from dbg_wire.messages import Ask, Goodbye, Kind, Probe, Pulse, Sender, Welcome, answer_to
 from tests.support.crowd import options
 from tests.support.tokens import written_tokens
 from tests.unit.broker.peers import RUNNING, STOPPED, registration, trusting_context
@@ -64,7 +64,7 @@ class SoakedRank:
         elif isinstance(message, Probe):
             await connection.send(encode(Pulse(where=None)))
         elif isinstance(message, Ask):
-            await connection.send(encode(Answer(request=message.request, kind=Kind.VALUE, text="1")))
+            await connection.send(encode(answer_to(message.request, Kind.VALUE, "1")))
 
     async def crash(self) -> None:
         """End as a program that fails."""

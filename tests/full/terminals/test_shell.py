@@ -7,13 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from dbg_wire.codec import Input
-from dbg_wire.messages import Action, Attach, Change, Kind, Progress, Question, RankAnswer, Subscribe
+from dbg_wire.messages import Action, Attach, Change, Kind, Question, RankAnswer, Subscribe
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.e2e.client.desk import Desk, command
 from tests.e2e.client.test_terminal_raw import Window
@@ -217,8 +217,9 @@ def test_every_repaints_a_terminal_and_outlives_the_broker(environ: dict[str, st
                 assert terminal.exit_status() == 130
 
 
-def answered(broker: FakeBroker, question: Question) -> None:
-    broker.reply(question, {key: RankAnswer(key="", kind=Kind.VALUE, text="0.25", digest="d") for key in question.keys})
+def answered(broker: FakeBroker, question: Question, keys: Sequence[str] = (), *, last: bool = True) -> None:
+    value = RankAnswer(key="", kind=Kind.VALUE, text="0.25", digest="d")
+    broker.reply(question, dict.fromkeys(keys or question.keys, value), last=last)
 
 
 def test_a_line_says_who_has_not_answered_and_goes_away(environ: dict[str, str]) -> None:
@@ -226,7 +227,7 @@ def test_a_line_says_who_has_not_answered_and_goes_away(environ: dict[str, str])
         broker.silent.add(Question)
         with typed(broker, environ, "eval", "all", "loss", cols=40) as terminal:
             question = broker.wait_for(Question)
-            broker.tell(Progress(request=question.request, asked=2, answered=1, waiting=question.keys[1:]))
+            answered(broker, question, question.keys[:1], last=False)
             terminal.wait_for(re.compile(r"^1 of 2 .* 5 \(\d s\)$", re.MULTILINE))
             answered(broker, question)
             assert terminal.exit_status() == 0

@@ -49,7 +49,8 @@ class Seat:
                 pytest.fail(f"never saw {what}; the terminal:\n{self.text}\n{self.rank.rank_report()}")
 
     def heard(self, kind: str) -> list[dict[str, Any]]:
-        return [message for message in self.messages if message["type"] == kind]
+        """Return the messages of a kind; the body of an answer is a part of it."""
+        return [{**message, **message.get("body", {})} for message in self.messages if message["type"] == kind]
 
     @property
     def text(self) -> str:

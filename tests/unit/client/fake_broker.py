@@ -25,7 +25,6 @@ from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_da
 from dbg_wire.limits import MAX_DATA_BYTES
 from dbg_wire.messages import (
     Action,
-    Answers,
     Attach,
     BrokerAddress,
     Greet,
@@ -53,6 +52,7 @@ from dbg_wire.messages import (
     Welcome,
 )
 from dbg_wire.records.ranks import Place, RankInfo, RankState
+from tests.support.answers import answered
 from tests.support.certificates import shared_certificate
 from tests.support.processes import USUAL_WAIT
 from tests.support.rank_infos import listed
@@ -215,10 +215,10 @@ class FakeBroker:
         self.report(following)
         return following
 
-    def reply(self, question: Question, said: Mapping[str, RankAnswer]) -> None:
+    def reply(self, question: Question, said: Mapping[str, RankAnswer], *, last: bool = True) -> None:
         """Answer a question that was left open, for the ranks of these keys alone."""
-        answers = tuple(answer.replace(key=key) for key, answer in said.items())
-        self.tell(Answers(request=question.request, answers=answers))
+        answers = (answer.replace(key=key) for key, answer in said.items())
+        self.tell(answered(question.request, *answers, last=last))
 
     def do(self, call: Callable[[], object]) -> None:
         """Call something in the broker's thread, which does nothing else meanwhile."""
@@ -405,7 +405,7 @@ class FakeBroker:
         for start in range(0, max(1, len(answers)), ANSWERS_PAGE):
             page = answers[start : start + ANSWERS_PAGE]
             is_last = start + ANSWERS_PAGE >= len(answers)
-            await connection.send(encode(Answers(request=question.request, answers=page, last=is_last)))
+            await connection.send(encode(answered(question.request, *page, last=is_last)))
 
     def _send_all(self, frame: str | bytes) -> None:
         for connection in self._connections:

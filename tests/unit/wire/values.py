@@ -6,6 +6,7 @@ import enum
 import typing
 from typing import Any
 
+import msgspec
 from hypothesis import strategies as st
 
 from dbg_wire.messages import (
@@ -13,11 +14,13 @@ from dbg_wire.messages import (
     MESSAGES,
     REPORTED_STATES,
     Answer,
+    AnswerBody,
     Complete,
     Greet,
     Message,
     RankReport,
     Testimony,
+    body_of,
 )
 from dbg_wire.messages.declared import AnyInquiry, AnyRow
 from dbg_wire.records.beside import CommandLine
@@ -39,7 +42,7 @@ def base_of(hint: Any) -> Any:
 def kinds() -> list[type[Record]]:
     """Return every class of record that a field of a message leads to, and the messages."""
     found: dict[type[Record], None] = {}
-    waiting: list[Any] = list(MESSAGES)
+    waiting: list[Any] = [*MESSAGES, AnswerBody]
     while waiting:
         kind = waiting.pop()
         if kind in found:
@@ -67,6 +70,8 @@ def _allowed(hint: Any) -> st.SearchStrategy[Any]:
         return st.none() | _allowed(inner_of(hint))
     if typing.get_origin(base) is tuple:
         return st.lists(_allowed(typing.get_args(base)[0]), max_size=3).map(tuple)
+    if base is msgspec.Raw:
+        return records(AnswerBody).map(body_of)
     if issubclass(base, Record):
         return records(base)
     if issubclass(base, enum.Enum):
@@ -122,6 +127,8 @@ def wished(hint: Any) -> st.SearchStrategy[Any]:
     base = base_of(hint)
     if is_optional(hint):
         return st.none() | wished(inner_of(hint))
+    if base is msgspec.Raw:
+        return _allowed(hint)
     if typing.get_origin(base) is tuple:
         return st.lists(wished(typing.get_args(base)[0]), max_size=3).map(tuple)
     if base is int:

@@ -9,6 +9,7 @@ from dbg_wire.messages.from_agents import (
     KINDS_OF_AGENTS,
     MAX_ANCESTORS,
     Answer,
+    AnswerBody,
     Applied,
     Completions,
     Discarded,
@@ -20,7 +21,8 @@ from dbg_wire.messages.from_agents import (
     Report,
     Source,
     Testimony,
-    sendable,
+    answer_to,
+    body_of,
 )
 from dbg_wire.messages.from_broker import (
     Answers,
@@ -34,9 +36,9 @@ from dbg_wire.messages.from_broker import (
     Kept,
     Logged,
     Probe,
-    Progress,
     RankAnswer,
     Refusal,
+    SameAnswer,
     Seat,
     Snapshot,
     Welcome,
@@ -55,6 +57,7 @@ from dbg_wire.messages.from_clients import (
     Resize,
     Subscribe,
     Take,
+    Withdraw,
 )
 from dbg_wire.messages.report import REPORTED_STATES, Arrival, PromptInfo, RankReport, SessionInfo, StopInfo, Waiting
 from dbg_wire.messages.vocabulary import (

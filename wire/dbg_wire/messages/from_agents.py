@@ -1,6 +1,8 @@
 """The messages of agents, some of which the broker passes on to terminals. A guard sends as the agent of its rank."""
 
-from typing import Annotated
+from typing import Annotated, Any
+
+import msgspec
 
 from dbg_wire.limits import MAX_ANSWER_BYTES
 from dbg_wire.messages.declared import Message, Rows
@@ -25,7 +27,7 @@ from dbg_wire.records.bounds import (
     integers,
 )
 from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankProcess, Stack, ThreadStacks
-from dbg_wire.records.record import size_of
+from dbg_wire.records.record import Record, encode_record, fitted
 
 MAX_ANCESTORS = 64
 """Process ids above a rank: launchers nest a dozen deep; a longer list is a mistake."""
@@ -78,34 +80,58 @@ class Goodbye(Message, sender=Sender.AGENT):
     frames: Stack = ()
 
 
-class Answer(Message, sender=Sender.AGENT):
-    """Answer a broker's Ask; the fields are those of RankAnswer."""
+class AnswerBody(Record):
+    """The part of a rank's answer that the broker passes on unread.
 
-    request: Integer
-    kind: Kind
+    ``rows`` are a screen's lines, or what else a rank tells, each with its kind. ``frames`` is a stack, outermost
+    first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
+    empty if the whole content was not read. With ``at_least`` the rank has been at the place of ``frames`` for longer
+    than the answer's age. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression or a
+    command was run; None if it was not run.
+    """
+
     text: FreeText
     rows: Rows = ()
     digest: FreeText = ""
     exact: FreeText = ""
     frames: Stack = ()
-    age: Age | None = None
     at_least: bool = False
     threads: ThreadStacks = ()
     frame: Place | None = None
 
+
+class Answer(Message, sender=Sender.AGENT):
+    """Answer a broker's Ask; ``body`` is an AnswerBody.
+
+    ``age`` is for how many seconds the rank has been where the body's ``frames`` say; None if that is unknown. It is
+    not in the body, since the bodies of many ranks are equal but for it.
+    """
+
+    request: Integer
+    kind: Kind
+    body: msgspec.Raw
+    age: Age | None = None
+
     def __post_init__(self) -> None:
-        """Refuse a kind that the broker alone gives."""
+        """Refuse a kind that the broker alone gives, and a body that no terminal takes."""
         if self.kind not in KINDS_OF_AGENTS:
             raise InvalidMessage("answer", f".kind: {self.kind.value} is no agent's")
+        if len(self.body) > MAX_ANSWER_BYTES:
+            raise InvalidMessage("answer", f".body has {len(self.body)} bytes, above {MAX_ANSWER_BYTES}")
 
 
-def sendable(answer: Answer) -> Answer:
-    """Return an answer, or an error in place of one that is longer than the broker takes."""
-    size = size_of(answer)
-    if size <= MAX_ANSWER_BYTES:
-        return answer
-    text = f"its answer has {size:,} bytes, and {MAX_ANSWER_BYTES:,} are the most; ask for less"
-    return Answer(request=answer.request, kind=Kind.ERROR, text=text)
+def answer_to(request: int, kind: Kind, text: str, *, age: float | None = None, **more: Any) -> Answer:
+    """Return an answer with these fields of its body, or an error in place of a body that is too long."""
+    body = body_of(fitted(AnswerBody, text=text, **more))
+    if len(body) > MAX_ANSWER_BYTES:
+        text = f"its answer has {len(body):,} bytes, and {MAX_ANSWER_BYTES:,} are the most; ask for less"
+        kind, body = Kind.ERROR, body_of(fitted(AnswerBody, text=text))
+    return fitted(Answer, request=request, kind=kind, body=body, age=age)
+
+
+def body_of(body: AnswerBody) -> msgspec.Raw:
+    """Return a body as it is in a message."""
+    return msgspec.Raw(encode_record(body).encode())
 
 
 class Testimony(Message, sender=Sender.AGENT):

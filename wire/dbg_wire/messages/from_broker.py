@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated
 
+import msgspec
+
 from dbg_wire import limits
-from dbg_wire.messages.declared import AnyInquiry, Message, Rows
+from dbg_wire.messages.declared import AnyInquiry, Message
+from dbg_wire.messages.from_agents import AnswerBody
 from dbg_wire.messages.report import RankReport
 from dbg_wire.messages.vocabulary import Action, Kind, Look, Sender
 from dbg_wire.records.bounds import (
@@ -14,14 +17,15 @@ from dbg_wire.records.bounds import (
     FreeText,
     Integer,
     Integers,
+    InvalidMessage,
     Items,
     Real,
     Sentence,
     Texts,
     elements,
 )
-from dbg_wire.records.ranks import FoldedRanks, Place, RankInfo, RankState, ThreadStacks
-from dbg_wire.records.record import Record
+from dbg_wire.records.ranks import FoldedRanks, RankInfo, RankState
+from dbg_wire.records.record import Record, decode_record, fitted
 
 
 class BrokerAddress(Record):
@@ -186,59 +190,49 @@ class Seat(Message, sender=Sender.BROKER):
     watchers: Integer
 
 
-class RankAnswer(Record):
-    """One rank's answer to a question.
+class RankAnswer(AnswerBody):
+    """The answer of one rank, as programs use it: no message has it."""
 
-    ``rows`` are a screen's lines, or what else a rank tells, each with its kind. ``frames`` is a stack, outermost
-    first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
-    empty if the whole content was not read. ``age`` is for how many seconds the rank has been where ``frames`` says, or
-    with ``at_least`` for how many it is known to have been; None if that is unknown. ``threads`` are all threads, if
-    they were asked for. ``frame`` is where an expression or a command was run; None if it was not run. ``also`` are the
-    keys of further ranks that have answered the very same but for ``age``, if the Question asks for that; ``ages`` are
-    those of all its ranks then, if they have any.
+    # mypy does not see that the fields of the base class are given by name, too.
+    key: Sentence  # type: ignore[misc]
+    kind: Kind  # type: ignore[misc]
+    age: Age | None = None
+
+
+_BODY = AnswerBody.__struct_fields__
+
+
+class SameAnswer(Record):
+    """An answer, and the ranks of a question that have given it.
+
+    ``ages`` are those of the ranks, in the order of ``keys``, if any of them has one. ``body`` is an AnswerBody.
     """
 
-    key: Sentence
+    keys: Texts
     kind: Kind
-    text: FreeText
-    rows: Rows = ()
-    digest: FreeText = ""
-    exact: FreeText = ""
-    frames: Annotated[tuple[Place, ...], Items] = ()
-    age: Age | None = None
-    at_least: bool = False
-    threads: ThreadStacks = ()
-    frame: Place | None = None
-    also: Texts = ()
+    body: msgspec.Raw
     ages: Annotated[tuple[Age | None, ...], Items] = ()
 
-    def each(self) -> Iterator["RankAnswer"]:
-        """Yield the answer of each of its ranks."""
-        if not self.also:
-            yield self
-            return
-        keys = (self.key, *self.also)
-        # Ages that are not those of its ranks say nothing.
-        ages = self.ages if len(self.ages) == len(keys) else (self.age,) * len(keys)
-        for key, age in zip(keys, ages, strict=True):
-            yield self.replace(key=key, age=age, also=(), ages=())
+    def each(self) -> Iterator[RankAnswer]:
+        """Yield the answer of each rank; it is an error if the body can't be read."""
+        kind, body = self.kind, self.body
+        try:
+            read: AnswerBody = decode_record(AnswerBody, bytes(body))
+        except InvalidMessage as error:
+            kind, read = Kind.ERROR, fitted(AnswerBody, text=f"its answer can't be read: {error}")
+        fields = {name: getattr(read, name) for name in _BODY}
+        # Ages that are not those of these ranks say nothing.
+        ages = self.ages if len(self.ages) == len(self.keys) else (None,) * len(self.keys)
+        for key, age in zip(self.keys, ages, strict=True):
+            yield RankAnswer(key=key, kind=kind, age=age, **fields)
 
 
 class Answers(Message, sender=Sender.BROKER):
-    """Carry the answers of all ranks that were asked, a page at a time; a silent rank has an answer, too."""
+    """Carry answers of ranks to the terminal that asked, as they come; the one with ``last`` ends the question.
 
-    request: Integer
-    answers: Annotated[tuple[RankAnswer, ...], Items] = ()
-    last: bool = True
-
-
-class Progress(Message, sender=Sender.BROKER):
-    """Tell who asked how far a question is, once it takes more than a second, and then at most once a second.
-
-    ``waiting`` are the keys of the first ranks that have not answered.
+    A rank that is not named by then has not answered: the terminal has withdrawn the question.
     """
 
     request: Integer
-    asked: Integer
-    answered: Integer
-    waiting: Texts = ()
+    answers: Annotated[tuple[SameAnswer, ...], Items] = ()
+    last: bool = False

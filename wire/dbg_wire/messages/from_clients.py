@@ -85,19 +85,17 @@ class Resize(Message, sender=Sender.CLIENT):
 
 
 class Question(Message, sender=Sender.CLIENT):
-    """Ask every named rank for one action; answered by one Answers at the deadline or before.
+    """Ask every named rank for one action; answered by Answers until all ranks have answered, or Withdraw.
 
     ``text`` is the expression or command. ``inquiry`` is what an ``inspect`` looks at, the size of a ``screen``, the
     breakpoints to set and to clear, the command of an ``exec``, the child process of a ``native``, how long a
     ``sample`` lasts, or, in an ``eval``, the parts that are asked for of the value that was the last answer: no
     expression is evaluated then. With ``live`` running ranks are asked, too; with ``stats`` tensors are described by
-    their statistics as well. With ``withdrawn`` an earlier ``interrupt`` is given up, or the commands that the same
-    terminal has asked for are ended. With ``threads`` the answer to ``where`` has the stacks of all Python threads.
-    ``frame`` is the frame to evaluate or run
+    their statistics as well. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the answer to
+    ``where`` has the stacks of all Python threads. ``frame`` is the frame to evaluate or run
     in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
     first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
-    ranks have the same question and can answer it, over all its pages; 0 is unknown. With ``fold`` an answer that many
-    ranks have in common comes once, with the keys of all.
+    ranks have the same question and can answer it, over all its pages; 0 is unknown. A rank gives up after ``seconds``.
     """
 
     request: Integer
@@ -113,13 +111,18 @@ class Question(Message, sender=Sender.CLIENT):
     frame: FrameName = ""
     look: Look = Look.STACK
     asked: Count = 0
-    fold: bool = False
 
     def __post_init__(self) -> None:
         """Refuse an inquiry whose texts are longer together than the text of a question may be."""
         length = length_of(self.inquiry)
         if length > MAX_TEXT:
             raise InvalidMessage("question", f".inquiry has {length} characters, above {MAX_TEXT}")
+
+
+class Withdraw(Message, sender=Sender.CLIENT):
+    """Give up a question: the ranks that have not answered are not waited for, and their guards end what they do."""
+
+    request: Integer
 
 
 class Hang(Message, sender=Sender.CLIENT):

@@ -14,6 +14,7 @@ from dbg_agent.rank.questions import NEEDED, Questions
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Message
 from tests.conftest import Approved
+from tests.support.answers import body_in
 from tests.unit.agent.rank.test_stop_limits import Rig
 
 
@@ -66,7 +67,7 @@ def test_a_question_that_fails_is_answered_and_leaves_the_link_alone(approved: A
     (answer,) = sent
     assert isinstance(answer, Answer)
     assert answer.kind is Kind.ERROR
-    approved(answer.text)
+    approved(body_in(answer).text)
 
 
 def test_all_that_answers_need_is_loaded_before_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,4 +116,4 @@ def test_a_collective_that_cannot_be_interrupted_is_told_with_what_comes_of_it(a
     Questions(rank)._work._note_stuck(ask, 7)
     (answer,) = sent
     assert isinstance(answer, Answer)
-    approved(answer.text)
+    approved(body_in(answer).text)

@@ -29,6 +29,7 @@ from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
+from tests.support.answers import told
 from tests.unit.broker.peers import SECONDS, Broker, Peer, running_broker
 
 SCREEN = b"\x1b[?1049h\x1b)0\x1b[?25l\x1b[H\x1b[1;1HPuDB here\x1b[K"
@@ -158,7 +159,7 @@ async def test_what_only_an_agent_can_do_is_answered_with_a_reason(
     await port.call(SCREEN)
     rank = await port.listed(terminal, f"{HOST}:?1")
     await terminal.say(Question(request=1, keys=(rank.key,), action=action, seconds=5.0, inquiry=inquiry))
-    (answer,) = (await terminal.expect(Answers)).answers
+    (answer,) = told(await terminal.expect(Answers))
     assert answer.kind == Kind.ERROR
     approved(answer.text)
 

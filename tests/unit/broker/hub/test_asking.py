@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from dbg_wire.messages import (
     Finding,
     Goodbye,
     Kind,
-    Progress,
     Pulse,
     Question,
     RankAnswer,
@@ -30,11 +28,14 @@ from dbg_wire.messages import (
     Snapshot,
     Subscribe,
     Welcome,
+    Withdraw,
+    answer_to,
 )
 from dbg_wire.records.beside import CommandEnd, command_line
 from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import RankState, describe_exit
 from tests.conftest import Approved
+from tests.support.answers import told
 from tests.unit.broker.peers import RUNNING, WHERE, Broker, Peer, registration
 
 
@@ -51,14 +52,14 @@ async def answers(terminal: Peer) -> dict[str, RankAnswer]:
     while True:
         page = await terminal.expect(Answers)
         assert page.request == 7
-        found.update({answer.key: answer for answer in page.answers})
+        found.update({answer.key: answer for answer in told(page)})
         if page.last:
             return found
 
 
 async def reply(rank: Peer, text: str = "continued") -> Ask:
     ask = await rank.expect(Ask)
-    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text=text))
+    await rank.say(answer_to(ask.request, Kind.VALUE, text))
     return ask
 
 
@@ -72,20 +73,36 @@ async def test_all_answers_come_back_named(broker: Broker) -> None:
     assert [found[key(number)].text for number in range(3)] == ["answer 0", "answer 1", "answer 2"]
 
 
-async def test_who_asked_is_told_again_and_again_how_far_it_is(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "PROGRESS_SECONDS", 0.01)
+async def test_answers_come_before_the_last_rank_has_answered_and_equal_ones_once(broker: Broker) -> None:
     ranks = [await broker.rank(number) for number in range(3)]
     terminal = await broker.terminal()
     await terminal.say(question(key(0), key(1), key(2)))
-    nobody = await terminal.expect(Progress)
-    assert (nobody.request, nobody.asked, nobody.answered) == (7, 3, 0)
-    assert nobody.waiting == (key(0), key(1), key(2))
-    await reply(ranks[1])
-    await terminal.expect(Progress, lambda progress: progress.waiting == (key(0), key(2)) and progress.answered == 1)
-    for rank in (ranks[0], ranks[2]):
-        await reply(rank)
-    await answers(terminal)
+    for rank, age in zip(ranks[:2], (1.0, None), strict=True):
+        ask = await rank.expect(Ask)
+        await rank.say(answer_to(ask.request, Kind.VALUE, "waits", age=age))
+    first = await terminal.expect(Answers)
+    assert not first.last
+    (same,) = first.answers
+    assert {one.key: one.age for one in same.each()} == {key(0): 1.0, key(1): None}
+    await reply(ranks[2])
+    last = await terminal.expect(Answers)
+    assert [one.key for one in told(last)] == [key(2)]
+    assert last.last
     assert not len(broker.hub.ranks.questions)
+
+
+async def test_a_question_that_is_withdrawn_ends_at_once_without_the_ranks_that_are_silent(broker: Broker) -> None:
+    ranks = [await broker.rank(number) for number in range(2)]
+    terminal = await broker.terminal()
+    await terminal.say(question(key(0), key(1)))
+    await reply(ranks[0])
+    late = await ranks[1].expect(Ask)
+    await terminal.say(Withdraw(request=7))
+    assert list(await answers(terminal)) == [key(0)]
+    await ranks[1].say(answer_to(late.request, Kind.VALUE, "late"))
+    await terminal.say(question(key(1), request=8))
+    await reply(ranks[1], "in time")
+    assert [one.text for one in told(await terminal.expect(Answers))] == ["in time"]
 
 
 async def test_what_the_broker_knows_itself_is_said_at_once(approved: Approved, broker: Broker) -> None:
@@ -127,7 +144,7 @@ async def test_a_rank_that_is_killed_from_the_debugger_ends_with_who_did_it(brok
     await driver.say(Subscribe())
     await driver.say(question(key(0), action=Action.KILL))
     ask = await rank.expect(Ask)
-    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="killed"))
+    await rank.say(answer_to(ask.request, Kind.VALUE, "killed"))
     await rank.say(Goodbye(exit=-signal.SIGKILL))
 
     info = (await driver.expect(Change, lambda said: said.rank.state is RankState.EXITED)).rank
@@ -147,13 +164,13 @@ async def test_watcher_may_ask_for_screens_alone(broker: Broker) -> None:
     await watcher.say(question(key(0), action=Action.SCREEN, inquiry=size))
     ask = await rank.expect(Ask)
     assert (ask.action, ask.inquiry) == (Action.SCREEN, size)
-    await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="", rows=("PuDB", "")))
+    await rank.say(answer_to(ask.request, Kind.VALUE, "", rows=("PuDB", "")))
     assert (await answers(watcher))[key(0)].rows == ("PuDB", "")
 
 
 async def test_answer_in_the_brokers_own_words_is_a_breach(broker: Broker) -> None:
     rank = await broker.rank()
-    await rank.say_instead(Answer(request=1, kind=Kind.VALUE, text=""), kind="lost")
+    await rank.say_instead(answer_to(1, Kind.VALUE, ""), kind="lost")
     assert (await rank.closed())[0] == 1002
 
 
@@ -225,11 +242,11 @@ def question_questions_to_guards(*keys: str, **changes: Any) -> Question:
 
 
 def answer(ask: Ask) -> Answer:
-    return Answer(request=ask.request, kind=Kind.VALUE, text="exit status 0", rows=(CommandEnd(), "GPU 0"))
+    return answer_to(ask.request, Kind.VALUE, "exit status 0", rows=(CommandEnd(), "GPU 0"))
 
 
 async def only_answer(terminal: Peer) -> RankAnswer:
-    (one,) = (await terminal.expect(Answers)).answers
+    (one,) = told(await terminal.expect(Answers))
     return one
 
 
@@ -252,18 +269,17 @@ async def test_a_running_rank_is_asked_to_call_its_guard_which_answers(broker: B
     assert (await rank.expect(Ask)).action is Action.WHERE
 
 
-@pytest.mark.parametrize("how", ["leaves", "withdraws", "deadline"])
+@pytest.mark.parametrize("how", ["leaves", "withdraws"])
 async def test_a_command_ends_when_nobody_waits_for_it(broker: Broker, how: str) -> None:
     await broker.rank()
     terminal, beside = await broker.terminal(), await guard(broker)
-    await terminal.say(question_questions_to_guards(seconds=0.2 if how == "deadline" else 60.0))
+    await terminal.say(question_questions_to_guards())
     ask = await beside.expect(Ask)
     if how == "leaves":
         await terminal.cut()
-    elif how == "withdraws":
-        await terminal.say(question_questions_to_guards(request=8, text="", withdrawn=True))
-        assert (await terminal.expect(Answers)).answers[0].kind is Kind.SILENT
-        assert (await terminal.expect(Answers)).answers[0].text == "ended"
+    else:
+        await terminal.say(Withdraw(request=7))
+        assert (await terminal.expect(Answers)).last
     ended = await beside.expect(Ask)
     assert (ended.request, ended.withdrawn) == (ask.request, True)
 
@@ -311,21 +327,3 @@ async def test_a_watcher_may_run_nothing_beside_a_rank(broker: Broker) -> None:
         await watcher.say(question_questions_to_guards(action=action))
         assert (await watcher.expect(Refusal)).code == RefusalCode.ROLE
     await beside.cut()
-
-
-async def test_no_timer_of_a_question_outlives_its_answers_for_long(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rank, terminal = await broker.rank(), await broker.terminal()
-    timers: list[float] = []
-    schedule = broker.hub.timers.schedule
-
-    def note(seconds: float, call: Callable[[], None]) -> object:
-        timers.append(seconds)
-        return schedule(seconds, call)
-
-    monkeypatch.setattr(broker.hub.timers, "schedule", note)
-    await terminal.say(question(key(0), seconds=600.0))
-    await reply(rank)
-    await answers(terminal)
-    assert 0 < max(timers) <= asking.PROGRESS_SECONDS

@@ -32,6 +32,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import decode_record
+from tests.support.answers import told
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import RUNNING, STOP, WHERE, Broker, Peer, attach, registration, running_broker
 
@@ -70,7 +71,7 @@ async def where(broker: Broker) -> RankAnswer:
     """Return where a rank is said to be whose connection is lost."""
     terminal = await broker.terminal()
     await terminal.say(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=1.0))
-    (answer,) = (await terminal.expect(Answers)).answers
+    (answer,) = told(await terminal.expect(Answers))
     return answer
 
 

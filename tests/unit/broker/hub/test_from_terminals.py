@@ -10,7 +10,6 @@ from dbg_broker.hub import terminals
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,
-    Answer,
     Applied,
     Ask,
     Audience,
@@ -45,6 +44,7 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
     Welcome,
+    answer_to,
 )
 from dbg_wire.records.ranks import Breakpoint, Place, RankInfo, RankState
 from tests.conftest import Approved
@@ -380,7 +380,7 @@ async def test_all_but_the_one_who_asks_are_told(broker: Broker) -> None:
         assert ended.text.startswith('"bob@login1 (Claude)" ')
     for rank in ranks:
         ask = await rank.expect(Ask, lambda ask: ask.action is Action.CONTINUE)
-        await rank.say(Answer(request=ask.request, kind=Kind.VALUE, text="continued"))
+        await rank.say(answer_to(ask.request, Kind.VALUE, "continued"))
     # The one who has asked gets its answers and nothing else.
     assert not [message for message in await asking.all_so_far() if isinstance(message, Notice)]
 

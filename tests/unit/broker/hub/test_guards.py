@@ -15,7 +15,6 @@ from dbg_wire import messages
 from dbg_wire.codec import encode
 from dbg_wire.messages import (
     Action,
-    Answer,
     Answers,
     Ask,
     Change,
@@ -33,8 +32,10 @@ from dbg_wire.messages import (
     Snapshot,
     Subscribe,
     Welcome,
+    answer_to,
 )
 from dbg_wire.records.ranks import DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState, describe_exit, fatal_error
+from tests.support.answers import told
 from tests.unit.broker.peers import Broker, Peer, registration
 
 KEY = registration(0).identity.key
@@ -78,8 +79,8 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     assert [known.key for known in broker.hub.ranks.registry.ranks()] == [KEY]
     await ask_where(watcher)
     ask = await witness.expect(Ask)
-    await witness.say(Answer(request=ask.request, kind=Kind.VALUE, text="stuck", frames=OTHER_FRAMES))
-    (answer,) = (await watcher.expect(Answers)).answers
+    await witness.say(answer_to(ask.request, Kind.VALUE, "stuck", frames=OTHER_FRAMES))
+    (answer,) = told(await watcher.expect(Answers))
     assert (answer.kind, answer.text, answer.frames) == (Kind.VALUE, "stuck", OTHER_FRAMES)
 
     await ask_where(watcher, 8)
@@ -88,8 +89,8 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     # Without its guard the broker probes the rank again, and passes the open question to the rank itself.
     await rank.expect(Probe)
     again = await rank.expect(Ask)
-    await rank.say(Answer(request=again.request, kind=Kind.VALUE, text="running"))
-    assert (await watcher.expect(Answers)).answers[0].text == "running"
+    await rank.say(answer_to(again.request, Kind.VALUE, "running"))
+    assert told(await watcher.expect(Answers))[0].text == "running"
     assert [known.state for known in broker.hub.ranks.registry.ranks()] == [RankState.STOPPED]
 
 
@@ -101,7 +102,7 @@ async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Brok
     await witness.cut()
     await broker.left(lambda hub: not hub.ranks.guards)
     await ask_where(watcher)
-    (answer,) = (await watcher.expect(Answers)).answers
+    (answer,) = told(await watcher.expect(Answers))
     assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
     assert answer.age is not None
 
@@ -122,7 +123,7 @@ async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_fir
     assert info.detail == f"SIGSEGV; core likely at {core}"
     assert (await witness.closed())[0] == 1000
     await ask_where(watcher)
-    (answer,) = (await watcher.expect(Answers)).answers
+    (answer,) = told(await watcher.expect(Answers))
     assert (answer.kind, answer.frames) == (Kind.LOST, FRAMES)
 
 
@@ -133,7 +134,7 @@ async def test_a_rank_that_ended_by_itself_is_exited_with_its_status(broker: Bro
     info = await listed(watcher, RankState.EXITED, 4)
     assert (info.reason, info.detail) == (DIED, WITHOUT_TRACEBACK)
     await ask_where(watcher)
-    (answer,) = (await watcher.expect(Answers)).answers
+    (answer,) = told(await watcher.expect(Answers))
     assert (answer.text, answer.frames) == (describe_exit(info), FRAMES)
     assert fatal_error(info) == ""
 
@@ -157,8 +158,8 @@ async def test_a_goodbye_does_not_hide_a_signal_that_came_after_it(broker: Broke
         (found(), {"signal": 99}),
         (found(), {"age": -1.0}),
         (found(), {"frames": PLACES * 300}),
-        (Answer(request=1, kind=Kind.RUNNING, text=""), {}),
-        (Answer(request=1, kind=Kind.VALUE, text=""), {"frames": PLACES * 300}),
+        (answer_to(1, Kind.RUNNING, ""), {}),
+        (answer_to(1, Kind.VALUE, ""), {"body": {"text": "", "frames": PLACES * 300}}),
     ],
     ids=[
         "a registration",

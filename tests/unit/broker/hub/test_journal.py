@@ -13,6 +13,7 @@ from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,
     Answers,
+    Ask,
     Detach,
     Interrupt,
     Logged,
@@ -41,8 +42,8 @@ async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list
     rank = await broker.rank()
     driver = await broker.seated(KEY)
     watcher = await broker.terminal("alice@h", Role.WATCHER)
-    await driver.say(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=0.1, text="why"))
-    await driver.expect(Answers)
+    await driver.say(Question(request=1, keys=(KEY,), action=Action.WHERE, seconds=60.0, text="why"))
+    await rank.expect(Ask)
     await driver.say(Interrupt(generation=1))
     await rank.expect(Interrupt)
     await driver.say(Take())

@@ -38,6 +38,7 @@ from dbg_wire.messages import (
 from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
+from tests.support.answers import told
 from tests.unit.broker.peers import RUNNING, Broker, Peer, attach, registration, running_broker
 
 OURS, THEIRS = registration(0), registration(1, job="other", key="other/1")
@@ -190,5 +191,5 @@ async def test_a_terminal_asks_and_attaches_within_its_job(broker: Broker) -> No
     await alice.say(attach(THEIRS.identity.key, Mode.TAKE))
     assert (await alice.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
     await alice.say(Question(request=1, keys=(THEIRS.identity.key,), action=Action.KILL, seconds=5.0))
-    (answer,) = (await alice.expect(Answers)).answers
+    (answer,) = told(await alice.expect(Answers))
     assert answer.kind == Kind.LOST

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.home.bearer import Role
 from dbg_broker.hub.links import PendingChanges
-from dbg_broker.terminals.glances import GLANCE_SECONDS
 from dbg_broker.terminals.notices import (
     MAX_A_SECOND,
     MAX_SHOWN,
@@ -22,13 +17,11 @@ from dbg_broker.terminals.notices import (
     VisibleAction,
     visible_action,
 )
-from dbg_wire.messages import Action, Answer, Answers, Ask, Kind, Question
+from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
 from dbg_wire.records.beside import command_line
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
-from dbg_wire.records.inspection import Inspection, PartsQuestion, ScreenSize, Sight
-from dbg_wire.records.ranks import Place
-from tests.unit.broker.peers import RUNNING, Broker, Peer, registration
+from dbg_wire.records.inspection import Inspection, PartsQuestion, Sight
 
 
 def deed(action: Action, asked: str | AnyInquiry = "", **changes: object) -> VisibleAction | None:
@@ -161,51 +154,6 @@ def test_last_state_of_each_rank_is_heard_however_slow_the_subscriber(events: li
     while (changed := changes.change()) is not None:
         heard[changed] = truth[changed]
     assert heard == truth
-
-
-KEY = registration().identity.key
-STACK = Answer(request=1, kind=Kind.VALUE, text="running", frames=(Place(file="t.py", line=1, function="f"),))
-
-
-def question(number: int = 1, action: Action = Action.WHERE, rows: int = 24, seconds: float = 60.0) -> Question:
-    return Question(request=number, keys=(KEY,), action=action, seconds=seconds, inquiry=ScreenSize(rows=rows))
-
-
-class Asked:
-    """A task that answers and counts the questions that reach a rank."""
-
-    def __init__(self, rank: Peer) -> None:
-        self.count = 0
-        self._answering = asyncio.create_task(self._answer(rank))
-
-    async def _answer(self, rank: Peer) -> None:
-        while True:
-            asked = await rank.expect(Ask)
-            self.count += 1
-            await rank.say(Answer(request=asked.request, kind=STACK.kind, text=STACK.text, frames=STACK.frames))
-
-    async def end(self) -> None:
-        self._answering.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._answering
-
-
-async def ask_often(terminal: Peer, times: int) -> None:
-    """Ask a number of questions, each one as soon as the one before is answered."""
-    for number in range(times):
-        await terminal.say(question(number))
-        answers = await terminal.expect(Answers, lambda answers, wanted=number: answers.request == wanted)  # type: ignore[misc]
-        assert [(answer.kind, answer.frames) for answer in answers.answers] == [(Kind.VALUE, STACK.frames)]
-
-
-async def test_a_loop_of_watchers_questions_costs_a_rank_two_a_second(broker: Broker) -> None:
-    asked = Asked(await broker.rank(report=RUNNING))
-    watchers = [await broker.terminal(f"{number}@h", Role.WATCHER) for number in range(4)]
-    began = asyncio.get_running_loop().time()
-    await asyncio.gather(*(ask_often(watcher, 100) for watcher in watchers))
-    lasted = asyncio.get_running_loop().time() - began
-    assert asked.count <= 2 + lasted / GLANCE_SECONDS
-    await asked.end()
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 0.01)), max_size=300))

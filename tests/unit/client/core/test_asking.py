@@ -22,7 +22,6 @@ from dbg_wire.messages import (
     Answers,
     Change,
     Kind,
-    Progress,
     RankAnswer,
     Refusal,
     RefusalCode,
@@ -32,6 +31,7 @@ from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target
 from tests.conftest import Approved
+from tests.support.answers import answered
 from tests.support.approved import as_text
 from tests.support.rank_infos import changed, rank
 from tests.support.time_unit import seconds
@@ -40,8 +40,8 @@ from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
 
 
 def answers(request: int, *ranks: RankInfo, last: bool = True) -> Answers:
-    said = tuple(RankAnswer(key=rank.key, kind=Kind.VALUE, text=rank.address) for rank in ranks)
-    return Answers(request=request, answers=said, last=last)
+    said = (RankAnswer(key=rank.key, kind=Kind.VALUE, text=rank.address) for rank in ranks)
+    return answered(request, *said, last=last)
 
 
 async def ask(link: ScriptedLink, *ranks: RankInfo) -> list[RankAnswer]:
@@ -119,10 +119,10 @@ async def test_who_has_not_answered_is_said_after_a_moment_and_no_longer_when_al
         asker = Asker(switchboard, 60.0, line=WaitingLine(lines.put_nowait))
         asking = asyncio.ensure_future(asker.ask(Action.EVAL, [one, two], "loss"))
         approved(await lines.get())
-        link.events.put_nowait(Progress(request=0, asked=2, answered=1, waiting=(two.key,)))
+        link.events.put_nowait(answers(0, one, last=False))
         while (line := await lines.get()) != "1 of 2 answered, waiting for 77 (0 s)":
             assert line is not None
-        link.events.put_nowait(answers(0, one, two))
+        link.events.put_nowait(answers(0, two))
         assert len(await asking) == 2
     shown = None
     while not lines.empty():
@@ -281,30 +281,23 @@ def test_who_ended_in_a_run_that_lives_is_listed_once() -> None:
     assert ended_of_live_runs([rank_roll_call(0), older, dead, gone]) == [dead]
 
 
-def progress(request: int, answered: int, *waiting: RankInfo) -> Progress:
-    keys = tuple(rank.key for rank in waiting)
-    return Progress(request=request, asked=answered + len(waiting), answered=answered, waiting=keys)
-
-
-def test_who_is_waited_for_is_named_by_number_over_all_pages(approved: Approved) -> None:
+def test_who_is_waited_for_is_named_by_number(approved: Approved) -> None:
     ranks = [make_rank(number) for number in range(6)]
-    answers = OpenAnswers(ranks, {3: 4, 4: 2})
-    approved(str(answers))
-    answers.progress(progress(3, 2, ranks[1], ranks[2]))
-    approved(str(answers), "2")
-    answers.progress(progress(4, 1, ranks[5]))
-    answers.progress(progress(9, 0, ranks[0]))
-    assert str(answers) == "3 of 6 answered, waiting for 1-2, 5"
-    answers.ended(4)
-    assert str(answers) == "4 of 6 answered, waiting for 1-2"
+    open_answers = OpenAnswers(ranks)
+    approved(str(open_answers))
+    for one in (ranks[0], ranks[3], ranks[4], make_rank(9)):
+        for same in answers(0, one).answers:
+            open_answers.take(same.each())
+    assert str(open_answers) == "3 of 6 answered, waiting for 1-2, 5"
 
 
 def test_names_that_are_too_many_are_cut_and_counted() -> None:
     ranks = [make_rank(number) for number in range(0, 2000, 7)]
-    answers = OpenAnswers(ranks, {0: len(ranks)})
-    answers.progress(Progress(request=0, asked=286, answered=0, waiting=tuple(rank.key for rank in ranks[:64:3])))
-    assert len(str(answers)) < 90
-    assert "… (286 ranks)" in str(answers)
+    open_answers = OpenAnswers(ranks)
+    for same in answers(0, *ranks[::2]).answers:
+        open_answers.take(same.each())
+    assert len(str(open_answers)) < 90
+    assert "… (143 ranks)" in str(open_answers)
 
 
 PATIENCE = seconds(10)

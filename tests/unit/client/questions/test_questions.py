@@ -25,13 +25,14 @@ from dbg_client.questions.standstill import ask_where
 from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order, Questions
 from dbg_client.views.groups import group_answers
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.messages import Action, Answers, Kind, RankAnswer
+from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import ChildProcess
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.evidence import Evidence, OtherProcess, ThreadWait, WaitKind
 from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
 from dbg_wire.records.record import length_of
 from tests.conftest import Approved
+from tests.support.answers import answered
 from tests.support.rank_evidence import told
 from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
@@ -216,7 +217,7 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
         refuses(ranks[4], Kind.ERROR, "an older debugger"),
         tells(ranks[5]),
     )
-    link = ScriptedLink([Answers(request=0, answers=said)])
+    link = ScriptedLink([answered(0, *said)])
 
     answer = await ask(link, ranks, [], [BreakpointWish(file=FILE, line=12)])
 
@@ -232,8 +233,8 @@ async def test_ranks_are_grouped_by_whether_they_have_set_or_moved_a_breakpoint_
 async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(approved: Approved) -> None:
     ranks = [make_rank(0), make_rank(1)]
     link = ScriptedLink(
-        [Answers(request=0, answers=(tells(ranks[0], state()), tells(ranks[1])))],
-        [Answers(request=1, answers=(tells(ranks[0]), tells(ranks[1])))],
+        [answered(0, tells(ranks[0], state()), tells(ranks[1]))],
+        [answered(1, tells(ranks[0]), tells(ranks[1]))],
     )
     async with switchboard_on(link) as switchboard:
         answer, _ = await Questions(switchboard, Asker(switchboard)).breakpoints(ranks, at=LINE)
@@ -246,8 +247,8 @@ async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_
     wanted = [BreakpointWish(file=FILE, line=line, log="x" * 900) for line in range(1, 31)]
     bad = state(1, is_set=False, problem="no code")
     link = ScriptedLink(
-        [Answers(request=0, answers=(tells(rank, bad, state(2)), refuses(gone, Kind.LOST, "exited")))],
-        [Answers(request=1, answers=(tells(rank, state(2), state(30)),))],
+        [answered(0, tells(rank, bad, state(2)), refuses(gone, Kind.LOST, "exited"))],
+        [answered(1, tells(rank, state(2), state(30)))],
     )
 
     answer = await ask(link, [rank, gone], [], wanted)

@@ -16,9 +16,10 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.picker import Picker
 from dbg_wire.codec import Input
 from dbg_wire.errors import DbgError
-from dbg_wire.messages import Answers, Change, Gone, Kind, Message, Question, RankAnswer, Snapshot
+from dbg_wire.messages import Change, Gone, Kind, Message, Question, RankAnswer, Snapshot
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
+from tests.support.answers import answered
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.scripted_link import ScriptedLink
@@ -113,7 +114,7 @@ class Broker(ScriptedLink):
         is_sent = super().send(item)
         if isinstance(item, Question):
             answers = tuple(RankAnswer(key=key, kind=Kind.RUNNING, text="in C code") for key in item.keys)
-            self.events.put_nowait(Answers(request=item.request, answers=answers, last=True))
+            self.events.put_nowait(answered(item.request, *answers))
         return is_sent
 
     async def __aenter__(self) -> Broker:

@@ -15,7 +15,6 @@ from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_LINE_TEXT
 from dbg_wire.messages import (
     MAX_ANCESTORS,
-    Answer,
     Finding,
     Greet,
     Kind,
@@ -23,6 +22,7 @@ from dbg_wire.messages import (
     Sender,
     SessionInfo,
     StopInfo,
+    answer_to,
 )
 from dbg_wire.messages.run_terminal import Task, Told, decode_task, decode_told, encode_line
 from dbg_wire.records.bounds import InvalidMessage
@@ -57,7 +57,7 @@ def test_what_can_not_be_true_is_named(field: str, value: Any) -> None:
 @pytest.mark.parametrize("kind", [Kind.SILENT, Kind.LOST])
 def test_an_answer_has_no_kind_that_is_the_brokers_word(kind: Kind) -> None:
     with pytest.raises(InvalidMessage, match=r"answer\.kind: (silent|lost) is no agent's"):
-        Answer(request=1, kind=kind, text="")
+        answer_to(1, kind, "")
 
 
 def test_a_guard_speaks_for_its_own_rank_alone(approved: Approved) -> None:

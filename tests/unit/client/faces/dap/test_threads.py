@@ -33,6 +33,7 @@ from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.conftest import Approved
+from tests.support.answers import answered
 from tests.support.rank_infos import changed
 from tests.unit.client.faces.dap.shown import threads
 from tests.unit.client.fake_broker import HERE, make_rank
@@ -186,13 +187,13 @@ NEVER_TYPED = 3600.0
 """Seconds after a stop in which nothing counts as typed: more than a test takes."""
 
 
-def answered(rank: RankInfo, kind: Kind, text: str = "", request: int = 0) -> Answers:
-    return Answers(request=request, answers=(RankAnswer(key=rank.key, kind=kind, text=text),))
+def answer_of(rank: RankInfo, kind: Kind, text: str = "", request: int = 0) -> Answers:
+    return answered(request, RankAnswer(key=rank.key, kind=kind, text=text))
 
 
 def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> None:
     for rank, action in ((STOPPED, Action.CONTINUE), (HELD, Action.RELEASE)):
-        link = ScriptedLink([answered(rank, Kind.VALUE, "continued")])
+        link = ScriptedLink([answer_of(rank, Kind.VALUE, "continued")])
 
         async def go_on(link: ScriptedLink = link, rank: RankInfo = rank) -> None:
             async with threads(link, [rank]) as (listing, shown, window):
@@ -211,7 +212,7 @@ def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> N
 
 
 def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands(approved: Approved) -> None:
-    link = ScriptedLink([answered(STOPPED, Kind.ERROR, "not in this rank")])
+    link = ScriptedLink([answer_of(STOPPED, Kind.ERROR, "not in this rank")])
 
     async def go_on() -> None:
         async with threads(link, [STOPPED]) as (listing, shown, window):
@@ -230,7 +231,7 @@ def test_ranks_that_an_ide_lets_go_by_itself_as_they_are_shown_stay() -> None:
     """As nvim-dap does with every rank but the first that stops."""
     others = [make_rank(number, stop=1) for number in (1, 2)]
     in_turn = enumerate((others[0], STOPPED, others[1]))
-    link = ScriptedLink(*([answered(rank, Kind.VALUE, "continued", request)] for request, rank in in_turn))
+    link = ScriptedLink(*([answer_of(rank, Kind.VALUE, "continued", request)] for request, rank in in_turn))
 
     async def attach(monkeypatch: pytest.MonkeyPatch) -> None:
         async with threads(link, [STOPPED, *others]) as (listing, shown, window):
@@ -322,7 +323,7 @@ def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_
     kind: Kind, console: list[str] | None
 ) -> None:
     running = make_rank(4, state=RankState.RUNNING, reason=None)
-    link = ScriptedLink([answered(running, kind, "in C code")])
+    link = ScriptedLink([answer_of(running, kind, "in C code")])
 
     async def pause() -> None:
         async with threads(link, [running]) as (listing, shown, window):
@@ -341,7 +342,7 @@ LATE = make_rank(3, stop=1)
 
 async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once(approved: Approved) -> None:
     refused = RankAnswer(key=LATE.key, kind=Kind.ERROR, text="not today")
-    link = ScriptedLink([Answers(request=0, answers=(refused,))])
+    link = ScriptedLink([answered(0, *(refused,))])
 
     async with threads(link, []) as (_, _, window):
         breakpoints = Breakpoints(window, Paths(), SourceLocator(window, Paths()))
@@ -360,7 +361,7 @@ async def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_ru
     ranks = [make_rank(number) for number in range(MAX_LISTED - 1)] + [running(number) for number in range(100, 110)]
     kinds = [Kind.VALUE] * 7 + [Kind.RUNNING, Kind.ERROR]
     said = [RankAnswer(key=one.key, kind=kind, text="") for one, kind in zip(ranks[-9:], kinds, strict=True)]
-    link = ScriptedLink([Answers(request=0, answers=tuple(said))])
+    link = ScriptedLink([answered(0, *tuple(said))])
 
     async with threads(link, ranks) as (listing, shown, window):
         rows = (await listing.threads({}))["threads"]
