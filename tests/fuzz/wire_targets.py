@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from dbg_broker.journal.entries import text_of as text_of_question
-from dbg_broker.terminals.notices import visible_action
+from dbg_broker.terminals.actions import visible_action
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs, log_form
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
 from dbg_wire.finding.endpoint import canonical_pin, parse_endpoint, parse_token

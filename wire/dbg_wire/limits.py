@@ -109,7 +109,7 @@ MAX_BROKERS = 64
 """Brokers that one names: a million ranks at MAX_RANKS each, and room for those that end while others begin."""
 
 MAX_ENDED_RANKS = 5_000
-"""Exited or lost ranks that stay listed; of more the oldest of the job that has most is removed."""
+"""Exited or lost ranks that stay listed; the oldest are removed first."""
 
 ENDED_RANK_SECONDS = 3600.0
 """Seconds for which an exited or lost rank stays listed: long enough to come back from a meeting."""

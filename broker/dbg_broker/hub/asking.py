@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from dbg_broker.home.bearer import Role
 from dbg_broker.hub import guards, notices
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.ranks import Ranks
@@ -13,7 +14,7 @@ from dbg_broker.journal.entries import text_of
 from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.questions import Said, broker_says
 from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.terminals.notices import VisibleAction, visible_action
+from dbg_broker.terminals.actions import VisibleAction, visible_action
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_ASK_SECONDS
 from dbg_wire.messages import (
@@ -26,14 +27,12 @@ from dbg_wire.messages import (
     RefusalCode,
     Withdraw,
 )
+from dbg_wire.messages.weights import FOR_EACH_RANK, FOR_EACH_RANK_OF_WATCHER
 from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
 
 MAX_QUESTIONS = 16
 """Questions of one terminal that are open or not yet read: no client asks more at once."""
-
-ASKED_COST = 8
-"""Bytes that each rank of a question counts for the terminal that asks: 32,000 ranks a second."""
 
 NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
 
@@ -55,6 +54,8 @@ def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
         raise PeerError("an `exec` without a command")
     is_too_much = guards.is_too_much(questions, message)
     number, keys = questions.ask(link.number, message, hub.timers.clock())
+    weight = FOR_EACH_RANK_OF_WATCHER if link.role is Role.WATCHER else FOR_EACH_RANK[Question]
+    hub.connections.charge(link.connection, link.rate, weight * len(keys))
     noted = text_of(message, audits_input=hub.journal.audits_input)
     if noted is not None:
         hub.journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)

@@ -7,7 +7,7 @@ import logging
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
 from dbg_broker.net.connections import Channel
-from dbg_broker.net.metrics import Budget, Meters, Payer
+from dbg_broker.net.metrics import Meters
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.liveness import is_dead
 from dbg_broker.ranks.questions import broker_says

@@ -33,6 +33,7 @@ from dbg_wire.messages import (
     Source,
     Testimony,
 )
+from dbg_wire.messages.weights import MAX_BYTES
 from dbg_wire.tables.collectives import collective_of
 
 logger = logging.getLogger("dbg_broker")
@@ -67,7 +68,7 @@ def keeps_unread(hub: Hub, link: RankLink, text: str) -> bool:
     What such a pulse tells at once is that its rank's interpreter runs.
     """
     rank = link.rank
-    if rank is None or not text.startswith(PULSE_BEGINS):
+    if rank is None or not text.startswith(PULSE_BEGINS) or len(text) > MAX_BYTES[Pulse]:
         return False
     if rank.steps or rank.waits_in or hub.terminals.seats.is_attended(rank.key):
         return False

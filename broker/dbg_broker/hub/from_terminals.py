@@ -40,21 +40,16 @@ from dbg_wire.messages import (
     Take,
     Withdraw,
 )
+from dbg_wire.messages.weights import FOR_EACH_RANK
 from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
-
-REPLAY_COST = limits.MAX_INPUT_PER_SECOND
-"""Bytes that a replay counts: one a second for a terminal, since it may be 1 MiB for each terminal at the rank."""
 
 FOR_DRIVERS = (Reply, Complete, Interrupt)
 """What only the driver may send."""
 
 CONTROL_RESERVE = 128 * limits.KIB
 """Bytes of a rank's queue that input leaves free, so that control messages have room even if the rank doesn't read."""
-
-LISTED_COST = 8
-"""Bytes that each rank of a list counts for the terminal that asks for the list: 32,000 ranks a second."""
 
 _DOES_NOT_READ = "the rank does not read, and gets no more until it does"
 
@@ -99,12 +94,8 @@ def _typed_at(hub: Hub, link: TerminalLink, generation: int, stale: Callable[[st
 def _replay(hub: Hub, link: TerminalLink, message: Replay) -> None:
     """Ask the rank for its log for a terminal that sits there; the log goes to all terminals there."""
     rank = _rank_of(hub, link)
-    if rank is None:
-        return
-    seconds = link.rate.spend(REPLAY_COST, hub.timers.clock())
-    if seconds > 0:
-        link.connection.rest(seconds)
-    hub.ranks.send(rank.key, message)
+    if rank is not None:
+        hub.ranks.send(rank.key, message)
 
 
 def _verdict(hub: Hub, link: TerminalLink, message: Hang) -> None:
@@ -180,7 +171,7 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     keys = hub.ranks.registry.keys()
-    hub.connections.charge(link.connection, link.rate, len(keys) * LISTED_COST)
+    hub.connections.charge(link.connection, link.rate, len(keys) * FOR_EACH_RANK[Subscribe])
     # A page leaves out what the terminal may not see.
     link.changes.subscribe(keys, once=message.once, fold=message.fold)
     hub.terminals.listing.supply(link)

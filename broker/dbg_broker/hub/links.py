@@ -13,7 +13,6 @@ from dbg_broker.net.turns import Account
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.answers import AnswerQueue
-from dbg_broker.terminals.notices import NoticePaces
 from dbg_wire.messages import Ask, Finding, Message
 
 REPAINT_SECONDS = 0.1
@@ -144,8 +143,6 @@ class TerminalLink:
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: AnswerQueue = field(default_factory=AnswerQueue)
     told: set[str] | None = None
-    notices: NoticePaces | None = None
-    """What it is told of what others do at the rank where it sits."""
     gathers: bool = False
     """Whether its answers wait for equal ones."""
     is_supplied: bool = False

@@ -16,24 +16,11 @@ from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.connections import Channel, Handlers
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.quotas import TokenBucket
-from dbg_wire import limits
 from dbg_wire.codec import LogForm, UnknownType, decode
 from dbg_wire.errors import PeerError
-from dbg_wire.messages import Message, RefusalCode, Sender
+from dbg_wire.messages import Message, RefusalCode, Sender, weights
 
 logger = logging.getLogger("dbg_broker")
-
-KEYS_COST = 16
-"""Bytes that a terminal's keys count beside their own: 7,000 keys a second pass, a flood of empty frames doesn't."""
-
-MESSAGE_COST = 256
-"""Bytes that a terminal's control message counts beside its own: a thousand a second, which cost 4 % of the broker."""
-
-RANK_MESSAGE_COST = 2 * limits.KIB
-"""Bytes that a rank's control message counts beside its own: 2,000 a second, far above what keys and steps lead to."""
-
-RANK_OUTPUT_COST = 256
-"""Bytes that a frame of output counts: its content is passed on unread, so that only the number of frames costs."""
 
 
 class Reception:
@@ -76,7 +63,7 @@ class Reception:
             hub.connections.rank_places.take(connection.number, bearer.shared_digest, connection.network)
             connection.account = hub.link_rank(connection, bearer=bearer).account
             return
-        terminals, rate = hub.terminals, TokenBucket(hub.timers.clock(), limits.MAX_INPUT_PER_SECOND)
+        terminals, rate = hub.terminals, TokenBucket(hub.timers.clock(), weights.RATES[Sender.CLIENT])
         link = TerminalLink(connection, bearer, rate, told=None if bearer.job is None else set())
         connection.account = link.account
         hub.link_terminal(link)
@@ -130,21 +117,22 @@ class Reception:
 
     def _receive_text(self, connection: Channel, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""
-        hub = self._hub
-        link = hub.links.get(connection.number)
+        link = self._hub.links.get(connection.number)
         if link is None:
             return
+        weight = weights.USUAL[Sender.AGENT if isinstance(link, RankLink) else Sender.CLIENT]
         try:
             if isinstance(link, RankLink):
-                hub.connections.charge(connection, link.rate, len(text) + RANK_MESSAGE_COST)
                 self._receive_from_rank(connection, link, text)
             else:
-                hub.connections.charge(connection, link.rate, len(text) + MESSAGE_COST)
-                from_terminals.receive(hub, link, self._read(connection, text, Sender.CLIENT))
+                message = self._read(connection, text, Sender.CLIENT)
+                weight = weights.weight_of(message, Sender.CLIENT)
+                from_terminals.receive(self._hub, link, message)
         except UnknownType as error:
             refuse(connection, RefusalCode.UNKNOWN_TYPE, error.reason)
         except PeerError as error:
             self._close_bad(connection, error)
+        self._hub.connections.charge(connection, link.rate, len(text) + weight)
 
     def _read(self, connection: Channel, text: str, sender: Sender) -> Message:
         message = decode(text, sender)
@@ -164,10 +152,10 @@ class Reception:
         link = hub.links.get(connection.number)
         try:
             if isinstance(link, RankLink):
-                hub.connections.charge(connection, link.rate, RANK_OUTPUT_COST)
+                hub.connections.charge(connection, link.rate, weights.OUTPUT)
                 from_ranks.receive_output(hub, link, data)
             elif link is not None:
-                hub.connections.charge(connection, link.rate, len(data) + KEYS_COST)
+                hub.connections.charge(connection, link.rate, len(data) + weights.KEYS)
                 from_terminals.receive_input(hub, link, data)
         except PeerError as error:
             self._close_bad(connection, error)
@@ -176,8 +164,8 @@ class Reception:
         """Note a frame that is no message, and costs as much as one."""
         link = self._hub.links.get(connection.number)
         if link is not None:
-            cost = RANK_MESSAGE_COST if isinstance(link, RankLink) else MESSAGE_COST
-            self._hub.connections.charge(connection, link.rate, cost)
+            sender = Sender.AGENT if isinstance(link, RankLink) else Sender.CLIENT
+            self._hub.connections.charge(connection, link.rate, weights.USUAL[sender])
 
     def _close_bad(self, connection: Channel, error: PeerError) -> None:
         logger.info("the connection from %s is closed: %s", connection.peer, error)

@@ -25,7 +25,8 @@ from dbg_broker.terminals.seats import Decision
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.messages import Kind, Refusal, Welcome
+from dbg_wire.messages import Kind, Refusal, Sender, Welcome
+from dbg_wire.messages.weights import RATES
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
@@ -67,7 +68,7 @@ class Hub:
 
     def link_rank(self, peer: RankPeer, bearer: Bearer = ANY_RANK) -> RankLink:
         """Take a connection of an agent, or of what stands in for one, as a rank's link; it registers next."""
-        rate = TokenBucket(self.timers.clock(), limits.MAX_REPORTED_PER_SECOND)
+        rate = TokenBucket(self.timers.clock(), RATES[Sender.AGENT])
         self.links[peer.number] = link = RankLink(peer, rate, bearer=bearer)
         return link
 
@@ -139,7 +140,10 @@ class Hub:
 
     def set_listener(self, number: int, *, wants: bool) -> None:
         """Note whether a terminal wants the texts of log points from now on."""
-        self.terminals.log_listeners.set(number, wants=wants)
+        if wants:
+            self.terminals.log_listeners.setdefault(number, 0)
+        else:
+            self.terminals.log_listeners.pop(number, None)
 
     def missed_output(self, link: TerminalLink) -> None:
         """Have a terminal that has missed output, and can take some now, see what is on the screen of its rank."""

@@ -10,7 +10,6 @@ from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
-from dbg_broker.terminals.notices import LogListeners
 from dbg_broker.terminals.seats import Seats
 from dbg_broker.timers import Timers
 from dbg_wire import limits
@@ -216,7 +215,8 @@ class Terminals:
         self.links: dict[int, TerminalLink] = {}
         self.watchers: dict[int, None] = {}
         self.seats = Seats()
-        self.log_listeners = LogListeners()
+        self.log_listeners: dict[int, int] = {}
+        """By number, the clients that want texts of log points, and how many they have missed since the last one."""
         self.listing = Listing(registry, self.seats, self.links, timers=timers, turns=turns)
         self._seats_due: dict[int, None] = {}
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dbg_broker.quotas import LruMap
-from dbg_broker.ranks.ended import EndedRanks
 from dbg_broker.ranks.rank_record import HostName, RankRecord, RunName, digest_of
+from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import (
@@ -189,7 +189,8 @@ class Registry:
     def __init__(self) -> None:
         self._ranks: dict[str, RankRecord] = {}
         self.children = Children(self._ranks)
-        self._ended = EndedRanks()
+        self._ended: dict[str, float] = {}
+        """The keys of ended ranks by when they ended, in this order."""
         self._lost: dict[tuple[str, int], str] = {}
         """The keys of lost ranks by the process that each was: it may come back as another rank."""
         self._texts: LruMap[str, str] = LruMap(MAX_TEXTS, size_of=len, most_size=MAX_TEXT_CHARACTERS)
@@ -229,7 +230,7 @@ class Registry:
         old.heard, old.registration = now, message
         renamed = self.children.join(old, old.child if is_same and old.child is not None else message.child)
         self._note_report(old, message.report, now)
-        self._ended.drop(old.key)
+        self._ended.pop(old.key, None)
         return Registration(old, renamed)
 
     def _enter(self, message: Register, secret: str, now: float) -> Registration:
@@ -319,8 +320,12 @@ class Registry:
             rank.end.cause = f"from {who}'s debugger"
 
     def expire(self, now: float) -> list[str]:
-        """Forget ranks that ended long ago or are too many, and return their keys."""
-        gone = self._ended.overdue(now)
+        """Forget ranks that ended long ago or are too many, the oldest first, and return their keys."""
+        gone: list[str] = []
+        for key, ended in self._ended.items():
+            if now - ended < limits.ENDED_RANK_SECONDS and len(self._ended) - len(gone) <= limits.MAX_ENDED_RANKS:
+                break
+            gone.append(key)
         for key in gone:
             self._remove(self._ranks[key])
         return gone
@@ -346,9 +351,13 @@ class Registry:
             self._lost[rank.registration.kernel, rank.process.pid] = rank.key
         else:
             self._forget_lost(rank)
-        self._ended.put(rank.key, rank.identity.job, now)
+        self._note_end(rank.key, now)
         if rank.state is RankState.EXITED:
             self.children.ended(rank)
+
+    def _note_end(self, key: str, now: float) -> None:
+        self._ended.pop(key, None)
+        self._ended[key] = now
 
     def _move(self, rank: RankRecord, event: RankEvent) -> None:
         self.counts[rank.state] -= 1
@@ -364,7 +373,7 @@ class Registry:
         self.children.leave(rank)
         self._forget_lost(rank)
         del self._ranks[rank.key]
-        self._ended.drop(rank.key)
+        self._ended.pop(rank.key, None)
         self.counts[rank.state] -= 1
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.hub.reception import KEYS_COST
 from dbg_broker.quotas import ByteBudget, LruMap, TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data
+from dbg_wire.messages import weights
 
 
 def test_a_seconds_worth_is_free() -> None:
@@ -21,7 +21,7 @@ def test_a_seconds_worth_is_free() -> None:
 def test_single_keys_pass_as_fast_as_a_program_types_them() -> None:
     pace = TokenBucket(0.0, limits.MAX_INPUT_PER_SECOND)
     frame = len(encode_data(Input(session=1, stop=1, generation=1, offset=0, data=b"n")))
-    waits = [pace.spend(frame + KEYS_COST, number / 5000) for number in range(20_000)]
+    waits = [pace.spend(frame + weights.KEYS, number / 5000) for number in range(20_000)]
     assert set(waits) == {0.0}
 
 

@@ -210,3 +210,14 @@ async def test_forgotten_rank_is_gone_for_lists_and_terminals(quick: Broker, mon
     assert (await driver.expect(Refusal)).code == RefusalCode.GONE
     await driver.say(attach(KEY))
     assert (await driver.expect(Refusal)).code == RefusalCode.NO_SUCH_RANK
+
+
+async def test_a_rank_whose_stack_is_longer_than_one_may_be_is_closed_and_no_other(broker: Broker) -> None:
+    other, heavy = await broker.rank(0), await broker.rank(1)
+    # The longest stack that an agent sends is kept.
+    await heavy.say(Pulse(where=WHERE, frames=(WHERE,) * limits.MAX_STACK_FRAMES))
+    deep = WHERE.replace(file="/" + "x" * 4000)
+    await heavy.say(Pulse(where=WHERE, frames=(deep,) * limits.MAX_STACK_FRAMES))
+    assert (await heavy.closed())[0] == CloseCode.BAD_MESSAGE
+    await broker.seated(registration(0).identity.key)
+    await other.expect(Audience, lambda audience: audience.driven)

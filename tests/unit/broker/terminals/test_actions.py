@@ -1,4 +1,4 @@
-"""Questions as deeds in words, and how many of them a terminal that looks on is told."""
+"""Questions as deeds in words, and the changes that wait for a terminal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.hub.links import PendingChanges
-from dbg_broker.terminals.notices import (
-    MAX_A_SECOND,
+from dbg_broker.terminals.actions import (
     MAX_SHOWN,
-    SECONDS_FOR_ONE,
-    TOLD_AT_ONCE,
-    LogListeners,
-    NoticePace,
     VisibleAction,
     visible_action,
 )
@@ -100,20 +95,6 @@ def test_words_are_short_and_can_do_nothing_to_a_terminal(action: Action, text: 
     assert done is None or (done.text.isprintable() and len(done.text) < MAX_SHOWN + 30)
 
 
-def test_a_flood_is_told_at_once_and_then_summed_up() -> None:
-    pace = NoticePace(0.0)
-    assert [pace.may_tell(0.0) for _ in range(TOLD_AT_ONCE + 1)] == [True] * TOLD_AT_ONCE + [False]
-    assert pace.count("ran `n`", 0.0) == SECONDS_FOR_ONE
-    assert not pace.may_tell(0.5 * SECONDS_FOR_ONE)
-    assert pace.count("ran `s`", 0.5 * SECONDS_FOR_ONE) is None
-    assert pace.more(SECONDS_FOR_ONE) == "ran `s`, and 1 more before that"
-    assert pace.more(SECONDS_FOR_ONE) is None
-    assert not pace.may_tell(1.5 * SECONDS_FOR_ONE)
-    pace.count("ran `w`", 1.5 * SECONDS_FOR_ONE)
-    assert pace.more(2 * SECONDS_FOR_ONE) == "ran `w`"
-    assert pace.may_tell(3 * SECONDS_FOR_ONE)
-
-
 def listed(changes: PendingChanges) -> list[str]:
     keys = []
     while (key := changes.next_listed()) is not None:
@@ -154,21 +135,3 @@ def test_last_state_of_each_rank_is_heard_however_slow_the_subscriber(events: li
     while (changed := changes.change()) is not None:
         heard[changed] = truth[changed]
     assert heard == truth
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 0.01)), max_size=300))
-def test_of_any_flood_the_rate_is_kept_and_all_are_counted(texts: list[tuple[str, float]]) -> None:
-    listeners, now, shown, counted = LogListeners(), 0.0, 0, 0
-    for number in range(100):
-        listeners.set(number, wants=True)
-    due = set()
-    for job, later in texts:
-        now += later
-        pace = listeners.pace(job, now)
-        if listeners.may_send(pace, now):
-            shown, counted = shown + 1, counted + pace.left_out()
-        elif pace.leave_out("key", "text"):
-            due.add(pace)
-    lasts = [last for pace in due if (last := pace.last()) is not None]
-    assert shown + counted + sum(last.before + 1 for last in lasts) == len(texts)
-    assert shown <= (1 + now) * MAX_A_SECOND / 100 + 3
