@@ -28,6 +28,7 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
+from dbg_wire.messages.weights import RATES
 from dbg_wire.records.record import plain
 from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, registration
 
@@ -237,7 +238,7 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
     rank = Peer(await broker.dial("/agent", broker.tokens.rank, max_queue=1), Sender.AGENT)
     await rank.say(registration())
     # At the real bound on input, the rank's queue would take long to fill.
-    monkeypatch.setattr(limits, "MAX_INPUT_PER_SECOND", 1024 * limits.MIB)
+    monkeypatch.setitem(RATES, Sender.CLIENT, 1024 * limits.MIB)
     driver = await broker.seated(KEY)
     rank.websocket.transport.pause_reading()
     offset = 0

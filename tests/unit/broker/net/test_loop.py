@@ -12,6 +12,7 @@ from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Account, Turns
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import Goodbye, Refusal, Sender
+from dbg_wire.messages.weights import RATES
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, Broker, Peer
 
@@ -91,7 +92,7 @@ async def flood(peer: Peer, count: int) -> None:
 async def test_a_rank_that_floods_is_read_as_slowly_as_it_may_send(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 256 * limits.KIB)
+    monkeypatch.setitem(RATES, Sender.AGENT, 256 * limits.KIB)
     flooding = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     began = asyncio.get_running_loop().time()
     flooding.websocket.transport.write(SHORT * 1000)

@@ -33,6 +33,7 @@ from dbg_wire.messages import (
     Sender,
     Welcome,
 )
+from dbg_wire.messages.weights import RATES
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
 from tests.unit.broker.peers import SECONDS, Broker, Peer, narrow, registration, running_broker
@@ -78,7 +79,7 @@ async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broke
 
 async def test_ping_flood_without_reading_ends_the_connection(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     # At the real bound on a rank's bytes, it would take half a minute until too many answers wait.
-    monkeypatch.setattr(limits, "MAX_REPORTED_PER_SECOND", 1024 * limits.MIB)
+    monkeypatch.setitem(RATES, Sender.AGENT, 1024 * limits.MIB)
     rank = await broker.rank()
     rank.websocket.transport.pause_reading()
 
