@@ -18,6 +18,7 @@ from benchmarks.imports import RANK_PROGRAM
 from dbg_wire.codec import Input, Output, encode_data
 from dbg_wire.messages import Action, Answers, Ask, Kind, Question, Report, Seat, Snapshot, Subscribe, answer_to
 from tests.full.attacks.target import Target
+from tests.support.answers import told as answers_in
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import start_ranks, wait_until_states, wait_until_stopped
@@ -110,7 +111,7 @@ async def test_a_question_is_one_frame_to_each_rank_and_one_answer_to_the_termin
             while getattr(message := await terminal.next(), "request", None) != request:
                 told.append(message)
             assert isinstance(message, Answers)
-            assert len(message.answers) == RANKS
+            assert (len(answers_in(message)), message.last) == (RANKS, True)
         for task in answering:
             task.cancel()
         await asyncio.gather(*answering, return_exceptions=True)

@@ -16,8 +16,11 @@ from dbg_agent.guard.watched import PIPE
 from dbg_wire.messages import (
     Action,
     Answers,
+    Attach,
     Kind,
     Look,
+    Mode,
+    Pulse,
     Question,
     RankAnswer,
 )
@@ -83,6 +86,11 @@ class Job:
     async def listed(self, so_that: Callable[[RankInfo], bool]) -> RankInfo:
         """Wait until ``so_that`` holds for the rank as it is listed, and return that."""
         return await listed(self._peer, so_that)
+
+    async def watch(self, rank: RankInfo) -> None:
+        """Look at the rank, which tells its stack by that."""
+        await self._peer.say(Attach(key=rank.key, mode=Mode.WATCH, rows=24, columns=80, colors=8))
+        await self._peer.expect(Pulse)
 
     async def where(self, rank: RankInfo, look: Look = Look.STACK) -> RankAnswer:
         await self._peer.say(Question(request=1, keys=(rank.key,), action=Action.WHERE, seconds=seconds(8), look=look))
@@ -183,7 +191,7 @@ async def test_a_rank_that_ends_without_a_goodbye_is_listed_with_its_status_and_
     async with running(processes, home, leave) as job:
         guard = guard_of(processes)
         assert job.at_first is not None
-        await job.where(job.at_first)
+        await job.watch(job.at_first)
         job.go()
         rank = await job.listed(lambda listed: listed.exit is not None)
         assert (rank.state, rank.exit, rank.detail) == (RankState.EXITED, 0, WITHOUT_TRACEBACK)

@@ -344,7 +344,7 @@ class StockSession:
             return self._repaint()
         if isinstance(message, Ask):
             text = _ANSWERS.get(message.action, "a stock session answers no questions; attach to it")
-            return [Answer(request=message.request, kind=Kind.ERROR, text=text)]
+            return [answer_to(message.request, Kind.ERROR, text)]
         if isinstance(message, Interrupt):
             return [Notice(text="a stock session can't be interrupted: it listens only while its debugger waits")]
         return []

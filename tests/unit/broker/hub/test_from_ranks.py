@@ -17,6 +17,7 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.messages import (
     Action,
     Answers,
+    Audience,
     Change,
     Gone,
     Message,
