@@ -20,7 +20,6 @@ import msgspec
 from dbg_wire import limits
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import MESSAGES, Message, Sender
-from dbg_wire.messages.weights import MAX_BYTES
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import Record, bound_of, document_of, encode_record, hints_of, name_of, refusal
 
@@ -53,12 +52,9 @@ def decode(text: str | bytes, sender: Sender) -> Message:
     if len(text) > limits.MAX_CONTROL_BYTES:
         raise PeerError(f"a control message of {len(text)} bytes, above {limits.MAX_CONTROL_BYTES}")
     try:
-        message = typing.cast(Message, _decoder(sender).decode(text))
+        return typing.cast(Message, _decoder(sender).decode(text))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _refused(text, sender, error) from None
-    if len(text) > (most := MAX_BYTES.get(type(message), limits.MAX_CONTROL_BYTES)):
-        raise PeerError(f"{name_of(type(message))} of {len(text)} bytes, above {most}")
-    return message
 
 
 @cache

@@ -18,7 +18,6 @@ from dbg_wire.errors import printable
 from dbg_wire.messages import (
     GUARD_ACTIONS,
     Action,
-    Answer,
     Applied,
     Ask,
     Audience,

@@ -18,7 +18,9 @@ from dbg_broker.net.websocket import CloseCode
 from dbg_broker.quotas import TokenBucket
 from dbg_wire.codec import LogForm, UnknownType, decode
 from dbg_wire.errors import PeerError
+from dbg_wire.limits import MAX_CONTROL_BYTES
 from dbg_wire.messages import Message, RefusalCode, Sender, weights
+from dbg_wire.records.record import name_of
 
 logger = logging.getLogger("dbg_broker")
 
@@ -137,6 +139,9 @@ class Reception:
     def _read(self, connection: Channel, text: str, sender: Sender) -> Message:
         message = decode(text, sender)
         logger.debug("connection %d says %s", connection.number, LogForm(message))
+        most = weights.MAX_BYTES.get(type(message), MAX_CONTROL_BYTES)
+        if len(text) > most:
+            raise PeerError(f"{name_of(type(message))} of {len(text)} bytes, above {most}")
         return message
 
     def _receive_from_rank(self, connection: Channel, link: RankLink, text: str) -> None:

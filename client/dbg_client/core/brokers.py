@@ -14,6 +14,7 @@ from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.messages import (
+    AnswerBody,
     Answers,
     Attach,
     Change,
@@ -24,12 +25,13 @@ from dbg_wire.messages import (
     Logged,
     Message,
     Question,
-    RankAnswer,
     Refusal,
+    SameAnswer,
     Snapshot,
     Welcome,
+    Withdraw,
+    body_of,
 )
-from dbg_wire.records.record import fitted
 
 AWAY_SECONDS = 10.0
 """Seconds after which a broker is forgotten that is no member any more: its ranks are at the others in half of that."""
@@ -147,6 +149,8 @@ class Brokers:
         """Queue for the broker that this is about; return False, with nothing done, while that is away."""
         if isinstance(item, Question):
             return self._ask(item)
+        if isinstance(item, Withdraw):
+            return self._withdraw(item)
         if isinstance(item, Hang):
             return self._any.link.send(item)
         if isinstance(item, Attach):
@@ -178,11 +182,20 @@ class Brokers:
                 self._answer_for(broker, question.request)
         return True
 
+    def _withdraw(self, message: Withdraw) -> bool:
+        """Withdraw a question from the brokers that have not answered to the end; one that is silent is not awaited."""
+        if message.request not in self._asked:
+            return self._any.link.send(message)
+        for broker in tuple(self._asked[message.request]):
+            if broker.link.silent_since is not None or not broker.link.send(message):
+                self._answer_for(broker, message.request)
+        return True
+
     def _answer_for(self, broker: _Broker, request: int) -> None:
         """Answer in place of a broker that does not; of a rank that has answered, its own answer counts."""
         keys = self._asked[request].get(broker, ())
-        silent = tuple(fitted(RankAnswer, key=key, kind=Kind.SILENT, text=NOT_ASKED) for key in keys)
-        answers = self._part(broker, Answers(request=request, answers=silent, last=True))
+        silent = SameAnswer(keys=keys, kind=Kind.SILENT, body=body_of(AnswerBody(text=NOT_ASKED)))
+        answers = self._part(broker, Answers(request=request, answers=(silent,), last=True))
         self._events.put_nowait((None, answers))
 
     # ---------------------------------------------------------------------------------------------------- what comes in

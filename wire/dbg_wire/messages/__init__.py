@@ -4,12 +4,12 @@ Messages are frozen. A report holds the whole state of a rank, not a change: a p
 up to date after the next one. ``PROTOCOL.md``, beside this package, is normative.
 """
 
+from dbg_wire.messages.answers import AnswerBody, body_of
 from dbg_wire.messages.declared import Message, entered
 from dbg_wire.messages.from_agents import (
     KINDS_OF_AGENTS,
     MAX_ANCESTORS,
     Answer,
-    AnswerBody,
     Applied,
     Completions,
     Discarded,
@@ -22,7 +22,6 @@ from dbg_wire.messages.from_agents import (
     Source,
     Testimony,
     answer_to,
-    body_of,
 )
 from dbg_wire.messages.from_broker import (
     Answers,

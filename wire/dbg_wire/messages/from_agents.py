@@ -5,7 +5,8 @@ from typing import Annotated, Any
 import msgspec
 
 from dbg_wire.limits import MAX_ANSWER_BYTES
-from dbg_wire.messages.declared import Message, Rows
+from dbg_wire.messages.answers import AnswerBody, body_of
+from dbg_wire.messages.declared import Message
 from dbg_wire.messages.report import RankReport
 from dbg_wire.messages.vocabulary import Finding, Kind, Sender
 from dbg_wire.records.bounds import (
@@ -26,8 +27,8 @@ from dbg_wire.records.bounds import (
     elements,
     integers,
 )
-from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankProcess, Stack, ThreadStacks
-from dbg_wire.records.record import Record, encode_record, fitted
+from dbg_wire.records.ranks import Place, Placement, RankIdentity, RankProcess, Stack
+from dbg_wire.records.record import fitted
 
 MAX_ANCESTORS = 64
 """Process ids above a rank: launchers nest a dozen deep; a longer list is a mistake."""
@@ -80,26 +81,6 @@ class Goodbye(Message, sender=Sender.AGENT):
     frames: Stack = ()
 
 
-class AnswerBody(Record):
-    """The part of a rank's answer that the broker passes on unread.
-
-    ``rows`` are a screen's lines, or what else a rank tells, each with its kind. ``frames`` is a stack, outermost
-    first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
-    empty if the whole content was not read. With ``at_least`` the rank has been at the place of ``frames`` for longer
-    than the answer's age. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression or a
-    command was run; None if it was not run.
-    """
-
-    text: FreeText
-    rows: Rows = ()
-    digest: FreeText = ""
-    exact: FreeText = ""
-    frames: Stack = ()
-    at_least: bool = False
-    threads: ThreadStacks = ()
-    frame: Place | None = None
-
-
 class Answer(Message, sender=Sender.AGENT):
     """Answer a broker's Ask; ``body`` is an AnswerBody.
 
@@ -127,11 +108,6 @@ def answer_to(request: int, kind: Kind, text: str, *, age: float | None = None, 
         text = f"its answer has {len(body):,} bytes, and {MAX_ANSWER_BYTES:,} are the most; ask for less"
         kind, body = Kind.ERROR, body_of(fitted(AnswerBody, text=text))
     return fitted(Answer, request=request, kind=kind, body=body, age=age)
-
-
-def body_of(body: AnswerBody) -> msgspec.Raw:
-    """Return a body as it is in a message."""
-    return msgspec.Raw(encode_record(body).encode())
 
 
 class Testimony(Message, sender=Sender.AGENT):

@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 
 from dbg_wire import limits
+from dbg_wire.messages.answers import AnswerBody
 from dbg_wire.messages.declared import AnyInquiry, Message
-from dbg_wire.messages.from_agents import AnswerBody
 from dbg_wire.messages.report import RankReport
 from dbg_wire.messages.vocabulary import Action, Kind, Look, Sender
 from dbg_wire.records.bounds import (
