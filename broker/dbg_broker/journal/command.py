@@ -79,6 +79,8 @@ class OnEvent:
         except OSError as error:
             return f"can't be run ({error.strerror})"
         self._running = process.pid
+        if self._is_over:
+            _signal(process.pid, signal.SIGTERM)
         try:
             output, status = self._watch(process, told)
         finally:
