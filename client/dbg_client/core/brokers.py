@@ -170,8 +170,6 @@ class Brokers:
         """Ask the brokers of these ranks; the ranks of a broker that does not answer have their answer at once."""
         if len(self._all) == 1:
             return self._first.link.send(question)
-        if not self.is_up:
-            return False
         keys: defaultdict[_Broker, list[str]] = defaultdict(list)
         for key in question.keys:
             keys[self._list.owner(key) or self._any].append(key)
@@ -240,7 +238,6 @@ class Brokers:
         self._list.begin(broker)
         self._follow_members()
         if is_only_one:
-            self._is_seat_up = True
             self._ready.append(Up())
 
     def _went(self, broker: _Broker, event: Down) -> None:

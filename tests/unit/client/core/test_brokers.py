@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -13,6 +14,7 @@ from dbg_client.attachment.driving import ProgramSeat
 from dbg_client.core import brokers as module
 from dbg_client.core.asking import Asker
 from dbg_client.core.brokers import Brokers
+from dbg_client.core.connection import Connection
 from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard
@@ -21,6 +23,7 @@ from dbg_client.words.config import NO_WISH
 from dbg_wire.messages import (
     Action,
     Attach,
+    BrokerAddress,
     Change,
     Detach,
     Greet,
@@ -28,13 +31,15 @@ from dbg_wire.messages import (
     Mode,
     Question,
     Seat,
+    Snapshot,
     Subscribe,
     Welcome,
 )
 from dbg_wire.records.ranks import RankInfo
 from tests.conftest import Approved
+from tests.support.certificates import certified
 from tests.support.time_unit import seconds
-from tests.unit.client.core.test_link import Where, named, reach
+from tests.unit.client.core.test_link import Listener, Where, named, reach
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 PATIENCE = seconds(10)
@@ -167,6 +172,9 @@ async def test_a_seat_is_at_the_broker_of_its_rank_and_no_other_one_hears_of_it(
             seat.driving.perform(seat.attachment.keys(b"n", 0.0))
         await three[2].heard(Detach)
         assert three[2].typed() == b"n"
+        three[0].tell(Change(rank=THIRD.replace(epoch=2)))
+        await switchboard.until(lambda: switchboard.directory.by_key[THIRD.key].epoch or None, PATIENCE)
+        assert [type(item) for item in three[2].received].count(Detach) == 1
         for broker in three[:2]:
             assert {type(item) for item in broker.received} == {Greet, Subscribe}
 
@@ -179,7 +187,8 @@ async def test_a_seat_goes_on_at_the_broker_to_which_its_rank_goes_when_its_own_
         with switchboard.watched_by(heard.receive):
             three[1].stop()
             await heard.until(SeatDown)
-            three[0].tell(Change(rank=THIRD))
+            three[0].tell(Change(rank=make_rank(7)))
+            await switchboard.until(lambda: 7 in numbers(switchboard) or None, PATIENCE)
             assert not [event for event in heard.events if isinstance(event, SeatUp)]
             moved = SECOND.replace(epoch=2)
             three[2].ranks[moved.key] = moved
@@ -238,14 +247,98 @@ async def test_the_first_broker_is_forgotten_as_any_other_one(
 
 async def test_when_all_are_gone_any_that_comes_back_leads_to_the_others(three: tuple[FakeBroker, ...]) -> None:
     async with switchboard_to(three[0]) as switchboard:
+        for broker in three:
+            broker.stop()
+        await switchboard.until(lambda: switchboard.directory.away, PATIENCE)
+        assert not switchboard.is_up
+        with FakeBroker(THIRD, port=three[2].port) as third, FakeBroker(SECOND, port=three[1].port) as second:
+            know_each_other(third, second)
+            heard = Heard(switchboard)
+            with switchboard.watched_by(heard.receive):
+                told = await heard.until(Snapshot)
+            assert {rank.rank for rank in told.ranks} == {1, 2}
+        await switchboard.until(lambda: switchboard.directory.away, PATIENCE)
+        with FakeBroker(THIRD, port=three[2].port):
+            await switchboard.listed(PATIENCE)
+            assert numbers(switchboard) == [2]
+
+
+async def test_a_seat_waits_for_the_list_of_its_broker_that_is_started_again(three: tuple[FakeBroker, ...]) -> None:
+    async with switchboard_to(three[0]) as switchboard, seated(switchboard, SECOND):
         heard = Heard(switchboard)
         with switchboard.watched_by(heard.receive):
-            for broker in three:
-                broker.stop()
-            await heard.until(Down)
-            assert not switchboard.is_up
-            with FakeBroker(THIRD, port=three[2].port) as third, FakeBroker(SECOND, port=three[1].port) as second:
-                know_each_other(third, second)
-                await heard.until(Up)
-                await switchboard.until(lambda: numbers(switchboard) == [1, 2] or None, PATIENCE)
-                assert switchboard.is_current
+            three[1].stop()
+            await heard.until(SeatDown)
+            again = FakeBroker(port=three[1].port)
+            again.silent.add(Subscribe)
+            with again:
+                await again.heard(Subscribe)
+                three[0].tell(Change(rank=make_rank(7)))
+                await switchboard.until(lambda: 7 in numbers(switchboard) or None, PATIENCE)
+                assert not [event for event in heard.events if isinstance(event, SeatUp)]
+                # Its rank has not come back yet when the list is whole.
+                again.tell(Snapshot(ranks=(), last=True))
+                await heard.until(SeatUp)
+                assert not [item for item in again.received if isinstance(item, Attach)]
+                again.ranks[SECOND.key] = SECOND
+                again.tell(Change(rank=SECOND))
+                assert (await again.heard(Attach)).resume == 1
+
+
+async def test_a_broker_that_hangs_keeps_nobody_from_the_list(three: tuple[FakeBroker, ...]) -> None:
+    hangs = BrokerAddress(url=f"wss://127.0.0.1:{Listener().port}", fingerprint=three[0].fingerprint)
+    for broker in three:
+        broker.brokers = (*broker.brokers, hangs)
+    switchboard = Switchboard(lambda: Brokers(Where(reach(three[0].port)), "me@here", seconds(4)), PATIENCE)
+    await switchboard.open()
+    assert numbers(switchboard) == [0, 1, 2]
+    assert switchboard.unreachable == (hangs.url,)
+    await switchboard.close()
+
+
+async def test_a_silent_broker_is_not_asked(three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = named(three[1]).url
+    async with switchboard_to(three[0]) as switchboard:
+        monkeypatch.setattr(
+            Connection, "silent_since", property(lambda line: 1.0 if line.endpoint.url == silent else None)
+        )
+        answers = await Asker(switchboard).ask(Action.WHERE, [FIRST, SECOND])
+    assert [answer.kind for answer in answers] == [Kind.VALUE, Kind.SILENT]
+
+
+async def test_a_member_that_is_away_keeps_its_ranks_listed_and_its_link_dials_no_other_one(
+    three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AWAY_SECONDS", 0.0)
+    async with switchboard_to(three[0]) as switchboard, seated(switchboard, SECOND):
+        heard = Heard(switchboard)
+        with switchboard.watched_by(heard.receive):
+            three[1].stop()
+            await heard.until(SeatDown)
+        assert switchboard.unreachable
+        # It comes back with another certificate, as another one says that knows it.
+        with FakeBroker(make_rank(7), port=three[1].port, tls=certified()) as again:
+            know_each_other(three[0], again, three[2])
+            say_welcome(three[2])
+            assert numbers(switchboard) == [0, 1, 2]
+            await switchboard.until(lambda: numbers(switchboard) == [0, 2, 7] or None, PATIENCE)
+        for broker in (three[0], three[2]):
+            assert [type(item) for item in broker.received].count(Greet) == 1
+
+
+async def test_a_broker_that_two_links_have_reached_is_one(three: tuple[FakeBroker, ...]) -> None:
+    where = Where(reach(three[0].port))
+    switchboard = Switchboard(lambda: Brokers(where, "me@here", PATIENCE), PATIENCE)
+    await switchboard.open()
+    # Its home calls the second one by another name than the others do.
+    where.reach = replace(reach(three[1].port), endpoint=replace(reach(three[1].port).endpoint, host="localhost"))
+    three[0].stop()
+    await three[1].heard(Subscribe, count=2)
+    await switchboard.until(lambda: numbers(switchboard) == [1, 2] or None, PATIENCE)
+    heard = Heard(switchboard)
+    with switchboard.watched_by(heard.receive):
+        for number in (7, 8):
+            three[1].tell(Change(rank=make_rank(number)))
+            await switchboard.until(lambda number=number: number in numbers(switchboard) or None, PATIENCE)
+    assert [event.rank.rank for event in heard.events if isinstance(event, Change)] == [7, 8]
+    await switchboard.close()
