@@ -23,15 +23,12 @@ from dbg_broker.home.issued import (
 )
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.journal.entries import encode_entry
-from dbg_broker.net.connection import PeerConnection, logger
-from dbg_broker.net.connections import Connections, Handlers
-from dbg_broker.net.http import Connected, admit
-from dbg_broker.net.places import Capacity
-from dbg_broker.net.transport import SocketTransport
+from dbg_broker.net.capacity import Capacity
+from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
+from dbg_broker.net.peer import Peer, logger
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.log import shown
 from dbg_wire.errors import BadSecretFile
-from dbg_wire.limits import MAX_FRAME_BYTES
 from dbg_wire.messages import Audience
 from dbg_wire.records.audit import Entry, What, decode_entry
 from tests.fuzz.target import Target, pieces_of, whole
@@ -49,32 +46,32 @@ REQUEST = (
 NO_TOKEN = REQUEST.replace(TOKENS.of(Role.RANK).encode(), b"x" * 43)
 
 
-class FakeTransport(SocketTransport):
+class FakeTransport(asyncio.Transport):
     """A transport whose bytes go nowhere."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.is_over = False
-        self.is_shaken = True
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         """Drop bytes."""
 
-    @property
-    def is_shaking(self) -> bool:
-        return False
-
-    @property
     def is_closing(self) -> bool:
         return self.is_over
 
-    @property
-    def buffered(self) -> int:
+    def get_write_buffer_size(self) -> int:
         return 0
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Take all bytes."""
+
+    def can_write_eof(self) -> bool:
+        return False
 
     def close(self) -> None:
         self.is_over = True
 
-    abort = end_output = close
+    abort = close
 
     def pause_reading(self) -> None:
         """Read on."""
@@ -82,42 +79,31 @@ class FakeTransport(SocketTransport):
     resume_reading = pause_reading
 
 
-class Owner(Connections):
-    """Owner of one connection, that admits as the broker does and takes what comes at once."""
+class Owner:
+    """Server and owner of one connection, that admits as the broker does."""
 
     def __init__(self) -> None:
-        super().__init__(Timers(LOOP.time, lambda _seconds, _call: None))
-        self.unfinished_bytes = 0
+        self.later: list[Callable[[], None]] = []
+        self.timers = Timers(LOOP.time, self._schedule)
         self.opened_as: Bearer | None = None
-        nothing: Callable[..., None] = lambda *_: None  # noqa: E731
-        self.handlers = Handlers(
-            admit=lambda _, upgrade: admit(upgrade, TOKENS, Connected(ranks=0, drivers=0, watchers=0), CAPACITY, 0.0),
-            opened=nothing,
-            types=lambda _: False,
-            text=nothing,
-            data=nothing,
-            frame=nothing,
-            drained=nothing,
-            overflowed=nothing,
-            lost=nothing,
-            sweep=nothing,
-            close_all=nothing,
-            abort_all=nothing,
-        )
 
-    def opened(self, connection: PeerConnection, bearer: Bearer) -> None:
+    def _schedule(self, seconds: float, call: Callable[[], None]) -> None:
+        if not seconds:
+            self.later.append(call)
+
+    def admit(self, peer: Peer, upgrade: Upgrade) -> Bearer | HttpAnswer:
+        return admit(upgrade, TOKENS, Connected(ranks=0, drivers=0, watchers=0), CAPACITY, 0.0)
+
+    def opened(self, peer: Peer, bearer: Bearer) -> Owner:
         """Take note of whose connection it is."""
         self.opened_as = bearer
+        return self
 
-    def has_bytes(self, connection: PeerConnection) -> bool:
-        """Read all that came."""
-        while connection.work(lambda: False):
-            pass
-        return False
+    def nothing(self, *_: object) -> None:
+        """Do nothing."""
 
-    def note_unfinished(self, connection: PeerConnection, size: int, *, is_new: bool) -> None:
-        """Take note of the bytes."""
-        self.unfinished_bytes = size
+    settled = failed = ended = received_text = received_data = received_control = nothing
+    drained = overflowed = lost = nothing
 
 
 CAPACITY = Capacity()
@@ -143,15 +129,15 @@ def converse(owner: Owner, begin: bytes, data: bytes) -> None:
 
 
 def _converse(owner: Owner, begin: bytes, data: bytes) -> None:
-    connection = PeerConnection(1, "10.0.0.1", owner)
+    connection = Peer(1, "10.0.0.1", owner)
     transport = FakeTransport()
     connection.connection_made(transport)
     for read in (begin, *pieces_of(data)):
         if read and not transport.is_over:
             connection.data_received(read)
-            assert owner.unfinished_bytes <= 2 * MAX_FRAME_BYTES
-    connection.eof_received()
-    connection.connection_lost()
+            while owner.later:
+                owner.later.pop()()
+    connection.connection_lost(None)
 
 
 def handshake(data: bytes) -> None:

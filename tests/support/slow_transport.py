@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from dbg_broker.net.outbox import Outbox
 
 
-class SlowTransport:
+class SlowTransport(asyncio.WriteTransport):
     """Pause the outbox after each frame that it is given; ``buffered`` is what it says that it holds."""
 
     def __init__(self, outbox: Outbox) -> None:
+        super().__init__()
         self.buffered = 0
-        self.is_closing = False
         self._outbox = outbox
         self._taken: list[bytes] = []
         outbox.transport = self
         outbox.is_paused = True
 
-    def write(self, data: bytes) -> None:
-        self._taken.append(data)
+    def get_write_buffer_size(self) -> int:
+        return self.buffered
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._taken.append(bytes(data))
         self._outbox.is_paused = True
 
     def take(self) -> bytes | None:

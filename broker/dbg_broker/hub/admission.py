@@ -1,19 +1,17 @@
-"""Who gets in: what is answered to each request, by its token and by what its address has done lately."""
+"""Who gets in: what is answered to each request, by its token."""
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from functools import partial
 
-from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.bearer import Bearer
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import departures
 from dbg_broker.hub.links import RankLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.state import Hub, refuse
-from dbg_broker.net.connection import PeerConnection
 from dbg_broker.net.http import (
     METRICS,
     PAGES,
@@ -21,16 +19,14 @@ from dbg_broker.net.http import (
     HttpAnswer,
     Upgrade,
     admit,
-    come_later,
     may_see_figures,
     method_not_allowed,
     not_found,
     page,
     path_of,
     path_shown,
-    too_many,
 )
-from dbg_broker.net.metrics import Budget, Payer
+from dbg_broker.net.peer import Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_wire import limits
@@ -43,19 +39,10 @@ MAX_TIMER_SECONDS = 600.0
 """Seconds after which the broker looks at the end of a token again: somebody may have set the wall clock, and the timer
 of a connection that has ended goes then."""
 
-PAGES_RETRY_SECONDS = 1.0
-"""Seconds after which an address that asked for too many pages is to ask again."""
-
 FIGURES_SECONDS = 15.0
 """Seconds for which strangers see the same figures: newer ones would tell when each key is typed."""
 
-MAX_TERMINALS_OF_TOKEN = 64
-"""Terminals with one token that was made for somebody: as many as a rank has seats, and a sixteenth of all places."""
-
 METHODS = frozenset({"GET", "HEAD"})
-
-FAILED = frozenset({401, 403, 404, 405})
-"""Statuses of attempts that came to nothing; 426 is left out, as a job of an older release isn't to blame."""
 
 
 class Admission:
@@ -67,44 +54,20 @@ class Admission:
         self._figures: tuple[float, HttpAnswer] | None = None
         """Until when strangers see which figures."""
 
-    def admit(self, connection: PeerConnection, upgrade: Upgrade) -> Bearer | HttpAnswer | None:
-        """Return who may have a WebSocket for this request, or what to answer instead; None if that comes later."""
+    def admit(self, peer: Peer, upgrade: Upgrade) -> Bearer | HttpAnswer:
+        """Return who may have a WebSocket for this request, or the answer to it."""
         path = path_of(upgrade.path)
         if upgrade.method not in METHODS:
-            return self._refused(connection, upgrade, method_not_allowed(upgrade.method))
+            return self._refused(peer, upgrade, method_not_allowed(upgrade.method))
         if path in PAGES:
-            return self._page(connection, upgrade)
+            return self._page(peer, upgrade)
         hub = self._hub
         clients, watchers = len(hub.terminals.links), len(hub.terminals.watchers)
         connected = Connected(
             ranks=len(hub.links) - len(hub.terminals.links), drivers=clients - watchers, watchers=watchers
         )
-        decided = admit(upgrade, self._tokens, connected, hub.connections.capacity, time.time())
-        if isinstance(decided, Bearer) and (
-            why := hub.connections.lacks or self._why_too_many(decided, connection.network)
-        ):
-            decided = HttpAnswer(503, f"{why}\n")
-        if isinstance(decided, Bearer) and decided.role is Role.RANK and (later := self._told_later()) is not None:
-            decided = later
-        return self._refused(connection, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
-
-    def _told_later(self) -> HttpAnswer | None:
-        """Return the answer that tells a rank when to come, if those that are admitted can't register at once."""
-        arrivals = self._hub.connections.arrivals
-        if arrivals.admitted < arrivals.pace.at_once:
-            return None
-        return come_later(arrivals.admitted, arrivals.pace.later(arrivals.admitted, self._hub.timers.clock()))
-
-    def _why_too_many(self, bearer: Bearer, address: str) -> str:
-        """Return why a token or an address may have no further connection, empty if it may."""
-        if bearer.role is Role.RANK:
-            return self._hub.connections.rank_places.refusal(bearer.shared_digest, address)
-        if not bearer.name:
-            return ""
-        of_token = sum(link.bearer.digest == bearer.digest for link in self._hub.terminals.links.values())
-        if of_token < MAX_TERMINALS_OF_TOKEN:
-            return ""
-        return f"{MAX_TERMINALS_OF_TOKEN} terminals use the token {bearer.name} already; close one of them"
+        decided = admit(upgrade, self._tokens, connected, hub.capacity, time.time())
+        return self._refused(peer, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
 
     def close_at_expiry(self, number: int, expires: float) -> None:
         """Close a connection when its token expires; the wall clock decides, as it did when the token was made.
@@ -126,52 +89,28 @@ class Admission:
 
     # ------------------------------------------------------------------------------------------------------- refusals
 
-    def _page(self, connection: PeerConnection, upgrade: Upgrade) -> HttpAnswer | None:
+    def _page(self, peer: Peer, upgrade: Upgrade) -> HttpAnswer:
         hub, now = self._hub, self._hub.timers.clock()
-        if not hub.connections.reputation.may_ask(connection.network, now):
-            hub.connections.meters.budgets.hit(Payer.STRANGER, Budget.REQUESTS)
-            hub.connections.meters.refusals[429] += 1
-            hub.connections.reputation.failed(connection.network, now)
-            return too_many("requests", PAGES_RETRY_SECONDS)
         has_figures = path_of(upgrade.path) == METRICS
         if has_figures and upgrade.authorization is not None:
             refusal = may_see_figures(upgrade, self._tokens, time.time())
             if refusal is not None:
-                return self._refused(connection, upgrade, refusal)
+                return self._refused(peer, upgrade, refusal)
         elif has_figures and self._figures is not None and now < self._figures[0]:
             return self._figures[1]
-        answer = page(upgrade.path, hub.connections.meters, hub.gauges(), hub.connections.times) or not_found(
-            upgrade.path
-        )
+        answer = page(upgrade.path, hub.meters, hub.gauges()) or not_found(upgrade.path)
         if has_figures and upgrade.authorization is None:
             self._figures = now + FIGURES_SECONDS, answer
         return answer
 
-    def _refused(self, connection: PeerConnection, upgrade: Upgrade, answer: HttpAnswer) -> HttpAnswer | None:
-        """Count a refusal; return it, or None if it waits, as too many attempts of this address came to nothing."""
-        hub, now = self._hub, self._hub.timers.clock()
+    def _refused(self, peer: Peer, upgrade: Upgrade, answer: HttpAnswer) -> HttpAnswer:
+        """Count a refusal, and return it."""
         if answer.status in (401, 403):
-            hub.journal.note_refusal(connection.peer, answer.body)
-        if answer.status == 503:
-            hub.connections.meters.budgets.hit(Payer.STRANGER, Budget.PLACES)
-        delay = 0.0
-        if answer.status in FAILED:
-            hub.connections.reputation.failed(connection.network, now)
-            delay = hub.connections.reputation.delay(connection.network, now)
-        waits = delay > 0 and hub.connections.reputation.may_hold(connection.network, now)
-        if delay > 0:
-            hub.connections.meters.budgets.hit(Payer.STRANGER, Budget.FAILURES)
-            answer = answer if waits else too_many("failed attempts", math.ceil(delay))
-        hub.connections.meters.refusals[answer.status] += 1
+            self._hub.journal.note_refusal(peer.peer, answer.body)
+        self._hub.meters.refusals[answer.status] += 1
         shown = path_shown(upgrade.path)
-        logger.info("a request of %s for %s is refused: %d", connection.peer, shown, answer.status)
-        if waits:
-            hub.timers.schedule(delay, partial(self._respond_late, connection, answer))
-        return None if waits else answer
-
-    def _respond_late(self, connection: PeerConnection, answer: HttpAnswer) -> None:
-        self._hub.connections.reputation.let_go(connection.network)
-        connection.respond(answer)
+        logger.info("a request of %s for %s is refused: %d", peer.peer, shown, answer.status)
+        return answer
 
     # --------------------------------------------------------------------------------------------------------- tokens
 

@@ -55,7 +55,7 @@ def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
     is_too_much = guards.is_too_much(questions, message)
     number, keys = questions.ask(link.number, message, hub.timers.clock())
     weight = FOR_EACH_RANK_OF_WATCHER if link.role is Role.WATCHER else FOR_EACH_RANK[Question]
-    hub.connections.charge(link.connection, link.rate, weight * len(keys))
+    link.connection.charge(weight * len(keys))
     noted = text_of(message, audits_input=hub.journal.audits_input)
     if noted is not None:
         hub.journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)
@@ -64,7 +64,7 @@ def receive(hub: Hub, link: TerminalLink, message: Question) -> None:
         return
     ask = guards.ask_of(message, number, min(message.seconds, MAX_ASK_SECONDS))
     asked = _Asked(link, message, ask, visible_action(message), is_too_much=is_too_much)
-    hub.connections.turns.begin(_asking(hub, asked, keys), link.account)
+    hub.turns.begin(_asking(hub, asked, keys))
 
 
 def withdraw(hub: Hub, link: TerminalLink, message: Withdraw) -> None:

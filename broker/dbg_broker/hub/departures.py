@@ -6,8 +6,8 @@ import logging
 
 from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
-from dbg_broker.net.connections import Channel
 from dbg_broker.net.metrics import Meters
+from dbg_broker.net.peer import Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.liveness import is_dead
 from dbg_broker.ranks.questions import broker_says
@@ -66,10 +66,9 @@ def _check_death(hub: Hub, key: str, attempt: int, now: float) -> None:
         hub.ranks.liveness.deaths.put(key, attempt, now)
 
 
-def connection_closed(hub: Hub, connection: RankPeer | Channel) -> None:
+def connection_closed(hub: Hub, connection: RankPeer) -> None:
     """Forget a connection; an unknown one is no error."""
     logger.debug("connection %d has ended", connection.number)
-    hub.connections.left(connection.number)
     link = hub.links.pop(connection.number, None)
     if isinstance(link, RankLink):
         _guard_left(hub, link)
@@ -78,8 +77,6 @@ def connection_closed(hub: Hub, connection: RankPeer | Channel) -> None:
         _terminal_left(hub, link)
     if hub.on_unused is not None and link is not None and not hub.links:
         hub.on_unused()
-    if hub.on_empty is not None and not hub.links and not hub.connections.arrivals:
-        hub.on_empty()
 
 
 def mark_disconnected(hub: Hub, rank: RankRecord) -> None:
@@ -100,14 +97,14 @@ def give_way(hub: Hub, number: int, why: str) -> None:
     connection_closed(hub, connection)
 
 
-def close_slow(meters: Meters, connection: Channel) -> None:
+def close_slow(meters: Meters, connection: Peer) -> None:
     """Close a terminal that doesn't read; what waits for it is dropped."""
     meters.disconnected += 1
     logger.info("the terminal at %s does not keep up and is disconnected", connection.peer)
     connection.close(CloseCode.SLOW, "the terminal did not keep up", flush=False)
 
 
-def drop_silent(meters: Meters, connection: Channel) -> None:
+def drop_silent(meters: Meters, connection: Peer) -> None:
     """End the connection of a terminal of which nothing is heard; its seat is free."""
     meters.disconnected += 1
     logger.info("the terminal at %s is silent and is disconnected", connection.peer)

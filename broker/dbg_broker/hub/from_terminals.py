@@ -148,9 +148,9 @@ def _relay(hub: Hub, link: TerminalLink, key: str, keys: Input, data: bytes) -> 
         return
     if hub.journal.audits_input:
         hub.journal.note(link, What.INPUT, [key], text=keys.data.decode("utf-8", "backslashreplace"))
-    hub.connections.times.key_is_passed_on()
+    hub.meters.key_waits.key_is_passed_on()
     if rank_link.connection.send_data(data, CONTROL_RESERVE):
-        hub.connections.meters.bytes_to_ranks += len(keys.data)
+        hub.meters.bytes_to_ranks += len(keys.data)
     else:
         _discard(link, keys, _DOES_NOT_READ)
 
@@ -171,7 +171,7 @@ def _greet(hub: Hub, link: TerminalLink, message: Greet) -> None:
 
 def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     keys = hub.ranks.registry.keys()
-    hub.connections.charge(link.connection, link.rate, len(keys) * FOR_EACH_RANK[Subscribe])
+    link.connection.charge(len(keys) * FOR_EACH_RANK[Subscribe])
     # A page leaves out what the terminal may not see.
     link.changes.subscribe(keys, once=message.once, fold=message.fold)
     hub.terminals.listing.supply(link)

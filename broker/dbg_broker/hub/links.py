@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
-from dbg_broker.net import tcp
-from dbg_broker.net.connections import Channel
-from dbg_broker.net.turns import Account
+from dbg_broker.net.peer import Peer
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.answers import AnswerQueue
@@ -63,7 +61,6 @@ class RankLink:
     """
 
     connection: RankPeer
-    rate: TokenBucket
     rank: RankRecord | None = None
     guard_of: str | None = None
     finding: Finding | None = None
@@ -71,12 +68,6 @@ class RankLink:
     repaints: TokenBucket = field(default_factory=lambda: TokenBucket(0.0, 1 / REPAINT_SECONDS, 1))
     repaint_is_due: bool = False
     bearer: Bearer = ANY_RANK
-    account: Account = field(init=False)
-    """Whose time its work takes."""
-
-    def __post_init__(self) -> None:
-        """Note whose time it takes, which every message is asked for."""
-        self.account = account_of(self.bearer, self.connection)
 
 
 class PendingChanges:
@@ -136,9 +127,8 @@ class TerminalLink:
     ``told`` are the ranks that the list has named to it, if its token is for one job; None if it may see all.
     """
 
-    connection: Channel
+    connection: Peer
     bearer: Bearer
-    rate: TokenBucket
     name: str | None = None
     changes: PendingChanges = field(default_factory=PendingChanges)
     answers: AnswerQueue = field(default_factory=AnswerQueue)
@@ -147,12 +137,6 @@ class TerminalLink:
     """Whether its answers wait for equal ones."""
     is_supplied: bool = False
     """Whether what waits for it is being sent, in slices."""
-    account: Account = field(init=False)
-    """Whose time its work takes."""
-
-    def __post_init__(self) -> None:
-        """Note whose time it takes, which every message is asked for."""
-        self.account = account_of(self.bearer, self.connection)
 
     @property
     def role(self) -> Role:
@@ -163,12 +147,3 @@ class TerminalLink:
     def number(self) -> int:
         """Return the connection's number, by which seats and questions know this terminal."""
         return self.connection.number
-
-
-def account_of(bearer: Bearer, peer: RankPeer | Channel) -> Account:
-    """Return whose time is taken by work for a peer: one token's, one address's of it, one connection's of that."""
-    return Account((bearer.role, bearer.digest), tcp.host_of(peer.peer), peer.number)
-
-
-NOBODY = Account("", "", 0)
-"""Whose time the broker's own work takes, which many peers have caused together."""

@@ -26,7 +26,7 @@ def notify_onlookers(hub: Hub, link: TerminalLink, action: VisibleAction, key: s
     onlookers = [other for other in others if not _is_same(link, other)]
     if not onlookers:
         return
-    hub.connections.charge(link.connection, link.rate, FOR_EACH_ONLOOKER * len(onlookers))
+    link.connection.charge(FOR_EACH_ONLOOKER * len(onlookers))
     notice = Notice(text=f"{_who(link)} {action.text}", ends_stop=action.ends_stop)
     for onlooker in onlookers:
         # A terminal that is behind gets its screen before news of others.

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.tokens import Tokens
 from dbg_broker.hub import departures, from_ranks, from_terminals
 from dbg_broker.hub.admission import Admission
 from dbg_broker.hub.links import RankLink, TerminalLink
 from dbg_broker.hub.state import Hub, refuse
-from dbg_broker.hub.sweeper import Sweeper
-from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.connections import Channel, Handlers
+from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.quotas import TokenBucket
 from dbg_wire.codec import LogForm, UnknownType, decode
@@ -26,153 +22,146 @@ logger = logging.getLogger("dbg_broker")
 
 
 class Reception:
-    """Handlers of all connections: it takes them, and what comes on them, for a hub."""
+    """Entry of the connections of a hub."""
 
-    def __init__(self, hub: Hub, tokens: Tokens) -> None:
+    def __init__(self, hub: Hub, admission: Admission) -> None:
         self._hub = hub
-        self._admission = Admission(hub, tokens)
-        self._sweeper = Sweeper(hub)
-        hub.connections.handlers = Handlers(
-            admit=self._admission.admit,
-            opened=self._opened,
-            types=self._types,
-            text=self._receive_text,
-            data=self._receive_data,
-            frame=self._note_frame,
-            drained=self._supply,
-            overflowed=self._overflowed,
-            lost=self.lost,
-            sweep=self._sweeper.sweep,
-            close_all=self._close_all,
-            abort_all=self._abort_all,
-        )
+        self._admission = admission
 
-    # ---------------------------------------------------------------------------------------------------- connections
-
-    def use(self, tokens: Tokens) -> None:
-        """Go on with these tokens, and close the connections that were opened with others."""
-        self._admission.use(tokens)
-
-    def lost(self, connection: PeerConnection) -> None:
-        """Forget a connection."""
-        departures.connection_closed(self._hub, connection)
-
-    def _opened(self, connection: PeerConnection, bearer: Bearer) -> None:
+    def opened(self, peer: Peer, bearer: Bearer) -> Owner:
+        """Take a new WebSocket, and return the receiver of its messages."""
         hub = self._hub
         if bearer.expires is not None:
-            self._admission.close_at_expiry(connection.number, bearer.expires)
+            self._admission.close_at_expiry(peer.number, bearer.expires)
+        now = hub.timers.clock()
         if bearer.role is Role.RANK:
-            hub.connections.rank_places.take(connection.number, bearer.shared_digest, connection.network)
-            connection.account = hub.link_rank(connection, bearer=bearer).account
-            return
-        terminals, rate = hub.terminals, TokenBucket(hub.timers.clock(), weights.RATES[Sender.CLIENT])
-        link = TerminalLink(connection, bearer, rate, told=None if bearer.job is None else set())
-        connection.account = link.account
+            peer.limit(TokenBucket(now, weights.RATES[Sender.AGENT]))
+            return FromRank(hub, peer, hub.link_rank(peer, bearer=bearer))
+        peer.limit(TokenBucket(now, weights.RATES[Sender.CLIENT]))
+        terminals = hub.terminals
+        link = TerminalLink(peer, bearer, told=None if bearer.job is None else set())
         hub.link_terminal(link)
         if bearer.role is Role.WATCHER:
-            terminals.watchers[connection.number] = None
-        elif len(terminals.links) > hub.connections.capacity.clients and terminals.watchers:
+            terminals.watchers[peer.number] = None
+        elif len(terminals.links) > hub.capacity.clients and terminals.watchers:
             why = "the broker is full, and a terminal that may type came"
             departures.give_way(hub, next(reversed(terminals.watchers)), why)
+        return FromTerminal(hub, peer, link)
 
-    def _overflowed(self, connection: Channel) -> None:
-        if connection.number in self._hub.terminals.links:
-            departures.close_slow(self._hub.connections.meters, connection)
-        else:
-            logger.info("the rank at %s does not read; a message to it is dropped", connection.peer)
 
-    def _supply(self, connection: Channel) -> None:
-        """Send a terminal what had no room."""
-        hub = self._hub
-        link = hub.terminals.links.get(connection.number)
-        if link is None:
-            return
-        if connection.missed_output():
-            hub.missed_output(link)
-        hub.terminals.listing.supply(link)
+class _Receiver:
+    """Receiver of the messages of one connection, for a hub."""
 
-    def _close_all(self, then: Callable[[], None]) -> None:
-        hub = self._hub
-        hub.on_empty = then
-        for connection in hub.connections.arrivals.connections():
-            if not connection.is_open:
-                connection.abort()
-        for link in tuple(hub.links.values()):
-            link.connection.close(CloseCode.SHUTDOWN, "the broker shuts down")
-        if not hub.connected:
-            then()
+    __slots__ = ("_hub", "_peer")
 
-    def _abort_all(self) -> None:
-        for link in tuple(self._hub.links.values()):
-            link.connection.abort()
+    sender: Sender
 
-    # ------------------------------------------------------------------------------------------------- what they say
+    def __init__(self, hub: Hub, peer: Peer) -> None:
+        self._hub, self._peer = hub, peer
 
-    def _types(self, connection: PeerConnection) -> bool:
-        hub = self._hub
-        link = hub.links.get(connection.number)
-        if isinstance(link, RankLink):
-            return link.rank is not None and hub.terminals.seats.driver(link.rank.key) is not None
-        if link is None:
-            return False
-        return hub.terminals.seats.generation_of(link.number) is not None
-
-    def _receive_text(self, connection: Channel, text: str) -> None:
+    def received_text(self, text: str) -> None:
         """Take a control message: refuse it, or hand it to its function."""
-        link = self._hub.links.get(connection.number)
-        if link is None:
-            return
-        weight = weights.USUAL[Sender.AGENT if isinstance(link, RankLink) else Sender.CLIENT]
+        weight = weights.USUAL[self.sender]
         try:
-            if isinstance(link, RankLink):
-                self._receive_from_rank(connection, link, text)
-            else:
-                message = self._read(connection, text, Sender.CLIENT)
-                weight = weights.weight_of(message, Sender.CLIENT)
-                from_terminals.receive(self._hub, link, message)
+            weight = self._receive_text(text)
         except UnknownType as error:
-            refuse(connection, RefusalCode.UNKNOWN_TYPE, error.reason)
+            refuse(self._peer, RefusalCode.UNKNOWN_TYPE, error.reason)
         except PeerError as error:
-            self._close_bad(connection, error)
-        self._hub.connections.charge(connection, link.rate, len(text) + weight)
+            self._close_bad(error)
+        self._peer.charge(len(text) + weight)
 
-    def _read(self, connection: Channel, text: str, sender: Sender) -> Message:
-        message = decode(text, sender)
-        logger.debug("connection %d says %s", connection.number, LogForm(message))
+    def received_data(self, data: bytes) -> None:
+        """Take terminal bytes."""
+        try:
+            self._receive_data(data)
+        except PeerError as error:
+            self._close_bad(error)
+
+    def received_control(self) -> None:
+        """Charge the peer for a frame that is not a message."""
+        self._peer.charge(weights.USUAL[self.sender])
+
+    def lost(self) -> None:
+        """Forget the connection."""
+        departures.connection_closed(self._hub, self._peer)
+
+    def _receive_text(self, text: str) -> int:
+        """Take a message, and return its weight."""
+        raise NotImplementedError
+
+    def _receive_data(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def _read(self, text: str) -> Message:
+        message = decode(text, self.sender)
+        logger.debug("connection %d says %s", self._peer.number, LogForm(message))
         most = weights.MAX_BYTES.get(type(message), MAX_CONTROL_BYTES)
         if len(text) > most:
             raise PeerError(f"{name_of(type(message))} of {len(text)} bytes, above {most}")
         return message
 
-    def _receive_from_rank(self, connection: Channel, link: RankLink, text: str) -> None:
-        """Take what a rank or its guard says."""
-        if from_ranks.keeps_unread(self._hub, link, text):
-            logger.debug("connection %d says a pulse of %d characters", connection.number, len(text))
-            return
-        from_ranks.receive(self._hub, link, self._read(connection, text, Sender.AGENT))
+    def _close_bad(self, error: PeerError) -> None:
+        logger.info("the connection from %s is closed: %s", self._peer.peer, error)
+        refuse(self._peer, RefusalCode.BAD_MESSAGE, error.reason)
+        self._peer.close(CloseCode.BAD_MESSAGE, error.reason)
 
-    def _receive_data(self, connection: Channel, data: bytes) -> None:
-        """Take terminal bytes."""
-        hub = self._hub
-        link = hub.links.get(connection.number)
-        try:
-            if isinstance(link, RankLink):
-                hub.connections.charge(connection, link.rate, weights.OUTPUT)
-                from_ranks.receive_output(hub, link, data)
-            elif link is not None:
-                hub.connections.charge(connection, link.rate, len(data) + weights.KEYS)
-                from_terminals.receive_input(hub, link, data)
-        except PeerError as error:
-            self._close_bad(connection, error)
 
-    def _note_frame(self, connection: PeerConnection) -> None:
-        """Note a frame that is no message, and costs as much as one."""
-        link = self._hub.links.get(connection.number)
-        if link is not None:
-            sender = Sender.AGENT if isinstance(link, RankLink) else Sender.CLIENT
-            self._hub.connections.charge(connection, link.rate, weights.USUAL[sender])
+class FromTerminal(_Receiver):
+    """Receiver of a terminal's messages."""
 
-    def _close_bad(self, connection: Channel, error: PeerError) -> None:
-        logger.info("the connection from %s is closed: %s", connection.peer, error)
-        refuse(connection, RefusalCode.BAD_MESSAGE, error.reason)
-        connection.close(CloseCode.BAD_MESSAGE, error.reason)
+    __slots__ = ("_link",)
+
+    sender = Sender.CLIENT
+
+    def __init__(self, hub: Hub, peer: Peer, link: TerminalLink) -> None:
+        super().__init__(hub, peer)
+        self._link = link
+
+    def drained(self) -> None:
+        """Send the terminal what had no room."""
+        if self._peer.missed_output():
+            self._hub.missed_output(self._link)
+        self._hub.terminals.listing.supply(self._link)
+
+    def overflowed(self) -> None:
+        """Close the terminal, which does not read."""
+        departures.close_slow(self._hub.meters, self._peer)
+
+    def _receive_text(self, text: str) -> int:
+        message = self._read(text)
+        from_terminals.receive(self._hub, self._link, message)
+        return weights.weight_of(message, self.sender)
+
+    def _receive_data(self, data: bytes) -> None:
+        self._peer.charge(len(data) + weights.KEYS)
+        from_terminals.receive_input(self._hub, self._link, data)
+
+
+class FromRank(_Receiver):
+    """Receiver of the messages of a rank, or of its guard."""
+
+    __slots__ = ("_link",)
+
+    sender = Sender.AGENT
+
+    def __init__(self, hub: Hub, peer: Peer, link: RankLink) -> None:
+        super().__init__(hub, peer)
+        self._link = link
+
+    def drained(self) -> None:
+        """Do nothing: a rank asks again for what it needs."""
+
+    def overflowed(self) -> None:
+        """Log that the rank does not read."""
+        logger.info("the rank at %s does not read; a message to it is dropped", self._peer.peer)
+
+    def _receive_data(self, data: bytes) -> None:
+        self._peer.charge(weights.OUTPUT)
+        from_ranks.receive_output(self._hub, self._link, data)
+
+    def _receive_text(self, text: str) -> int:
+        if from_ranks.keeps_unread(self._hub, self._link, text):
+            logger.debug("connection %d says a pulse of %d characters", self._peer.number, len(text))
+        else:
+            from_ranks.receive(self._hub, self._link, self._read(text))
+        return weights.USUAL[self.sender]

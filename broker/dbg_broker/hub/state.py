@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer
-from dbg_broker.hub.links import NOBODY, RankLink, RankPeer, TerminalLink
+from dbg_broker.hub.links import RankLink, RankPeer, TerminalLink
 from dbg_broker.hub.ranks import Ranks
 from dbg_broker.hub.terminals import Terminals
 from dbg_broker.journal.journal import Journal
-from dbg_broker.net.connections import Channel, Connections
-from dbg_broker.net.metrics import Gauges
+from dbg_broker.net.capacity import Capacity
+from dbg_broker.net.metrics import Gauges, Meters
+from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import CloseCode, pack_data
-from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_broker.ranks.questions import Said, broker_says
 from dbg_broker.ranks.rank_record import RankRecord
@@ -25,8 +25,7 @@ from dbg_broker.terminals.seats import Decision
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.messages import Kind, Refusal, Sender, Welcome
-from dbg_wire.messages.weights import RATES
+from dbg_wire.messages import Kind, Refusal, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 logger = logging.getLogger("dbg_broker")
@@ -38,27 +37,30 @@ class Hub:
     def __init__(
         self,
         timers: Timers,
-        connections: Connections,
         *,
         host: str,
         pid: int,
         kernel: str | None,
+        meters: Meters | None = None,
+        capacity: Capacity | None = None,
         intervals: ProbeIntervals | None = None,
     ) -> None:
-        self.timers, self.connections = timers, connections
+        self.timers = timers
+        self.meters = meters or Meters()
+        self.capacity = capacity or Capacity()
+        self.turns = Turns(timers)
         self.ranks = Ranks(
             timers,
-            connections.meters,
+            self.meters,
             kernel=kernel,
             intervals=intervals,
         )
-        self.terminals = Terminals(self.ranks.registry, timers, connections.turns)
+        self.terminals = Terminals(self.ranks.registry, timers, self.turns)
         self.journal = Journal(self.ranks.registry, timers)
         self.links: dict[int, RankLink | TerminalLink] = {}
         """The links of ranks and of terminals, by the numbers of their connections."""
         self._host, self._pid = host, pid
         self._started = timers.clock()
-        self.on_empty: Callable[[], None] | None = None
         self.on_unused: Callable[[], None] | None = None
         """Called when the last rank or terminal has gone; a request for a page is neither."""
         self.max_lease: float | None = None
@@ -68,8 +70,7 @@ class Hub:
 
     def link_rank(self, peer: RankPeer, bearer: Bearer = ANY_RANK) -> RankLink:
         """Take a connection of an agent, or of what stands in for one, as a rank's link; it registers next."""
-        rate = TokenBucket(self.timers.clock(), RATES[Sender.AGENT])
-        self.links[peer.number] = link = RankLink(peer, rate, bearer=bearer)
+        self.links[peer.number] = link = RankLink(peer, bearer=bearer)
         return link
 
     def link_terminal(self, link: TerminalLink) -> None:
@@ -81,11 +82,6 @@ class Hub:
         """Tell whether any rank or terminal is there."""
         return bool(self.links)
 
-    @property
-    def connected(self) -> int:
-        """Return how many connections there are, those without a first message included."""
-        return len(self.links.keys() | self.connections.arrivals.numbers())
-
     def gauges(self) -> Gauges:
         """Return the present numbers."""
         sessions, drivers, watchers = self.terminals.seats.counts()
@@ -95,19 +91,17 @@ class Hub:
             sessions=sessions,
             drivers=drivers,
             watchers=watchers,
-            pending=len(self.connections.arrivals),
             uptime=self.timers.clock() - self._started,
         )
 
     def welcome(
         self,
-        connection: RankPeer | Channel,
+        connection: RankPeer,
         address: str | None = None,
         child: int | None = None,
         role: str | None = None,
     ) -> None:
         """Accept a peer's first message, or tell a rank its new address."""
-        self.connections.arrivals.leave(connection.number)
         message = Welcome(
             minor=PROTOCOL_MINOR,
             release=RELEASE,
@@ -158,13 +152,13 @@ class Hub:
 
     def relay_output(self, key: str, data: bytes) -> None:
         """Pass a frame of terminal bytes to all terminals at a rank, unread; a terminal that is behind misses it."""
-        meters = self.connections.meters
+        meters = self.meters
         meters.bytes_from_ranks += len(data)
         numbers = self.terminals.seats.viewers(key)
         if not numbers:
             return
         frame = pack_data(data)
-        self.connections.times.key_is_passed_on()
+        meters.key_waits.key_is_passed_on()
         most = limits.MAX_SCREEN_BACKLOG if self.ranks.is_redrawn(key) else None
         for number in numbers:
             if self.terminals.links[number].connection.send_output(frame, most):
@@ -216,7 +210,7 @@ class Hub:
         if link is not None:
             link.answers.end(ended.question.request)
             self.terminals.listing.supply_answers(link)
-        self.connections.turns.begin(self._withdrawing(number, ended.missing), NOBODY if link is None else link.account)
+        self.turns.begin(self._withdrawing(number, ended.missing))
 
     def _withdrawing(self, number: int, keys: Iterable[str]) -> Iterator[None]:
         for key in keys:
@@ -224,7 +218,7 @@ class Hub:
             yield
 
 
-def refuse(connection: RankPeer | Channel, code: str, text: str, request: int | None = None) -> None:
+def refuse(connection: RankPeer, code: str, text: str, request: int | None = None) -> None:
     """Tell a peer which request can't be done and why; a peer that reads no refusals is closed."""
     if not connection.send_message(Refusal(code=code, text=printable(text, 500), request=request)):
         connection.close(CloseCode.SLOW, "it does not read why its requests are refused", flush=False)

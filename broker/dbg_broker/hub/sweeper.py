@@ -68,7 +68,7 @@ class Sweeper:
                 connection.heard_at = max(now, connection.heard_at)
             unheard = now - connection.heard_at
             if unheard >= SEAT_SECONDS:
-                departures.drop_silent(self._hub.connections.meters, connection)
+                departures.drop_silent(self._hub.meters, connection)
                 continue
             if unheard >= PING_SECONDS:
                 connection.ping()

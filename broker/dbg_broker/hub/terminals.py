@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Iterator, Sequence
 from functools import partial
 
-from dbg_broker.hub.links import NOBODY, TerminalLink
+from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.rank_record import RankRecord
@@ -89,7 +89,7 @@ class Listing:
         """Send a terminal what waits for it, in slices and as long as it takes frames."""
         if not link.is_supplied and link.connection.is_ready:
             link.is_supplied = True
-            self._turns.begin(self._supplying(link), link.account)
+            self._turns.begin(self._supplying(link))
 
     def supply_answers(self, link: TerminalLink) -> None:
         """Send a terminal the answers that wait for it, those of a question that is open after GATHER_SECONDS."""
@@ -128,7 +128,7 @@ class Listing:
         self._is_spreading = True
         dirty, self._dirty = self._dirty, {}
         self._frames.clear()
-        self._turns.begin(self._spreading(dirty), NOBODY)
+        self._turns.begin(self._spreading(dirty))
 
     def _spreading(self, dirty: dict[str, None]) -> Iterator[None]:
         try:
@@ -251,7 +251,7 @@ class Terminals:
             are_sent = bool(self._seats_due)
             self._seats_due.update(dict.fromkeys(numbers[SEATS_AT_ONCE:]))
             if not are_sent:
-                self._turns.begin(self._sending_seats(), NOBODY)
+                self._turns.begin(self._sending_seats())
 
     def _sending_seats(self) -> Iterator[None]:
         try:
@@ -264,4 +264,4 @@ class Terminals:
         finally:
             # After an error the other terminals get their seats all the same.
             if self._seats_due:
-                self._turns.begin(self._sending_seats(), NOBODY)
+                self._turns.begin(self._sending_seats())

@@ -1,8 +1,4 @@
-"""The event loop: how long its turns last, how long keys wait for them, and when Python's garbage is collected.
-
-The loop reports when it begins to wait for events and when it goes on. Everything between two waits is one turn, so
-that a turn's length includes what nobody else measures: TLS, timers, finished threads. Each length is taken twice, by
-the clock and in processor time of the broker. The second doesn't depend on other processes of the host.
+"""The event loop: for how long keys wait in it, and when Python's garbage is collected.
 
 A collection of all objects goes through everything that the broker knows: with ten thousand ranks it takes a fifth of a
 second, in which no key is passed on, and Python begins one when it sees fit. Here what has survived a collection is set
@@ -30,6 +26,9 @@ SWITCH_SECONDS = 0.0005
 """Seconds after which a thread that computes lets the loop go on. The loop gives the interpreter away at each call of
 the kernel, and there are several on the way of a key: with Python's own 5 ms a busy thread delays a key
 by 50 ms and more."""
+
+SLEEP_SECONDS = 0.0001
+"""Seconds from which on the loop has waited for events, and has not found some that had come before."""
 
 TICK_SECONDS = 0.25
 """Seconds between two looks: in a flood, objects of this time are gone through in five milliseconds."""
@@ -80,96 +79,52 @@ class Histogram:
         self.total += seconds
 
 
-class LoopTimes:
-    """What one event loop's turns took; ``clock`` and ``spent`` return seconds of the clock and of the processor."""
+class KeyWaits:
+    """Processor time for which keys waited in an event loop; ``spent`` returns the seconds of the loop's thread."""
 
-    def __init__(self, clock: Callable[[], float], spent: Callable[[], float]) -> None:
-        self._clock, self._spent = clock, spent
-        self._woke = self._earliest = (clock(), spent())
-        self.turns = Histogram()
-        self.turns_processor = Histogram()
-        self.timers_late = Histogram()
-        self.keys = Histogram()
-        self.keys_processor = Histogram()
+    def __init__(self, spent: Callable[[], float] = time.thread_time) -> None:
+        self._spent = spent
+        self._woke = self._earliest = spent()
+        self.seconds = Histogram()
 
-    def waits(self) -> None:
-        """Note the end of a turn: the loop looks for events."""
-        self.turns.note(self._clock() - self._woke[0])
-        self.turns_processor.note(self._spent() - self._woke[1])
-
-    def goes_on(self, *, has_slept: bool) -> None:
-        """Note the begin of a turn; if the loop has slept, nothing had come during the turn before."""
-        before, self._woke = self._woke, (self._clock(), self._spent())
+    def woke(self, *, has_slept: bool) -> None:
+        """Note the begin of a turn of the loop; if it has slept, nothing had come during the turn before."""
+        before, self._woke = self._woke, self._spent()
         self._earliest = self._woke if has_slept else before
-
-    def timer_ran(self, late: float) -> None:
-        """Note how many seconds after its time a timer ran."""
-        self.timers_late.note(max(0.0, late))
 
     def key_is_passed_on(self) -> None:
         """Note that a terminal's keys, or the echo of them, have been read and passed on.
 
-        They came while the loop slept or, if it did not sleep, at the earliest when the turn before began: the longest
+        They came while the loop slept or, if it did not sleep, at the earliest when the turn before began. The longest
         time that they may have waited is counted.
         """
-        at, spent = self._earliest
-        self.keys.note(self._clock() - at)
-        self.keys_processor.note(self._spent() - spent)
+        self.seconds.note(self._spent() - self._earliest)
 
 
 class MeasuredSelector(selectors.DefaultSelector):
-    """The selector of an event loop, which tells when the loop waits and when it goes on."""
+    """The selector of an event loop, which reports when the loop continues."""
 
-    def __init__(self, times: LoopTimes, each_turn: Callable[[], None]) -> None:
+    def __init__(self, waits: KeyWaits) -> None:
         super().__init__()
-        self._times = times
-        self._each_turn = each_turn
+        self._waits = waits
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait for events as any selector does; what came during the turn before is looked for first."""
-        self._times.waits()
-        ready = super().select(0)
-        has_slept = not ready and timeout != 0
-        if has_slept:
-            ready = super().select(timeout)
-        self._times.goes_on(has_slept=has_slept)
-        self._each_turn()
+        """Wait for events as any selector does."""
+        began = time.monotonic()
+        ready = super().select(timeout)
+        self._waits.woke(has_slept=time.monotonic() - began > SLEEP_SECONDS)
         return ready
 
 
-class EnduringLoop(asyncio.SelectorEventLoop):
-    """Event loop that goes on after a turn for which there was no memory.
-
-    What was not done in such a turn is done in the next one: its events are still there.
-    """
-
-    def run_forever(self) -> None:
-        """Run until ``stop`` is called; the exception handler is told of a MemoryError of the loop itself."""
-        while True:
-            try:
-                return super().run_forever()
-            except MemoryError as error:
-                self.call_exception_handler({"message": "no memory for a turn of the event loop", "exception": error})
-
-
-def new_times() -> LoopTimes:
-    """Return the times of a loop that runs in the calling thread."""
-    return LoopTimes(time.monotonic, time.thread_time)
-
-
-def run_measured(main: Coroutine[Any, Any, None], times: LoopTimes, each_turn: Callable[[], None]) -> None:
-    """Run a coroutine as ``asyncio.run`` does, in a loop that reports to ``times`` and calls ``each_turn``.
+def run_measured(main: Coroutine[Any, Any, None], waits: KeyWaits) -> None:
+    """Run a coroutine as ``asyncio.run`` does, in a loop that reports to ``waits``.
 
     While it runs, other threads give the interpreter back to the loop after SWITCH_SECONDS.
     """
-
-    def new_loop() -> asyncio.AbstractEventLoop:
-        return EnduringLoop(MeasuredSelector(times, each_turn))
-
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        with asyncio.Runner(loop_factory=new_loop) as runner:
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(MeasuredSelector(waits))) as runner:
             runner.run(main)
     finally:
         sys.setswitchinterval(before)

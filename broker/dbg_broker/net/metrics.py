@@ -2,70 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from dbg_broker.net.loop import BOUNDS, Histogram, LoopTimes
+from dbg_broker.net.loop import BOUNDS, Histogram, KeyWaits
 from dbg_wire.records.ranks import RankState
-
-
-class Payer(enum.Enum):
-    """Whose budget a bound is."""
-
-    STRANGER = "stranger"
-    """A connection whose token is not known yet."""
-    RANK = "rank"
-    GUARD = "guard"
-    DRIVER = "driver"
-    WATCHER = "watcher"
-    STOCK = "stock"
-    """A stock debugger, which has no token."""
-
-
-class Budget(enum.Enum):
-    """What is bounded; the values are labels of ``dbg_broker_budget_hits_total``."""
-
-    WAITING = "waiting"
-    """Connections before their first message, all together."""
-    WAITING_OF_ADDRESS = "waiting_of_address"
-    """Connections of one address before their first message."""
-    HANDSHAKE_SECONDS = "handshake_seconds"
-    """Seconds until the first message."""
-    FAILURES = "failures"
-    """Failed attempts of one address."""
-    REQUESTS = "requests"
-    """Requests of one address for a page."""
-    MESSAGE_SECONDS = "message_seconds"
-    """Seconds until a message is complete."""
-    UNFINISHED_BYTES = "unfinished_bytes"
-    """Bytes of all messages that are not complete."""
-    INPUT_RATE = "input_rate"
-    """Bytes and messages in a second; the peer is read more slowly."""
-    PLACES = "places"
-    """Connections of one role."""
-
-
-class BudgetHits:
-    """Counts of reached bounds; they only grow, and there are as many as there are pairs of role and bound."""
-
-    def __init__(self) -> None:
-        self._hits: Counter[tuple[Payer, Budget]] = Counter()
-
-    def hit(self, payer: Payer, budget: Budget) -> None:
-        """Count that a peer of this role has reached this bound."""
-        self._hits[payer, budget] += 1
-
-    def of(self, payer: Payer, budget: Budget) -> int:
-        """Return how often peers of this role have reached this bound."""
-        return self._hits[payer, budget]
-
-    def __iter__(self) -> Iterator[tuple[Payer, Budget, int]]:
-        """Iterate over role, bound and count, in a stable order."""
-        found = sorted(self._hits.items(), key=lambda entry: (entry[0][0].value, entry[0][1].value))
-        return iter([(payer, budget, count) for (payer, budget), count in found])
 
 
 @dataclass(slots=True)
@@ -74,15 +17,18 @@ class Meters:
 
     handshakes: int = 0
     refusals: Counter[int] = field(default_factory=Counter)
-    budgets: BudgetHits = field(default_factory=BudgetHits)
     failures: int = 0
     turned_away: int = 0
+    crowded_out: int = 0
     bytes_from_ranks: int = 0
     bytes_to_ranks: int = 0
     bytes_to_terminals: int = 0
     dropped_frames: int = 0
     repaints: int = 0
     disconnected: int = 0
+    key_waits: KeyWaits = field(default_factory=KeyWaits)
+    pending: Callable[[], int] = int
+    """Returns how many connections there are whose token is not known yet."""
     audit_lost: Callable[[], int] = int
     """Returns how many entries the audit log has not; its own thread counts them."""
 
@@ -104,19 +50,18 @@ class Gauges:
     sessions: int
     drivers: int
     watchers: int
-    pending: int
     uptime: float
     cluster: ClusterFigures | None = None
     """None for one broker alone."""
 
 
-def metrics(meters: Meters, gauges: Gauges, times: LoopTimes) -> str:
+def metrics(meters: Meters, gauges: Gauges) -> str:
     """Return counters and gauges as Prometheus reads them; they hold no secret, so the page needs no token."""
     parts = (
         _gauges(gauges),
         _counters(meters),
         _of_cluster(gauges.cluster),
-        _histograms(times),
+        _histogram("key_wait_cpu_seconds", "Processor time of the broker while keys waited.", meters.key_waits.seconds),
     )
     return "".join(f"{line}\n" for part in parts for line in part)
 
@@ -129,19 +74,17 @@ def _gauges(gauges: Gauges) -> Iterable[str]:
     yield from _one("sessions", "gauge", "Ranks with a terminal on them.", gauges.sessions)
     yield from _one("drivers", "gauge", "Terminals that may type.", gauges.drivers)
     yield from _one("watchers", "gauge", "Terminals that only look.", gauges.watchers)
-    yield from _one("pending", "gauge", "Connections without their first message.", gauges.pending)
 
 
 def _counters(meters: Meters) -> Iterable[str]:
     refusals = {f'{{status="{status}"}}': float(count) for status, count in sorted(meters.refusals.items())}
-    budgets = {
-        f'{{role="{payer.value}",budget="{budget.value}"}}': float(count) for payer, budget, count in meters.budgets
-    }
     yield from _one("handshakes_total", "counter", "WebSocket handshakes completed.", meters.handshakes)
     yield from _one("handshake_failures_total", "counter", "Connections that were no HTTP or TLS.", meters.failures)
     yield from _one("turned_away_total", "counter", "Connections from addresses not allowed.", meters.turned_away)
+    crowded = "Connections closed as too many waited, or said nothing."
+    yield from _one("crowded_out_total", "counter", crowded, meters.crowded_out)
+    yield from _one("pending", "gauge", "Connections whose token is not known yet.", meters.pending())
     yield from _many("refusals_total", "counter", "Requests refused, by HTTP status.", refusals)
-    yield from _many("budget_hits_total", "counter", "Bounds that peers have reached, by role and bound.", budgets)
     yield from _one("rank_bytes_total", "counter", "Terminal bytes from ranks.", meters.bytes_from_ranks)
     yield from _one("input_bytes_total", "counter", "Input bytes to ranks.", meters.bytes_to_ranks)
     yield from _one("terminal_bytes_total", "counter", "Terminal bytes queued for them.", meters.bytes_to_terminals)
@@ -157,14 +100,6 @@ def _of_cluster(found: ClusterFigures | None) -> Iterable[str]:
         return
     yield from _one("cluster_brokers", "gauge", "Brokers of the cluster, this one included.", found.brokers)
     yield from _one("nats_silent_seconds", "gauge", "Seconds without an answer of NATS.", round(found.nats_silent, 3))
-
-
-def _histograms(times: LoopTimes) -> Iterable[str]:
-    yield from _histogram("turn_seconds", "Lengths of the event loop's turns.", times.turns)
-    yield from _histogram("turn_cpu_seconds", "Processor time of the event loop's turns.", times.turns_processor)
-    yield from _histogram("loop_delay_seconds", "Lateness of a timer that runs four times a second.", times.timers_late)
-    yield from _histogram("key_wait_seconds", "Longest time that keys and their echo may have waited.", times.keys)
-    yield from _histogram("key_wait_cpu_seconds", "Processor time of the broker in that wait.", times.keys_processor)
 
 
 def _histogram(name: str, help_text: str, histogram: Histogram) -> Iterable[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Hashable
+from typing import NamedTuple
 
 from dbg_wire import limits
 
@@ -16,21 +17,6 @@ TRANSPORT_SLACK = 128 * limits.KIB
 
 OUTBOX_BYTES = min(limits.MAX_VIEWER_BACKLOG, limits.MAX_AGENT_BACKLOG) - TRANSPORT_SLACK
 """Bytes that may wait for one peer, a rank or a terminal, those in the transport included."""
-
-
-class FrameTransport(Protocol):
-    """What takes frames and pauses whoever hands them over: a socket, or the credit window of a leg."""
-
-    @property
-    def buffered(self) -> int:
-        """Return how many bytes it holds."""
-
-    @property
-    def is_closing(self) -> bool:
-        """Tell whether it takes nothing any more."""
-
-    def write(self, data: bytes) -> None:
-        """Take bytes."""
 
 
 class _Waiting(NamedTuple):
@@ -59,7 +45,7 @@ class Outbox:
     )
 
     def __init__(self, bound: int = OUTBOX_BYTES) -> None:
-        self.transport: FrameTransport | None = None
+        self.transport: asyncio.WriteTransport | None = None
         self.is_paused = False
         self.dropped = 0
         self._bound = bound
@@ -80,7 +66,7 @@ class Outbox:
     @property
     def held(self) -> int:
         """Return how many bytes the transport holds."""
-        return self.transport.buffered if self.transport else 0
+        return self.transport.get_write_buffer_size() if self.transport else 0
 
     @property
     def waiting_bytes(self) -> int:
@@ -134,20 +120,6 @@ class Outbox:
         """Write bytes past all that waits."""
         if self.transport is not None:
             self.transport.write(data)
-
-    def write_to_end(self, pieces: Iterable[bytes]) -> bool:
-        """Write the library's own frames past all that waits; tell whether an empty piece now ends the output.
-
-        The library ends its output again when more bytes come.
-        """
-        if self.transport is None or self.transport.is_closing:
-            return False
-        whole = list(pieces)
-        is_end = b"" in whole
-        # A flood of pings is answered by one write.
-        if data := b"".join(whole[: whole.index(b"")] if is_end else whole):
-            self.write(data)
-        return is_end
 
     # ------------------------------------------------------------------------------------------------- what waits
 

@@ -1,4 +1,4 @@
-"""The server that accepts peers: their sockets, TLS, the sweep by the clock, and the shutdown."""
+"""The server that accepts peers: their handshakes, the sweep by the clock, and the shutdown."""
 
 from __future__ import annotations
 
@@ -7,31 +7,39 @@ import contextlib
 import logging
 import socket
 import ssl
-import time
-from functools import partial
+from asyncio import sslproto
+from collections.abc import Callable
+from typing import NamedTuple
 
+from dbg_broker.home.bearer import Bearer
 from dbg_broker.net import tcp
-from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.connections import Connections
-from dbg_broker.net.spare import NO_DESCRIPTORS
-from dbg_broker.net.transport import SocketTransport
+from dbg_broker.net.capacity import Capacity
+from dbg_broker.net.http import HttpAnswer, Upgrade
+from dbg_broker.net.metrics import Meters
+from dbg_broker.net.newcomers import EARLY_SECONDS, HANDSHAKE_SECONDS, Line, Slots
+from dbg_broker.net.peer import Owner, Peer
+from dbg_broker.net.websocket import CloseCode
 from dbg_broker.settings import EVERYBODY, Allowed
+from dbg_broker.timers import Timers
 from dbg_dial.waiting import within
+from dbg_wire import limits
 
 logger = logging.getLogger("dbg_broker")
 
-ACCEPT_SECONDS = 0.002
-"""Processor time for new connections in one round of the event loop: some sixty, of which each only waits then. So a
-storm of them leaves time to the others, and the kernel's queue of them moves on."""
+TLS_BUFFER_BYTES = 16 * limits.KIB
+"""Bytes that asyncio keeps for a TLS connection during its handshake, and reads at once after it: a record."""
+
+ACCEPTS_AT_ONCE = 64
+"""Connections accepted in one turn of the event loop: they only wait then, and take a millisecond."""
+
+HANDSHAKES_AT_ONCE = 8
+"""Handshakes begun in one turn of the event loop: the first step of each takes up to a millisecond."""
+
+NO_ACCEPT_SECONDS = 1.0
+"""Seconds without accepting after an error, such as a lack of descriptors."""
 
 SWEEP_SECONDS = 0.25
 """Seconds between two sweeps, by which anything due by the clock may be late."""
-
-FULL_SECONDS = 0.02
-"""Seconds without accepting while all places before the first message are taken: an honest peer is faster."""
-
-NO_ACCEPT_SECONDS = 1.0
-"""Seconds without accepting after an error that has nothing to do with a lack of descriptors."""
 
 SHUTDOWN_SECONDS = 0.5
 """Seconds given to all closing handshakes at the end. The next broker begins after them, and has its terminals back
@@ -41,33 +49,62 @@ ABORT_SECONDS = 0.25
 """Seconds for the rounds of the loop in which aborted connections end."""
 
 
+class Newcomer(NamedTuple):
+    """An accepted socket that waits for a slot."""
+
+    socket: socket.socket
+    peer: str
+    since: float
+
+
 class Server:
-    """Server that accepts connections for their owner until it is stopped."""
+    """Server that accepts connections until it is stopped.
+
+    ``admit`` returns who may have a WebSocket or what to answer, ``opened`` the receiver of its messages, and ``sweep``
+    does what else is due by the clock.
+    """
 
     def __init__(
         self,
-        owner: Connections,
         listener: socket.socket,
         context: ssl.SSLContext | None,
         *,
-        sweep_seconds: float = SWEEP_SECONDS,
+        timers: Timers,
+        meters: Meters,
+        capacity: Capacity,
+        admit: Callable[[Peer, Upgrade], Bearer | HttpAnswer],
+        opened: Callable[[Peer, Bearer], Owner],
+        sweep: Callable[[float], None],
         allowed: Allowed = EVERYBODY,
+        sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
-        self._owner = owner
-        self._allowed = allowed
-        self.listener = listener
+        self.timers, self.listener = timers, listener
+        self.admit = admit
+        self._meters, self._opened, self._sweep_hub, self._allowed = meters, opened, sweep, allowed
         self._sweep_seconds = sweep_seconds
         self._loop = asyncio.get_running_loop()
         self._context = context
         self._last_number = 0
+        self._slots = Slots(capacity.slots)
+        self._line: Line[Newcomer] = Line(capacity.line)
+        self._peers: dict[int, Peer] = {}
+        self._handshakes: dict[int, asyncio.Task[None]] = {}
+        """TLS handshakes that go on; a peer has a transport only after it."""
+        self._begins_soon = False
         self._sweeping: asyncio.TimerHandle | None = None
+        self._is_empty = asyncio.Event()
+        meters.pending = lambda: len(self._slots) + len(self._line)
+
+    def __len__(self) -> int:
+        return len(self._peers)
 
     def start(self) -> None:
         """Begin to accept and to sweep."""
+        sslproto.SSLProtocol.max_size = TLS_BUFFER_BYTES  # asyncio has no option for it
         self.listener.setblocking(False)
         tcp.prepare(self.listener)
         self._loop.add_reader(self.listener, self._accept)
-        self._sweep(self._loop.time())
+        self._sweep()
 
     def show(self, context: ssl.SSLContext) -> None:
         """Show another certificate to all that come from now on."""
@@ -84,75 +121,150 @@ class Server:
         self.listener.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
-        empty = asyncio.Event()
-        self._owner.handlers.close_all(empty.set)
-        try:
-            await within(SHUTDOWN_SECONDS, empty.wait())
-        except TimeoutError:
+        while (waiting := self._line.pop(lambda _: True)) is not None:
+            waiting[1].socket.close()
+        for peer in tuple(self._peers.values()):
+            peer.close(CloseCode.SHUTDOWN, "the broker shuts down")
+        for task in self._handshakes.values():
+            task.cancel()
+        await self._wait_until_empty(SHUTDOWN_SECONDS)
+        if self._peers:
             logger.info("some connections did not close in time")
-            self._owner.handlers.abort_all()
+            for peer in tuple(self._peers.values()):
+                peer.abort()
+            await self._wait_until_empty(ABORT_SECONDS)
+
+    async def _wait_until_empty(self, seconds: float) -> None:
+        self._is_empty.clear()
+        if self._peers:
             with contextlib.suppress(TimeoutError):
-                await within(ABORT_SECONDS, empty.wait())
-        self._owner.handshakes.close()
+                await within(seconds, self._is_empty.wait())
+
+    # ------------------------------------------------------------------------------------------------------ newcomers
 
     def _accept(self) -> None:
-        ends = time.thread_time() + ACCEPT_SECONDS
-        while self._accept_one() and time.thread_time() < ends:
-            pass
-
-    def _accept_one(self) -> bool:
-        """Accept a connection; return whether there may be another one now."""
-        if not self._owner.can_accept(partial(tcp.unaccepted, self.listener)):
-            # The kernel keeps new connections until an accepted one has sent its first message.
-            self._accept_later(FULL_SECONDS)
-            return False
-        try:
-            accepted, address = self.listener.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return False
-        except OSError as error:
-            return self._could_not_accept(error)
-        peer = tcp.peer_name(address)
-        if not self._allowed.admits(address, accepted.getsockname):
-            accepted.close()
-            self._owner.turned_away(peer)
-        elif self._owner.turns_back(peer):
-            accepted.close()
-        else:
-            self._welcome(accepted, peer)
-        return True
-
-    def _could_not_accept(self, error: OSError) -> bool:
-        """Try again at once if there is a descriptor for that, else later; return whether it is at once."""
-        if error.errno not in NO_DESCRIPTORS:
-            logger.warning("no connection can be accepted for a moment: %s", error.strerror)
-            self._accept_later(NO_ACCEPT_SECONDS)
-            return False
-        if self._owner.make_room(error):
-            return True
-        self._accept_later(FULL_SECONDS)
-        return False
-
-    def _welcome(self, accepted: socket.socket, peer: str) -> None:
-        """Make a connection, which waits for its first byte."""
-        accepted.setblocking(False)
-        self._last_number += 1
-        connection = PeerConnection(self._last_number, peer, self._owner)
-        connection.connection_made(SocketTransport(accepted, connection, self._context))
-        self._owner.accepted(connection)
-
-    def _accept_later(self, seconds: float) -> None:
-        self._loop.remove_reader(self.listener)
-        self._loop.call_later(seconds, self._accept_again)
+        for _ in range(ACCEPTS_AT_ONCE):
+            try:
+                accepted, address = self.listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError as error:
+                logger.warning("no connection can be accepted for a moment: %s", error.strerror)
+                self._loop.remove_reader(self.listener)
+                self._loop.call_later(NO_ACCEPT_SECONDS, self._accept_again)
+                break
+            self._let_wait(accepted, address)
+        self._begin_soon()
 
     def _accept_again(self) -> None:
         if self.listener.fileno() >= 0:
             self._loop.add_reader(self.listener, self._accept)
 
-    def _sweep(self, due: float) -> None:
+    def _let_wait(self, accepted: socket.socket, address: object) -> None:
+        """Put a connection into the line; if too many wait, close one."""
+        peer = tcp.peer_name(address)
+        if not self._allowed.admits(address, accepted.getsockname):
+            accepted.close()
+            self._meters.turned_away += 1
+            logger.info("a connection from %s is closed: --allow does not name its address", peer)
+            return
+        newcomer = Newcomer(accepted, peer, self.timers.clock())
+        closed = self._line.put(newcomer, tcp.network_of(peer))
+        if closed is not None:
+            closed.socket.close()
+            self._meters.crowded_out += 1
+
+    def _begin_soon(self) -> None:
+        """Begin handshakes in the next turn of the event loop."""
+        if len(self._line) and not self._begins_soon:
+            self._begins_soon = True
+            self.timers.schedule(0, self._begin)
+
+    def _begin(self) -> None:
+        """Begin handshakes as far as there are slots."""
+        self._begins_soon = False
+        begun = 0
+        for _ in range(ACCEPTS_AT_ONCE):
+            found = self._line.pop(self._slots.has_room)
+            if found is None:
+                return
+            if self._is_worth_a_slot(found[1]):
+                self._begin_one(*found)
+                begun += 1
+                if begun == HANDSHAKES_AT_ONCE:
+                    break
+        self._begin_soon()
+
+    def _is_worth_a_slot(self, newcomer: Newcomer) -> bool:
+        """Whether a connection has sent something, or had little time for it; else it is closed."""
+        if self.timers.clock() - newcomer.since < EARLY_SECONDS or tcp.has_bytes(newcomer.socket):
+            return True
+        newcomer.socket.close()
+        self._meters.crowded_out += 1
+        return False
+
+    def _begin_one(self, address: str, newcomer: Newcomer) -> None:
+        self._last_number += 1
+        peer = Peer(self._last_number, newcomer.peer, self)
+        logger.debug("connection %d comes from %s", peer.number, peer.peer)
+        self._slots.take(peer.number, address, self.timers.clock())
+        self._peers[peer.number] = peer
+        self._handshakes[peer.number] = self._loop.create_task(self._shake_hands(peer, newcomer.socket))
+
+    async def _shake_hands(self, peer: Peer, accepted: socket.socket) -> None:
         try:
-            self._owner.sweep(self._loop.time() - due)
+            await self._loop.connect_accepted_socket(
+                lambda: peer,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=None if self._context is None else HANDSHAKE_SECONDS,
+            )
+        except OSError as error:
+            self.failed(peer, f"no TLS ({getattr(error, 'reason', None) or type(error).__name__})")
+        finally:
+            del self._handshakes[peer.number]
+            if not peer.is_connected:
+                self.ended(peer)
+
+    # -------------------------------------------------------------------------------------------- what its peers tell
+
+    def opened(self, peer: Peer, bearer: Bearer) -> Owner:
+        """Return the owner of a new WebSocket."""
+        logger.debug("connection %d is open, for %s", peer.number, bearer.shown)
+        self._meters.handshakes += 1
+        self._free_slot(peer)
+        return self._opened(peer, bearer)
+
+    def _free_slot(self, peer: Peer) -> None:
+        if self._slots.free(peer.number):
+            self._begin_soon()
+
+    def failed(self, peer: Peer, reason: str) -> None:
+        """Count a connection that was not a request for a WebSocket of the broker."""
+        self._meters.failures += 1
+        logger.info("the connection from %s is closed: %s", peer.peer, reason)
+
+    def ended(self, peer: Peer) -> None:
+        """Forget a connection."""
+        self._free_slot(peer)
+        self._peers.pop(peer.number, None)
+        if not self._peers:
+            self._is_empty.set()
+
+    # ---------------------------------------------------------------------------------------------------------- sweep
+
+    def _sweep(self) -> None:
+        try:
+            now = self.timers.clock()
+            for number in self._slots.overdue(self._line, now):
+                self._end_slot(self._peers[number])
+            self._sweep_hub(now)
         except Exception:
             logger.exception("an error of the broker during its sweep")
-        due = self._loop.time() + self._sweep_seconds
-        self._sweeping = self._loop.call_at(due, self._sweep, due)
+        self._sweeping = self._loop.call_later(self._sweep_seconds, self._sweep)
+
+    def _end_slot(self, peer: Peer) -> None:
+        self.failed(peer, "it took too long for its request")
+        peer.abort()
+        if (task := self._handshakes.get(peer.number)) is not None:
+            task.cancel()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
+import ipaddress
 import socket
-import struct
+from typing import Any
 
 from dbg_dial.tcp import ask_peer
 from dbg_wire import limits
 from dbg_wire.errors import DbgError
+from dbg_wire.finding.endpoint import ip_of
 
 TERMINAL_SEND_BUFFER = 64 * limits.KIB
 """Bytes that the kernel keeps for a terminal: they can't be dropped any more, and delay all later bytes."""
@@ -19,15 +22,6 @@ TERMINAL_UNSENT = 16 * limits.KIB
 
 BACKLOG = 4096
 """Connections that the kernel may hold before accept: with asyncio's 100, 2,000 ranks take seconds to connect."""
-
-_UNACKED = struct.Struct("24xI")
-"""Where Linux puts ``tcpi_unacked`` in ``struct tcp_info``: of a listening socket these are connections to accept."""
-
-
-def unaccepted(listener: socket.socket) -> int:
-    """Return how many connections wait in the kernel to be accepted."""
-    (count,) = _UNACKED.unpack(listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _UNACKED.size))
-    return int(count)
 
 
 def prepare(listener: socket.socket) -> None:
@@ -58,6 +52,38 @@ def peer_name(address: object) -> str:
 def host_of(peer: str) -> str:
     """Return the host's part of :func:`peer_name`."""
     return peer.rpartition(":")[0]
+
+
+def network_of(peer: str) -> str:
+    """Return the address by which a peer is counted: an IPv4 address, or the /64 network of an IPv6 one.
+
+    One host has all addresses of such a network.
+    """
+    address = ip_of(host_of(peer))
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
+    return str(address)
+
+
+def has_bytes(connected: socket.socket) -> bool:
+    """Whether a peer has sent something that nobody has read."""
+    try:
+        return bool(connected.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except OSError:
+        return False
+
+
+_tls_buffer = bytearray(64 * limits.KIB)
+"""Where bytes of all TLS connections are read to: asyncio takes them out before it reads from another socket."""
+
+_tls_view = memoryview(_tls_buffer)
+
+
+def share_tls_buffer(transport: asyncio.BaseTransport) -> None:
+    """Have a TLS connection read into a buffer that all of them share; asyncio keeps 256 KiB for each one."""
+    protocol: Any = getattr(transport, "_ssl_protocol", None)
+    if hasattr(protocol, "_ssl_buffer_view"):
+        protocol._ssl_buffer, protocol._ssl_buffer_view = _tls_buffer, _tls_view
 
 
 class PortTaken(DbgError):

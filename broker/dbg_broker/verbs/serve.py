@@ -9,7 +9,6 @@ import os
 import resource
 import signal
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,14 +20,15 @@ from dbg_broker.classic.port import StockPort
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
+from dbg_broker.hub.admission import Admission
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
+from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.journal.command import OnEvent
-from dbg_broker.net.connections import Connections
-from dbg_broker.net.loop import GarbageCollection, LoopTimes, new_times, run_measured
-from dbg_broker.net.places import MANY, Capacity
+from dbg_broker.net.capacity import MANY, Capacity
+from dbg_broker.net.loop import GarbageCollection, run_measured
+from dbg_broker.net.metrics import Meters
 from dbg_broker.net.server import Server
-from dbg_broker.net.spare import SpareMemory
 from dbg_broker.settings import ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
@@ -118,18 +118,16 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
         if stock is not None:
             ending.enter_context(stock)
         credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
-        memory, times = SpareMemory(time.monotonic), new_times()
-        log.lacks_memory = memory.give_up
+        meters = Meters()
         setup = _Setup(
             home=home,
             credentials=credentials,
             listener=listener,
             stock=stock,
             settings=settings,
-            memory=memory,
         )
         ready = partial(announce, settings, credentials.endpoint, stock, say, columns)
-        run_measured(_run(setup, ready, times), times, memory.poll)
+        run_measured(_run(setup, ready, meters), meters.key_waits)
     return 0
 
 
@@ -143,24 +141,30 @@ class _Setup:
     stock: socket.socket | None
     """Where stock debuggers are taken, if at all."""
     settings: ServeSettings
-    memory: SpareMemory
 
 
-async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) -> None:
+async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> None:
     home, credentials, settings = setup.home, setup.credentials, setup.settings
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
     stopping = _stopped_by_signals(loop)
-    hub = _new_hub(loop, setup, times)
+    hub = _new_hub(loop, setup, meters)
     # What is begun ends in the reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
-        for spare in (hub.connections.descriptors, hub.connections.memory):
-            spare.begin()
-            ending.callback(spare.close)
         _open_journal(hub, setup, ending)
         _note_life(hub, setup, ending)
-        reception = Reception(hub, credentials.tokens)
-        server = Server(hub.connections, setup.listener, credentials.shown.context, allowed=settings.allowed)
+        admission = Admission(hub, credentials.tokens)
+        server = Server(
+            setup.listener,
+            credentials.shown.context,
+            timers=hub.timers,
+            meters=meters,
+            capacity=hub.capacity,
+            admit=admission.admit,
+            opened=Reception(hub, admission).opened,
+            sweep=Sweeper(hub).sweep,
+            allowed=settings.allowed,
+        )
         server.start()
         ending.push_async_callback(server.stop)
         if setup.stock is not None:
@@ -172,7 +176,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], times: LoopTimes) ->
         leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
         hub.on_unused = leaving.poll
         ending.callback(leaving.close)
-        credentials.watch(loop.call_soon_threadsafe, reception.use, server.show)
+        credentials.watch(loop.call_soon_threadsafe, admission.use, server.show)
         ending.callback(credentials.close)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
@@ -196,10 +200,16 @@ def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     return stopping
 
 
-def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, times: LoopTimes) -> Hub:
+def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, meters: Meters) -> Hub:
     timers = Timers(loop.time, loop.call_later)
-    connections = Connections(timers, Capacity(_descriptors()), times, setup.memory)
-    hub = Hub(timers, connections, host=socket.gethostname(), pid=os.getpid(), kernel=kernel_name())
+    hub = Hub(
+        timers,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        kernel=kernel_name(),
+        meters=meters,
+        capacity=Capacity(_descriptors()),
+    )
     hub.max_lease = setup.settings.max_lease
     GarbageCollection(lambda: hub.terminals.seats.counts()[1] > 0, timers).begin()
     return hub
@@ -211,7 +221,7 @@ def _open_journal(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) ->
     on_event = None if command is None else OnEvent(command.words, os.environ, directory=command.directory)
     journal.open(setup.home, audits_input=setup.settings.audits_input, on_event=on_event)
     ending.callback(journal.close)
-    hub.connections.meters.audit_lost = lambda: journal.lost
+    hub.meters.audit_lost = lambda: journal.lost
 
 
 def _note_life(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> None:

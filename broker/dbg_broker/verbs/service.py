@@ -97,21 +97,12 @@ class LogFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
         self._secrets: tuple[str, ...] = ()
-        self.lacks_memory: Callable[[], None] = lambda: None
-        """Called in place of a line about an error for lack of memory."""
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Have no line hold these texts."""
         # A broker that has read its tokens anew a thousand times still looks for each of them once.
         known = dict.fromkeys((*self._secrets, *secrets))
         self._secrets = tuple(secret for secret in known if len(secret) >= MIN_SECRET)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Keep errors for lack of memory out of the log: a traceback of one tells nothing, and takes more."""
-        if record.exc_info is None or not isinstance(record.exc_info[1], MemoryError):
-            return True
-        self.lacks_memory()
-        return False
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record's lines."""
@@ -148,6 +139,5 @@ def start_log(verbosity: int, *, as_json: bool = False) -> LogFormatter:
     handler = logging.StreamHandler(sys.stderr)
     formatter = JsonLogFormatter() if as_json else LogFormatter()
     handler.setFormatter(formatter)
-    handler.addFilter(formatter.filter)
     logging.basicConfig(handlers=[handler], level=LEVELS[min(verbosity, len(LEVELS) - 1)])
     return formatter

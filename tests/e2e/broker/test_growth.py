@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterator
 from itertools import count
+from typing import cast
 
 import pytest
 
@@ -13,8 +14,7 @@ from dbg_broker.hub import asking, departures, from_ranks, from_terminals
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.hub.state import Hub
 from dbg_broker.hub.sweeper import Sweeper
-from dbg_broker.net.connections import Connections
-from dbg_broker.quotas import TokenBucket
+from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.timers import Timers
 from dbg_wire.messages import (
     Action,
@@ -75,7 +75,7 @@ class Peer:
     def ping(self) -> None:
         pass
 
-    def rest(self, _seconds: float) -> None:
+    def charge(self, _cost: float) -> None:
         pass
 
     def abort(self) -> None:
@@ -93,7 +93,7 @@ class Job:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         timers = Timers(lambda: self.now, self._schedule, lambda: self.now, lambda: self.now)
-        self.hub = Hub(timers, Connections(timers), host="login1", pid=1, kernel=None)
+        self.hub = Hub(timers, host="login1", pid=1, kernel=None)
         self.sweeper = Sweeper(self.hub)
         self.registrations = [
             registration(n, host=host, key=f"4711.0/0.0/{host}:{n}/{n}", world_size=size, pid=n + 1)
@@ -102,7 +102,7 @@ class Job:
         ]
         self.keys = tuple(one.identity.key for one in self.registrations)
         peer = Peer(10 * size)
-        self.terminal = TerminalLink(peer, Bearer(role=Role.DRIVER), TokenBucket(0.0, 1e9))
+        self.terminal = TerminalLink(cast(Connection, peer), Bearer(role=Role.DRIVER))
         self.hub.link_terminal(self.terminal)
         from_terminals.receive(self.hub, self.terminal, Greet(minor=0, release="0.1.0", name="me"))
         from_terminals.receive(self.hub, self.terminal, Subscribe())

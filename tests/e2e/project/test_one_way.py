@@ -26,7 +26,7 @@ FORBIDDEN = {
 PRESENTED = "Bearer "
 """What stands before a token that is presented."""
 
-MAY_TAKE_SSL = {"Server"}
+MAY_TAKE_SSL = {"connect_accepted_socket"}
 """Calls that speak TLS with peers that have dialled us."""
 
 

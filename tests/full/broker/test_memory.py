@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import ExitStack
 from pathlib import Path
 
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
+
+from dbg_wire.codec import encode
 from tests.support.serving import Serve, run
-from tests.unit.broker.peers import trusting_context
+from tests.support.tokens import written_tokens
+from tests.unit.broker.peers import registration, trusting_context
 
 
 def resident(pid: int) -> int:
@@ -18,18 +22,26 @@ def resident(pid: int) -> int:
     raise AssertionError("no Rss")
 
 
-def test_connection_through_tls_costs_little_memory(home: Path, serve: Serve) -> None:
+def test_a_rank_costs_little_memory(home: Path, serve: Serve) -> None:
     """Stock asyncio takes 290 KiB for each connection; a job of ten thousand ranks would not fit a login node."""
     serving = serve()
-    context = trusting_context()
+    headers = {"Authorization": f"Bearer {written_tokens(home)['rank']}"}
     count = 200
     with ExitStack() as stack:
         before = 0
         for number in range(count + 20):
             if number == 20:
                 before = resident(serving.pid)
-            plain = stack.enter_context(socket.create_connection(("127.0.0.1", serving.port)))
-            secured = stack.enter_context(context.wrap_socket(plain))
-            secured.sendall(b"GET /healthz HTTP/1.1\r\n")
+            rank = stack.enter_context(
+                connect(
+                    f"wss://127.0.0.1:{serving.port}/agent",
+                    ssl=trusting_context(),
+                    additional_headers=headers,
+                    subprotocols=[Subprotocol("dbg.v1")],
+                    compression=None,
+                )
+            )
+            rank.send(encode(registration(number)))
+            rank.recv()
         assert run(home, "status").returncode == 0
-        assert (resident(serving.pid) - before) / count < 64
+        assert (resident(serving.pid) - before) / count < 45

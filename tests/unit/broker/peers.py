@@ -17,10 +17,11 @@ from websockets.typing import Subprotocol
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.tokens import Tokens, load_tokens
+from dbg_broker.hub.admission import Admission
 from dbg_broker.hub.reception import Reception
 from dbg_broker.hub.state import Hub
-from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.connections import Connections
+from dbg_broker.hub.sweeper import Sweeper
+from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.server import Server
 from dbg_broker.net.tcp import listen
 from dbg_broker.ranks.liveness import ProbeIntervals
@@ -163,27 +164,27 @@ class Peer:
         await cut(self.websocket)
 
 
-class WatchedReception(Reception):
-    """A reception that sets ``forgot`` when a connection has ended."""
+class WatchedServer(Server):
+    """A server that sets ``forgot`` when a connection has ended."""
 
-    def __init__(self, hub: Hub, tokens: Tokens) -> None:
-        super().__init__(hub, tokens)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self.forgot = asyncio.Event()
 
-    def lost(self, connection: PeerConnection) -> None:
+    def ended(self, peer: Connection) -> None:
         """Forget a connection."""
-        super().lost(connection)
-        self.forgot.set()
+        super().ended(peer)
+        asyncio.get_running_loop().call_soon(self.forgot.set)
 
 
 class Broker:
     """A broker that runs in the test's event loop."""
 
     def __init__(
-        self, hub: Hub, reception: WatchedReception, server: Server, tokens: Tokens, endpoint: Endpoint
+        self, hub: Hub, admission: Admission, server: WatchedServer, tokens: Tokens, endpoint: Endpoint
     ) -> None:
         self.hub = hub
-        self.reception = reception
+        self.admission = admission
         self.server = server
         self.tokens = tokens
         self.endpoint = endpoint
@@ -237,8 +238,8 @@ class Broker:
     async def left(self, so_that: Callable[[Hub], bool]) -> None:
         """Wait until enough connections have ended that ``so_that`` holds for the hub."""
         while not so_that(self.hub):
-            self.reception.forgot.clear()
-            await asyncio.wait_for(self.reception.forgot.wait(), SECONDS)
+            self.server.forgot.clear()
+            await asyncio.wait_for(self.server.forgot.wait(), SECONDS)
 
     async def hang_up(self) -> None:
         """End all connections of the test."""
@@ -262,14 +263,24 @@ async def running_broker(
     listener: socket.socket = listen("127.0.0.1", 0)
     tokens = load_tokens(home)
     timers = Timers(loop.time, loop.call_later)
-    hub = Hub(timers, Connections(timers), host="login1", pid=4711, kernel=kernel, intervals=intervals)
-    reception = WatchedReception(hub, tokens)
+    hub = Hub(timers, host="login1", pid=4711, kernel=kernel, intervals=intervals)
+    admission = Admission(hub, tokens)
     shown = load_own(home) if tls else None
     context, fingerprint = (None, None) if shown is None else (shown.context, shown.fingerprint)
-    server = Server(hub.connections, listener, context, sweep_seconds=0.01)
+    server = WatchedServer(
+        listener,
+        context,
+        timers=timers,
+        meters=hub.meters,
+        capacity=hub.capacity,
+        admit=admission.admit,
+        opened=Reception(hub, admission).opened,
+        sweep=Sweeper(hub).sweep,
+        sweep_seconds=0.01,
+    )
     server.start()
     endpoint = Endpoint(host="127.0.0.1", port=listener.getsockname()[1], fingerprint=fingerprint)
-    broker = Broker(hub, reception, server, tokens, endpoint)
+    broker = Broker(hub, admission, server, tokens, endpoint)
     try:
         yield broker
     finally:

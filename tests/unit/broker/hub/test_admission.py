@@ -1,75 +1,29 @@
-"""What the failures of an address mean for its next request, and for those who have a token."""
+"""Who takes the place of a rank, and what becomes of a token."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import time
 from dataclasses import replace
 
 import pytest
-from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import IssuedToken, IssuedTokens
 from dbg_broker.home.tokens import digest_of
 from dbg_broker.hub.admission import MAX_TIMER_SECONDS
-from dbg_broker.net import reputation
-from dbg_broker.net.connection import PeerConnection
-from dbg_broker.net.reputation import FORGIVEN
+from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire import limits
 from dbg_wire.codec import Input
 from dbg_wire.messages import Finding, Goodbye, Greet, Mode, Refusal, RefusalCode, Seat, Sender, Welcome
 from dbg_wire.messages import Testimony as GuardsWord
 from dbg_wire.records.ranks import RankState
-from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, registration
+from tests.unit.broker.peers import Broker, Peer, attach, registration
 
 UNKNOWN = "a-token-of-nobody-that-is-as-long-as-any-token"
-LONG = 1000 * SECONDS
 
 ALICE = IssuedToken(name="alice", role=Role.WATCHER, digest=digest_of("alice"), made=1.0)
-
-
-async def refused(broker: Broker, token: str | None = UNKNOWN) -> InvalidStatus:
-    with pytest.raises(InvalidStatus) as error:
-        await broker.dial("/client", token)
-    return error.value
-
-
-def spoil(broker: Broker, failures: float = 10 * FORGIVEN) -> None:
-    """Give this host the standing of one with many failures."""
-    for _ in range(int(failures)):
-        broker.hub.connections.reputation.failed("127.0.0.1", broker.hub.timers.clock())
-
-
-async def test_the_first_wrong_tokens_are_told_at_once_and_later_ones_wait(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert (await refused(broker)).response.status_code == 401
-    monkeypatch.setattr(reputation, "FIRST_DELAY_SECONDS", LONG)
-    monkeypatch.setattr(reputation, "LAST_DELAY_SECONDS", LONG)
-    spoil(broker)
-    waiting = asyncio.ensure_future(refused(broker))
-    await asyncio.sleep(0)
-    rank, driver = await broker.rank(), await broker.terminal()
-    assert not waiting.done()
-    assert rank
-    assert driver
-    waiting.cancel()
-    await asyncio.gather(waiting, return_exceptions=True)
-
-
-async def test_of_more_refusals_than_may_wait_each_is_told_to_come_back_later(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reputation, "MAX_HELD_OF_ADDRESS", 0)
-    spoil(broker)
-    error = await refused(broker)
-    assert error.response.status_code == 429
-    assert error.response.headers["Retry-After"] == "8"
-    assert b"too many failed attempts came from your address; try again in 8 s" in (error.response.body or b"")
-    assert broker.hub.connections.meters.refusals[429] == 1
 
 
 KEY = registration().identity.key
@@ -154,7 +108,7 @@ async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> N
 
 async def test_a_connection_with_a_token_that_ends_is_freed_when_it_has_ended(broker: Broker) -> None:
     ends = time.time() + 2 * MAX_TIMER_SECONDS
-    broker.reception.use(replace(broker.tokens, issued=IssuedTokens((replace(ALICE, expires=ends),))))
+    broker.admission.use(replace(broker.tokens, issued=IssuedTokens((replace(ALICE, expires=ends),))))
     terminal = Peer(await broker.dial("/client", "alice"), Sender.CLIENT)
     await terminal.say(Greet(minor=0, release="0.1.0", name="alice"))
     await terminal.expect(Welcome)
@@ -163,4 +117,4 @@ async def test_a_connection_with_a_token_that_ends_is_freed_when_it_has_ended(br
     await broker.left(lambda hub: not hub.terminals.links)
     del terminal
     gc.collect()
-    assert number not in [each.number for each in gc.get_objects() if type(each) is PeerConnection]
+    assert number not in [each.number for each in gc.get_objects() if type(each) is Connection]

@@ -1,14 +1,14 @@
-"""What the turns of an event loop took, and for how long keys may have waited."""
+"""Work in slices, and peers that send faster than they may."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Account, Turns
+from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Turns
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import Goodbye, Refusal, Sender
@@ -17,7 +17,7 @@ from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, Broker, Peer
 
 COST = SLICE_SECONDS / 4
-"""Seconds that it takes to read a piece, in the simulated time of these tests."""
+"""Seconds that a step takes, in the simulated time of these tests."""
 
 SHORT = Frame(Opcode.TEXT, b'{"type":"x"}').serialize(mask=True)
 """The shortest message of a type that no broker knows."""
@@ -44,38 +44,39 @@ class Loop:
             call()
         return self.now - began
 
-
-def share(connection: object) -> Account:
-    return Account("job", "10.0.0.1", connection)
-
-
-class Flood:
-    """A sender with some pieces to read."""
-
-    def __init__(self, loop: Loop, name: str, pieces: int) -> None:
-        self.loop, self.name, self.pieces = loop, name, pieces
-
-    def work(self, is_over: Callable[[], bool]) -> bool:
-        while self.pieces:
-            self.pieces -= 1
-            self.loop.done.append(self.name)
-            self.loop.now += COST
-            if is_over():
-                break
-        return self.pieces > 0
+    def work(self, name: str, steps: int) -> Iterator[None]:
+        """Yield after each of some steps."""
+        for _ in range(steps):
+            self.done.append(name)
+            self.now += COST
+            yield
 
 
-def test_a_key_waits_for_no_line_of_floods() -> None:
+def test_work_takes_turns_and_leaves_time_for_keys() -> None:
     loop = Loop()
     for number in range(200):
-        loop.turns.submit(Flood(loop, f"flood {number}", 1000).work, share(number), types=False)
-    for _ in range(5):
-        assert loop.turn() < 2 * TURN_SECONDS
-        before = loop.now
-        loop.turns.submit(Flood(loop, "key", 1).work, share("key"), types=True)
-        assert loop.done[-1] == "key"
-        assert loop.now - before < SLICE_SECONDS
+        loop.turns.begin(loop.work(f"work {number}", 1000))
+    assert loop.turn() < 2 * TURN_SECONDS
+    assert loop.done[:4] == ["work 0"] * 4
+    assert {"work 0", "work 1", "work 2"} <= set(loop.done)
     assert len(loop.turns) == 200
+
+
+def test_work_begins_at_once_if_no_other_waits_and_an_error_ends_it_alone() -> None:
+    loop = Loop()
+
+    def broken() -> Iterator[None]:
+        yield
+        raise RuntimeError("a bug")
+
+    loop.turns.begin(broken())
+    loop.turns.begin(loop.work("short", 1))
+    assert loop.done == ["short"]
+    loop.turns.begin(loop.work("long", 8))
+    loop.turns.call_after_current_queue(lambda: loop.done.append("called"))
+    loop.turn()
+    assert loop.done[1:] == ["long"] * 8 + ["called"]
+    assert not loop.is_called
 
 
 async def flood(peer: Peer, count: int) -> None:

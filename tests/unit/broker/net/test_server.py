@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import mmap
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,15 +14,9 @@ import pytest
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.net import spare
 from dbg_broker.net.http import PROMETHEUS, page
-from dbg_broker.net.loop import BOUNDS, LoopTimes
-from dbg_broker.net.metrics import Budget, ClusterFigures, Gauges, Meters, Payer
-from dbg_broker.net.spare import (
-    MEMORY,
-    RETRY_SECONDS,
-    SpareMemory,
-)
+from dbg_broker.net.loop import BOUNDS
+from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -35,7 +27,6 @@ from dbg_wire.messages import (
 )
 from dbg_wire.messages.weights import RATES
 from dbg_wire.records.ranks import RankState
-from tests.conftest import Approved
 from tests.unit.broker.peers import SECONDS, Broker, Peer, narrow, registration, running_broker
 
 KEY = registration().identity.key
@@ -55,8 +46,8 @@ async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broke
         piece = Output(session=1, offset=number * len(CHUNK), data=CHUNK)
         await rank.send(piece)
         assert await healthy.expect_data() == piece
-        most = max(most, any_broker.hub.connections.open[link.number].waiting_bytes)
-    assert any_broker.hub.connections.meters.dropped_frames > 0
+        most = max(most, link.connection.waiting_bytes)
+    assert any_broker.hub.meters.dropped_frames > 0
     assert most <= limits.MAX_VIEWER_BACKLOG
     slow.websocket.transport.resume_reading()
     screen = Output(session=1, offset=400 * len(CHUNK), data=b"the whole screen")
@@ -120,61 +111,8 @@ async def test_shutdown_says_goodbye_to_everyone(tmp_path: Path) -> None:
         writer.close()
 
 
-class Host:
-    """A host that has so many bytes of address space for the reserve and what is beside it, and a clock."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.room = 10 * MEMORY
-
-    def clock(self) -> float:
-        return self.now
-
-    def map(self, size: int) -> mmap.mmap | None:
-        return mmap.mmap(-1, size) if size <= self.room else None
-
-
-@pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> Host:
-    """Return a host on which memory is reserved."""
-    host = Host()
-    monkeypatch.setattr(spare, "_room", host.map)
-    return host
-
-
-@pytest.fixture
-def memory(host: Host) -> Iterator[SpareMemory]:
-    """Return a reserve of memory that is there."""
-    kept = SpareMemory(host.clock)
-    kept.begin()
-    yield kept
-    kept.close()
-
-
-def test_memory_lacks_from_the_look_that_finds_none_until_reserve_and_headroom_are_back(
-    approved: Approved, memory: SpareMemory, host: Host
-) -> None:
-    assert memory.lack.why == ""
-    host.room = 0
-    memory.poll()
-    approved(memory.lack.why)
-    host.room = MEMORY - 1
-    host.now += RETRY_SECONDS
-    memory.poll()
-    assert memory.lack.why
-    host.room = MEMORY
-    memory.poll()
-    assert memory.lack.why, "it is tried again too soon"
-    host.now += RETRY_SECONDS
-    memory.poll()
-    assert memory.lack.why == ""
-
-
-TIMES = LoopTimes(lambda: 0.0, lambda: 0.0)
 TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
-GAUGES = Gauges(
-    ranks={RankState.STOPPED: 3}, terminals=2, sessions=1, drivers=1, watchers=1, pending=0, uptime=1234567.125
-)
+GAUGES = Gauges(ranks={RankState.STOPPED: 3}, terminals=2, sessions=1, drivers=1, watchers=1, uptime=1234567.125)
 
 
 def samples_of(text: str) -> dict[str, str]:
@@ -184,8 +122,7 @@ def samples_of(text: str) -> dict[str, str]:
 def test_metrics_are_what_prometheus_reads() -> None:
     meters = Meters(handshakes=5, bytes_from_ranks=10**12)
     meters.refusals.update([401, 401, 426])
-    meters.budgets.hit(Payer.STRANGER, Budget.WAITING)
-    answer = page("/metrics", meters, GAUGES, TIMES)
+    answer = page("/metrics", meters, GAUGES)
     assert answer is not None
     assert answer.content_type == PROMETHEUS
     samples = samples_of(answer.body)
@@ -198,7 +135,6 @@ def test_metrics_are_what_prometheus_reads() -> None:
     assert samples['dbg_broker_ranks{state="stopped"}'] == "3"
     assert samples['dbg_broker_ranks{state="lost"}'] == "0"
     assert samples['dbg_broker_refusals_total{status="401"}'] == "2"
-    assert samples['dbg_broker_budget_hits_total{role="stranger",budget="waiting"}'] == "1"
     assert samples["dbg_broker_rank_bytes_total"] == "1000000000000"
     assert samples["dbg_broker_uptime_seconds"] == "1234567.125"
     label = r'[a-z]+="[A-Za-z0-9_.+]+"'
@@ -207,22 +143,24 @@ def test_metrics_are_what_prometheus_reads() -> None:
 
 def test_metrics_tell_what_a_broker_has_to_do_with_others() -> None:
     figures = ClusterFigures(brokers=3, nats_silent=2.5)
-    answer = page("/metrics", Meters(), replace(GAUGES, cluster=figures), TIMES)
+    answer = page("/metrics", Meters(), replace(GAUGES, cluster=figures))
     assert answer is not None
     samples = samples_of(answer.body)
     assert [samples[f"dbg_broker_{name}"] for name in ("cluster_brokers", "nats_silent_seconds")] == ["3", "2.5"]
 
 
 def test_lengths_are_counted_up_to_each_bound() -> None:
-    times = LoopTimes(lambda: 0.0, lambda: 0.0)
+    meters = Meters()
     for seconds in (0.0, BOUNDS[0], BOUNDS[1], 2 * BOUNDS[-1]):
-        times.keys.note(seconds)
-    answer = page("/metrics", Meters(), GAUGES, times)
+        meters.key_waits.seconds.note(seconds)
+    answer = page("/metrics", meters, GAUGES)
     assert answer is not None
     samples = samples_of(answer.body)
-    counted = [int(count) for name, count in samples.items() if name.startswith("dbg_broker_key_wait_seconds_bucket")]
+    counted = [
+        int(count) for name, count in samples.items() if name.startswith("dbg_broker_key_wait_cpu_seconds_bucket")
+    ]
     assert counted == [2, *[3] * (len(BOUNDS) - 1), 4]
-    assert samples["dbg_broker_key_wait_seconds_count"] == "4"
+    assert samples["dbg_broker_key_wait_cpu_seconds_count"] == "4"
 
 
 async def test_debug_lines_tell_connections_messages_and_states_and_no_text_of_theirs(
@@ -253,5 +191,5 @@ async def test_an_address_that_is_not_allowed_is_closed_before_a_byte(
     with contextlib.suppress(ConnectionError):
         assert await reader.read() == b""
     writer.close()
-    assert broker.hub.connections.meters.turned_away == 1
-    assert broker.hub.connections.meters.failures == 0
+    assert broker.hub.meters.turned_away == 1
+    assert broker.hub.meters.failures == 0

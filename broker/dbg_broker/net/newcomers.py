@@ -1,0 +1,112 @@
+"""Connections whose token is not known yet: few have a slot for their handshake, and the others wait in line. Pure.
+
+Addresses take turns in the line, so that a flood from one address does not delay another one. While connections of an
+address wait, its slots end early, so that connections which say nothing don't keep others out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+HANDSHAKE_SECONDS = 5.0
+"""Seconds from a connection's slot to its request, with a token."""
+
+EARLY_SECONDS = 0.5
+"""Seconds after which a slot ends if others wait for it; an honest peer takes some 20 ms, and on a busy host 200."""
+
+MAX_SLOTS = 32
+"""Handshakes at the same time: if all of them go on in one turn of the event loop, it takes 35 ms."""
+
+MAX_LINE = 3072
+"""Connections that wait in line, more than the 2,000 ranks of a large job; the rest wait in the kernel."""
+
+W = TypeVar("W")
+
+
+class Line(Generic[W]):
+    """Connections that wait for a slot, by address; addresses take turns."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._waiting: OrderedDict[str, deque[W]] = OrderedDict()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __contains__(self, address: str) -> bool:
+        return address in self._waiting
+
+    def put(self, one: W, address: str) -> W | None:
+        """Add a connection. If too many wait now, remove and return the last one of the address with most."""
+        self._waiting.setdefault(address, deque()).append(one)
+        self._size += 1
+        if self._size <= self._most:
+            return None
+        return self._remove(max(self._waiting, key=lambda known: len(self._waiting[known])), last=True)
+
+    def pop(self, may: Callable[[str], bool]) -> tuple[str, W] | None:
+        """Remove the first connection of the next address that ``may`` have a slot; None if there is none."""
+        address = next(filter(may, self._waiting), None)
+        if address is None:
+            return None
+        self._waiting.move_to_end(address)
+        return address, self._remove(address, last=False)
+
+    def _remove(self, address: str, *, last: bool) -> W:
+        waiting = self._waiting[address]
+        self._size -= 1
+        one = waiting.pop() if last else waiting.popleft()
+        if not waiting:
+            del self._waiting[address]
+        return one
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    address: str
+    since: float
+
+
+class Slots:
+    """Slots for handshakes, by the numbers of their connections; half of them may be of one address."""
+
+    def __init__(self, most: int = MAX_SLOTS) -> None:
+        self._most = most
+        self._taken: dict[int, _Slot] = {}
+        self._of: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def has_room(self, address: str) -> bool:
+        """Whether one more connection of an address may have a slot."""
+        return len(self._taken) < self._most and self._of[address] < max(1, self._most // 2)
+
+    def take(self, number: int, address: str, now: float) -> None:
+        """Give a connection a slot."""
+        self._taken[number] = _Slot(address, now)
+        self._of[address] += 1
+
+    def free(self, number: int) -> bool:
+        """Free the slot of a connection; return whether it had one."""
+        slot = self._taken.pop(number, None)
+        if slot is None:
+            return False
+        self._of[slot.address] -= 1
+        if not self._of[slot.address]:
+            del self._of[slot.address]
+        return True
+
+    def overdue(self, line: Line[W], now: float) -> list[int]:
+        """Return the connections whose slots end: after HANDSHAKE_SECONDS, or early if others wait for them."""
+        is_full = len(self._taken) >= self._most and len(line) > 0
+        found = []
+        for number, slot in self._taken.items():
+            ends_early = is_full or slot.address in line
+            if now - slot.since >= (EARLY_SECONDS if ends_early else HANDSHAKE_SECONDS):
+                found.append(number)
+        return found
