@@ -337,8 +337,9 @@ async def test_a_broker_that_two_links_have_reached_is_one(three: tuple[FakeBrok
     await switchboard.until(lambda: numbers(switchboard) == [1, 2] or None, PATIENCE)
     heard = Heard(switchboard)
     with switchboard.watched_by(heard.receive):
-        for number in (7, 8):
-            three[1].tell(Change(rank=make_rank(number)))
-            await switchboard.until(lambda number=number: number in numbers(switchboard) or None, PATIENCE)
+        three[1].tell(Change(rank=make_rank(7)))
+        await switchboard.until(lambda: 7 in numbers(switchboard) or None, PATIENCE)
+        three[1].tell(Change(rank=make_rank(8)))
+        await switchboard.until(lambda: 8 in numbers(switchboard) or None, PATIENCE)
     assert [event.rank.rank for event in heard.events if isinstance(event, Change)] == [7, 8]
     await switchboard.close()
