@@ -38,11 +38,6 @@ class Bearer:
         """Return the bearer as a log names it, e.g. ``a watcher (alice)``."""
         return f"a {self.role.value}{f' ({self.name})' if self.name else ''}"
 
-    @property
-    def shared_digest(self) -> bytes | None:
-        """Return what tells the token from others if it is in the hands of others; None for a home's own."""
-        return self.digest if self.name or self.job is not None else None
-
     def may_see(self, job: str) -> bool:
         """Tell whether a job is the bearer's business."""
         return self.job is None or self.job == job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,18 +21,6 @@ from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 TEXT = "text/plain; charset=utf-8"
 METRICS = "/metrics"
 PAGES = frozenset({"/healthz", METRICS})
-RELOAD = "/reload"
-"""Where `dbg-broker token` has a broker that serves read its tokens anew.
-
-200 says that it has, and 202 that other brokers of its cluster take them later, for the reason in the body.
-"""
-
-RELOADED_BY_ALL = "ok, and all brokers of the cluster"
-
-BEARER = "/bearer"
-"""Where the bearer of a token learns what the token is for and when it ends."""
-
-JSON = "application/json"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -103,34 +90,6 @@ def known_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> Bearer | HttpA
     else:
         return bearer
     return HttpAnswer(401, why, {"WWW-Authenticate": "Bearer"})
-
-
-def describe_bearer(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer:
-    """Return what a request's token is for, as JSON, or the answer to a token that is unknown or has expired."""
-    bearer = known_bearer(upgrade, tokens, now)
-    if isinstance(bearer, HttpAnswer):
-        return bearer
-    made = next((one.made for one in tokens.issued.tokens if one.name == bearer.name), None)
-    told = {
-        "schema": 1,
-        "role": bearer.role.value,
-        "name": bearer.name,
-        "job": bearer.job,
-        "made": made,
-        "expires": bearer.expires,
-    }
-    return HttpAnswer(200, f"{json.dumps(told)}\n", content_type=JSON)
-
-
-def may_reload(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:
-    """Return the answer that refuses a request to read the tokens anew; None if it may be done.
-
-    It does nothing but what a start of the broker does, so the token of any driver is enough.
-    """
-    bearer = known_bearer(upgrade, tokens, now)
-    if isinstance(bearer, Bearer) and (bearer.role is not Role.DRIVER or bearer.job is not None):
-        return HttpAnswer(403, f"{bearer.shown} may not have the tokens read anew\n")
-    return bearer if isinstance(bearer, HttpAnswer) else None
 
 
 def may_see_figures(upgrade: Upgrade, tokens: Tokens, now: float) -> HttpAnswer | None:

@@ -211,7 +211,6 @@ def test_a_bearer_sees_its_job_and_is_named_as_in_a_log() -> None:
     alice = Bearer(role=Role.WATCHER, name="alice", job="train-1", digest=b"d")
     assert (alice.may_see("train-1"), alice.may_see("train-2")) == (True, False)
     assert (alice.shown, ANY_RANK.shown) == ("a watcher (alice)", "a rank")
-    assert (alice.shared_digest, Bearer(role=Role.RANK, digest=b"d").shared_digest) == (b"d", None)
 
 
 TEXT = "x" * 43
