@@ -173,7 +173,7 @@ def _subscribe(hub: Hub, link: TerminalLink, message: Subscribe) -> None:
     keys = hub.ranks.registry.keys()
     link.connection.charge(len(keys) * FOR_EACH_RANK[Subscribe])
     # A page leaves out what the terminal may not see.
-    link.changes.subscribe(keys, once=message.once, fold=message.fold)
+    link.changes.subscribe(keys, hub.terminals.listing.feed.end, once=message.once, fold=message.fold)
     hub.terminals.listing.supply(link)
     hub.set_listener(link.number, wants=message.logs)
 

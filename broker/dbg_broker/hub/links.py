@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from dbg_broker.feed import Feed
 from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
 from dbg_broker.net.peer import Peer
 from dbg_broker.quotas import TokenBucket
@@ -71,7 +73,7 @@ class RankLink:
 
 
 class PendingChanges:
-    """Backlog of one subscriber to the list of ranks, or of a terminal that follows a single rank.
+    """What one terminal is still to be told of the list of ranks, or of the one rank where it sits.
 
     A subscriber gets the snapshot first, then every change, with no gap between. Only keys wait here: the state of a
     rank is looked up when the terminal can take it.
@@ -80,22 +82,23 @@ class PendingChanges:
     def __init__(self) -> None:
         self._snapshot: list[str] = []
         self._in_snapshot = False
-        self._changed: dict[str, None] = {}
+        self._changed: deque[str] = deque()
+        self.place = 0
+        """Its place in the feed of changes."""
         self.subscribed = self.folds = False
         """Whether changes follow the snapshot, and whether its ranks come folded."""
 
-    def subscribe(self, keys: Iterable[str], *, once: bool, fold: bool = False) -> None:
-        """Begin a snapshot of these ranks; unless ``once`` changes follow it, in place of an earlier subscription."""
+    def subscribe(self, keys: Iterable[str], place: int, *, once: bool, fold: bool = False) -> None:
+        """Begin a snapshot of these ranks, to be followed by the changes after a place in the feed.
+
+        With ``once`` no changes follow. It takes the place of an earlier subscription.
+        """
         # Reversed, as taking from the end of a list is cheap.
         self._snapshot = list(keys)[::-1]
         self._in_snapshot = True
+        self._changed.clear()
+        self.place = place
         self.subscribed, self.folds = not once, fold
-        if self.subscribed:
-            self._changed.clear()
-
-    def add(self, key: str) -> None:
-        """Note that a rank changed, or is gone."""
-        self._changed[key] = None
 
     @property
     def has_snapshot(self) -> bool:
@@ -111,13 +114,21 @@ class PendingChanges:
         self._in_snapshot = bool(self._snapshot)
         return not self._in_snapshot
 
-    def change(self) -> str | None:
-        """Return a rank to tell of, or None; none before the snapshot is complete."""
-        if self._in_snapshot or not self._changed:
+    def change(self, feed: Feed[str], seat: str | None) -> str | None:
+        """Return a rank to tell of, or None; none before the snapshot is complete.
+
+        Without a subscription it is the rank where the terminal sits.
+        """
+        if self._in_snapshot:
             return None
-        key = next(iter(self._changed))
-        del self._changed[key]
-        return key
+        if not self.subscribed:
+            has_changed = seat is not None and feed.has_changed(seat, self.place)
+            self.place = feed.end
+            return seat if has_changed else None
+        if not self._changed:
+            self._changed.extend(feed.since(self.place))
+            self.place = feed.end
+        return self._changed.popleft() if self._changed else None
 
 
 @dataclass(slots=True, eq=False)

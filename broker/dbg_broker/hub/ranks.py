@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
 from functools import partial
+from itertools import chain
 
+from dbg_broker.feed import Passes
 from dbg_broker.hub.links import RankLink
 from dbg_broker.net.metrics import Meters
+from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import pack_message
-from dbg_broker.ranks.broadcast import Broadcasts
 from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.liveness import Liveness, ProbeIntervals
@@ -19,6 +21,12 @@ from dbg_broker.timers import Timers
 from dbg_wire.messages import GUARD_ACTIONS, Message, Repaint
 from dbg_wire.tables.engines import LINE_ENGINE
 
+REST_SECONDS = 0.05
+"""Least seconds between two passes over the ranks that are told of others: one that waits does not notice them."""
+
+REST_SECONDS_EACH = 0.0002
+"""Seconds of rest for each rank that was told, twenty times the cost of that: it takes a twentieth of the time."""
+
 
 class Ranks:
     """All ranks: ``links`` and ``guards`` are the connections, by the ranks' keys."""
@@ -26,6 +34,7 @@ class Ranks:
     def __init__(
         self,
         timers: Timers,
+        turns: Turns,
         meters: Meters,
         *,
         kernel: str | None,
@@ -40,7 +49,8 @@ class Ranks:
         self.failures = FirstFailures()
         self.held = HeldRanks(self.registry)
         self.crashed = CrashedRanks()
-        self.broadcasts = Broadcasts((self.held.news, self.crashed.news), pack_message, self._broadcast, timers)
+        self.told = Passes(self._readers, turns.begin, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
+        """Tells ranks of others that they wait for, and of those of their run that are kept."""
 
     def send(self, key: str, message: Message, instead_of: Hashable = None) -> bool:
         """Send a message to a rank, if it is connected; return False if a connected rank has no room for it."""
@@ -57,7 +67,7 @@ class Ranks:
         """Tell other ranks what a change of this one means for them."""
         is_news = [self.held.changed(rank), self.crashed.changed(rank)]
         if any(is_news):
-            self.broadcasts.changed()
+            self.told.changed()
 
     def came_back(self, key: str) -> None:
         """Forget what a rank was told of others: it has a new connection."""
@@ -74,7 +84,7 @@ class Ranks:
         self.failures.forget(key)
         self.held.forget(key)
         if self.crashed.forget(key):
-            self.broadcasts.changed()
+            self.told.changed()
 
     def given_to_guard(self, key: str) -> frozenset[int]:
         """Return the numbers of the questions that the rank's guard carries out, whatever becomes of the rank."""
@@ -121,7 +131,14 @@ class Ranks:
             self._meters.repaints += 1
             link.connection.send_message(Repaint(), "repaint")
 
-    def _broadcast(self, frame: bytes, key: str, name: Hashable) -> None:
+    def _readers(self) -> Iterator[Callable[[], None]]:
+        """Return a call for each rank that is to be told something."""
+        for message, keys, name in chain(self.held.news(), self.crashed.news()):
+            frame = pack_message(message)
+            for key in keys:
+                yield partial(self._tell, key, frame, name)
+
+    def _tell(self, key: str, frame: bytes, name: Hashable) -> None:
         """Send a frame that many ranks get; a rank that is behind is told everything later instead."""
         link = self.links.get(key)
         if link is None:
@@ -130,6 +147,7 @@ class Ranks:
             link.connection.send_control(frame, name)
         else:
             self.held.missed(key)
+            self.told.changed()
 
     def _engine(self, key: str) -> str | None:
         link = self.links.get(key)

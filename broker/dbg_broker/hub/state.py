@@ -51,6 +51,7 @@ class Hub:
         self.turns = Turns(timers)
         self.ranks = Ranks(
             timers,
+            self.turns,
             self.meters,
             kernel=kernel,
             intervals=intervals,

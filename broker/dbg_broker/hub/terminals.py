@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import partial
 
+from dbg_broker.feed import Feed, Passes
 from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import pack_message
@@ -28,9 +29,6 @@ ESCAPED_BYTES = 6
 
 SNAPSHOT_RANKS = 50
 """Ranks in one page of a snapshot, or looked at for it: they take a millisecond."""
-
-ADDED_AT_ONCE = 1000
-"""Changes noted for one terminal in one step: a tenth of a millisecond."""
 
 MAX_FRAMES = 4096
 """Messages about ranks that are kept for other terminals, a KiB each at most."""
@@ -60,8 +58,9 @@ class Listing:
         self._seats = seats
         self._terminals = terminals
         self._timers, self._turns = timers, turns
-        self._dirty: dict[str, None] = {}
-        self._is_spreading = False
+        self.feed: Feed[str] = Feed()
+        self._gone: set[str] = set()
+        self._passes = Passes(self._readers, turns.begin, timers)
         self._frames: dict[str, bytes] = {}
         """Messages about ranks that have been made for one terminal, and are right for the next."""
 
@@ -80,10 +79,11 @@ class Listing:
 
     def changed(self, key: str) -> None:
         """Note that a rank's listing changed; terminals are told once per round of the event loop."""
-        if not self._dirty and not self._is_spreading:
-            self._timers.schedule(0, self._spread)
-        self._dirty[key] = None
+        self.feed.changed(key)
         self._frames.pop(key, None)
+        if self._registry.find(key) is None:
+            self._gone.add(key)
+        self._passes.changed()
 
     def supply(self, link: TerminalLink) -> None:
         """Send a terminal what waits for it, in slices and as long as it takes frames."""
@@ -116,7 +116,7 @@ class Listing:
         connection = link.connection
         if link.changes.has_snapshot:
             connection.send_control(pack_message(self._snapshot_page(link)))
-        elif (key := link.changes.change()) is not None:
+        elif (key := self._change_of(link)) is not None:
             connection.send_control(self._change_frame(key))
         elif link.answers.may_send and (page := link.answers.page()) is not None:
             connection.send_message(page)
@@ -124,40 +124,27 @@ class Listing:
             return False
         return True
 
-    def _spread(self) -> None:
-        self._is_spreading = True
-        dirty, self._dirty = self._dirty, {}
+    def _readers(self) -> Iterator[Callable[[], None]]:
+        """Return a call for each terminal, which may be told of changes."""
         self._frames.clear()
-        self._turns.begin(self._spreading(dirty))
+        links = tuple(self._terminals.values())
+        # All terminals have been told that these ranks are gone.
+        told = min((link.changes.place for link in links if link.changes.subscribed), default=self.feed.end)
+        for key in [key for key in self._gone if not self.feed.has_changed(key, told)]:
+            self._gone.remove(key)
+            if self._registry.find(key) is None:
+                self.feed.forget(key)
+        for link in links:
+            yield partial(self.supply, link)
 
-    def _spreading(self, dirty: dict[str, None]) -> Iterator[None]:
-        try:
-            for link in (yield from self._noting(dirty)).values():
-                self.supply(link)
-                yield
-        finally:
-            # Also after an error: later changes must reach the terminals.
-            self._is_spreading = False
-            if self._dirty:
-                self._timers.schedule(0, self._spread)
-
-    def _noting(self, dirty: dict[str, None]) -> Generator[None, None, dict[int, TerminalLink]]:
-        """Note the changed ranks for the terminals that are told of them; return these by number."""
-        concerned: dict[int, TerminalLink] = {}
-        for link in tuple(self._terminals.values()):
-            if link.changes.subscribed:
-                concerned[link.number] = link
-                for count, key in enumerate(dirty, 1):
-                    if self._is_news(link, key):
-                        link.changes.add(key)
-                    if count % ADDED_AT_ONCE == 0:
-                        yield
-        for key in dirty:
-            for number in self._seats.viewers(key):
-                concerned[number] = self._terminals[number]
-                concerned[number].changes.add(key)
-            yield
-        return concerned
+    def _change_of(self, link: TerminalLink) -> str | None:
+        """Return the next rank to tell a terminal of; one that its token is not for is none."""
+        viewer = self._seats.viewer(link.number)
+        seat = None if viewer is None else viewer.key
+        while (key := link.changes.change(self.feed, seat)) is not None:
+            if self._is_news(link, key):
+                return key
+        return None
 
     def _is_news(self, link: TerminalLink, key: str) -> bool:
         if link.told is None:

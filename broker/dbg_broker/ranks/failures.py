@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.broadcast import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_wire.messages import Kept
@@ -110,12 +111,10 @@ def _how(rank: RankRecord) -> str:
 
 @dataclass(slots=True)
 class _Launch:
-    """The ranks of a run, those that are kept, those that have not been told yet, and what the others were told."""
+    """The ranks of a run, with the places in the feed up to which they have been told, and those that are kept."""
 
-    members: dict[str, None] = field(default_factory=dict)
-    newcomers: dict[str, None] = field(default_factory=dict)
+    members: dict[str, int] = field(default_factory=dict)
     kept: dict[str, int] = field(default_factory=dict)
-    told: tuple[int, ...] = ()
 
 
 class CrashedRanks:
@@ -124,6 +123,8 @@ class CrashedRanks:
     def __init__(self) -> None:
         self._launches: dict[RunName, _Launch] = {}
         self._run_of: dict[str, RunName] = {}
+        self._feed: Feed[RunName] = Feed()
+        """The runs whose kept ranks have changed."""
         self._due: dict[RunName, None] = {}
 
     def __len__(self) -> int:
@@ -138,18 +139,17 @@ class CrashedRanks:
         self._run_of[rank.key] = run
         if rank.state not in LIVE_STATES:
             launch.members.pop(rank.key, None)
-            launch.newcomers.pop(rank.key, None)
         elif rank.key not in launch.members:
-            launch.members[rank.key] = launch.newcomers[rank.key] = None
+            launch.members[rank.key] = NOTHING if launch.kept else self._feed.end
             if launch.kept:
                 self._due[run] = None
         number = rank.identity.rank if _is_kept(rank) else None
         if number != launch.kept.get(rank.key):
-            self._due[run] = None
             if number is not None:
                 launch.kept[rank.key] = number
             else:
                 del launch.kept[rank.key]
+            self._tell(run)
         self._drop_empty(rank.key, run)
         return bool(self._due)
 
@@ -160,13 +160,10 @@ class CrashedRanks:
             launch = self._launches.get(run)
             if launch is None:
                 continue
-            numbers = tuple(sorted(set(launch.kept.values())))
-            listeners = launch.members if numbers != launch.told else launch.newcomers
-            has_news = listeners and (numbers or numbers != launch.told)
-            # More ranks may come before the next telling is asked for.
-            launch.told, launch.newcomers = numbers, {}
-            if has_news:
-                yield Broadcast(fitted(Kept, ranks=numbers), tuple(listeners), KEPT)
+            keys = tuple(key for key, place in launch.members.items() if self._feed.has_changed(run, place))
+            launch.members.update(dict.fromkeys(keys, self._feed.end))
+            if keys:
+                yield Broadcast(fitted(Kept, ranks=tuple(sorted(set(launch.kept.values())))), keys, KEPT)
 
     def forget(self, key: str) -> bool:
         """Forget a rank that is no longer listed, such as one lost with its crash; tell whether others must hear."""
@@ -175,9 +172,8 @@ class CrashedRanks:
             return False
         launch = self._launches[run]
         launch.members.pop(key, None)
-        launch.newcomers.pop(key, None)
         if launch.kept.pop(key, None) is not None:
-            self._due[run] = None
+            self._tell(run)
         self._drop_empty(key, run)
         return bool(self._due)
 
@@ -188,12 +184,17 @@ class CrashedRanks:
             self._launches[run].members.pop(key, None)
             self._drop_empty(key, run)
 
+    def _tell(self, run: RunName) -> None:
+        self._feed.changed(run)
+        self._due[run] = None
+
     def _drop_empty(self, key: str, run: RunName) -> None:
         launch = self._launches[run]
         if key not in launch.members and key not in launch.kept:
             self._run_of.pop(key, None)
         if not launch.members and not launch.kept:
             del self._launches[run]
+            self._feed.forget(run)
 
 
 def _is_kept(rank: RankRecord) -> bool:

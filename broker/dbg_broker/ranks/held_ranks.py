@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.broadcast import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.ranks.registry import Registry
@@ -26,24 +27,18 @@ _HoldStatus = tuple[ChosenRank, float]
 
 
 @dataclass(slots=True, eq=False)
-class _WaitingGroup:
-    """Held ranks that wait for the same ranks at the same place.
+class _Site:
+    """A place at which ranks of a run are held until others have come there.
 
-    ``informed`` are the keys of held ranks that have been told everything, ``newcomers`` those of the others.
-    ``changed`` are numbers of ranks that all have to be told of, and ``sent`` is what was told last of each.
+    ``told`` is what held ranks have been told of each rank, or will be. ``groups`` are the keys of held ranks by the
+    ranks that they wait for, with the place in the feed up to which they have been told.
     """
 
     run: RunName
-    site: str
-    ranks: tuple[int, ...]
-    informed: dict[str, None] = field(default_factory=dict)
-    newcomers: dict[str, None] = field(default_factory=dict)
-    changed: dict[int, None] = field(default_factory=dict)
-    sent: dict[int, _HoldStatus] = field(default_factory=dict)
-
-    @property
-    def name(self) -> tuple[RunName, str, tuple[int, ...]]:
-        return self.run, self.site, self.ranks
+    name: str
+    feed: Feed[int] = field(default_factory=Feed)
+    told: dict[int, _HoldStatus] = field(default_factory=dict)
+    groups: dict[tuple[int, ...], dict[str, int]] = field(default_factory=dict)
 
 
 class HeldRanks:
@@ -53,59 +48,70 @@ class HeldRanks:
         self._registry = registry
         self._keys: dict[tuple[RunName, int], str] = {}
         self._places: dict[str, tuple[RunName, int]] = {}
-        self._groups: dict[tuple[RunName, str, tuple[int, ...]], _WaitingGroup] = {}
-        self._concerned: defaultdict[tuple[RunName, int], dict[_WaitingGroup, None]] = defaultdict(dict)
-        self._waiting: dict[str, tuple[_WaitingGroup, Waiting]] = {}
-        self._due: dict[_WaitingGroup, None] = {}
+        self._sites: dict[RunName, dict[str, _Site]] = {}
+        self._waiting: dict[str, tuple[_Site, Waiting]] = {}
+        self._due: dict[_Site, None] = {}
 
     def changed(self, rank: RankRecord) -> bool:
         """Take in a change of a rank; tell whether :meth:`news` has something for a rank."""
-        run = rank.run
-        if rank.child is None and (rank.is_live or (run, rank.identity.rank) not in self._keys):
+        run, number = rank.run, rank.identity.rank
+        if rank.child is None and (rank.is_live or (run, number) not in self._keys):
             # A rank that ended may still change when a relaunched rank has its number already.
-            self._settle(rank.key, (run, rank.identity.rank))
+            self._settle(rank.key, (run, number))
         is_held = rank.is_live and rank.report.state is RankState.HELD
         self._wait(rank, run, rank.report.waits if is_held else None)
-        if rank.child is None:
-            for group in self._concerned.get((run, rank.identity.rank), ()):
-                group.changed[rank.identity.rank] = None
-                self._due[group] = None
+        for site in self._sites.get(run, {}).values() if rank.child is None else ():
+            if number in site.told and site.told[number] != (status := self._status(site, number)):
+                site.told[number] = status
+                site.feed.changed(number)
+                self._due[site] = None
         return bool(self._due)
 
     def news(self) -> Iterator[Broadcast]:
         """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
         due, self._due = self._due, {}
-        for group in due:
-            changed, group.changed = tuple(group.changed), {}
-            informed, newcomers = tuple(group.informed), tuple(group.newcomers)
-            # More ranks may come before the next telling is asked for.
-            group.informed.update(group.newcomers)
-            group.newcomers = {}
-            for begin in range(0, len(changed), RANKS_AT_ONCE):
-                some = changed[begin : begin + RANKS_AT_ONCE]
-                news = [number for number in some if self._is_news(group, number)]
-                if news and informed:
-                    yield from self._broadcasts(group, news, informed, None)
-            for begin in range(0, len(group.ranks) if newcomers else 0, RANKS_AT_ONCE):
-                some = group.ranks[begin : begin + RANKS_AT_ONCE]
-                for number in some:
-                    self._is_news(group, number)
-                yield from self._broadcasts(group, some, newcomers, ("chosen", group.site, begin))
+        for site in due:
+            for ranks, members in tuple(site.groups.items()):
+                together: defaultdict[int, list[str]] = defaultdict(list)
+                for key, place in members.items():
+                    together[place].append(key)
+                    members[key] = site.feed.end
+                for place, keys in together.items():
+                    yield from self._since(site, ranks, place, tuple(keys))
+
+    def _since(self, site: _Site, ranks: tuple[int, ...], place: int, keys: tuple[str, ...]) -> Iterator[Broadcast]:
+        """Return what these keys, which have been told up to a place, are told of the ranks that they wait for."""
+        is_all = place == NOTHING
+        numbers = ranks if is_all else tuple(filter(frozenset(ranks).__contains__, site.feed.since(place)))
+        for begin in range(0, len(numbers), RANKS_AT_ONCE):
+            some = numbers[begin : begin + RANKS_AT_ONCE]
+            for number in some:
+                site.told[number] = self._status(site, number)
+            yield from self._broadcasts(site, some, keys, ("chosen", site.name, begin) if is_all else None)
 
     def missed(self, key: str) -> None:
         """Note that a rank was behind and has not been sent what changed: it is told all at the next occasion."""
         waiting = self._waiting.get(key)
         if waiting is not None:
-            group, _ = waiting
-            group.informed.pop(key, None)
-            group.newcomers[key] = None
-            self._due[group] = None
+            site, waits = waiting
+            site.groups[waits.ranks][key] = NOTHING
+            self._due[site] = None
 
     def came_back(self, key: str) -> None:
         """Forget what a rank was told: it has a new connection."""
         waiting = self._waiting.pop(key, None)
-        if waiting is not None:
-            self._leave(key, waiting[0])
+        if waiting is None:
+            return
+        site, waits = waiting
+        members = site.groups[waits.ranks]
+        del members[key]
+        if not members:
+            del site.groups[waits.ranks]
+        if not site.groups:
+            self._due.pop(site, None)
+            del self._sites[site.run][site.name]
+            if not self._sites[site.run]:
+                del self._sites[site.run]
 
     def forget(self, key: str) -> None:
         """Forget a rank that is no longer listed."""
@@ -131,51 +137,28 @@ class HeldRanks:
         self.came_back(rank.key)
         if waits is None:
             return
-        name = (run, waits.site, waits.ranks)
-        group = self._groups.get(name)
-        if group is None:
-            self._groups[name] = group = _WaitingGroup(*name)
-            for number in waits.ranks:
-                self._concerned[run, number][group] = None
-        self._waiting[rank.key] = group, waits
-        group.newcomers[rank.key] = None
-        self._due[group] = None
+        sites = self._sites.setdefault(run, {})
+        site = sites.get(waits.site)
+        if site is None:
+            site = sites[waits.site] = _Site(run, waits.site)
+        site.groups.setdefault(waits.ranks, {})[rank.key] = NOTHING
+        self._waiting[rank.key] = site, waits
+        self._due[site] = None
 
-    def _leave(self, key: str, group: _WaitingGroup) -> None:
-        group.informed.pop(key, None)
-        group.newcomers.pop(key, None)
-        if group.informed or group.newcomers or self._groups.get(group.name) is not group:
-            return
-        del self._groups[group.name]
-        self._due.pop(group, None)
-        for number in dict.fromkeys(group.ranks):
-            concerned = self._concerned[group.run, number]
-            concerned.pop(group, None)
-            if not concerned:
-                del self._concerned[group.run, number]
-
-    def _is_news(self, group: _WaitingGroup, number: int) -> bool:
-        """Tell whether a rank differs from what was told of it last, and note its state as told."""
-        said = self._status(group, number)
-        if group.sent.get(number) == said:
-            return False
-        group.sent[number] = said
-        return True
-
-    def _status(self, group: _WaitingGroup, number: int) -> _HoldStatus:
-        rank = self._registry.find(self._keys.get((group.run, number), ""))
+    def _status(self, site: _Site, number: int) -> _HoldStatus:
+        rank = self._registry.find(self._keys.get((site.run, number), ""))
         if rank is None:
             return ChosenRank(rank=number, arrived=0, completed=0, state=None), 0.0
-        at = next((arrival for arrival in rank.report.arrivals if arrival.site == group.site), None)
+        at = next((arrival for arrival in rank.report.arrivals if arrival.site == site.name), None)
         arrived, completed = (at.arrived, at.completed) if at is not None else (0, 0)
         status = ChosenRank(rank=number, arrived=arrived, completed=completed, state=rank.state)
         return status, 0.0 if rank.is_live else rank.end.at
 
     def _broadcasts(
-        self, group: _WaitingGroup, numbers: Iterable[int], keys: tuple[str, ...], name: Hashable
+        self, site: _Site, numbers: Iterable[int], keys: tuple[str, ...], name: tuple[str, str, int] | None
     ) -> Iterator[Broadcast]:
         """Return how far these ranks are, for each of these keys; ranks that are told the same share a telling."""
-        said = [self._status(group, number) for number in numbers]
+        said = [site.told[number] for number in numbers]
         ends = sorted({ended for status, ended in said if status.state in (RankState.LOST, RankState.EXITED)})
         together: defaultdict[int, list[str]] = defaultdict(list)
         for key in keys:
@@ -185,7 +168,7 @@ class HeldRanks:
         for earlier, listeners in together.items():
             former = ends[earlier - 1] if earlier else None
             ranks = tuple(_as_of_now(status, ended, former) for status, ended in said)
-            yield Broadcast(Chosen(site=group.site, ranks=ranks), tuple(listeners), name)
+            yield Broadcast(Chosen(site=site.name, ranks=ranks), tuple(listeners), name)
 
 
 def _as_of_now(status: ChosenRank, ended: float, former: float | None) -> ChosenRank:

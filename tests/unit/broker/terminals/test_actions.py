@@ -1,4 +1,4 @@
-"""Questions as deeds in words, and the changes that wait for a terminal."""
+"""Questions as deeds in words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.hub.links import PendingChanges
 from dbg_broker.terminals.actions import (
     MAX_SHOWN,
     VisibleAction,
@@ -93,45 +92,3 @@ def test_every_action_is_told_or_only_looks() -> None:
 def test_words_are_short_and_can_do_nothing_to_a_terminal(action: Action, text: str) -> None:
     done = deed(action, text)
     assert done is None or (done.text.isprintable() and len(done.text) < MAX_SHOWN + 30)
-
-
-def listed(changes: PendingChanges) -> list[str]:
-    keys = []
-    while (key := changes.next_listed()) is not None:
-        keys.append(key)
-    return keys
-
-
-def test_snapshot_comes_in_order_and_before_changes() -> None:
-    changes = PendingChanges()
-    changes.subscribe(["a", "b", "c"], once=False)
-    changes.add("b")
-    assert changes.change() is None
-    assert changes.next_listed() == "a"
-    assert not changes.end_page()
-    assert listed(changes) == ["b", "c"]
-    assert changes.end_page()
-    assert not changes.has_snapshot
-    assert changes.change() == "b"
-    assert changes.change() is None
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60))
-def test_last_state_of_each_rank_is_heard_however_slow_the_subscriber(events: list[tuple[str, bool]]) -> None:
-    changes, truth, heard = PendingChanges(), dict.fromkeys("abc", 0), {}
-    changes.subscribe("abc", once=False)
-    for key, reads in events:
-        truth[key] += 1
-        changes.add(key)
-        if reads and changes.has_snapshot:
-            if (next_key := changes.next_listed()) is not None:
-                heard[next_key] = truth[next_key]
-            changes.end_page()
-        elif reads and (changed := changes.change()) is not None:
-            heard[changed] = truth[changed]
-    for key in listed(changes):
-        heard[key] = truth[key]
-    changes.end_page()
-    while (changed := changes.change()) is not None:
-        heard[changed] = truth[changed]
-    assert heard == truth
