@@ -1,4 +1,4 @@
-"""Quotas: the token bucket of a rate, the byte budget of many holders, and the LRU map. Pure: time is an argument."""
+"""Quotas: the token bucket of a rate, and the LRU map. Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -49,35 +49,6 @@ class TokenBucket:
     def is_full(self, now: float) -> bool:
         """Tell whether it is as a new one."""
         return self.tokens(now) >= self._burst
-
-
-class ByteBudget(Generic[K]):
-    """Byte budget: bytes by holder, and who holds most once all together have more than ``most``; ``size`` is all."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._held: dict[K, int] = {}
-        self.size = 0
-
-    def __contains__(self, holder: K) -> bool:
-        return holder in self._held
-
-    def of(self, holder: K) -> int:
-        """Return the bytes of a holder."""
-        return self._held.get(holder, 0)
-
-    def add(self, holder: K, size: int) -> None:
-        """Count more bytes of a holder, or less."""
-        self._held[holder] = self._held.get(holder, 0) + size
-        self.size += size
-
-    def drop(self, holder: K) -> None:
-        """Forget a holder; an unknown one is no error."""
-        self.size -= self._held.pop(holder, 0)
-
-    def heaviest(self) -> K | None:
-        """Return who holds most if all together have too much."""
-        return max(self._held, key=self._held.__getitem__) if self.size > self.most else None
 
 
 class LruMap(Generic[K, V]):

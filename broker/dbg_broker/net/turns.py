@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from dbg_broker.timers import Timers
 
@@ -36,15 +36,6 @@ class Turns:
         if self._waiting or self._has_more(steps):
             self._waiting.append(steps)
             self._go_on_later()
-
-    def call_after_current_queue(self, call: Callable[[], None]) -> None:
-        """Call a function when all work that waits now has had a slice; at once if none waits."""
-
-        def steps() -> Iterator[None]:
-            call()
-            yield
-
-        self.begin(steps())
 
     def _has_more(self, steps: Iterator[object]) -> bool:
         """Do work for a slice, and return whether there is more; an error ends this work and nothing else."""

@@ -1,11 +1,11 @@
-"""Rates, sums of bytes and memories of those who came last are bounded."""
+"""Rates and memories of those who came last are bounded."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.quotas import ByteBudget, LruMap, TokenBucket
+from dbg_broker.quotas import LruMap, TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data
 from dbg_wire.messages import weights
@@ -33,18 +33,6 @@ def test_who_waits_as_told_never_exceeds_the_rate(steps: list[tuple[float, int]]
         sent += size
         now += pace.spend(size, now)
         assert sent <= 1000 * (now + 1) + 1e-6 * (sent + 1)
-
-
-def test_the_holder_of_most_bytes_goes_where_all_have_too_much() -> None:
-    budget: ByteBudget[int] = ByteBudget(10_000)
-    budget.add(1, 4000)
-    budget.add(2, 5000)
-    assert budget.heaviest() is None
-    budget.add(1, 1500)
-    assert budget.heaviest() == 1
-    budget.drop(1)
-    budget.drop(1)
-    assert (budget.size, budget.heaviest()) == (5000, None)
 
 
 def test_what_was_used_least_lately_is_forgotten_by_number_and_by_size() -> None:
