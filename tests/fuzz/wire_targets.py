@@ -13,6 +13,7 @@ from dbg_wire.finding.rendezvous import parse_driver_tokens, parse_rendezvous
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender, run_terminal
 from dbg_wire.records import beside, evidence, inspection
+from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.records.record import Inquiry, Row, encode_record, length_of
 from dbg_wire.records.stop_points import parse_stop_at, parse_stop_in
@@ -93,7 +94,7 @@ def home_files(data: bytes) -> None:
 def answers(data: bytes) -> None:
     """Read the rows that a rank answers with as a terminal does, and a line between a run and its terminal."""
     text = data.decode("utf-8", "replace")
-    with suppress(PeerError):
+    with suppress(PeerError, InvalidMessage):
         body = f'{{"text":"","rows":[{text}]}}'
         message = decode(f'{{"type":"answer","request":1,"kind":"value","body":{body}}}', Sender.AGENT)
         assert isinstance(message, Answer)
