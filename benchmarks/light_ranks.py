@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import re
 import select
 import selectors
 import socket
@@ -27,10 +26,10 @@ from urllib.parse import urlsplit
 
 from benchmarks.ends import CHUNK, LONG, PING, PONG, SHORT, TEXT, frame, request
 from benchmarks.idle_ranks import PULSE
-from dbg_agent.link.dialling import CONNECT_SECONDS, LEAST_OPEN_SECONDS, Dialler
+from dbg_agent.link.dialling import CONNECT_SECONDS, OPEN_SECONDS, Dialler
 from dbg_agent.link.lookup import Lookups
 from dbg_wire.codec import decode, encode
-from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, HungUp, Refused
+from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, Refused
 from dbg_wire.finding.endpoint import by_weight, parse_endpoint
 from dbg_wire.limits import HANDSHAKE_SECONDS
 from dbg_wire.messages import Answer, AnswerBody, Ask, Kind, Sender, body_of
@@ -48,8 +47,6 @@ ASK = b'{"type":"ask"'
 """How the messages begin that a light rank acts on."""
 
 PULSE_FRAME = frame(PULSE)
-
-LATER = re.compile(rb"\r\nRetry-After: ([0-9.]+)\r\n")
 
 
 async def _nowhere() -> None:
@@ -161,7 +158,7 @@ class Crowd:
         if (error := rank.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)) != 0:
             raise OSError(error, "refused")
         rank.dialler.unanswered_since = None
-        seconds = max(LEAST_OPEN_SECONDS, rank.dialler.patience / len(rank.urls))
+        seconds = OPEN_SECONDS / len(rank.urls)
         if self._context is not None:
             self._selector.unregister(rank.socket)
             rank.socket = self._context.wrap_socket(rank.socket, do_handshake_on_connect=False)
@@ -202,12 +199,8 @@ class Crowd:
         self._serves(rank)
 
     def _refused(self, rank: LightRank, head: bytes) -> None:
-        found = LATER.search(head)
-        self._told["told when to come" if found else f"status {head[9:12].decode()}"] += 1
-        url = rank.routes[0]
-        if found:
-            rank.routes = [url]
-        self._failed(rank, Busy(url, "", float(found[1])) if found else Refused(url, ""))
+        self._told[f"status {head[9:12].decode()}"] += 1
+        self._failed(rank, Refused(rank.routes[0], ""))
 
     def _timed_out(self, rank: LightRank) -> None:
         if rank.socket is not None and self._is_late(rank.socket):

@@ -24,7 +24,6 @@ from dbg_dial.pin import check_certificate, check_endpoint, client_context, untr
 from dbg_dial.tcp import Address
 from dbg_wire.errors import (
     BrokerUnreachable,
-    Busy,
     DbgError,
     HungUp,
     Refused,
@@ -40,9 +39,6 @@ AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str,
 """What :func:`socket.getaddrinfo` returns."""
 
 T = TypeVar("T")
-
-MAX_LATER_SECONDS = 60.0
-"""Seconds after which a broker may want to be dialled again at most."""
 
 AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
 """Runs a call that blocks until a name server answers."""
@@ -82,11 +78,11 @@ class BrokerWebSocket(ClientConnection):
 
 
 async def first_to_answer(
-    routes: Sequence[Reach], dial: Callable[[Reach, int], Awaitable[T]], final: tuple[type[DbgError], ...] = (Busy,)
+    routes: Sequence[Reach], dial: Callable[[Reach, int], Awaitable[T]], *, final: type[DbgError] | None = None
 ) -> T:
     """Return the connection to the first broker that takes this peer; each is dialled as soon as the one before fails.
 
-    ``dial`` is given a route, and how many are left with it. A ``final`` error is raised at once: others are as busy.
+    ``dial`` is given a route, and how many are left with it. A ``final`` error is raised at once.
     Else raise the error of the first one that answers and refuses, or hangs up; if none answers, that of the first one.
     """
     problems: list[DbgError] = []
@@ -94,7 +90,7 @@ async def first_to_answer(
         try:
             return await dial(route, len(routes) - tried)
         except DbgError as error:
-            if isinstance(error, final):
+            if final is not None and isinstance(error, final):
                 raise
             problems.append(error)
     first = next((error for error in problems if type(error) is not BrokerUnreachable), problems[0])
@@ -235,9 +231,6 @@ def _refusal(url: str, error: InvalidStatus) -> DbgError:
     status = error.response.status_code
     body = bytes(error.response.body or b"").decode("utf-8", "replace").strip()
     said = body or f"HTTP status {status}"
-    later = error.response.headers.get("Retry-After", "") if status == 503 else ""
-    if later.isascii() and later.isdecimal() and len(later) <= 4:
-        return Busy(url, said, min(float(later), MAX_LATER_SECONDS))
     if status in (401, 403):
         return WrongToken(url, said)
     return WrongVersion(url, said) if status == 426 else Refused(url, said)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from dbg_wire.errors import Busy
+from typing import TypeVar
 
 T = TypeVar("T")
 
@@ -35,12 +31,6 @@ HANDOVER_SECONDS = 5.0
 
 PAUSE_SECONDS = 0.25
 """Seconds between two attempts meanwhile, at most. A terminal is handed over within 2.5 s so."""
-
-
-def pause_when_busy(busy: Busy) -> float:
-    """Return the seconds before a broker is dialled again that has said when it has time, with jitter."""
-    # Each has a slot of its own; a second is what the header can't tell.
-    return busy.later + random.uniform(0, 1 + busy.later / 10)  # noqa: S311 - no secret
 
 
 class Handover:

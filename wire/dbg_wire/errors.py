@@ -16,7 +16,6 @@
     ├── WrongHost                4   the address is the loopback of another host
     ├── BrokerError              1   about whoever is at a broker's address
     │   ├── BrokerUnreachable    4   nobody answers there
-    │   │   ├── Busy                 a broker that says when it has time
     │   │   └── HungUp               a peer that has hung up before a word
     │   └── Refused              5   the peer answers, but refuses us or is not the expected broker
     │       ├── WrongToken
@@ -220,16 +219,6 @@ class BrokerUnreachable(BrokerError):
 
     exit_status = 4
     sentence = "no broker answers at {url} ({reason}); is `dbg-broker serve` running?"
-
-
-class Busy(BrokerUnreachable):
-    """A broker that takes no newcomer just now, and wants to be dialled again after ``later`` seconds."""
-
-    sentence = "the broker at {url} is busy: {reason}"
-
-    def __init__(self, url: str, reason: str, later: float) -> None:
-        super().__init__(url, reason)
-        self.later = later
 
 
 class HungUp(BrokerUnreachable):

@@ -22,23 +22,17 @@ from dbg_dial.dial import (
     open_websocket,
 )
 from dbg_dial.tcp import Address, connected
-from dbg_dial.waiting import Handover, pause_when_busy, within
-from dbg_wire.errors import BrokerUnreachable, Busy, DbgError, HungUp, error_line
+from dbg_dial.waiting import Handover, within
+from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, error_line
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
 
 CONNECT_SECONDS = 2.0
 """Seconds for the peer's kernel to take a connection: our kernel asks ever more rarely, a new attempt asks at once."""
 
-OPEN_SECONDS, LAST_OPEN_SECONDS = 10.0, 40.0
-"""Seconds for TLS and the upgrade, in a large job more, and doubled after an attempt in which they are over, up to the
-second: a broker that thousands of ranks dial at once needs them, and what it does for one that gives up is lost."""
-
-SERVED_PER_SECOND = 500
-"""Ranks that a broker takes in within a second at least, on a busy host."""
-
-LEAST_OPEN_SECONDS = 6.0
-"""Seconds for TLS and the upgrade at least, where they are shared by several brokers: one may be suspended."""
+OPEN_SECONDS = 30.0
+"""Seconds for TLS and the upgrade, all brokers together: a broker that thousands of ranks dial at once needs them, and
+what it does for one that gives up is lost. While it is suspended, it costs the others this time."""
 
 LOOKUP_SECONDS = 10.0
 """Seconds for the look-up of a name. A longer look-up goes on, and the next attempt uses it."""
@@ -73,8 +67,7 @@ LAST_REFUSED_SECONDS = 3.0
 """The upper bound if a broker refuses the rank: each attempt costs the broker a handshake."""
 
 LAST_HUNG_UP_SECONDS = 16.0
-"""The upper bound if a broker hangs up before a word, as it does if too many come: each costs the others time.
-Ranks of a large job use all the time that a busy broker takes for them, up to this, from the first such attempt on."""
+"""The upper bound if a broker hangs up before a word, as it does if too many come: each costs the others time."""
 
 
 async def dial(
@@ -85,17 +78,16 @@ async def dial(
     *,
     known: Mapping[str, Address] | None = None,
     last: str = "",
-    patience: float = OPEN_SECONDS,
 ) -> BrokerWebSocket:
     """Return an open connection; raise BrokerUnreachable, or a Refused or BadEndpoint that says what is wrong.
 
     ``answered`` is called as soon as the peer's kernel has taken the connection, long before it is open. Addresses
     that are ``known`` from before, by URL, stand in where nobody says what a name is now. The broker at the URL
     ``last`` is dialled after the others. After a broker that hangs up no other one is dialled at once: where too many
-    ranks come, they come to all brokers. All together have ``patience`` seconds for TLS and the upgrade.
+    ranks come, they come to all brokers.
     """
     routes = reach.routes(last)
-    seconds = max(LEAST_OPEN_SECONDS, patience / len(routes))
+    seconds = OPEN_SECONDS / len(routes)
 
     async def dial_one(route: Reach, _left: int) -> BrokerWebSocket:
         url = route.endpoint.url
@@ -108,7 +100,7 @@ async def dial(
                 problem = error
         raise problem
 
-    return await first_to_answer(routes, dial_one, (Busy, HungUp))
+    return await first_to_answer(routes, dial_one, final=HungUp)
 
 
 async def _addresses(reach: Reach, lookups: Lookups, known: Sequence[Address]) -> Sequence[Address]:
@@ -190,8 +182,6 @@ class Dialler:
         self._is_attended = is_attended
         self._names = names
         self._attempt = 0
-        self.patience = self._usual_patience()
-        """Seconds for TLS and the upgrade at the next attempt."""
         self._handover = Handover()
         self._last: Reach | None = None
         self._known: dict[str, Address] = {}
@@ -207,28 +197,16 @@ class Dialler:
         """Return the seconds to wait before the first attempt: next to none, but in a job of thousands of ranks."""
         return random.uniform(0, self._for_all()) if self._for_all() > FIRST_BACKOFF_SECONDS else 0.0  # noqa: S311
 
-    def _usual_patience(self) -> float:
-        return max(OPEN_SECONDS, min(LAST_OPEN_SECONDS, self.served_seconds))
-
-    @property
-    def served_seconds(self) -> float:
-        """Return the seconds that a busy broker takes for all ranks of the job."""
-        return self._world_size() / SERVED_PER_SECOND
-
     def _for_all(self) -> float:
         return min(LAST_BACKOFF_SECONDS, self._world_size() / NEWCOMERS_PER_SECOND)
 
     def pause(self, error: DbgError | None) -> float:
         """Return the seconds to wait before the next attempt, after one that ended with ``error``, or None if good."""
         self._attempt = 0 if error is None else min(self._attempt + 1, 30)
-        has_waited = isinstance(error, BrokerUnreachable) and self.unanswered_since is None
-        self.patience = min(LAST_OPEN_SECONDS, self.patience * 2) if has_waited else self._usual_patience()
-        if isinstance(error, Busy):
-            return pause_when_busy(error)
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
-        longest = max(2 * self._for_all(), min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))
         if isinstance(error, HungUp):
-            longest = min(LAST_HUNG_UP_SECONDS, max(self.served_seconds, FIRST_BACKOFF_SECONDS * 2**self._attempt))
+            last = LAST_HUNG_UP_SECONDS
+        longest = max(2 * self._for_all(), min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))
         longest = self._handover.bound(longest, time.monotonic())
         return random.uniform(0, longest)  # noqa: S311 - no secret
 
@@ -283,7 +261,6 @@ class Dialler:
             self._answered,
             known=self._known,
             last=self._avoided,
-            patience=self.patience,
         )
         address = address_of(connection)
         if address is not None:

@@ -22,9 +22,7 @@ from dbg_agent.process.threads import SIGNAL_SECONDS, own_thread, wait_for
 from dbg_wire.errors import (
     BadInput,
     BrokerUnreachable,
-    Busy,
     DbgError,
-    HungUp,
     PeerError,
     Refused,
     SilentFile,
@@ -50,13 +48,6 @@ logger = Logger("dbg_agent.link")
 MOST_FAILURES = 6
 """Event loops that can't be made, one after the other, until the link gives up: the pauses between them are five
 seconds at most, in which the program may close descriptors again."""
-
-
-SLOT_SECONDS = 10.0
-"""Seconds after the time that a broker has promised to this rank within which the rank is connected."""
-
-BUSY_SECONDS = 60.0
-"""Seconds beyond its time-out that the program waits for a broker that says when it has time."""
 
 
 class LinkOwner(Protocol):
@@ -107,8 +98,6 @@ class _Registration:
     is_there: bool = False
     problem: DbgError | None = None
     waiting_since: float | None = None
-    busy_until: float = -math.inf
-    """When a broker has a slot for this rank, as it has said, and some seconds more."""
 
 
 class _Running(NamedTuple):
@@ -169,9 +158,8 @@ class Link:
         """Wait until the rank is registered; return None then, or what was wrong after ``timeout`` seconds.
 
         The time counts from when the link began to try, so that calls in a loop wait only once; None waits for ever.
-        It lasts longer, by BUSY_SECONDS at most, if a broker says when it has time. Unless ``timeout`` is None, the
-        wait ends early if the broker refuses this rank for good, or if no kernel has taken a connection for
-        ``unanswered`` seconds.
+        Unless ``timeout`` is None, the wait ends early if the broker refuses this rank for good, or if no kernel has
+        taken a connection for ``unanswered`` seconds.
         """
         with self._status:
             if timeout is None:
@@ -179,8 +167,7 @@ class Link:
             else:
                 give_up_at = (self._registration.waiting_since or 0.0) + timeout
                 while not (self._registration.is_there or self._closing or self._is_final()):
-                    promised = min(self._registration.busy_until, give_up_at + BUSY_SECONDS)
-                    left = min(max(give_up_at, promised), self._unanswered_since() + unanswered) - self._clock()
+                    left = min(give_up_at, self._unanswered_since() + unanswered) - self._clock()
                     if left <= 0:
                         break
                     self._status.wait(min(left, SIGNAL_SECONDS))
@@ -380,8 +367,6 @@ class Link:
             connection = await dialler.dial()
         except DbgError as error:
             self._failed(error)
-            if isinstance(error, HungUp):
-                self._promise(2 * dialler.served_seconds)
             return error
         # This is the problem until the welcome comes.
         problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
@@ -504,14 +489,6 @@ class Link:
         """Keep this error for the threads that wait for the connection, until it is connected."""
         with self._status:
             self._registration.problem = error
-            if isinstance(error, Busy):
-                self._promise(error.later + SLOT_SECONDS)
-            self._status.notify_all()
-
-    def _promise(self, seconds: float) -> None:
-        """Have the program wait for so long at least for a broker that has others to serve first."""
-        with self._status:
-            self._registration.busy_until = self._clock() + seconds
             self._status.notify_all()
 
     def _disconnected(self) -> None:

@@ -11,9 +11,9 @@ from dbg_client.core.connection import Connection, Disconnected, dial
 from dbg_client.core.patience import read_in_thread
 from dbg_dial.dial import first_to_answer
 from dbg_dial.find import Opening
-from dbg_dial.waiting import Handover, pause_when_busy
+from dbg_dial.waiting import Handover
 from dbg_wire.codec import Input, Output
-from dbg_wire.errors import Busy, DbgError, HungUp, PeerError
+from dbg_wire.errors import DbgError, HungUp, PeerError
 from dbg_wire.finding.endpoint import Endpoint, Reach, spread
 from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.messages import Message, Subscribe, Welcome
@@ -87,7 +87,6 @@ class BrokerLink:
         """The connection that has broken, until it is closed: if that is cancelled, :meth:`close` does it."""
         self._has_dialled = False
         self._attempt = 0
-        self._failure: DbgError | None = None
         self._handover = Handover()
         self._up_since = 0.0
 
@@ -114,8 +113,7 @@ class BrokerLink:
     async def open(self) -> None:
         """Dial, for ``seconds`` at most. Raises what ``find`` and :func:`~.connection.dial` raise; SilentFile.
 
-        A busy broker is dialled again when it says, and one that hangs up as soon as after a break: it does so while
-        strangers flood it.
+        A broker that hangs up is dialled again as after a break: it does so while strangers flood it.
         """
         loop = asyncio.get_running_loop()
         begun = loop.time()
@@ -123,8 +121,8 @@ class BrokerLink:
             try:
                 self._use(await self._dial(begun=begun))
                 return
-            except (Busy, HungUp) as refused:
-                pause = self._pause(refused)
+            except HungUp:
+                pause = self._pause()
                 if loop.time() + pause >= begun + self._seconds:
                     raise
             await asyncio.sleep(pause)
@@ -163,21 +161,20 @@ class BrokerLink:
 
     async def _redial(self) -> Event:
         if self._has_dialled:
-            await asyncio.sleep(self._pause(self._failure))
+            await asyncio.sleep(self._pause())
         try:
             self._use(await self._dial(again=True))
         except DbgError as error:
-            self._failure = error
             return Down(str(error))
         return Up()
 
-    def _pause(self, failure: DbgError | None) -> float:
-        """Return the seconds before the next attempt, after the last one's failure."""
+    def _pause(self) -> float:
+        """Return the seconds before the next attempt."""
         # Full jitter: terminals that lost the same broker must not come back in step.
         longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
         longest = self._handover.bound(longest, asyncio.get_running_loop().time())
-        self._attempt, self._failure = min(self._attempt + 1, 30), None
-        return pause_when_busy(failure) if isinstance(failure, Busy) else random.uniform(0, longest)  # noqa: S311
+        self._attempt = min(self._attempt + 1, 30)
+        return random.uniform(0, longest)  # noqa: S311
 
     async def _dial(self, *, begun: float | None = None, again: bool = False) -> Connection:
         """Dial all brokers; the time is counted from ``begun``, or from now."""

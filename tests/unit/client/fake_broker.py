@@ -132,8 +132,8 @@ class FakeBroker:
         self.reports = dict(reports or {})
         self.driver: str | None = None
         self.brokers: tuple[BrokerAddress, ...] = ()
-        self.busy = self.hangs_up = 0
-        """How many newcomers are still told when to come."""
+        self.hangs_up = 0
+        """How many newcomers are still turned back."""
         self.screen = b"PUDB SCREEN"
         self.answers: dict[Action, RankAnswer] = {}
         self.said: dict[str, RankAnswer] = {}
@@ -316,9 +316,6 @@ class FakeBroker:
         refuse = self._refuse
         if refuse is None and request.headers.get("Authorization") != f"Bearer {self._token}":
             refuse = (401, "none of this broker's tokens")
-        if refuse is None and self.busy:
-            self.busy -= 1
-            return Response(503, "Busy", Headers({"Retry-After": "0"}), b"come again in 0 s")
         if refuse is None:
             return None
         status, body = refuse

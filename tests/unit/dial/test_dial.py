@@ -81,7 +81,7 @@ async def test_the_pinned_broker_is_heard() -> None:
         (fake.accept_and_send(subprotocol=None), WrongVersion),
         (fake.say_nothing, BrokerUnreachable),
     ],
-    ids=["token", "role", "version", "busy", "another subprotocol", "silent"],
+    ids=["token", "role", "version", "full", "another subprotocol", "silent"],
 )
 async def test_a_refusal_is_told_in_the_brokers_words(
     approved: Approved, answer: fake.Answer, error: type[DbgError]

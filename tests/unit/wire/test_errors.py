@@ -39,7 +39,6 @@ SAMPLES: list[DbgError] = [
     NoSuchRank(HOSTILE, 0, exited=18),
     errors.NoBroker(),
     errors.BrokerUnreachable(HOSTILE, HOSTILE),
-    errors.Busy(HOSTILE, HOSTILE, 7.0),
     errors.HungUp(HOSTILE),
     errors.WrongHost("the broker listens elsewhere"),
     errors.Refused(HOSTILE, HOSTILE),

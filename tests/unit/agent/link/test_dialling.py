@@ -11,14 +11,12 @@ from dbg_agent.link.dialling import (
     FIRST_BACKOFF_SECONDS,
     LAST_BACKOFF_SECONDS,
     LAST_HUNG_UP_SECONDS,
-    LAST_OPEN_SECONDS,
-    OPEN_SECONDS,
     Dialler,
 )
 from dbg_agent.link.lookup import Lookups, find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
 from dbg_wire.codec import Output, encode_data
-from dbg_wire.errors import BrokerUnreachable, Busy, HungUp, WrongHost
+from dbg_wire.errors import BrokerUnreachable, HungUp, WrongHost
 from dbg_wire.finding.endpoint import Reach
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.limits import MAX_LINK_BACKLOG
@@ -55,29 +53,6 @@ def test_a_broker_that_hangs_up_is_dialled_ever_more_rarely_and_one_that_is_away
         away.pause(AWAY)
     assert LAST_BACKOFF_SECONDS < longest(lambda: hung_up.pause(HUNG_UP)) <= LAST_HUNG_UP_SECONDS
     assert longest(lambda: away.pause(AWAY)) <= LAST_BACKOFF_SECONDS
-    # Ranks of a large job come as fast as a busy broker serves them.
-    assert 3.5 < longest(lambda: dialler(2_000).pause(HUNG_UP)) <= 4.0
-    assert 15.0 < longest(lambda: dialler(20_000).pause(HUNG_UP)) <= LAST_HUNG_UP_SECONDS
-
-
-def test_a_busy_broker_is_dialled_when_it_says_and_not_by_all_at_the_same_time() -> None:
-    pauses = [dialler().pause(Busy("wss://h:1", "busy", 20.0)) for _ in range(200)]
-    assert min(pauses) >= 20.0
-    assert max(pauses) <= 23.0
-    assert max(pauses) - min(pauses) > 1.0
-
-
-def test_patience_with_a_broker_that_takes_connections_and_does_not_answer_grows() -> None:
-    patient = dialler()
-    waits = []
-    for _ in range(4):
-        waits.append(patient.patience)
-        patient.pause(AWAY)
-    assert waits == [OPEN_SECONDS, 2 * OPEN_SECONDS, LAST_OPEN_SECONDS, LAST_OPEN_SECONDS]
-    assert dialler(10_000).patience == 2 * OPEN_SECONDS
-    patient.unanswered_since = 0.0
-    patient.pause(AWAY)
-    assert patient.patience == OPEN_SECONDS
 
 
 PIN = "sha256:" + "ab" * 32

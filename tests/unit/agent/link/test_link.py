@@ -25,7 +25,7 @@ from websockets.http11 import Request, Response
 
 from dbg_agent.link import dialling, outgoing
 from dbg_agent.link import link as link_module
-from dbg_agent.link.dialling import SERVED_PER_SECOND, Dialler
+from dbg_agent.link.dialling import Dialler
 from dbg_agent.link.link import Link
 from dbg_agent.link.lookup import find_ranks_broker
 from dbg_dial.find import Opening
@@ -65,14 +65,14 @@ def authority() -> trustme.CA:
 class FakeBroker:
     """A broker in a thread: it accepts and welcomes, and the test sends and sees what follows."""
 
-    def __init__(self, authority: trustme.CA, *, status: int | None = None, busy: int = 0, hangs_up: int = 0) -> None:
+    def __init__(self, authority: trustme.CA, *, status: int | None = None, hangs_up: int = 0) -> None:
         certificate = authority.issue_cert("127.0.0.1")
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         certificate.configure_cert(self._context)
         pem = certificate.cert_chain_pems[0].bytes().decode()
         self.fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(pem))
-        self._status, self._busy, self._hangs_up = status, busy, hangs_up
-        """The answer to all newcomers, how many are still told when to come, and how many are still turned back."""
+        self._status, self._hangs_up = status, hangs_up
+        """The answer to all newcomers, and how many are still turned back."""
         self.requests: queue.Queue[Request] = queue.Queue()
         self.frames: queue.Queue[str | bytes] = queue.Queue()
         self.connections: queue.Queue[ServerConnection] = queue.Queue()
@@ -99,9 +99,6 @@ class FakeBroker:
 
     def _process_request(self, connection: ServerConnection, request: Request) -> Response | None:
         self.requests.put(request)
-        if self._busy:
-            self._busy -= 1
-            return Response(503, "Busy", Headers({"Content-Length": "0", "Retry-After": "1"}), b"")
         if self._hangs_up:
             self._hangs_up -= 1
             connection.transport.abort()
@@ -261,19 +258,6 @@ def test_a_broker_that_refuses_does_not_keep_a_rank_from_the_next_one(
     assert link.wait_connected(SECONDS) is None
 
 
-def test_a_rank_comes_again_when_a_busy_broker_says_and_the_program_waits_for_that(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link
-) -> None:
-    busy, other = start_broker(busy=1), start_broker()
-    desk.reach = reach(busy, other)
-    link.start()
-    assert busy.requests.get(timeout=SECONDS)
-    # Less than the broker has asked for.
-    assert link.wait_connected(0.5) is None
-    assert busy.frames.get(timeout=SECONDS) == '{"type":"register"}'
-    assert other.requests.empty()
-
-
 def test_it_registers_with_its_token_and_talks_both_ways_at_once(
     broker: FakeBroker, desk: FakeDesk, link: Link
 ) -> None:
@@ -313,20 +297,6 @@ def test_it_comes_back_and_restates_itself_after(
     assert broker.connections.get(timeout=SECONDS) is not None
     assert link.wait_connected(SECONDS) is None
     assert desk.registrations == 2
-
-
-def test_the_program_of_a_large_job_waits_for_a_broker_that_has_turned_the_rank_back(
-    start_broker: Callable[..., FakeBroker], desk: FakeDesk, link: Link, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(desk, "world_size", lambda: 20 * SERVED_PER_SECOND)
-    monkeypatch.setattr(Dialler, "first_pause", lambda _dialler: 0.0)
-    monkeypatch.setattr(Dialler, "pause", lambda _dialler, _error: 1.0)
-    busy, away = start_broker(hangs_up=1), start_broker()
-    desk.reach = reach(busy, away)
-    away.stop()
-    link.start()
-    assert busy.requests.get(timeout=SECONDS)
-    assert link.wait_connected(0.5) is None
 
 
 def test_a_rank_that_is_turned_back_dials_another_broker_but_not_at_once(

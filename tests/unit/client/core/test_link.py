@@ -22,7 +22,6 @@ from dbg_dial.kernel import user_name
 from dbg_dial.waiting import within
 from dbg_wire.errors import (
     BrokerUnreachable,
-    Busy,
     DbgError,
     HungUp,
     NoBroker,
@@ -221,16 +220,6 @@ async def test_a_suspended_broker_leaves_the_others_their_part_of_the_time() -> 
         await link.close()
 
 
-async def test_a_terminal_comes_again_when_a_busy_broker_says() -> None:
-    with FakeBroker(make_rank()) as broker:
-        broker.busy = 2
-        link = BrokerLink(Where(reach(broker.port)), "me@here", PATIENCE)
-        await link.open()
-        await broker.heard(Subscribe)
-        assert broker.busy == 0
-        await link.close()
-
-
 async def test_a_terminal_comes_again_when_a_broker_hangs_up_and_tells_it_at_the_end_of_its_time() -> None:
     with FakeBroker(make_rank()) as broker:
         broker.hangs_up = 3
@@ -242,13 +231,6 @@ async def test_a_terminal_comes_again_when_a_broker_hangs_up_and_tells_it_at_the
         with pytest.raises(HungUp):
             await BrokerLink(Where(reach(broker.port)), "me@here", seconds(1)).open()
     assert 900 < broker.hangs_up < 999
-
-
-async def test_a_broker_that_is_busy_for_longer_than_the_user_waits_says_so() -> None:
-    with FakeBroker() as broker:
-        broker.busy = 100
-        with pytest.raises(Busy, match="is busy: come again"):
-            await BrokerLink(Where(reach(broker.port)), "me@here", seconds(1)).open()
 
 
 async def test_a_broker_that_answers_nothing_is_silent_and_then_dialled_anew(monkeypatch: pytest.MonkeyPatch) -> None:
