@@ -1,4 +1,4 @@
-"""The port for stock debuggers: each caller that shows a debugger becomes a rank of the hub.
+"""The port for stock debuggers: each caller that shows a debugger becomes a rank.
 
 Callers have no token. So there are few of them, and all together get a fifth of a core.
 """
@@ -15,10 +15,11 @@ from collections import deque
 from collections.abc import Hashable
 
 from dbg_broker.classic.session import SessionOutput, StockSession, Write
-from dbg_broker.hub import departures, from_ranks
-from dbg_broker.hub.links import RankLink
-from dbg_broker.hub.state import Hub
 from dbg_broker.net import tcp
+from dbg_broker.ranks.from_ranks import FromRanks
+from dbg_broker.ranks.link import RankLink
+from dbg_broker.ranks.table import RankTable
+from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode_data, encode_data
 from dbg_wire.finding.endpoint import is_loopback_host
@@ -60,18 +61,18 @@ def host_name(address: str) -> str:
 
 
 class StockPeer:
-    """Connection of one stock debugger, which takes it for its terminal; to the hub it is the peer of a rank's link."""
+    """Connection of one stock debugger, which takes it for its terminal; to the broker it is an agent's."""
 
     is_ready = True
     """Whether a frame sent now would not wait."""
 
-    def __init__(self, hub: Hub, number: int, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, from_ranks: FromRanks, number: int, writer: asyncio.StreamWriter) -> None:
         self.number = number
         address = writer.get_extra_info("peername")
         self.peer = tcp.peer_name(address)
         self.host = host_name(str(address[0]) if address else "?")
         self.link: RankLink | None = None
-        self._hub, self._writer = hub, writer
+        self._from_ranks, self._writer = from_ranks, writer
         self._loop = asyncio.get_running_loop()
         self._session = StockSession(self._loop.time())
         self._timer: asyncio.TimerHandle | None = None
@@ -89,11 +90,11 @@ class StockPeer:
         self._do(self._session.received(data, self._loop.time()))
 
     def list_as(self, number: int) -> None:
-        """Make the hub list the session, as this number of its host."""
-        self.link = self._hub.link_rank(self)
+        """List the session, as this number of its host."""
+        self.link = self._from_ranks.link(self)
         key = f"classic/{secrets.token_hex(8)}"
         register = self._session.registration(key, self.host, number, self._loop.time())
-        from_ranks.receive(self._hub, self.link, register)
+        self._from_ranks.receive(self.link, register)
 
     def refuse_unproven(self) -> None:
         """Close a connection that has shown no debugger, with a sentence."""
@@ -103,7 +104,7 @@ class StockPeer:
             self.close(0, "")
 
     def ended(self) -> str | None:
-        """Tell the hub that the connection has ended; return the session's key if the hub lists it."""
+        """Forget the connection, which has ended; return the session's key if it is listed."""
         self._silence.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -112,11 +113,11 @@ class StockPeer:
             return None
         rank = self.link.rank
         if rank is not None:
-            from_ranks.receive(self._hub, self.link, Goodbye(exit=None))
-        departures.connection_closed(self._hub, self)
+            self._from_ranks.receive(self.link, Goodbye(exit=None))
+        self._from_ranks.left(self.link)
         return None if rank is None else rank.key
 
-    # -------------------------------------------------------------------------------------------------- the hub's side
+    # ----------------------------------------------------------------------------------------------- the broker's side
 
     def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
         """Take a message to an agent; the session answers in a later turn of the event loop, as an agent does."""
@@ -171,9 +172,9 @@ class StockPeer:
             elif self.link is None or self.link.rank is None:
                 continue
             elif isinstance(output, Output):
-                from_ranks.receive_output(self._hub, self.link, encode_data(output))
+                self._from_ranks.receive_output(self.link, encode_data(output))
             else:
-                from_ranks.receive(self._hub, self.link, output)
+                self._from_ranks.receive(self.link, output)
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if self._session.due is None else self._loop.call_at(self._session.due, self._tick)
@@ -183,10 +184,10 @@ class StockPeer:
 
 
 class StockPort:
-    """The port for stock debuggers of a hub."""
+    """The port for stock debuggers, which become ranks of a table."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, timers: Timers, table: RankTable, from_ranks: FromRanks) -> None:
+        self._timers, self._table, self._from_ranks = timers, table, from_ranks
         # The numbers are negative, as the server gives positive numbers to its connections.
         self._numbers = itertools.count(-1, -1)
         self._peers: dict[StockPeer, tuple[str, int] | None] = {}
@@ -212,7 +213,7 @@ class StockPort:
             writer.write(REFUSAL)
             writer.close()
             return
-        peer = StockPeer(self._hub, next(self._numbers), writer)
+        peer = StockPeer(self._from_ranks, next(self._numbers), writer)
         self._peers[peer] = None
         try:
             await self._read(reader, peer)
@@ -227,7 +228,7 @@ class StockPort:
                 self._keep(key)
 
     async def _read(self, reader: asyncio.StreamReader, peer: StockPeer) -> None:
-        head, spent = 0, self._hub.timers.spent
+        head, spent = 0, self._timers.spent
         while data := await reader.read(SLICE_BYTES):
             async with self._turn:
                 began = spent()
@@ -245,6 +246,6 @@ class StockPort:
     def _keep(self, key: str) -> None:
         """Keep an ended session on the list, and take one off that ended long ago."""
         self._ended.append(key)
-        if len(self._ended) > MAX_ENDED and (rank := self._hub.ranks.registry.find(self._ended.popleft())) is not None:
-            self._hub.ranks.registry.forget(rank)
-            departures.forget(self._hub, rank.key)
+        if len(self._ended) > MAX_ENDED and (rank := self._table.registry.find(self._ended.popleft())) is not None:
+            self._table.registry.forget(rank)
+            self._table.forget(rank.key)

@@ -125,7 +125,7 @@ class Leaving:
         self.poll()
 
     def poll(self) -> None:
-        """Begin to count anew, since a run or connection has come or gone; after :meth:`close` do nothing."""
+        """Begin to count anew, since a run or a connection needs the broker; after :meth:`close` do nothing."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if self._seconds is None else self._loop.call_later(self._seconds, self._overdue)

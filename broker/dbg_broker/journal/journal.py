@@ -19,6 +19,7 @@ from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net import tcp
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
+from dbg_broker.ranks.table import Watcher
 from dbg_broker.timers import Timers
 from dbg_wire.records.audit import Entry, What
 
@@ -55,8 +56,8 @@ class Doer(Protocol):
     def connection(self) -> _Connection: ...
 
 
-class Journal:
-    """Journal of a hub. It keeps nothing before :meth:`open`."""
+class Journal(Watcher):
+    """Journal of a broker. It keeps nothing before :meth:`open`."""
 
     def __init__(self, registry: Registry, timers: Timers) -> None:
         self._registry, self._timers = registry, timers
@@ -97,7 +98,7 @@ class Journal:
         if self.occasions is not None:
             self.occasions.rank_changed(rank)
 
-    def forget(self, key: str) -> None:
+    def rank_gone(self, key: str) -> None:
         """Forget a rank that is no longer listed."""
         if self.occasions is not None:
             self.occasions.forget(key)

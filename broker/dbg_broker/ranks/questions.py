@@ -6,12 +6,12 @@ are not kept here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dbg_wire import limits
-from dbg_wire.messages import Action, AnswerBody, Kind, Question, body_of
+from dbg_wire.messages import AnswerBody, Kind, Question, body_of
 from dbg_wire.records.ranks import Place
 
 
@@ -28,10 +28,24 @@ def broker_says(kind: Kind, text: str, frames: tuple[Place, ...] = (), age: floa
     return Said(kind, bytes(body_of(AnswerBody(text=text, frames=frames))), age)
 
 
-class Answered(NamedTuple):
-    """An answer of a rank was awaited by this terminal, under its number ``request``; ``is_last`` ends the question."""
+class Asker(Protocol):
+    """One who asks, with a number of its own and a number for each of its questions."""
 
-    client: int
+    @property
+    def number(self) -> int:
+        """Return the number by which its questions are found."""
+
+    def answer(self, request: int, key: str, said: Said, *, is_last: bool) -> None:
+        """Take the answer of a rank to a question, which ends with the last one."""
+
+    def end(self, request: int) -> None:
+        """Note that a question has ended without further answers."""
+
+
+class Answered(NamedTuple):
+    """An answer of a rank was awaited by who asked, under the number ``request``; ``is_last`` ends the question."""
+
+    asker: Asker
     request: int
     is_last: bool
 
@@ -41,7 +55,7 @@ class OpenQuestion:
     """One open question; ``missing`` are the ranks that have not answered, and ``ends`` is when they give up."""
 
     question: Question
-    client: int
+    asker: Asker
     ends: float
     missing: dict[str, None]
 
@@ -63,22 +77,18 @@ class OpenQuestions:
 
     def of(self, client: int) -> list[int]:
         """Return the numbers of a terminal's open questions."""
-        return [number for number, one in self._open.items() if one.client == client]
+        return [number for number, one in self._open.items() if one.asker.number == client]
 
     def number_of(self, client: int, request: int) -> int | None:
         """Return the number of the question to which a terminal has given the number ``request``; None if it ended."""
         return next((number for number in self.of(client) if self._open[number].question.request == request), None)
 
-    def waiting_for(self, actions: Collection[Action]) -> int:
-        """Return how many answers are waited for, over all questions for these actions."""
-        return sum(len(one.missing) for one in self._open.values() if one.question.action in actions)
-
-    def ask(self, client: int, question: Question, now: float) -> tuple[int, Sequence[str]]:
+    def ask(self, asker: Asker, question: Question, now: float) -> tuple[int, Sequence[str]]:
         """Open a question, and return its number and the ranks that are to be asked, each once."""
         self._last += 1
         missing = dict.fromkeys(question.keys)
         ends = now + min(question.seconds, limits.MAX_ASK_SECONDS)
-        self._open[self._last] = OpenQuestion(question, client, ends, missing)
+        self._open[self._last] = OpenQuestion(question, asker, ends, missing)
         for key in missing:
             self._asked.setdefault(key, set()).add(self._last)
         return self._last, tuple(missing)
@@ -100,7 +110,7 @@ class OpenQuestions:
         self._forget(number, key)
         if not one.missing:
             del self._open[number]
-        return Answered(one.client, one.question.request, not one.missing)
+        return Answered(one.asker, one.question.request, not one.missing)
 
     def end(self, number: int) -> OpenQuestion | None:
         """End a question now; None if it has ended before."""

@@ -6,9 +6,10 @@ on the number of ranks.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.rank_record import HostName, RankRecord, RunName, digest_of
@@ -320,14 +321,21 @@ class Registry:
             rank.end.cause = f"from {who}'s debugger"
 
     def expire(self, now: float) -> list[str]:
-        """Forget ranks that ended long ago or are too many, the oldest first, and return their keys."""
-        gone: list[str] = []
-        for key, ended in self._ended.items():
-            if now - ended < limits.ENDED_RANK_SECONDS and len(self._ended) - len(gone) <= limits.MAX_ENDED_RANKS:
-                break
-            gone.append(key)
+        """Forget ranks that ended long ago or are too many, and return their keys.
+
+        Of too many the oldest of the job that has most goes: no job pushes the ranks of another off the list.
+        """
+        gone = list(takewhile(lambda key: now - self._ended[key] >= limits.ENDED_RANK_SECONDS, self._ended))
         for key in gone:
             self._remove(self._ranks[key])
+        surplus = len(self._ended) - limits.MAX_ENDED_RANKS
+        if surplus > 0:
+            jobs: defaultdict[str, deque[str]] = defaultdict(deque)
+            for key in self._ended:
+                jobs[self._ranks[key].identity.job].append(key)
+            for _ in range(surplus):
+                gone.append(max(jobs.values(), key=len).popleft())
+                self._remove(self._ranks[gone[-1]])
         return gone
 
     def last_words(self, rank: RankRecord, frames: tuple[Place, ...], detail: str) -> None:

@@ -16,15 +16,14 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dbg_broker.admission import Admission
+from dbg_broker.broker import Broker, new_broker
 from dbg_broker.classic.port import StockPort
 from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
-from dbg_broker.hub.admission import Admission
-from dbg_broker.hub.reception import Reception
-from dbg_broker.hub.state import Hub
-from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.journal.command import OnEvent
+from dbg_broker.journal.journal import Journal
 from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.loop import GarbageCollection, run_measured
 from dbg_broker.net.metrics import Meters
@@ -42,6 +41,7 @@ from dbg_broker.verbs.listening import (
     listen_for_stock,
 )
 from dbg_broker.verbs.service import ServiceManager, start_log, status_line
+from dbg_broker.welcome import Welcomes
 from dbg_dial.kernel import kernel_name
 from dbg_wire.errors import BadSecretFile, DbgError, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
@@ -148,46 +148,45 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
     stopping = _stopped_by_signals(loop)
-    hub = _new_hub(loop, setup, meters)
+    broker = _new_broker(loop, setup, meters)
+    leaving = Leaving(home, loop, lambda: broker.admission.is_used, stopping.set, settings.idle_seconds)
+
+    def sweep(now: float) -> None:
+        broker.sweep(now)
+        if broker.admission.is_used:
+            leaving.poll()
+
     # What is begun ends in the reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
-        _open_journal(hub, setup, ending)
-        _note_life(hub, setup, ending)
-        admission = Admission(hub, credentials.tokens)
+        _open_journal(broker.journal, setup, meters, ending)
+        _note_life(broker.journal, setup, ending)
         server = Server(
             setup.listener,
             credentials.shown.context,
-            timers=hub.timers,
+            timers=broker.timers,
             meters=meters,
-            capacity=hub.capacity,
-            admit=admission.admit,
-            opened=Reception(hub, admission).opened,
-            sweep=Sweeper(hub).sweep,
+            capacity=broker.capacity,
+            admit=broker.admission.admit,
+            opened=broker.admission.opened,
+            sweep=sweep,
             allowed=settings.allowed,
         )
         server.start()
         ending.push_async_callback(server.stop)
         if setup.stock is not None:
-            port = StockPort(hub)
+            port = StockPort(broker.timers, broker.ranks, broker.from_ranks)
             await port.listen(setup.stock)
             ending.callback(port.stop)
         credentials.write()
-        ending.callback(_leave_home, hub, home)
-        leaving = Leaving(home, loop, lambda: hub.is_used, stopping.set, settings.idle_seconds)
-        hub.on_unused = leaving.poll
+        ending.callback(remove_rendezvous, home, pid=os.getpid(), host=socket.gethostname())
         ending.callback(leaving.close)
-        credentials.watch(loop.call_soon_threadsafe, admission.use, server.show)
+        credentials.watch(loop.call_soon_threadsafe, broker.admission.use, server.show)
         ending.callback(credentials.close)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()
-        manager.ready(partial(_status, hub))
+        manager.ready(partial(_status, broker.admission))
         await stopping.wait()
-
-
-def _leave_home(hub: Hub, home: Path) -> None:
-    """Remove the files that name this broker; where they name others as well, ranks and terminals go on to these."""
-    remove_rendezvous(home, pid=os.getpid(), host=socket.gethostname())
 
 
 def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
@@ -200,38 +199,38 @@ def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     return stopping
 
 
-def _new_hub(loop: asyncio.AbstractEventLoop, setup: _Setup, meters: Meters) -> Hub:
+def _new_broker(loop: asyncio.AbstractEventLoop, setup: _Setup, meters: Meters) -> Broker:
     timers = Timers(loop.time, loop.call_later)
-    hub = Hub(
+    host, max_lease = socket.gethostname(), setup.settings.max_lease
+    broker = new_broker(
         timers,
-        host=socket.gethostname(),
-        pid=os.getpid(),
+        setup.credentials.tokens,
+        Welcomes(timers.clock, host=host, pid=os.getpid(), max_lease=max_lease),
         kernel=kernel_name(),
         meters=meters,
         capacity=Capacity(_descriptors()),
     )
-    hub.max_lease = setup.settings.max_lease
-    GarbageCollection(lambda: hub.terminals.seats.counts()[1] > 0, timers).begin()
-    return hub
+    GarbageCollection(lambda: broker.relay.seats.counts()[1] > 0, timers).begin()
+    return broker
 
 
-def _open_journal(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> None:
+def _open_journal(journal: Journal, setup: _Setup, meters: Meters, ending: contextlib.AsyncExitStack) -> None:
     """Begin the audit log and the reports of events."""
-    journal, command = hub.journal, setup.settings.on_event
+    command = setup.settings.on_event
     on_event = None if command is None else OnEvent(command.words, os.environ, directory=command.directory)
     journal.open(setup.home, audits_input=setup.settings.audits_input, on_event=on_event)
     ending.callback(journal.close)
-    hub.meters.audit_lost = lambda: journal.lost
+    meters.audit_lost = lambda: journal.lost
 
 
-def _note_life(hub: Hub, setup: _Setup, ending: contextlib.AsyncExitStack) -> None:
+def _note_life(journal: Journal, setup: _Setup, ending: contextlib.AsyncExitStack) -> None:
     """Note the broker's start, and its end, in the audit log."""
-    hub.journal.note_own(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}")
-    ending.callback(hub.journal.note_own, What.END, f"pid {os.getpid()}")
+    journal.note_own(What.START, f"{setup.credentials.endpoint.url}, pid {os.getpid()}")
+    ending.callback(journal.note_own, What.END, f"pid {os.getpid()}")
 
 
-def _status(hub: Hub) -> str:
-    gauges = hub.gauges()
+def _status(admission: Admission) -> str:
+    gauges = admission.gauges()
     live = sum(gauges.ranks[state] for state in LIVE_STATES)
     return status_line(live, gauges.ranks[RankState.STOPPED], gauges.terminals)
 

@@ -9,13 +9,12 @@ from typing import cast
 
 import pytest
 
+from dbg_broker.broker import new_broker
 from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.hub import asking, departures, from_ranks, from_terminals
-from dbg_broker.hub.links import TerminalLink
-from dbg_broker.hub.state import Hub
-from dbg_broker.hub.sweeper import Sweeper
+from dbg_broker.home.tokens import Tokens
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.timers import Timers
+from dbg_broker.welcome import Welcomes
 from dbg_wire.messages import (
     Action,
     Arrival,
@@ -93,8 +92,8 @@ class Job:
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         timers = Timers(lambda: self.now, self._schedule, lambda: self.now, lambda: self.now)
-        self.hub = Hub(timers, host="login1", pid=1, kernel=None)
-        self.sweeper = Sweeper(self.hub)
+        welcomes = Welcomes(timers.clock, host="login1", pid=1)
+        self.parts = new_broker(timers, Tokens(rank="r", driver="d", watcher="w"), welcomes, kernel=None)
         self.registrations = [
             registration(n, host=host, key=f"4711.0/0.0/{host}:{n}/{n}", world_size=size, pid=n + 1)
             for n in range(size)
@@ -102,11 +101,10 @@ class Job:
         ]
         self.keys = tuple(one.identity.key for one in self.registrations)
         peer = Peer(10 * size)
-        self.terminal = TerminalLink(cast(Connection, peer), Bearer(role=Role.DRIVER))
-        self.hub.link_terminal(self.terminal)
-        from_terminals.receive(self.hub, self.terminal, Greet(minor=0, release="0.1.0", name="me"))
-        from_terminals.receive(self.hub, self.terminal, Subscribe())
-        self.links = [self.hub.link_rank(Peer(n + 1)) for n in range(size)]
+        self.terminal = self.parts.terminals.link(cast(Connection, peer), Bearer(role=Role.DRIVER))
+        self.parts.from_terminals.receive(self.terminal, Greet(minor=0, release="0.1.0", name="me"))
+        self.parts.from_terminals.receive(self.terminal, Subscribe())
+        self.links = [self.parts.from_ranks.link(Peer(n + 1)) for n in range(size)]
 
     def _schedule(self, seconds: float, call: Callable[[], None]) -> None:
         heapq.heappush(self._due, (self.now + seconds, next(self._order), call))
@@ -118,11 +116,11 @@ class Job:
             self.now, _, call = heapq.heappop(self._due)
             call()
         self.now = ends
-        self.sweeper.sweep(self.now)
+        self.parts.sweep(self.now)
 
     def all_say(self, messages: Iterator[Message]) -> None:
         for link, message in zip(self.links, messages, strict=True):
-            from_ranks.receive(self.hub, link, message)
+            self.parts.from_ranks.receive(link, message)
         for _ in range(5):
             self.pass_time(1.0)
 
@@ -133,7 +131,7 @@ class Job:
         yield "stop", lambda: self.all_say(Report(report=STOPPED) for _ in self.keys)
         yield "stop for good", lambda: self.all_say(Report(report=KEPT) for _ in self.keys)
         yield "are held", lambda: self.all_say(Report(report=HELD if n else CHOSEN) for n in range(len(self.keys)))
-        yield "list", lambda: from_terminals.receive(self.hub, self.terminal, Subscribe())
+        yield "list", lambda: self.parts.from_terminals.receive(self.terminal, Subscribe())
         yield "are asked", self._ask
         yield (
             "answer",
@@ -143,12 +141,13 @@ class Job:
         yield "leave", self._leave
 
     def _ask(self) -> None:
-        asking.receive(self.hub, self.terminal, Question(request=7, keys=self.keys, action=Action.WHERE, seconds=60.0))
+        question = Question(request=7, keys=self.keys, action=Action.WHERE, seconds=60.0)
+        self.parts.from_terminals.receive(self.terminal, question)
         self.pass_time(1.0)
 
     def _leave(self) -> None:
         for link in self.links:
-            departures.connection_closed(self.hub, link.connection)
+            self.parts.from_ranks.left(link)
         for _ in range(5):
             self.pass_time(3600.0)
 

@@ -15,8 +15,8 @@ from dbg_wire.messages import (
     Subscribe,
 )
 from dbg_wire.records.ranks import RankState
-from tests.unit.broker.hub.test_from_ranks import KERNEL, KEY, quick
 from tests.unit.broker.peers import Broker
+from tests.unit.broker.ranks.test_from_ranks import KERNEL, KEY, quick
 
 __all__ = ["quick"]
 
@@ -53,6 +53,6 @@ async def state_is_settled(broker: Broker, wanted: RankState) -> None:
     await terminal.say(Subscribe())
     await broker.rank(1)
     await terminal.expect(Change, lambda change: change.rank.rank == 1)
-    rank = broker.hub.ranks.registry.find(KEY)
+    rank = broker.parts.ranks.registry.find(KEY)
     assert rank is not None
     assert rank.state is wanted

@@ -106,6 +106,6 @@ async def test_thousand_strangers_leave_the_broker_as_it_was(broker: Broker, cap
         await asyncio.gather(*(stranger(first + number) for number in range(100)))
     await broker.terminal()
     await broker.left(lambda _: len(broker.server) == 1)
-    assert broker.hub.meters.failures > 0
+    assert broker.parts.meters.failures > 0
     assert not any(record.exc_info or record.levelno > logging.INFO for record in caplog.records)
     assert not any("\n" in record.getMessage() for record in caplog.records)

@@ -14,18 +14,17 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
+from dbg_broker.broker import Broker as Parts
+from dbg_broker.broker import new_broker
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.tokens import Tokens, load_tokens
-from dbg_broker.hub.admission import Admission
-from dbg_broker.hub.reception import Reception
-from dbg_broker.hub.state import Hub
-from dbg_broker.hub.sweeper import Sweeper
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.server import Server
 from dbg_broker.net.tcp import listen
 from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_broker.timers import Timers
+from dbg_broker.welcome import Welcomes
 from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
@@ -180,11 +179,8 @@ class WatchedServer(Server):
 class Broker:
     """A broker that runs in the test's event loop."""
 
-    def __init__(
-        self, hub: Hub, admission: Admission, server: WatchedServer, tokens: Tokens, endpoint: Endpoint
-    ) -> None:
-        self.hub = hub
-        self.admission = admission
+    def __init__(self, parts: Parts, server: WatchedServer, tokens: Tokens, endpoint: Endpoint) -> None:
+        self.parts = parts
         self.server = server
         self.tokens = tokens
         self.endpoint = endpoint
@@ -235,9 +231,9 @@ class Broker:
         await peer.expect(Seat)
         return peer
 
-    async def left(self, so_that: Callable[[Hub], bool]) -> None:
-        """Wait until enough connections have ended that ``so_that`` holds for the hub."""
-        while not so_that(self.hub):
+    async def left(self, so_that: Callable[[Parts], bool]) -> None:
+        """Wait until enough connections have ended that ``so_that`` holds."""
+        while not so_that(self.parts):
             self.server.forgot.clear()
             await asyncio.wait_for(self.server.forgot.wait(), SECONDS)
 
@@ -263,24 +259,24 @@ async def running_broker(
     listener: socket.socket = listen("127.0.0.1", 0)
     tokens = load_tokens(home)
     timers = Timers(loop.time, loop.call_later)
-    hub = Hub(timers, host="login1", pid=4711, kernel=kernel, intervals=intervals)
-    admission = Admission(hub, tokens)
+    welcomes = Welcomes(timers.clock, host="login1", pid=4711)
+    parts = new_broker(timers, tokens, welcomes, kernel=kernel, intervals=intervals)
     shown = load_own(home) if tls else None
     context, fingerprint = (None, None) if shown is None else (shown.context, shown.fingerprint)
     server = WatchedServer(
         listener,
         context,
         timers=timers,
-        meters=hub.meters,
-        capacity=hub.capacity,
-        admit=admission.admit,
-        opened=Reception(hub, admission).opened,
-        sweep=Sweeper(hub).sweep,
+        meters=parts.meters,
+        capacity=parts.capacity,
+        admit=parts.admission.admit,
+        opened=parts.admission.opened,
+        sweep=parts.sweep,
         sweep_seconds=0.01,
     )
     server.start()
     endpoint = Endpoint(host="127.0.0.1", port=listener.getsockname()[1], fingerprint=fingerprint)
-    broker = Broker(hub, admission, server, tokens, endpoint)
+    broker = Broker(parts, server, tokens, endpoint)
     try:
         yield broker
     finally:

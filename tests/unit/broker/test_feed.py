@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.feed import MAX_REST_SECONDS, NOTHING, Feed, Passes
-from dbg_broker.hub.links import PendingChanges
+from dbg_broker.terminals.link import PendingChanges
 from dbg_broker.timers import Timers
 
 

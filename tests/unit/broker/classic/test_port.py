@@ -92,7 +92,7 @@ class ClassicBroker:
 async def port(tmp_path: Path) -> AsyncIterator[ClassicBroker]:
     """Run a broker with a classic port."""
     async with running_broker(tmp_path) as broker:
-        classic = StockPort(broker.hub)
+        classic = StockPort(broker.parts.timers, broker.parts.ranks, broker.parts.from_ranks)
         listener = listen("127.0.0.1", 0)
         await classic.listen(listener)
         called = ClassicBroker(broker, classic, listener.getsockname()[1])
@@ -140,7 +140,7 @@ async def test_terminals_come_and_go_and_the_debugger_never_notices(port: Classi
         assert b"PuDB here" in output.data
         await driver.cut()
         await watcher.say(Detach())
-    assert port.broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
+    assert port.broker.parts.ranks.registry.counts[RankState.STOPPED] == 1
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ async def test_whoever_shows_no_debugger_is_refused_and_never_listed(
     for said in (b"", b"\x16\x03\x01\x02\x00"):
         stranger = await port.call(said)
         assert await stranger.rest() == REFUSAL
-    assert port.broker.hub.ranks.registry.keys() == ()
+    assert port.broker.parts.ranks.registry.keys() == ()
 
 
 async def test_one_caller_too_many_is_refused_and_the_others_stay(port: ClassicBroker) -> None:
@@ -185,7 +185,7 @@ async def test_one_caller_too_many_is_refused_and_the_others_stay(port: ClassicB
         await port.call(SCREEN)
         await port.listed(terminal, f"{HOST}:?{number}")
     assert await (await port.call()).rest() == REFUSAL
-    assert port.broker.hub.ranks.registry.counts[RankState.STOPPED] == MAX_CALLERS
+    assert port.broker.parts.ranks.registry.counts[RankState.STOPPED] == MAX_CALLERS
 
 
 async def test_a_flood_is_read_slowly_and_starves_nobody(port: ClassicBroker) -> None:

@@ -9,8 +9,8 @@ import json
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from dbg_broker.admission import FIGURES_SECONDS
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub.admission import FIGURES_SECONDS
 from dbg_broker.net import newcomers
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.websocket import CloseCode
@@ -57,7 +57,7 @@ async def test_only_the_right_token_opens_a_path(
         await any_broker.dial(path, token)
     assert refused.value.response.status_code == status
     assert refused.value.response.body
-    assert any_broker.hub.meters.refusals[status] == 1
+    assert any_broker.parts.meters.refusals[status] == 1
 
 
 async def test_web_pages_are_refused_whatever_they_know(broker: Broker) -> None:
@@ -117,8 +117,8 @@ async def test_strangers_can_not_see_from_the_figures_when_a_key_is_typed(
     await rank.expect_data()
     assert "dbg_broker_input_bytes_total 1\n" in await figures(broker, broker.tokens.watcher)
     assert await figures(broker) == before
-    now = broker.hub.timers.clock
-    monkeypatch.setattr(broker.hub.timers, "clock", lambda: now() + FIGURES_SECONDS)
+    now = broker.parts.timers.clock
+    monkeypatch.setattr(broker.parts.timers, "clock", lambda: now() + FIGURES_SECONDS)
     assert "dbg_broker_input_bytes_total 1\n" in await figures(broker)
 
 
@@ -179,7 +179,7 @@ async def test_names_with_control_characters_are_refused_escaped(broker: Broker,
     assert refusal.code == RefusalCode.BAD_MESSAGE
     assert f"register.identity.{field}" in refusal.text
     assert "\x1b" not in refusal.text
-    assert broker.hub.ranks.registry.keys() == ()
+    assert broker.parts.ranks.registry.keys() == ()
 
 
 async def test_too_long_a_message_is_not_even_read(broker: Broker) -> None:
@@ -197,7 +197,7 @@ async def test_an_error_of_the_broker_costs_one_connection(
     def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(broker.hub.ranks.registry, "keys", broken)
+    monkeypatch.setattr(broker.parts.ranks.registry, "keys", broken)
     await terminal.say(Subscribe())
     assert (await terminal.closed())[0] == 1006
     assert "a bug" in caplog.text
@@ -219,7 +219,7 @@ async def test_strangers_that_say_nothing_make_room_for_others(any_broker: Broke
     port = any_broker.endpoint.port
     silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2 * newcomers.MAX_SLOTS)]
     assert await any_broker.terminal()
-    assert any_broker.hub.meters.failures > 0
+    assert any_broker.parts.meters.failures > 0
     for _, writer in silent:
         writer.transport.abort()
 
@@ -252,14 +252,14 @@ async def test_rank_that_does_not_read_has_input_discarded_by_name(
 
 async def test_keys_to_a_connection_that_is_being_closed_are_not_discarded(broker: Broker) -> None:
     rank = await broker.rank()
-    connection = broker.hub.ranks.links[KEY].connection
+    connection = broker.parts.ranks.links[KEY].connection
     connection.close(CloseCode.REVOKED, "its token was revoked")
     assert connection.send_data(CHUNK, 0)
     assert await rank.closed()
 
 
 def waiting(broker: Broker, key: str) -> int:
-    connection = broker.hub.ranks.links[key].connection
+    connection = broker.parts.ranks.links[key].connection
     assert isinstance(connection, Connection)
     return connection.waiting_bytes
 
@@ -291,7 +291,7 @@ async def test_a_rank_full_of_watchers_takes_its_driver(broker: Broker, monkeypa
     assert (await second.expect(Seat)).generation == 2
     assert (await driver.expect(Seat, lambda seat: seat.generation is None)).driver == "second@h"
     await gives_way(watchers[-1], "gpu013:0 ")
-    assert broker.hub.terminals.seats.watchers(KEY) == 3
+    assert broker.parts.relay.seats.watchers(KEY) == 3
 
 
 async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,4 +304,4 @@ async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypa
     drivers = [await broker.terminal(f"driver{number}@h") for number in range(8)]
     for watcher in reversed(watchers):
         await gives_way(watcher, "the broker ")
-    assert len(broker.hub.terminals.links) == len(drivers)
+    assert len(broker.parts.terminals.links) == len(drivers)

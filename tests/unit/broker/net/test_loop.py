@@ -111,6 +111,6 @@ async def test_a_message_that_came_before_the_end_is_read(broker: Broker) -> Non
     rank.websocket.transport.write(b"".join(said))
     await rank.say(Goodbye(exit=3))
     rank.websocket.transport.close()
-    await broker.left(lambda hub: not hub.ranks.links)
-    (listed,) = broker.hub.ranks.registry.ranks()
+    await broker.left(lambda parts: not parts.ranks.links)
+    (listed,) = broker.parts.ranks.registry.ranks()
     assert (listed.state, listed.end.exit) == (RankState.EXITED, 3)

@@ -40,14 +40,14 @@ async def test_slow_terminal_costs_a_mebibyte_and_nobody_else_anything(any_broke
     slow = await any_broker.seated(KEY, "slow@h", Mode.WATCH, max_queue=1, sock=narrow(any_broker))
     await rank.expect(Repaint)
     slow.websocket.transport.pause_reading()
-    link = next(link for link in any_broker.hub.terminals.links.values() if link.name == "slow@h")
+    link = next(link for link in any_broker.parts.terminals.links.values() if link.name == "slow@h")
     most = 0
     for number in range(400):
         piece = Output(session=1, offset=number * len(CHUNK), data=CHUNK)
         await rank.send(piece)
         assert await healthy.expect_data() == piece
         most = max(most, link.connection.waiting_bytes)
-    assert any_broker.hub.meters.dropped_frames > 0
+    assert any_broker.parts.meters.dropped_frames > 0
     assert most <= limits.MAX_VIEWER_BACKLOG
     slow.websocket.transport.resume_reading()
     screen = Output(session=1, offset=400 * len(CHUNK), data=b"the whole screen")
@@ -82,7 +82,7 @@ async def test_ping_flood_without_reading_ends_the_connection(broker: Broker, mo
             await asyncio.sleep(0)
 
     flooding = asyncio.create_task(flood())
-    await broker.left(lambda hub: not hub.ranks.links)
+    await broker.left(lambda parts: not parts.ranks.links)
     flooding.cancel()
     with contextlib.suppress(asyncio.CancelledError, Exception):
         await flooding
@@ -191,5 +191,5 @@ async def test_an_address_that_is_not_allowed_is_closed_before_a_byte(
     with contextlib.suppress(ConnectionError):
         assert await reader.read() == b""
     writer.close()
-    assert broker.hub.meters.turned_away == 1
-    assert broker.hub.meters.failures == 0
+    assert broker.parts.meters.turned_away == 1
+    assert broker.parts.meters.failures == 0

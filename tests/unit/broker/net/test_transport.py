@@ -28,7 +28,7 @@ async def test_what_is_no_tls_ends_its_connection_and_counts_as_a_failure(tmp_pa
             await asyncio.wait_for(reader.read(), SECONDS)
         writer.close()
         assert await broker.terminal()
-        assert broker.hub.meters.failures == 1
+        assert broker.parts.meters.failures == 1
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.ranks.questions import Answered, OpenQuestions
+from dbg_broker.ranks.questions import Answered, OpenQuestions, Said
 from dbg_wire.messages import Action, Question
 
-CLIENT = 5
+
+class Client(NamedTuple):
+    """One who asks, and reads no answer."""
+
+    number: int
+
+    def answer(self, request: int, key: str, said: Said, *, is_last: bool) -> None:
+        raise NotImplementedError
+
+    def end(self, request: int) -> None:
+        raise NotImplementedError
+
+
+CLIENT, OTHER = Client(5), Client(6)
 
 
 def question(*keys: str, request: int = 7) -> Question:
@@ -24,16 +39,16 @@ def test_an_answer_belongs_to_the_terminal_that_asked_until_the_last_one() -> No
     assert questions.answered("a", number) == Answered(CLIENT, 7, is_last=False)
     assert questions.answered("a", number) is None
     assert questions.answered("b", number) == Answered(CLIENT, 7, is_last=True)
-    assert questions.number_of(CLIENT, 7) is None
+    assert questions.number_of(CLIENT.number, 7) is None
     assert not len(questions)
 
 
 def test_a_question_that_ends_names_the_ranks_that_are_missing() -> None:
     questions = OpenQuestions()
     number, _ = questions.ask(CLIENT, question("a", "b"), 100.0)
-    questions.ask(CLIENT + 1, question("a"), 100.0)
+    questions.ask(OTHER, question("a"), 100.0)
     questions.answered("a", number)
-    assert questions.number_of(CLIENT, 7) == number
+    assert questions.number_of(CLIENT.number, 7) == number
     ended = questions.end(number)
     assert ended is not None
     assert (list(ended.missing), ended.ends) == (["b"], 105.0)
@@ -61,6 +76,6 @@ def test_every_question_ends_once_and_leaves_nothing_behind(events: list[tuple[s
                 ended.append(number)
         elif questions.end(number) is not None:
             ended.append(number)
-    ended += [number for number in questions.of(CLIENT) if questions.end(number) is not None]
+    ended += [number for number in questions.of(CLIENT.number) if questions.end(number) is not None]
     assert sorted(ended) == asked
     assert not any(questions.is_asked(key) for key in keys)

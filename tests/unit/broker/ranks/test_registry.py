@@ -112,6 +112,17 @@ def test_ended_ranks_are_bounded_and_the_oldest_goes(monkeypatch: pytest.MonkeyP
     assert registry.expire(5.0) == [ranks[3].key, ranks[2].key]
 
 
+def test_a_job_with_many_ended_ranks_pushes_off_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_ENDED_RANKS", 4)
+    registry = Registry()
+    mine = enter(registry, 0, key="mine/0", job="mine")
+    theirs = [enter(registry, number, key=f"theirs/{number}", job="theirs") for number in range(8)]
+    for when, rank in enumerate([mine, *theirs]):
+        registry.disconnected(rank, float(when))
+    assert registry.expire(10.0) == [rank.key for rank in theirs[:5]]
+    assert registry.expire(1.0 + limits.ENDED_RANK_SECONDS) == [mine.key]
+
+
 # -------------------------------------------------------------------------------------------------------- children
 
 

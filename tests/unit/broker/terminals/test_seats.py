@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dbg_broker.terminals.seats import Decision, InputVerdict, Seats
+from dbg_broker.relay.seats import Decision, InputVerdict, Seats
 from dbg_wire import limits
 from dbg_wire.messages import Mode
 from tests.unit.broker.peers import attach

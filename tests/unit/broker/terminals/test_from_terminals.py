@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dbg_broker.hub import terminals
+from dbg_broker.terminals import listing
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
     Action,
@@ -294,7 +294,7 @@ async def test_a_step_that_is_in_a_collective_is_listed_with_it_until_it_ends(br
 
 async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks come, stop and go while terminals subscribe at every moment; all of them end up with the same list."""
-    monkeypatch.setattr(terminals, "SNAPSHOT_RANKS", 3)
+    monkeypatch.setattr(listing, "SNAPSHOT_RANKS", 3)
     count = 12
 
     async def life(number: int) -> None:
@@ -327,7 +327,7 @@ async def test_nothing_is_lost_between_snapshot_and_changes(broker: Broker, monk
 async def test_large_snapshot_reaches_a_slow_reader_whole(broker: Broker) -> None:
     for number in range(300):
         said = registration(number, directory="/" + "d" * 4000)
-        broker.hub.ranks.registry.register(said, 0.0)
+        broker.parts.ranks.registry.register(said, 0.0)
     terminal = await broker.terminal(max_queue=1)
     terminal.websocket.transport.pause_reading()
     await terminal.say(Subscribe())
@@ -417,7 +417,7 @@ async def test_an_error_as_a_change_is_told_leaves_the_next_one(
         has_failed.set()
         raise MemoryError
 
-    monkeypatch.setattr(broker.hub.terminals.listing, "_is_news", fail)
+    monkeypatch.setattr(broker.parts.listing, "_is_news", fail)
     await rank.say(Report(report=RUNNING))
     await asyncio.wait_for(has_failed.wait(), SECONDS)
     await broker.rank(1)
@@ -434,9 +434,9 @@ async def test_an_error_with_one_seat_leaves_the_others(broker: Broker, monkeypa
         if number == 6:
             raise MemoryError
 
-    monkeypatch.setattr(broker.hub.terminals, "send_seat", send)
+    monkeypatch.setattr(broker.parts.ranks, "send_seat", send)
     with monkeypatch.context() as listed:
-        listed.setattr(broker.hub.terminals, "links", dict.fromkeys(numbers))
-        broker.hub.terminals.send_seats(numbers)
+        listed.setattr(broker.parts.relay, "terminals", dict.fromkeys(numbers))
+        broker.parts.ranks.send_seats(numbers)
         await asyncio.wait_for(all_are_told.wait(), SECONDS)
     assert told == list(numbers)

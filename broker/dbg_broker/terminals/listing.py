@@ -1,20 +1,19 @@
-"""The state of terminals: connections, seats, and what each is sent of the ranks, as fast as it reads."""
+"""The list of ranks and the answers of ranks, as terminals are sent them: as fast as each reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from dbg_broker.feed import Feed, Passes
-from dbg_broker.hub.links import TerminalLink
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import pack_message
-from dbg_broker.ranks.rank_record import RankRecord
-from dbg_broker.ranks.registry import Registry
-from dbg_broker.terminals.seats import Seats
+from dbg_broker.ranks.table import RankTable, Watcher
+from dbg_broker.relay.seats import Seats
+from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.timers import Timers
 from dbg_wire import limits
-from dbg_wire.messages import Change, Gone, Message, Seat, Snapshot
+from dbg_wire.messages import Change, Gone, Snapshot
 from dbg_wire.records.ranks import RankInfo, fold_ranks
 
 SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
@@ -38,7 +37,7 @@ GATHER_SECONDS = 0.05
 """Seconds that answers wait for equal ones of other ranks, with which they are sent once; nobody notices them."""
 
 
-class Listing:
+class Listing(Watcher):
     """The list of ranks, as it is sent to terminals.
 
     Changes wait for a terminal as keys of ranks, and become messages when its connection takes them. A slow terminal
@@ -46,42 +45,21 @@ class Listing:
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        seats: Seats,
-        terminals: dict[int, TerminalLink],
-        *,
-        timers: Timers,
-        turns: Turns,
+        self, timers: Timers, turns: Turns, table: RankTable, seats: Seats, links: Mapping[int, TerminalLink]
     ) -> None:
-        self._registry = registry
-        self._seats = seats
-        self._terminals = terminals
         self._timers, self._turns = timers, turns
+        self._table, self._seats, self._links = table, seats, links
         self.feed: Feed[str] = Feed()
         self._gone: set[str] = set()
         self._passes = Passes(self._readers, turns.begin, timers)
         self._frames: dict[str, bytes] = {}
         """Messages about ranks that have been made for one terminal, and are right for the next."""
 
-    def info(self, rank: RankRecord) -> RankInfo:
-        """Return a rank as it is listed."""
-        return rank.info(
-            # Computed anew each time: the wall clock is set now and then, and goes on while the host sleeps.
-            began=self._timers.wall() - self._timers.clock(),
-            seats=self._seats.counts_at(rank.key),
-        )
-
-    def may_see(self, link: TerminalLink, key: str) -> bool:
-        """Tell whether a rank is of the job that a terminal's token is for; a token for no one job is for all ranks."""
-        rank = self._registry.find(key)
-        return link.bearer.job is None or (rank is not None and link.bearer.may_see(rank.identity.job))
-
-    def changed(self, key: str) -> None:
-        """Note that a rank's listing changed; terminals are told once per round of the event loop."""
+    def listed_anew(self, key: str) -> None:
+        """Note that a rank's line changed; terminals are told once per round of the event loop."""
         self.feed.changed(key)
         self._frames.pop(key, None)
-        if self._registry.find(key) is None:
+        if self._table.registry.find(key) is None:
             self._gone.add(key)
         self._passes.changed()
 
@@ -127,12 +105,12 @@ class Listing:
     def _readers(self) -> Iterator[Callable[[], None]]:
         """Return a call for each terminal, which may be told of changes."""
         self._frames.clear()
-        links = tuple(self._terminals.values())
+        links = tuple(self._links.values())
         # All terminals have been told that these ranks are gone.
         told = min((link.changes.place for link in links if link.changes.subscribed), default=self.feed.end)
         for key in [key for key in self._gone if not self.feed.has_changed(key, told)]:
             self._gone.remove(key)
-            if self._registry.find(key) is None:
+            if self._table.registry.find(key) is None:
                 self.feed.forget(key)
         for link in links:
             yield partial(self.supply, link)
@@ -149,7 +127,7 @@ class Listing:
     def _is_news(self, link: TerminalLink, key: str) -> bool:
         if link.told is None:
             return True
-        if self.may_see(link, key):
+        if self._may_see(link, key):
             link.told.add(key)
             return True
         # The terminal has to hear that a rank is gone which it was told of.
@@ -157,11 +135,15 @@ class Listing:
         link.told.discard(key)
         return is_told
 
+    def _may_see(self, link: TerminalLink, key: str) -> bool:
+        rank = self._table.registry.find(key)
+        return rank is not None and link.bearer.may_see(rank.identity.job)
+
     def _change_frame(self, key: str) -> bytes:
         frame = self._frames.get(key)
         if frame is None:
-            rank = self._registry.find(key)
-            frame = pack_message(Gone(key=key) if rank is None else Change(rank=self.info(rank)))
+            rank = self._table.registry.find(key)
+            frame = pack_message(Gone(key=key) if rank is None else Change(rank=self._table.info(rank)))
             if len(frame) <= limits.KIB and len(self._frames) < MAX_FRAMES:
                 self._frames[key] = frame
         return frame
@@ -172,9 +154,9 @@ class Listing:
         for _ in range(SNAPSHOT_RANKS):
             if size >= SNAPSHOT_BYTES or (key := link.changes.next_listed()) is None:
                 break
-            rank = self._registry.find(key) if self.may_see(link, key) else None
+            rank = self._table.registry.find(key) if self._may_see(link, key) else None
             if rank is not None:
-                ranks.append(self.info(rank))
+                ranks.append(self._table.info(rank))
                 if link.told is not None:
                     link.told.add(key)
                 size += _size_at_most(ranks[-1])
@@ -188,67 +170,3 @@ def _size_at_most(info: RankInfo) -> int:
     place = info.where
     texts = len(info.script) + len(info.directory) + (len(place.file) + len(place.function) if place else 0)
     return RANK_BYTES + len(info.key) + ESCAPED_BYTES * texts
-
-
-SEATS_AT_ONCE = 4
-"""Seats that are sent at once, that of the terminal that asked first: each may carry half a MiB of breakpoints."""
-
-
-class Terminals:
-    """All terminals: ``links`` are their connections by number, ``watchers`` those with a watcher's token."""
-
-    def __init__(self, registry: Registry, timers: Timers, turns: Turns) -> None:
-        self._registry, self._turns = registry, turns
-        self.links: dict[int, TerminalLink] = {}
-        self.watchers: dict[int, None] = {}
-        self.seats = Seats()
-        self.log_listeners: dict[int, int] = {}
-        """By number, the clients that want texts of log points, and how many they have missed since the last one."""
-        self.listing = Listing(registry, self.seats, self.links, timers=timers, turns=turns)
-        self._seats_due: dict[int, None] = {}
-
-    def send(self, key: str, message: Message, instead_of: Hashable = None) -> None:
-        """Send a message to all terminals at a rank."""
-        numbers = self.seats.viewers(key)
-        if numbers:
-            frame = pack_message(message)
-            for number in numbers:
-                self.links[number].connection.send_control(frame, instead_of)
-
-    def send_seat(self, number: int) -> None:
-        """Send a terminal the seat that it has, and what the rank there has reported."""
-        viewer = self.seats.viewer(number)
-        rank = self._registry.find(viewer.key) if viewer else None
-        if viewer is None or rank is None:
-            return
-        seat = Seat(
-            rank=self.listing.info(rank),
-            report=rank.report,
-            generation=self.seats.generation_of(number),
-            driver=self.seats.driver(viewer.key),
-            watchers=self.seats.watchers(viewer.key),
-        )
-        self.links[number].connection.send_message(seat)
-
-    def send_seats(self, numbers: Sequence[int]) -> None:
-        """Send terminals their seats, of many most of them in slices."""
-        for number in numbers[:SEATS_AT_ONCE]:
-            self.send_seat(number)
-        if len(numbers) > SEATS_AT_ONCE:
-            are_sent = bool(self._seats_due)
-            self._seats_due.update(dict.fromkeys(numbers[SEATS_AT_ONCE:]))
-            if not are_sent:
-                self._turns.begin(self._sending_seats())
-
-    def _sending_seats(self) -> Iterator[None]:
-        try:
-            while self._seats_due:
-                number = next(iter(self._seats_due))
-                del self._seats_due[number]
-                if number in self.links:
-                    self.send_seat(number)
-                yield
-        finally:
-            # After an error the other terminals get their seats all the same.
-            if self._seats_due:
-                self._turns.begin(self._sending_seats())

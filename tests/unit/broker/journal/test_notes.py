@@ -34,7 +34,7 @@ KEY = registration().identity.key
 @pytest.fixture
 def noted(broker: Broker) -> list[Entry]:
     entries: list[Entry] = []
-    broker.hub.journal.audit = entries.append
+    broker.parts.journal.audit = entries.append
     return entries
 
 
@@ -51,7 +51,7 @@ async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list
     await driver.send(Input(session=1, stop=1, generation=2, offset=0, data=b"secret"))
     await driver.say(Detach())
     await watcher.cut()
-    await broker.left(lambda hub: len(hub.terminals.links) == 1)
+    await broker.left(lambda parts: len(parts.terminals.links) == 1)
     seen = [(entry.what, entry.action, entry.role, entry.terminal, entry.job, entry.ranks) for entry in noted]
     me = ("driver", "me@login1")
     there = ("4711.0", "gpu013:0")
@@ -71,7 +71,7 @@ async def test_who_did_what_from_where_at_which_rank(broker: Broker, noted: list
 
 
 async def test_what_is_typed_is_noted_if_that_is_wished(broker: Broker, noted: list[Entry]) -> None:
-    broker.hub.journal.audits_input = True
+    broker.parts.journal.audits_input = True
     rank = await broker.rank()
     driver = await broker.seated(KEY)
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"p x\xff"))
@@ -101,7 +101,7 @@ async def test_refused_tokens_of_one_address_are_counted_together(
 
     for _ in range(5):
         await knock()
-    monkeypatch.setattr(broker.hub.timers, "clock", lambda: 10**9)
+    monkeypatch.setattr(broker.parts.timers, "clock", lambda: 10**9)
     await knock()
     assert [(entry.what, entry.count) for entry in noted] == [(What.REFUSE, 1), (What.REFUSE, 5)]
     approved(noted[0].text)
@@ -109,12 +109,12 @@ async def test_refused_tokens_of_one_address_are_counted_together(
 
 def test_a_flood_of_refusals_from_many_hosts_is_a_few_entries(broker: Broker, noted: list[Entry]) -> None:
     now = 1000.0
-    broker.hub.timers.clock = lambda: now
+    broker.parts.timers.clock = lambda: now
     for number in range(1000):
-        broker.hub.journal.note_refusal(f"10.0.{number // 256}.{number % 256}:7", "the token is wrong")
+        broker.parts.journal.note_refusal(f"10.0.{number // 256}.{number % 256}:7", "the token is wrong")
     assert len(noted) == MAX_HOSTS + 1
     now += REFUSALS_SECONDS
-    broker.hub.journal.note_refusal("10.9.9.9:7", "the token is wrong")
+    broker.parts.journal.note_refusal("10.9.9.9:7", "the token is wrong")
     assert (noted[-1].address, noted[-1].count) == ("10.9.9.9:7", 1)
 
 

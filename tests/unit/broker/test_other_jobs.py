@@ -11,7 +11,6 @@ import pytest_asyncio
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import IssuedToken, IssuedTokens, save_issued
 from dbg_broker.home.tokens import digest_of
-from dbg_broker.hub import departures
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire.limits import ENDED_RANK_SECONDS
 from dbg_wire.messages import (
@@ -121,7 +120,7 @@ async def test_a_key_begins_with_the_job_whatever_the_token(broker: Broker, mess
     peer = Peer(await broker.dial("/agent", broker.tokens.rank), Sender.AGENT)
     await peer.say(message)
     assert (await peer.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
-    assert not broker.hub.ranks.registry.keys()
+    assert not broker.parts.ranks.registry.keys()
 
 
 async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(broker: Broker) -> None:
@@ -133,7 +132,7 @@ async def test_a_rank_of_another_job_does_not_push_a_lost_rank_off_the_list(brok
     impostor = Peer(await broker.dial("/agent", broker.tokens.for_job(OURS.identity.job)), Sender.AGENT)
     await impostor.say(registration(0, pid=THEIRS.process.pid, kernel=THEIRS.kernel))
     await impostor.expect(Welcome)
-    assert set(broker.hub.ranks.registry.keys()) == {OURS.identity.key, THEIRS.identity.key}
+    assert set(broker.parts.ranks.registry.keys()) == {OURS.identity.key, THEIRS.identity.key}
 
 
 async def test_a_guard_says_nothing_of_another_job(broker: Broker) -> None:
@@ -177,8 +176,8 @@ async def test_a_terminal_is_told_that_a_rank_of_its_job_is_forgotten(broker: Br
     alice = await terminal(broker)
     await alice.say(Subscribe())
     await alice.expect(Snapshot, lambda page: page.ranks[0].state is RankState.EXITED)
-    for key in broker.hub.ranks.registry.expire(broker.hub.timers.clock() + 2 * ENDED_RANK_SECONDS):
-        departures.forget(broker.hub, key)
+    for key in broker.parts.ranks.registry.expire(broker.parts.timers.clock() + 2 * ENDED_RANK_SECONDS):
+        broker.parts.ranks.forget(key)
     gone = await alice.next()
     assert isinstance(gone, Gone)
     assert gone.key == OURS.identity.key

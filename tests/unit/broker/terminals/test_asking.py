@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dbg_broker.home.bearer import Role
-from dbg_broker.hub import asking, guards
+from dbg_broker.terminals import asking
 from dbg_wire import messages
 from dbg_wire.messages import (
     Action,
@@ -88,7 +88,7 @@ async def test_answers_come_before_the_last_rank_has_answered_and_equal_ones_onc
     last = await terminal.expect(Answers)
     assert [one.key for one in told(last)] == [key(2)]
     assert last.last
-    assert not len(broker.hub.ranks.questions)
+    assert not len(broker.parts.asked.questions)
 
 
 async def test_a_question_that_is_withdrawn_ends_at_once_without_the_ranks_that_are_silent(broker: Broker) -> None:
@@ -149,7 +149,7 @@ async def test_a_rank_that_is_killed_from_the_debugger_ends_with_who_did_it(brok
 
     info = (await driver.expect(Change, lambda said: said.rank.state is RankState.EXITED)).rank
 
-    (link,) = broker.hub.terminals.links.values()
+    (link,) = broker.parts.terminals.links.values()
     assert info.detail == f"SIGKILL from {link.name}'s debugger"
     assert describe_exit(info) == f"killed by {info.detail}"
 
@@ -189,9 +189,9 @@ async def test_rank_that_answers_garbage_is_lost_at_once_and_the_others_are_hear
 
 async def test_break_in_of_an_unresponsive_rank_is_answered_at_once_and_passed_on(broker: Broker) -> None:
     rank = await broker.rank()
-    found = broker.hub.ranks.registry.find(key(0))
+    found = broker.parts.ranks.registry.find(key(0))
     assert found is not None
-    broker.hub.ranks.registry.fell_silent(found)
+    broker.parts.ranks.registry.fell_silent(found)
     terminal = await broker.terminal()
     await terminal.say(question(key(0), action=Action.INTERRUPT, seconds=600.0))
     said = (await answers(terminal))[key(0)]
@@ -222,7 +222,7 @@ async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -
     await other.say(question(key(0)))
     await reply(rank)
     assert (await answers(other))[key(0)].kind is Kind.VALUE
-    assert not broker.hub.ranks.questions.is_asked(key(0))
+    assert not broker.parts.asked.questions.is_asked(key(0))
 
 
 KEY = registration(0).identity.key
@@ -264,7 +264,7 @@ async def test_a_running_rank_is_asked_to_call_its_guard_which_answers(broker: B
     # The guard stays, and is asked itself from now on; its rank is not unresponsive by that.
     await terminal.say(question_questions_to_guards(request=8, action=Action.NATIVE, text=""))
     assert (await beside.expect(Ask)).action is Action.NATIVE
-    assert [known.state.value for known in broker.hub.ranks.registry.ranks()] == ["stopped"]
+    assert [known.state.value for known in broker.parts.ranks.registry.ranks()] == ["stopped"]
     await terminal.say(question_questions_to_guards(request=9, action=Action.WHERE))
     assert (await rank.expect(Ask)).action is Action.WHERE
 
@@ -290,7 +290,7 @@ async def test_a_command_is_never_given_to_a_second_guard(broker: Broker) -> Non
     await beside.expect(Ask)
     # The rank's connection may break meanwhile: its guard answers all the same.
     await rank.cut()
-    await broker.left(lambda hub: not hub.ranks.links)
+    await broker.left(lambda parts: not parts.ranks.links)
     second = await guard(broker)
     assert (await only_answer(terminal)).kind is Kind.ERROR
     await terminal.say(question_questions_to_guards(request=8, action=Action.NATIVE, text=""))
@@ -307,14 +307,8 @@ async def test_a_guard_that_leaves_settles_what_it_was_given(approved: Approved,
     approved((await only_answer(terminal)).text)
 
 
-async def test_who_can_not_be_asked_says_why(
-    approved: Approved, broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await broker.rank(1)
+async def test_a_question_to_guards_without_a_command_is_wrong(broker: Broker) -> None:
     terminal = await broker.terminal()
-    monkeypatch.setattr(guards, "MAX_OPEN", 0)
-    await terminal.say(question_questions_to_guards(registration(1).identity.key))
-    approved((await only_answer(terminal)).text)
     await terminal.say(question_questions_to_guards(inquiry=None))
     assert (await terminal.expect(Refusal)).code == RefusalCode.BAD_MESSAGE
 

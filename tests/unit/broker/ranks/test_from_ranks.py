@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.hub import reception, sweeper
-from dbg_broker.hub.from_ranks import PULSE_BEGINS
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks import rank_record
+from dbg_broker.ranks.from_ranks import PULSE_BEGINS
 from dbg_broker.ranks.liveness import ProbeIntervals
+from dbg_broker.relay import receiver
+from dbg_broker.terminals import terminals
 from dbg_wire import limits
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import (
@@ -56,7 +57,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return decode_record(kind, text)
 
-    monkeypatch.setattr(reception, "decode", at_once)
+    monkeypatch.setattr(receiver, "decode", at_once)
     monkeypatch.setattr(rank_record, "decode_record", later)
     return texts
 
@@ -79,7 +80,7 @@ async def where(broker: Broker) -> RankAnswer:
 async def test_pulses_of_a_rank_that_nobody_looks_at_are_never_read(broker: Broker, read: list[str]) -> None:
     rank = await broker.rank(report=RUNNING)
     read.clear()
-    heard = broker.hub.ranks.registry.find(KEY)
+    heard = broker.parts.ranks.registry.find(KEY)
     assert heard is not None
     before = heard.heard
     await say(rank, *[encode(PULSE)] * 10)
@@ -114,7 +115,7 @@ async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_
     rank = await broker.rank(report=RUNNING)
     await say(rank, wrong)
     await rank.cut()
-    await broker.left(lambda hub: not hub.ranks.links)
+    await broker.left(lambda parts: not parts.ranks.links)
     assert (await where(broker)).frames == ()
     again = await broker.rank(report=RUNNING)
     await broker.seated(KEY)
@@ -125,9 +126,9 @@ async def test_wrong_pulse_is_no_stack_and_one_that_would_be_passed_on_ends_the_
 @pytest.fixture
 async def broker_silences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Broker]:
     """Run a broker whose times of silence are a twentieth of the real ones, in the tests' unit of time."""
-    monkeypatch.setattr(sweeper, "LOOK_SECONDS", seconds(0.05))
-    monkeypatch.setattr(sweeper, "PING_SECONDS", seconds(0.125))
-    monkeypatch.setattr(sweeper, "SEAT_SECONDS", seconds(1.25))
+    monkeypatch.setattr(terminals, "LOOK_SECONDS", seconds(0.05))
+    monkeypatch.setattr(terminals, "PING_SECONDS", seconds(0.125))
+    monkeypatch.setattr(terminals, "SEAT_SECONDS", seconds(1.25))
     monkeypatch.setattr(limits, "SILENT_SECONDS", seconds(0.225))
     async with running_broker(tmp_path) as running:
         yield running
@@ -155,7 +156,7 @@ async def test_driver_who_vanished_is_listed_as_silent_and_then_loses_the_seat(b
 async def test_newer_connection_of_a_rank_takes_over_and_its_driver_stays(broker_silences: Broker) -> None:
     old = await broker_silences.rank()
     driver = await broker_silences.seated(KEY)
-    before = broker_silences.hub.terminals.seats.audience(KEY, 0).generation
+    before = broker_silences.parts.relay.seats.audience(KEY, 0).generation
     new = await broker_silences.rank()
     assert (await old.closed())[0] == 4000
     seat = await driver.expect(Seat)

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from dbg_broker.admission import MAX_TIMER_SECONDS
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import IssuedToken, IssuedTokens
 from dbg_broker.home.tokens import digest_of
-from dbg_broker.hub.admission import MAX_TIMER_SECONDS
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire import limits
@@ -70,7 +70,7 @@ async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_g
     if state is RankState.EXITED:
         await first.say(Goodbye(exit=0))
     await first.cut()
-    await broker.left(lambda hub: hub.ranks.registry.counts[state] == 1)
+    await broker.left(lambda parts: parts.ranks.registry.counts[state] == 1)
     second = await broker.rank(secret=OTHER)
     assert (await driver.expect(Refusal)).code == RefusalCode.GONE
     await driver.send(Input(session=1, stop=1, generation=1, offset=0, data=b"rm"))
@@ -85,12 +85,12 @@ async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_g
 
 async def test_a_process_whose_host_is_silent_gives_way(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     await broker.rank(secret=SECRET)
-    connection = broker.hub.ranks.links[KEY].connection
+    connection = broker.parts.ranks.links[KEY].connection
     monkeypatch.setattr(type(connection), "seconds_since_ack", lambda _: limits.SILENT_SECONDS)
     second = await knocking(broker)
     await second.say(registration(secret=OTHER))
     await second.expect(Welcome)
-    assert broker.hub.ranks.links[KEY].connection is not connection
+    assert broker.parts.ranks.links[KEY].connection is not connection
 
 
 async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> None:
@@ -99,22 +99,22 @@ async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> N
         impostor = await knocking(broker)
         await impostor.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=secret))
         await turned_away(impostor)
-    assert broker.hub.ranks.registry.counts[RankState.STOPPED] == 1
+    assert broker.parts.ranks.registry.counts[RankState.STOPPED] == 1
     guard = await knocking(broker)
     await guard.say(GuardsWord(minor=0, key=KEY, kind=Finding.ENDED, signal=9, secret=SECRET))
     await guard.closed()
-    assert broker.hub.ranks.registry.counts[RankState.EXITED] == 1
+    assert broker.parts.ranks.registry.counts[RankState.EXITED] == 1
 
 
 async def test_a_connection_with_a_token_that_ends_is_freed_when_it_has_ended(broker: Broker) -> None:
     ends = time.time() + 2 * MAX_TIMER_SECONDS
-    broker.admission.use(replace(broker.tokens, issued=IssuedTokens((replace(ALICE, expires=ends),))))
+    broker.parts.admission.use(replace(broker.tokens, issued=IssuedTokens((replace(ALICE, expires=ends),))))
     terminal = Peer(await broker.dial("/client", "alice"), Sender.CLIENT)
     await terminal.say(Greet(minor=0, release="0.1.0", name="alice"))
     await terminal.expect(Welcome)
-    (number,) = broker.hub.terminals.links
+    (number,) = broker.parts.terminals.links
     await terminal.cut()
-    await broker.left(lambda hub: not hub.terminals.links)
+    await broker.left(lambda parts: not parts.terminals.links)
     del terminal
     gc.collect()
     assert number not in [each.number for each in gc.get_objects() if type(each) is Connection]

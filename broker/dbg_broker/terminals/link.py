@@ -1,75 +1,15 @@
-"""What the broker keeps of each open connection: of a rank's, and of a terminal's."""
+"""What the broker keeps of the connection of a terminal."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from dbg_broker.feed import Feed
-from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
+from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.net.peer import Peer
-from dbg_broker.quotas import TokenBucket
-from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.terminals.answers import AnswerQueue
-from dbg_wire.messages import Ask, Finding, Message
-
-REPAINT_SECONDS = 0.1
-"""Least seconds between two repaints of a rank: ten screens a second are as many as a person can follow."""
-
-
-class RankPeer(Protocol):
-    """The other end of a rank's link: its agent's connection, or what stands in for an agent."""
-
-    number: int
-    peer: str
-
-    def send_message(self, message: Message, instead_of: Hashable = None) -> bool:
-        """Send a control message, or let it wait its turn; it replaces a waiting one of the same name.
-
-        Return False if it had no room.
-        """
-
-    def send_packed(self, message: Message, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send a message of which ``frame`` is the form on the wire, as :meth:`send_message` does."""
-
-    def send_control(self, frame: bytes, instead_of: Hashable = None) -> bool:
-        """Send a control message that many ranks are sent, as :meth:`send_message` does."""
-
-    @property
-    def is_ready(self) -> bool:
-        """Tell whether a frame sent now would not wait."""
-
-    def send_data(self, data: bytes, reserve: int) -> bool:
-        """Send a frame of keys unless less than ``reserve`` bytes of room would be left; tell whether it was taken."""
-
-    def close(self, code: int, reason: str, *, flush: bool = True) -> None:
-        """Close with a code and a sentence."""
-
-    def abort(self) -> None:
-        """End the connection at once."""
-
-    def seconds_since_ack(self) -> float:
-        """Return for how long the peer's kernel has said nothing; 0 if that can't be told."""
-
-
-@dataclass(slots=True, eq=False)
-class RankLink:
-    """A rank's connection; ``rank`` is None before it registered, and after a newer connection took over.
-
-    If a guard is at the other end, ``guard_of`` is the key of
-    its rank, ``finding`` is what it has said last, and ``asks`` are the questions that it has not answered.
-    """
-
-    connection: RankPeer
-    rank: RankRecord | None = None
-    guard_of: str | None = None
-    finding: Finding | None = None
-    asks: dict[int, Ask] = field(default_factory=dict)
-    repaints: TokenBucket = field(default_factory=lambda: TokenBucket(0.0, 1 / REPAINT_SECONDS, 1))
-    repaint_is_due: bool = False
-    bearer: Bearer = ANY_RANK
 
 
 class PendingChanges:

@@ -76,7 +76,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     witness = await guard(broker, found())
     assert (await witness.expect(Welcome)).address == "gpu013:0"
     await listed(watcher, RankState.UNRESPONSIVE)
-    assert [known.key for known in broker.hub.ranks.registry.ranks()] == [KEY]
+    assert [known.key for known in broker.parts.ranks.registry.ranks()] == [KEY]
     await ask_where(watcher)
     ask = await witness.expect(Ask)
     await witness.say(answer_to(ask.request, Kind.VALUE, "stuck", frames=OTHER_FRAMES))
@@ -91,7 +91,7 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     again = await rank.expect(Ask)
     await rank.say(answer_to(again.request, Kind.VALUE, "running"))
     assert told(await watcher.expect(Answers))[0].text == "running"
-    assert [known.state for known in broker.hub.ranks.registry.ranks()] == [RankState.STOPPED]
+    assert [known.state for known in broker.parts.ranks.registry.ranks()] == [RankState.STOPPED]
 
 
 async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Broker) -> None:
@@ -100,7 +100,7 @@ async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Brok
     witness = await guard(broker, found(Finding.SUSPENDED))
     await listed(watcher, RankState.UNRESPONSIVE)
     await witness.cut()
-    await broker.left(lambda hub: not hub.ranks.guards)
+    await broker.left(lambda parts: not parts.ranks.guards)
     await ask_where(watcher)
     (answer,) = told(await watcher.expect(Answers))
     assert (answer.kind, answer.frames) == (Kind.VALUE, FRAMES)
@@ -116,7 +116,7 @@ async def test_a_killed_rank_is_exited_with_its_signal(broker: Broker, fatal_fir
     witness = await guard(broker, found(first, signal=signal.SIGSEGV, core=core))
     if fatal_first:
         await witness.expect(Welcome)
-        assert [known.state for known in broker.hub.ranks.registry.ranks()] == [RankState.STOPPED]
+        assert [known.state for known in broker.parts.ranks.registry.ranks()] == [RankState.STOPPED]
         await witness.say(found(Finding.ENDED, signal=signal.SIGSEGV, core=core))
     # The rank is on another host, so the broker can't see by itself that the process is gone.
     info = await listed(watcher, RankState.EXITED, -signal.SIGSEGV)
@@ -213,9 +213,9 @@ HANG = Hang(job="4711.0", kind="missing", sentence="rank 3 is missing", ranks="3
 def listen(broker: Broker) -> list[Event]:
     """Have the events of a broker put into a list."""
     told: list[Event] = []
-    timers = broker.hub.timers
+    timers = broker.parts.timers
     occasions = Occasions(told.append, Timers(timers.clock, timers.schedule, wall=timers.clock))
-    broker.hub.journal.occasions = occasions
+    broker.parts.journal.occasions = occasions
     return told
 
 

@@ -1,0 +1,172 @@
+"""Who gets in: what is answered to each request, by its token, and who takes the messages of those that are in."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+
+from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.tokens import Tokens
+from dbg_broker.journal.journal import Journal
+from dbg_broker.net.capacity import Capacity
+from dbg_broker.net.http import (
+    METRICS,
+    PAGES,
+    Connected,
+    HttpAnswer,
+    Upgrade,
+    admit,
+    may_see_figures,
+    method_not_allowed,
+    not_found,
+    page,
+    path_of,
+    path_shown,
+)
+from dbg_broker.net.metrics import Gauges, Meters
+from dbg_broker.net.peer import Owner, Peer
+from dbg_broker.net.websocket import CloseCode
+from dbg_broker.quotas import TokenBucket
+from dbg_broker.ranks.from_ranks import FromRank, FromRanks
+from dbg_broker.ranks.link import RankLink
+from dbg_broker.ranks.table import RankTable
+from dbg_broker.relay.relay import Relay
+from dbg_broker.terminals.from_terminals import FromTerminal, FromTerminals
+from dbg_broker.terminals.link import TerminalLink
+from dbg_broker.terminals.terminals import Terminals
+from dbg_broker.timers import Timers
+from dbg_broker.welcome import Welcomes
+from dbg_wire.messages import Sender, weights
+
+logger = logging.getLogger("dbg_broker")
+
+MAX_TIMER_SECONDS = 600.0
+"""Seconds after which the broker looks at the end of a token again: somebody may have set the wall clock, and the timer
+of a connection that has ended goes then."""
+
+FIGURES_SECONDS = 15.0
+"""Seconds for which strangers see the same figures: newer ones would tell when each key is typed."""
+
+METHODS = frozenset({"GET", "HEAD"})
+
+
+class Admission:
+    """The tokens of a broker, and the answers to requests."""
+
+    def __init__(
+        self,
+        tokens: Tokens,
+        timers: Timers,
+        journal: Journal,
+        *,
+        capacity: Capacity,
+        meters: Meters,
+        welcomes: Welcomes,
+        relay: Relay,
+        ranks: RankTable,
+        from_ranks: FromRanks,
+        terminals: Terminals,
+        from_terminals: FromTerminals,
+    ) -> None:
+        self._tokens, self._timers, self._journal = tokens, timers, journal
+        self._capacity, self._meters = capacity, meters
+        self._welcomes, self._relay, self._ranks = welcomes, relay, ranks
+        self._from_ranks, self._terminals, self._from_terminals = from_ranks, terminals, from_terminals
+        self._figures: tuple[float, HttpAnswer] | None = None
+        """Until when strangers see which figures."""
+
+    @property
+    def is_used(self) -> bool:
+        """Tell whether any rank or terminal is there."""
+        return bool(self._from_ranks.links or self._terminals.links)
+
+    def gauges(self) -> Gauges:
+        """Return the present numbers."""
+        sessions, drivers, watchers = self._relay.seats.counts()
+        return Gauges(
+            ranks=self._ranks.registry.counts,
+            terminals=len(self._terminals.links),
+            sessions=sessions,
+            drivers=drivers,
+            watchers=watchers,
+            uptime=self._welcomes.uptime,
+        )
+
+    def admit(self, peer: Peer, upgrade: Upgrade) -> Bearer | HttpAnswer:
+        """Return who may have a WebSocket for this request, or the answer to it."""
+        path = path_of(upgrade.path)
+        if upgrade.method not in METHODS:
+            return self._refused(peer, upgrade, method_not_allowed(upgrade.method))
+        if path in PAGES:
+            return self._page(peer, upgrade)
+        watchers = len(self._terminals.watchers)
+        connected = Connected(
+            ranks=len(self._from_ranks.links), drivers=len(self._terminals.links) - watchers, watchers=watchers
+        )
+        decided = admit(upgrade, self._tokens, connected, self._capacity, time.time())
+        return self._refused(peer, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
+
+    def opened(self, peer: Peer, bearer: Bearer) -> Owner:
+        """Take a new WebSocket, and return the receiver of its messages."""
+        if bearer.expires is not None:
+            self._close_at_expiry(peer.number, bearer.expires)
+        sender = Sender.AGENT if bearer.role is Role.RANK else Sender.CLIENT
+        peer.limit(TokenBucket(self._timers.clock(), weights.RATES[sender]))
+        if bearer.role is Role.RANK:
+            return FromRank(peer, self._from_ranks.link(peer, bearer), self._from_ranks)
+        return FromTerminal(peer, self._terminals.link(peer, bearer), self._from_terminals)
+
+    def use(self, tokens: Tokens) -> None:
+        """Go on with these tokens, and close the connections that were opened with others."""
+        self._tokens = tokens
+        # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
+        # until then, as its stop must not be lost.
+        links: list[RankLink | TerminalLink] = [link for link in self._from_ranks.links.values() if link.bearer.name]
+        for link in [*links, *self._terminals.links.values()]:
+            if not self._tokens.still_know(link.bearer):
+                logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
+                link.connection.close(CloseCode.REVOKED, "its token was revoked, or replaced by another")
+
+    def _close_at_expiry(self, number: int, expires: float) -> None:
+        """Close a connection when its token expires; the wall clock decides, as it did when the token was made.
+
+        The timer knows the connection by its ``number``, so that it doesn't keep one that has ended.
+        """
+        seconds = min(max(0.0, expires - time.time()), MAX_TIMER_SECONDS)
+        self._timers.schedule(seconds, partial(self._look_at_expiry, number, expires))
+
+    def _look_at_expiry(self, number: int, expires: float) -> None:
+        link: RankLink | TerminalLink | None = self._from_ranks.links.get(number) or self._terminals.links.get(number)
+        if link is None:
+            return
+        if expires > time.time():
+            self._close_at_expiry(number, expires)
+        else:
+            logger.info("the connection from %s is closed: its token has expired", link.connection.peer)
+            link.connection.close(CloseCode.REVOKED, "its token has expired")
+
+    # ------------------------------------------------------------------------------------------------------- refusals
+
+    def _page(self, peer: Peer, upgrade: Upgrade) -> HttpAnswer:
+        now = self._timers.clock()
+        has_figures = path_of(upgrade.path) == METRICS
+        if has_figures and upgrade.authorization is not None:
+            refusal = may_see_figures(upgrade, self._tokens, time.time())
+            if refusal is not None:
+                return self._refused(peer, upgrade, refusal)
+        elif has_figures and self._figures is not None and now < self._figures[0]:
+            return self._figures[1]
+        answer = page(upgrade.path, self._meters, self.gauges()) or not_found(upgrade.path)
+        if has_figures and upgrade.authorization is None:
+            self._figures = now + FIGURES_SECONDS, answer
+        return answer
+
+    def _refused(self, peer: Peer, upgrade: Upgrade, answer: HttpAnswer) -> HttpAnswer:
+        """Count a refusal, and return it."""
+        if answer.status in (401, 403):
+            self._journal.note_refusal(peer.peer, answer.body)
+        self._meters.refusals[answer.status] += 1
+        shown = path_shown(upgrade.path)
+        logger.info("a request of %s for %s is refused: %d", peer.peer, shown, answer.status)
+        return answer

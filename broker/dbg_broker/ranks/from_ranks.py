@@ -1,0 +1,266 @@
+"""What ranks say, and what the broker does about it: one method for each message."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dbg_broker.home.bearer import ANY_RANK, Bearer
+from dbg_broker.net.peer import Peer
+from dbg_broker.net.websocket import CloseCode
+from dbg_broker.ranks.asked import Asked
+from dbg_broker.ranks.guards import Guards, is_of_other_job
+from dbg_broker.ranks.link import RankLink
+from dbg_broker.ranks.questions import Said
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.table import RankTable
+from dbg_broker.relay.receiver import Receiver
+from dbg_broker.relay.relay import RankPeer, Relay, refuse
+from dbg_broker.timers import Timers
+from dbg_broker.welcome import Welcomes
+from dbg_wire import limits
+from dbg_wire.codec import encode
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import (
+    Answer,
+    Applied,
+    Completions,
+    Discarded,
+    Goodbye,
+    Message,
+    Notice,
+    Probe,
+    Pulse,
+    RefusalCode,
+    Register,
+    Replied,
+    Report,
+    Sender,
+    Source,
+    Testimony,
+    weights,
+)
+from dbg_wire.tables.collectives import collective_of
+
+logger = logging.getLogger("dbg_broker")
+
+PULSE_BEGINS = encode(Pulse(where=None)).partition(",")[0]
+"""How a pulse begins on the wire; one that another agent begins otherwise is read at once."""
+
+OUTPUT_KIND = 1
+OUTPUT_HEADER = struct.calcsize(">BIQ")
+
+
+class FromRanks:
+    """Receiver of what all ranks and their guards say, for the table of ranks."""
+
+    def __init__(
+        self, timers: Timers, relay: Relay, welcomes: Welcomes, *, table: RankTable, asked: Asked, guards: Guards
+    ) -> None:
+        self._timers, self._relay, self._welcomes = timers, relay, welcomes
+        self._table, self._asked, self._guards = table, asked, guards
+        self.links: dict[int, RankLink] = {}
+        """The connections of ranks and of guards, by number."""
+        self._methods: Mapping[type[Message], Callable[[RankRecord, Any], None]] = {
+            Report: self._report,
+            Applied: self._pass_on,
+            Discarded: self._pass_on,
+            Replied: self._pass_on,
+            Completions: self._pass_on,
+            Source: self._source,
+            Notice: self._notice,
+            Pulse: self._pulse,
+            Answer: self._answer,
+            Goodbye: self._goodbye,
+        }
+
+    def link(self, peer: RankPeer, bearer: Bearer = ANY_RANK) -> RankLink:
+        """Take a connection of an agent, or of what stands in for one; it registers next."""
+        self.links[peer.number] = link = RankLink(peer, bearer)
+        return link
+
+    def left(self, link: RankLink) -> None:
+        """Forget the connection of a rank or of its guard, which has ended."""
+        logger.debug("connection %d has ended", link.connection.number)
+        self.links.pop(link.connection.number, None)
+        self._guards.left(link)
+        self._asked.rank_left(link)
+
+    def receive(self, link: RankLink, message: Message) -> None:
+        """Do what a rank's message asks. Raise PeerError if it breaks the protocol."""
+        if isinstance(message, Testimony):
+            self._guards.testify(link, message)
+        elif link.guard_of is not None:
+            self._guards.receive(link, message)
+        elif isinstance(message, Register):
+            self._register(link, message)
+        elif link.rank is None:
+            raise PeerError("the first message of a rank is not `register`")
+        else:
+            self._table.heard(link.rank)
+            self._methods[type(message)](link.rank, message)
+
+    def keeps_unread(self, link: RankLink, text: str) -> bool:
+        """Take a message as it came, if it is a pulse that changes nothing and that nobody watches; return True then.
+
+        What such a pulse tells at once is that its rank's interpreter runs.
+        """
+        rank = link.rank
+        if rank is None or not text.startswith(PULSE_BEGINS) or len(text) > weights.MAX_BYTES[Pulse]:
+            return False
+        if rank.steps or rank.waits_in or self._relay.seats.is_attended(rank.key):
+            return False
+        self._table.heard(rank)
+        rank.keep_pulse(text)
+        return True
+
+    def receive_output(self, link: RankLink, data: bytes) -> None:
+        """Pass terminal bytes on, unread. Raise PeerError if they are none."""
+        if link.rank is None:
+            raise PeerError("terminal bytes before `register`")
+        if len(data) < OUTPUT_HEADER or data[0] != OUTPUT_KIND:
+            raise PeerError("a binary frame that no agent sends")
+        if len(data) > OUTPUT_HEADER + limits.MAX_DATA_BYTES:
+            raise PeerError(f"a binary frame of {len(data)} bytes, above {OUTPUT_HEADER + limits.MAX_DATA_BYTES}")
+        self._table.heard(link.rank)
+        key = link.rank.key
+        self._relay.output(key, data, limits.MAX_SCREEN_BACKLOG if self._table.is_redrawn(key) else None)
+
+    # ------------------------------------------------------------------------------------------------- registrations
+
+    def _register(self, link: RankLink, message: Register) -> None:
+        if link.rank is not None and link.rank.key != message.identity.key:
+            raise PeerError("a second `register` with another key")
+        if is_of_other_job(link, message.identity.key, message) or self._is_impostor(link, message):
+            return
+        registration = self._table.registry.register(message, self._timers.clock())
+        rank = registration.rank
+        if registration.gone is not None:
+            why = f"its process is {rank.address} of job {rank.identity.job} by now"
+            self._table.forget(registration.gone, why)
+        former = self._table.links.get(rank.key)
+        if former is not None and former is not link:
+            self._replace(former, rank.key)
+        self._table.came(link, rank)
+        self._welcomes.send(link.connection, rank.address, rank.child)
+        self._table.readdress(registration.renamed)
+        self._table.changed(rank)
+        self._table.seat_changed(self._relay.seats.rank_came(rank.key, message.report.generation))
+        if message.report.session is not None and self._relay.seats.viewers(rank.key):
+            # What it drew while it had no connection has reached no terminal.
+            self._table.want_repaint(rank.key)
+        logger.info("%s (%s) is %s", rank.address, rank.key, rank.state.value)
+
+    def _is_impostor(self, link: RankLink, message: Register) -> bool:
+        """Turn away another process than the one that has this rank's key, if that one is there; tell whether it was.
+
+        If that one is gone, the key changes hands: terminals that sat there are told, and may attach again.
+        """
+        known = self._table.registry.find(message.identity.key)
+        if known is None or known.is_same_process(message.secret):
+            return False
+        former = self._table.links.get(known.key)
+        if former is not None and former.connection.seconds_since_ack() < limits.SILENT_SECONDS:
+            text = f"another process is {known.address} already, and it is connected"
+            refuse(link.connection, RefusalCode.TAKEN, text)
+            link.connection.close(CloseCode.DONE, "another process is this rank")
+            return True
+        if former is not None:
+            former.connection.abort()
+            self._asked.rank_left(former)
+        self._table.registry.forget(known)
+        self._table.forget(known.key, f"another process is {known.address} by now; attach again to reach that one")
+        return False
+
+    def _replace(self, former: RankLink, key: str) -> None:
+        """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
+        former.rank = None
+        former.connection.close(CloseCode.REPLACED, "a newer connection of this rank took over")
+        self._asked.rank_ended(key, "it connected anew")
+
+    # ------------------------------------------------------------------------------------------------ other messages
+
+    def _report(self, rank: RankRecord, message: Report) -> None:
+        is_listed_anew = self._table.registry.report(rank, message.report, self._timers.clock())
+        self._table.changed(rank, is_listed_anew=is_listed_anew)
+        self._relay.tell(rank.key, message)
+        if not rank.steps:
+            rank.waits_in = ""
+        else:
+            # Its stack says whether the step has gone into a collective that waits for others.
+            self._relay.send(rank.key, Probe(), "probe")
+
+    def _pass_on(self, rank: RankRecord, message: Applied | Discarded | Replied | Completions) -> None:
+        self._relay.tell(rank.key, message)
+
+    def _source(self, rank: RankRecord, message: Source) -> None:
+        self._relay.tell(rank.key, message, "source")
+
+    def _notice(self, rank: RankRecord, message: Notice) -> None:
+        if message.is_log:
+            self._table.logged(rank, message)
+        else:
+            self._relay.tell(rank.key, message)
+
+    def _pulse(self, rank: RankRecord, message: Pulse) -> None:
+        rank.note_pulse(message)
+        waits_in = collective_of(message.frames) if rank.steps else ""
+        if waits_in != rank.waits_in:
+            rank.waits_in = waits_in
+            self._table.listed_anew(rank.key)
+        self._relay.tell(rank.key, message, "pulse")
+
+    def _answer(self, rank: RankRecord, message: Answer) -> None:
+        self._asked.answer(rank.key, message.request, Said(message.kind, bytes(message.body), message.age))
+
+    def _goodbye(self, rank: RankRecord, message: Goodbye) -> None:
+        registry = self._table.registry
+        registry.goodbye(rank, message.exit, self._timers.clock())
+        if message.frames or message.detail:
+            registry.last_words(rank, message.frames, message.detail)
+        if message.exit == -signal.SIGKILL and rank.end.cause:
+            rank.end.signal = signal.SIGKILL
+            registry.killed(rank)
+        self._table.probes.remove(rank.key)
+        self._asked.rank_ended(rank.key, "the process has ended")
+        self._table.changed(rank)
+        self._table.note_failure(rank)
+
+
+class FromRank(Receiver):
+    """Receiver of the messages of one rank, or of its guard."""
+
+    __slots__ = ("_from_ranks", "_link")
+
+    sender = Sender.AGENT
+
+    def __init__(self, peer: Peer, link: RankLink, from_ranks: FromRanks) -> None:
+        super().__init__(peer)
+        self._link, self._from_ranks = link, from_ranks
+
+    def keeps_unread(self, text: str) -> bool:
+        """Keep a pulse that changes nothing."""
+        return self._from_ranks.keeps_unread(self._link, text)
+
+    def receive(self, message: Message) -> None:
+        """Do what a message asks. Raise PeerError if it breaks the protocol."""
+        self._from_ranks.receive(self._link, message)
+
+    def receive_data(self, data: bytes) -> None:
+        """Pass output on. Raise PeerError if it breaks the protocol."""
+        self.peer.charge(weights.OUTPUT)
+        self._from_ranks.receive_output(self._link, data)
+
+    def drained(self) -> None:
+        """Do nothing: a rank asks again for what it needs."""
+
+    def overflowed(self) -> None:
+        """Log that the rank does not read."""
+        logger.info("the rank at %s does not read; a message to it is dropped", self.peer.peer)
+
+    def lost(self) -> None:
+        """Forget the connection."""
+        self._from_ranks.left(self._link)

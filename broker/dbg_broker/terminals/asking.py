@@ -1,0 +1,223 @@
+"""What terminals ask of ranks: what the broker answers itself, and when a rank or its guard is asked."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from dbg_broker.home.bearer import Role
+from dbg_broker.journal.entries import text_of
+from dbg_broker.journal.journal import Journal
+from dbg_broker.net.turns import Turns
+from dbg_broker.net.websocket import pack_message
+from dbg_broker.ranks.asked import Asked
+from dbg_broker.ranks.guards import Guards, ask_of
+from dbg_broker.ranks.questions import Said, broker_says
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.table import RankTable
+from dbg_broker.relay.relay import Relay, refuse
+from dbg_broker.terminals.actions import VisibleAction, visible_action
+from dbg_broker.terminals.link import TerminalLink
+from dbg_broker.terminals.listing import Listing
+from dbg_broker.terminals.notices import Notices
+from dbg_broker.timers import Timers
+from dbg_wire.errors import PeerError, printable
+from dbg_wire.limits import MAX_ASK_SECONDS
+from dbg_wire.messages import (
+    GUARD_ACTIONS,
+    Action,
+    Ask,
+    Kind,
+    Question,
+    RefusalCode,
+    Withdraw,
+)
+from dbg_wire.messages.weights import FOR_EACH_RANK, FOR_EACH_RANK_OF_WATCHER
+from dbg_wire.records.audit import What
+from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
+
+MAX_QUESTIONS = 16
+"""Questions of one terminal that are open or not yet read: no client asks more at once."""
+
+NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMMAND, Action.INSPECT})
+
+NOBODY = 0
+"""Number of a question whose answer is not waited for; open questions count from one."""
+
+MAX_NAMED = 8
+"""Ranks that the log names for one command; more are counted."""
+
+MAX_LOGGED = 300
+"""Characters of a command in the log."""
+
+logger = logging.getLogger("dbg_broker")
+
+
+class _Waiting(NamedTuple):
+    """A terminal as it waits for answers."""
+
+    link: TerminalLink
+    listing: Listing
+
+    @property
+    def number(self) -> int:
+        return self.link.number
+
+    def answer(self, request: int, key: str, said: Said, *, is_last: bool) -> None:
+        self.link.answers.add(request, key, said)
+        if is_last:
+            self.link.answers.end(request)
+        self.listing.supply_answers(self.link)
+
+    def end(self, request: int) -> None:
+        self.link.answers.end(request)
+        self.listing.supply_answers(self.link)
+
+
+class _Question(NamedTuple):
+    """A question on its way to the ranks: who asks, what, what ranks are asked for it, and what it does there."""
+
+    link: TerminalLink
+    question: Question
+    ask: Ask
+    visible: VisibleAction | None
+
+
+class Asking:
+    """What terminals ask of the ranks of a table."""
+
+    def __init__(
+        self,
+        timers: Timers,
+        turns: Turns,
+        relay: Relay,
+        journal: Journal,
+        *,
+        table: RankTable,
+        asked: Asked,
+        guards: Guards,
+        listing: Listing,
+        notices: Notices,
+    ) -> None:
+        self._timers, self._turns, self._relay, self._journal = timers, turns, relay, journal
+        self._table, self._asked, self._guards = table, asked, guards
+        self._listing, self._notices = listing, notices
+
+    def receive(self, link: TerminalLink, message: Question) -> None:
+        """Ask ranks what a terminal wants to know of them, or refuse it; answers that are known go out at once."""
+        questions = self._asked.questions
+        if len(questions.of(link.number)) + link.answers.ended >= MAX_QUESTIONS:
+            text = f"{MAX_QUESTIONS} questions are open already; wait for their answers"
+            refuse(link.connection, RefusalCode.FULL, text, message.request)
+            return
+        if message.action is Action.EXEC and not isinstance(message.inquiry, CommandLine):
+            raise PeerError("an `exec` without a command")
+        number, keys = questions.ask(_Waiting(link, self._listing), message, self._timers.clock())
+        weight = FOR_EACH_RANK_OF_WATCHER if link.role is Role.WATCHER else FOR_EACH_RANK[Question]
+        link.connection.charge(weight * len(keys))
+        noted = text_of(message, audits_input=self._journal.audits_input)
+        if noted is not None:
+            self._journal.note(link, What.QUESTION, message.keys, action=message.action.value, text=noted)
+        if not keys:
+            self._asked.end(number)
+            return
+        ask = ask_of(message, number, min(message.seconds, MAX_ASK_SECONDS))
+        self._turns.begin(self._asking(_Question(link, message, ask, visible_action(message)), keys))
+
+    def withdraw(self, link: TerminalLink, message: Withdraw) -> None:
+        """End a question that its terminal gives up; one that has ended is no error."""
+        number = self._asked.questions.number_of(link.number, message.request)
+        if number is not None:
+            self._asked.end(number)
+
+    def _asking(self, asking: _Question, keys: Iterable[str]) -> Iterator[None]:
+        """Answer for the ranks of which the broker knows enough, and ask the others."""
+        frame = pack_message(asking.ask)
+        told: list[RankRecord] = []
+        for key in keys:
+            if self._asked.questions.waits_for(asking.ask.request, key):
+                rank = self._table.registry.find(key)
+                if rank is None or not asking.link.bearer.may_see(rank.identity.job):
+                    self._asked.answer(key, asking.ask.request, broker_says(Kind.LOST, "no rank has this key"))
+                elif (known := self._known_answer(rank, asking.question)) is not None:
+                    self._answer_for(asking, key, known)
+                else:
+                    self._ask(rank, asking, frame)
+                    told.append(rank)
+            yield
+        _log_command(asking.link, asking.question, told)
+
+    def _ask(self, rank: RankRecord, asking: _Question, frame: bytes) -> None:
+        """Ask a rank or its guard; ``frame`` is the question as it is sent."""
+        key, ask = rank.key, asking.ask
+        if asking.visible is not None:
+            self._notices.notify_onlookers(asking.link, asking.visible, key)
+        if ask.action is Action.KILL:
+            self._table.registry.condemned(key, asking.link.name or "somebody")
+        if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and self._guards.speaks_for(rank)):
+            self._guards.pass_on(key, ask)
+        elif (peer := self._relay.ranks.get(key)) is not None:
+            peer.send_packed(ask, frame)
+            self._table.probes.asked(key, self._timers.clock())
+
+    def _answer_for(self, asking: _Question, key: str, known: Said) -> None:
+        if asking.ask.action is Action.INTERRUPT:
+            if asking.visible is not None and known.kind is Kind.RUNNING:
+                self._notices.notify_onlookers(asking.link, asking.visible, key)
+            # A rank that is stuck in C code stops when that returns; its answer is not waited for.
+            self._relay.send(key, asking.ask.replace(request=NOBODY))
+        self._asked.answer(key, asking.ask.request, known)
+
+    def _known_answer(self, rank: RankRecord, question: Question) -> Said | None:
+        """Return what the broker can say itself, or None if the rank is to be asked."""
+        frames = rank.frames if question.action is Action.WHERE else ()
+        if rank.state is RankState.EXITED:
+            return broker_says(Kind.LOST, _how_it_ended(rank), frames=frames)
+        if rank.state is RankState.LOST:
+            return broker_says(Kind.LOST, "its connection is lost", frames=frames)
+        if question.action in GUARD_ACTIONS:
+            return None
+        age = self._timers.clock() - rank.heard
+        if rank.state is RankState.UNRESPONSIVE and question.action is Action.WHERE:
+            if self._guards.speaks_for(rank):
+                return None
+            return broker_says(Kind.VALUE, f"unresponsive, last seen {age:.0f} s ago", frames=frames, age=round(age, 3))
+        if rank.state is RankState.UNRESPONSIVE and question.action is Action.INTERRUPT:
+            if question.withdrawn:
+                return broker_says(Kind.VALUE, "goes on")
+            text = f"in C code{_place(rank, ' at ')}, unresponsive for {age:.0f} s; stops on return"
+            return broker_says(Kind.RUNNING, text)
+        if question.action in NEEDS_STOP and not rank.halted and not question.live:
+            return broker_says(Kind.RUNNING, f"running{_place(rank, ', ')}")
+        if question.action is Action.RELEASE and rank.state is not RankState.HELD:
+            return broker_says(Kind.ERROR, f"{rank.state.value}, not held")
+        return None
+
+
+def _log_command(link: TerminalLink, question: Question, asked: list[RankRecord]) -> None:
+    """Log who runs which command beside which ranks."""
+    if question.action is not Action.EXEC or not asked or not isinstance(question.inquiry, CommandLine):
+        return
+    more = f" and {len(asked) - MAX_NAMED} more" if len(asked) > MAX_NAMED else ""
+    command = " ".join(question.inquiry.words)
+    where = printable(", ".join(rank.address for rank in asked[:MAX_NAMED]), MAX_LOGGED) + more
+    who = printable(link.name or "?")
+    logger.info("%s at %s runs %s beside %s", who, link.connection.peer, printable(command, MAX_LOGGED), where)
+
+
+def _place(rank: RankRecord, before: str) -> str:
+    return f"{before}{rank.place.file}:{rank.place.line}" if rank.place is not None else ""
+
+
+def _how_it_ended(rank: RankRecord) -> str:
+    if rank.end.exit is not None and rank.end.exit < 0:
+        return f"killed by {signal_name(-rank.end.exit)} {rank.end.cause}".rstrip()
+    without = f" {WITHOUT_TRACEBACK}" if rank.end.detail == WITHOUT_TRACEBACK else ""
+    return f"exited{with_status(rank)}{without}"
+
+
+def with_status(rank: RankRecord) -> str:
+    """Return the status of a rank that has exited as the end of a sentence, empty if it isn't known."""
+    return "" if rank.end.exit is None else f" with status {rank.end.exit}"

@@ -1,0 +1,318 @@
+"""What terminals say, and what the broker does about it: one method for each message.
+
+With a watcher's token a terminal can look and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from dbg_broker.home.bearer import Role
+from dbg_broker.journal.journal import Journal
+from dbg_broker.net.peer import Peer
+from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.table import RankTable
+from dbg_broker.relay.receiver import Receiver
+from dbg_broker.relay.relay import Relay, refuse
+from dbg_broker.relay.seats import InputVerdict
+from dbg_broker.terminals.asking import Asking, with_status
+from dbg_broker.terminals.link import TerminalLink
+from dbg_broker.terminals.listing import Listing
+from dbg_broker.terminals.notices import Notices
+from dbg_broker.terminals.terminals import Terminals
+from dbg_broker.welcome import Welcomes
+from dbg_wire import limits
+from dbg_wire.codec import Input, decode_data
+from dbg_wire.errors import PeerError
+from dbg_wire.messages import (
+    Action,
+    Attach,
+    Complete,
+    Detach,
+    Discarded,
+    Greet,
+    Hang,
+    Interrupt,
+    Message,
+    Mode,
+    Question,
+    RefusalCode,
+    Repaint,
+    Replay,
+    Reply,
+    Resize,
+    Sender,
+    Subscribe,
+    Take,
+    Withdraw,
+    weights,
+)
+from dbg_wire.records.audit import What
+from dbg_wire.records.ranks import RankState
+from dbg_wire.records.record import fitted
+
+FOR_DRIVERS = (Take, Reply, Complete, Interrupt)
+"""What only a terminal with a driver's token may send."""
+
+FOR_WATCHERS = frozenset({Action.SCREEN, Action.WHERE, Action.SAMPLE})
+"""Questions that only look."""
+
+_DOES_NOT_READ = "the rank does not read, and gets no more until it does"
+
+_ONLY_DRIVERS = "this token may only watch; `dbg-broker token --role driver` prints one that may type"
+
+
+class FromTerminals:
+    """Receiver of what all terminals say."""
+
+    def __init__(
+        self,
+        relay: Relay,
+        welcomes: Welcomes,
+        journal: Journal,
+        *,
+        table: RankTable,
+        terminals: Terminals,
+        asking: Asking,
+        listing: Listing,
+        notices: Notices,
+    ) -> None:
+        self._relay, self._seats, self._welcomes, self._journal = relay, relay.seats, welcomes, journal
+        self._table, self._terminals, self._asking = table, terminals, asking
+        self._listing, self._notices = listing, notices
+        self._methods: Mapping[type[Message], Callable[[TerminalLink, Any], None]] = {
+            Subscribe: self._subscribe,
+            Attach: self._attach,
+            Take: self._take,
+            Detach: self._detach,
+            Resize: self._resize,
+            Repaint: self._repaint,
+            Question: asking.receive,
+            Withdraw: asking.withdraw,
+            Reply: self._pass_on,
+            Complete: self._pass_on,
+            Interrupt: self._pass_on,
+            Replay: self._replay,
+            Hang: self._verdict,
+        }
+
+    def receive(self, link: TerminalLink, message: Message) -> None:
+        """Do what a terminal's message asks. Raise PeerError if it breaks the protocol."""
+        if isinstance(message, Greet):
+            self._greet(link, message)
+        elif link.name is None:
+            raise PeerError("the first message of a terminal is not `greet`")
+        elif link.role is Role.WATCHER and not _may_watcher(message):
+            request = message.request if isinstance(message, Question) else None
+            refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS, request)
+        else:
+            self._methods[type(message)](link, message)
+
+    def receive_input(self, link: TerminalLink, data: bytes) -> None:
+        """Pass keys on to the rank, if this terminal types there. Raise PeerError if they are none."""
+        if link.name is None:
+            raise PeerError("terminal bytes before `greet`")
+        keys = decode_data(data, Sender.CLIENT)
+        if not isinstance(keys, Input):
+            raise PeerError("a binary frame that no client sends")
+        if link.role is Role.WATCHER:
+            refuse(link.connection, RefusalCode.ROLE, _ONLY_DRIVERS)
+            return
+        key = self._typed_at(link, keys.generation, partial(_discard, link, keys))
+        if key is None:
+            return
+        if self._journal.audits_input and key in self._relay.ranks:
+            self._journal.note(link, What.INPUT, [key], text=keys.data.decode("utf-8", "backslashreplace"))
+        if not self._relay.keys(key, data, len(keys.data)):
+            _discard(link, keys, _DOES_NOT_READ)
+
+    def drained(self, link: TerminalLink) -> None:
+        """Send a terminal what had no room."""
+        if link.connection.missed_output():
+            self._table.missed_output(link.number)
+        self._listing.supply(link)
+
+    def overflowed(self, link: TerminalLink) -> None:
+        """Close a terminal that doesn't read."""
+        self._terminals.close_slow(link.connection)
+
+    def left(self, link: TerminalLink) -> None:
+        """Forget a terminal."""
+        self._terminals.left(link.number)
+
+    # -------------------------------------------------------------------------------------------------- what is typed
+
+    def _pass_on(self, link: TerminalLink, message: Reply | Complete | Interrupt) -> None:
+        """Pass a message of the driver on to the rank, and refuse it from another terminal.
+
+        The message is lost if the rank is lost: the terminal gets a new seat when the rank is back, and sends it again.
+        """
+        stale = partial(refuse, link.connection, RefusalCode.NOT_DRIVING)
+        key = self._typed_at(link, message.generation, stale)
+        if key is None:
+            return
+        if isinstance(message, Interrupt):
+            self._journal.note(link, What.INTERRUPT, [key])
+        elif isinstance(message, Reply) and self._journal.audits_input:
+            self._journal.note(link, What.INPUT, [key], text=message.text)
+        if not self._relay.send(key, message):
+            refuse(link.connection, RefusalCode.FULL, _DOES_NOT_READ)
+
+    def _typed_at(self, link: TerminalLink, generation: int, stale: Callable[[str], None]) -> str | None:
+        """Return the rank at which a terminal types; None if what it has typed is not for a rank, and it is told why.
+
+        ``stale`` tells why not of what was typed for an earlier turn.
+        """
+        verdict = self._seats.judge_input(link.number, generation)
+        viewer = self._seats.viewer(link.number)
+        if verdict is InputVerdict.NOT_ATTACHED or viewer is None:
+            _refuse_not_attached(link)
+        elif verdict is InputVerdict.NOT_DRIVING:
+            text = "another terminal types at this rank; take the keyboard first"
+            refuse(link.connection, RefusalCode.NOT_DRIVING, text)
+        elif verdict is InputVerdict.STALE:
+            stale("it was typed for an earlier turn at the keyboard")
+        else:
+            return viewer.key
+        return None
+
+    # ---------------------------------------------------------------------------------------------------------- seats
+
+    def _greet(self, link: TerminalLink, message: Greet) -> None:
+        if link.name is not None:
+            raise PeerError("a second `greet`")
+        link.name = message.name
+        self._journal.note(link, What.CONNECT)
+        self._welcomes.send(link.connection, role=link.role.value)
+
+    def _subscribe(self, link: TerminalLink, message: Subscribe) -> None:
+        keys = self._table.registry.keys()
+        link.connection.charge(len(keys) * weights.FOR_EACH_RANK[Subscribe])
+        # A page leaves out what the terminal may not see.
+        link.changes.subscribe(keys, self._listing.feed.end, once=message.once, fold=message.fold)
+        self._listing.supply(link)
+        self._notices.listen(link.number, wants=message.logs)
+
+    def _attach(self, link: TerminalLink, message: Attach) -> None:
+        rank = self._table.registry.find(message.key)
+        if rank is None or not link.bearer.may_see(rank.identity.job):
+            text = f"no rank has the key {message.key!r}"
+            refuse(link.connection, RefusalCode.NO_SUCH_RANK, text)
+        elif rank.state is RankState.EXITED:
+            refuse(link.connection, RefusalCode.GONE, f"{rank.address} has exited{with_status(rank)}")
+        elif self._seats.is_full(message.key, link.number) and not self._makes_room(rank, message):
+            text = f"{rank.address} has {limits.MAX_VIEWERS_PER_RANK} terminals already"
+            refuse(link.connection, RefusalCode.FULL, text)
+        else:
+            name = link.name or "?"
+            self._journal.note(link, What.ATTACH, [message.key], action=message.mode.value)
+            self._table.seat_changed(self._seats.attach(link.number, name, message, rank.report.generation))
+            if rank.report.session is not None:
+                self._table.want_repaint(rank.key)
+
+    def _makes_room(self, rank: RankRecord, message: Attach) -> bool:
+        """Tell whether a terminal gets a seat at a full rank: a driver does, and a watcher may be closed for it."""
+        if self._seats.driver(rank.key) is None:
+            return message.mode is not Mode.WATCH
+        if message.mode is not Mode.TAKE and message.resume is None:
+            return False
+        looking = list(self._seats.last_to_look(rank.key))
+        # Terminals with a watcher's token go first: the others wait for the keyboard.
+        gives_way = next((number for number in looking if number in self._terminals.watchers), looking[0])
+        why = f"{rank.address} has as many terminals as it may, and one that types came"
+        self._terminals.give_way(gives_way, why)
+        return True
+
+    def _take(self, link: TerminalLink, _: Take) -> None:
+        rank = self._rank_of(link)
+        if rank is not None:
+            self._journal.note(link, What.TAKE, [rank.key])
+            self._table.seat_changed(self._seats.take(link.number, rank.report.generation))
+
+    def _detach(self, link: TerminalLink, _: Detach) -> None:
+        viewer = self._seats.viewer(link.number)
+        if viewer is not None:
+            self._journal.note(link, What.DETACH, [viewer.key])
+        self._table.seat_changed(self._seats.leave(link.number))
+
+    def _resize(self, link: TerminalLink, message: Resize) -> None:
+        if self._rank_of(link) is not None:
+            self._table.seat_changed(self._seats.resize(link.number, message.rows, message.columns))
+
+    def _repaint(self, link: TerminalLink, _: Repaint) -> None:
+        rank = self._rank_of(link)
+        if rank is not None:
+            self._table.want_repaint(rank.key)
+
+    def _replay(self, link: TerminalLink, message: Replay) -> None:
+        """Ask the rank for its log for a terminal that sits there; the log goes to all terminals there."""
+        rank = self._rank_of(link)
+        if rank is not None:
+            self._relay.send(rank.key, message)
+
+    def _verdict(self, link: TerminalLink, message: Hang) -> None:
+        """Pass a verdict on; one of a watcher, or on a job that its token is not for, is dropped."""
+        if self._journal.occasions is None or link.role is Role.WATCHER or not link.bearer.may_see(message.job):
+            return
+        self._journal.occasions.hang(message, link.bearer.shown if link.bearer.name else "")
+
+    def _rank_of(self, link: TerminalLink) -> RankRecord | None:
+        """Return the rank where a terminal sits; it is refused if it sits nowhere."""
+        viewer = self._seats.viewer(link.number)
+        rank = self._table.registry.find(viewer.key) if viewer else None
+        if rank is None:
+            _refuse_not_attached(link)
+        return rank
+
+
+class FromTerminal(Receiver):
+    """Receiver of the messages of one terminal."""
+
+    __slots__ = ("_from_terminals", "_link")
+
+    sender = Sender.CLIENT
+
+    def __init__(self, peer: Peer, link: TerminalLink, from_terminals: FromTerminals) -> None:
+        super().__init__(peer)
+        self._link, self._from_terminals = link, from_terminals
+
+    def receive(self, message: Message) -> None:
+        """Do what a message asks. Raise PeerError if it breaks the protocol."""
+        self._from_terminals.receive(self._link, message)
+
+    def receive_data(self, data: bytes) -> None:
+        """Pass keys on. Raise PeerError if they break the protocol."""
+        self.peer.charge(len(data) + weights.KEYS)
+        self._from_terminals.receive_input(self._link, data)
+
+    def drained(self) -> None:
+        """Send the terminal what had no room."""
+        self._from_terminals.drained(self._link)
+
+    def overflowed(self) -> None:
+        """Close the terminal, which does not read."""
+        self._from_terminals.overflowed(self._link)
+
+    def lost(self) -> None:
+        """Forget the connection."""
+        self._from_terminals.left(self._link)
+
+
+def _may_watcher(message: Message) -> bool:
+    if isinstance(message, Attach):
+        return message.mode is Mode.WATCH
+    if isinstance(message, Question):
+        return message.action in FOR_WATCHERS
+    return not isinstance(message, FOR_DRIVERS)
+
+
+def _discard(link: TerminalLink, keys: Input, reason: str) -> None:
+    count = len(keys.data)
+    message = fitted(Discarded, generation=keys.generation, offset=keys.offset + count, count=count, reason=reason)
+    link.connection.send_message(message)
+
+
+def _refuse_not_attached(link: TerminalLink) -> None:
+    refuse(link.connection, RefusalCode.NOT_ATTACHED, "this terminal is not attached to a rank")

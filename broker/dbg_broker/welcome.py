@@ -1,0 +1,41 @@
+"""The broker's answer to a peer's first message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from dbg_wire.messages import Message, Welcome
+from dbg_wire.version import PROTOCOL_MINOR, RELEASE
+
+
+class _Peer(Protocol):
+    def send_message(self, message: Message) -> bool: ...
+
+
+class Welcomes:
+    """What each peer is told of this broker; ``max_lease`` is for how many seconds nobody may type at a stop."""
+
+    def __init__(self, clock: Callable[[], float], *, host: str, pid: int, max_lease: float | None = None) -> None:
+        self._clock, self._started = clock, clock()
+        self._host, self._pid, self._max_lease = host, pid, max_lease
+
+    @property
+    def uptime(self) -> float:
+        """Return the seconds since the broker began."""
+        return self._clock() - self._started
+
+    def send(self, peer: _Peer, address: str | None = None, child: int | None = None, role: str | None = None) -> None:
+        """Accept a peer's first message, or tell a rank its new address."""
+        message = Welcome(
+            minor=PROTOCOL_MINOR,
+            release=RELEASE,
+            host=self._host,
+            pid=self._pid,
+            uptime=round(self.uptime, 3),
+            address=address,
+            child=child,
+            role=role,
+            max_lease=self._max_lease,
+        )
+        peer.send_message(message)
