@@ -1,4 +1,4 @@
-"""From a command to PuDB on the screen: ``dbg-broker run``, and stock ``pudb.remote`` with a listener.
+"""From a command to PuDB on the screen: ``dbg-attach run``, and stock ``pudb.remote`` with a listener.
 
 Both run the same job: two ranks of torchrun, a compiled model under DDP, and a stop of rank 0 in its first step. The
 stock way is a call behind ``if rank == 0``, and a listener that already waits in a terminal.
@@ -123,7 +123,7 @@ def prompt(bench: Bench) -> list[Figure]:
     environ = {**bench.processes.marked(job_environment(folder)), "DBG_HOME": str(folder / "dbg"), "DBG_IDLE": "5"}
     ways = {
         "stock pudb.remote and a listener": lambda: stock_seconds(folder, environ),
-        "dbg-broker run": lambda: run_seconds(folder, environ),
+        "dbg-attach run": lambda: run_seconds(folder, environ),
     }
     return compared(interleaved(ROUNDS, ways), "s")
 

@@ -1,6 +1,6 @@
 """A training loop in which one rank reads its data slowly, so that all others wait for it: docs/slow.md.
 
-dbg-broker run -- torchrun --nproc-per-node 4 examples/slow_rank.py
+dbg-attach run -- torchrun --nproc-per-node 4 examples/slow_rank.py
 """
 
 import time

@@ -1,6 +1,6 @@
 """Make a process a rank without a change to its code: called by the one line in site-packages.
 
-``dbg-broker run`` sets ``DBG_AUTOSTART`` to its process id, a job script to any word, and all processes of the job
+``dbg-attach run`` sets ``DBG_AUTOSTART`` to its process id, a job script to any word, and all processes of the job
 inherit the variable. The rank is the outermost Python program that is no launcher. It claims its place in the same
 variable, and the programs that it starts are part of it, unless a launcher has given them another place: libraries such
 as Lightning make the first rank the launcher of the others. A launcher is never a rank. If it gives its children no

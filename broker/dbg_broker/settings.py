@@ -90,14 +90,6 @@ class Listen:
         return address is not None and address.is_unspecified
 
 
-@dataclass(frozen=True, slots=True)
-class EventCommand:
-    """The program and its arguments that are run for each event, and where; None for the broker's own directory."""
-
-    words: tuple[str, ...]
-    directory: str | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
     """The NATS servers of a cluster by their URLs, and the file of what they are presented; None for nothing."""
@@ -121,8 +113,8 @@ class ServeSettings:
     """Whether the audit log has what is typed, too."""
     allowed: Allowed = EVERYBODY
     """Where ranks and terminals may come from."""
-    on_event: EventCommand | None = None
-    """What is run for each event; None for nothing."""
+    on_event: tuple[str, ...] | None = None
+    """The program and its arguments that are run for each event; None for nothing."""
     max_lease: float | None = None
     """For how many seconds nobody may type at a stop before its rank lets it end; None for ever."""
     logs_json: bool = False
@@ -166,9 +158,7 @@ def serve_settings(arguments: argparse.Namespace, environ: Mapping[str, str], di
         classic=None if arguments.classic is None else parse_classic(arguments.classic),
         allowed=parse_allowed(arguments.allow),
         audits_input=arguments.audit_input,
-        on_event=None
-        if arguments.on_event is None
-        else EventCommand(parse_command(arguments.on_event), arguments.event_directory),
+        on_event=None if arguments.on_event is None else parse_command(arguments.on_event),
         max_lease=None if arguments.max_lease is None else read_duration(arguments.max_lease, "--max-lease", MAX_AGE),
         logs_json=arguments.log_format == "json",
         certificate=_certificate(arguments, directory),

@@ -7,7 +7,7 @@ import argparse
 from dbg_broker.cli.parser import parser_of_the_command, summaries_of, verbs_of
 from dbg_client.words.config import PREFERENCES
 from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
-from dbg_client.words.parsers import ASKING, ATTACH, OTHER, all_options
+from dbg_client.words.parsers import ASKING, ATTACH, OTHER, RUNNING, all_options
 from dbg_client.words.verbs import VERBS, VerbRow
 from dbg_wire.command_line.parser import help_of, options_of, usage_of
 from tests.docs.pages import ROOT
@@ -34,7 +34,7 @@ def attach_page() -> str:
     page.entries((_usage(row), _verb_text(row)) for row in VERBS)
     page.section("options")
     options = all_options()
-    for group in (ASKING, ATTACH, OTHER):
+    for group in (ASKING, ATTACH, RUNNING, OTHER):
         page.subsection(group[0].upper() + group[1:])
         page.entries((usage_of(one.action), f"{full_help(one)}.") for one in options if one.group == group)
     page.entries(
@@ -80,7 +80,7 @@ def broker_page(parser: argparse.ArgumentParser) -> str:
     """Return dbg-broker.1."""
     page = ManPage("dbg-broker", BROKER_SUMMARY)
     page.section("synopsis")
-    page.synopsis("dbg-broker VERB [options]", "dbg-broker run [options] -- COMMAND …")
+    page.synopsis("dbg-broker VERB [options]", "dbg-attach run [options] -- COMMAND …")
     page.section("description")
     page.paragraphs(f"{parser.description}\n\n{parser.epilog}")
     page.section("verbs")

@@ -18,10 +18,8 @@ from tests.smoke.test_break_in import wishes
 from tests.support import one_session
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
-from tests.support.pudb_terminal import DRAWN
-from tests.support.ranks import attach, start_ranks, wait_until_states, wait_until_stopped
-from tests.support.sessions import DETACH
-from tests.support.stopped_rank import COUNTING, COUNTING_STOP, start_stopped, wait_until_gone
+from tests.support.ranks import attach, start_ranks, wait_until_states
+from tests.support.stopped_rank import COUNTING, COUNTING_STOP, start_stopped
 from tests.support.terminal import Terminal
 
 STILL_IMPORTS = """\
@@ -84,7 +82,6 @@ def test_functions_that_are_not_made_yet_stop_once_they_are(
 
 
 EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
-NEXT, PREVIOUS = b"\x1dn", b"\x1dp"
 FIRST, SECOND, THIRD = COUNTING_STOP + 1, COUNTING_STOP + 2, COUNTING_STOP + 3
 """The first counting lines after the stop."""
 
@@ -108,34 +105,6 @@ def ends(terminal: Terminal, told: Path) -> list[list[Any]]:
     found = json.loads(told.read_text(encoding="utf-8"))
     assert all(Path(file).is_file() for file, _, _ in found)
     return [[Path(file).name, *rest] for file, *rest in found]
-
-
-@pytest.mark.usefixtures("broker")
-def test_breakpoints_set_in_the_pudb_of_several_ranks_are_known_at_the_end(
-    processes: Processes, home: Path, open_terminal: OpenTerminal, told: Path
-) -> None:
-    start_ranks(processes, home, COUNTING, 2)
-    wait_until_stopped(home, 2)
-    terminal = sit(open_terminal, told, "pudb")
-    terminal.wait_for(DRAWN)
-    terminal.send("jbjb")
-    shows_breakpoint(terminal, SECOND)
-    terminal.send(NEXT)
-    terminal.wait_for(re.compile(r" \S+:1  stopped"))
-    wait_until_gone(terminal, f"rank_script.py:{SECOND} (")
-    terminal.send("jjjb")
-    shows_breakpoint(terminal, THIRD)
-    terminal.send(PREVIOUS)
-    terminal.wait_for(re.compile(r" \S+:0  stopped"))
-    shows_breakpoint(terminal, SECOND)
-    # The cursor is still on the second breakpoint, so `b` clears it.
-    terminal.send("b")
-    wait_until_gone(terminal, f"rank_script.py:{SECOND} (")
-    shows_breakpoint(terminal, FIRST)
-    # The session ends before either rank can report its breakpoints again.
-    terminal.send(NEXT + PREVIOUS + DETACH)
-
-    assert ends(terminal, told) == [["rank_script.py", FIRST, None], ["rank_script.py", THIRD, None]]
 
 
 @pytest.mark.usefixtures("broker")

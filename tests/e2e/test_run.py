@@ -1,4 +1,4 @@
-"""``dbg-broker run``: one command from an edit to the prompt, which leaves alone what is not its own."""
+"""``dbg-attach run``: one command from an edit to the prompt, which leaves alone what is not its own."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def test_ctrl_bracket_r_ends_the_job_and_starts_it_again(directory: Directory) -
     terminal.wait_for(RUN_AGAIN)
     directory.write(f"\n\n{PROGRAM}")
     terminal.send("y")
-    wait_for_prompt(terminal, LINE + 2)
+    # The stop is where it was typed, whatever stands there now.
+    terminal.wait_for(re.compile(r"^>\*\s+total = 0", re.MULTILINE))
     (now,) = attach_list(directory.home)
     assert now["pid"] != before["pid"]
     assert now["job"] != before["job"]

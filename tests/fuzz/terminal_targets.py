@@ -113,7 +113,7 @@ TARGETS = (
     _target("screen", screen, *whole(DRAWN, b"\x1bP+q544e\x1b\\\x9b6n\xc2\x9b6n", b"\x1b[?1049h\x1b[?2004h\x1b[5i")),
     _target("printed", printed, *whole(b"loss \x1b[31m0.25\x1b[0m\r\n\x1b]0;title\x07\ttab", b"\x85\xc2\x85\x1b[2J")),
     _target("left_dumps", left_dumps, DUMP, DUMP[2:], dump(raw(4, "gloo:all_reduce"))),
-    _target("reports", reports, REPORT, b"dbg-broker: no rank of train-7 has moved for 5 s\ntrain-7: it hangs\n"),
+    _target("reports", reports, REPORT, b"dbg-attach: no rank of train-7 has moved for 5 s\ntrain-7: it hangs\n"),
     _target(
         "page",
         page,

@@ -11,7 +11,7 @@ from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerEr
 from dbg_wire.finding.endpoint import canonical_pin, parse_endpoint, parse_token
 from dbg_wire.finding.rendezvous import parse_driver_tokens, parse_rendezvous
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender, run_terminal
+from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender
 from dbg_wire.records import beside, evidence, inspection
 from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
@@ -92,7 +92,7 @@ def home_files(data: bytes) -> None:
 
 
 def answers(data: bytes) -> None:
-    """Read the rows that a rank answers with as a terminal does, and a line between a run and its terminal."""
+    """Read the rows that a rank answers with as a terminal does."""
     text = data.decode("utf-8", "replace")
     with suppress(PeerError, InvalidMessage):
         body = f'{{"text":"","rows":[{text}]}}'
@@ -101,9 +101,6 @@ def answers(data: bytes) -> None:
         rows = body_in(message).rows
         for read in (evidence.evidence_in, beside.output_in, inspection.inspected_in):
             read(rows)
-    for read_line in (run_terminal.decode_task, run_terminal.decode_told):
-        with suppress(PeerError):
-            read_line(data)
 
 
 def inquiries(data: bytes) -> None:

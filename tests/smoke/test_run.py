@@ -1,4 +1,4 @@
-"""``dbg-broker run``: one command from an edit to the prompt."""
+"""``dbg-attach run``: one command from an edit to the prompt."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def test_a_job_that_ends_before_any_stop(directory: Directory) -> None:
 
 
 def test_the_second_time_is_the_same_with_no_key_and_waits_for_no_broker(directory: Directory) -> None:
+    directory.environ = {"DBG_IDLE": "60"}
     first = directory.run_to_prompt(*STOP, *PYTHON, line=LINE)
     broker = json.loads((directory.home / "broker.json").read_text())["pid"]
     directory.attach("kill", "all", "-y")

@@ -1,4 +1,4 @@
-"""``dbg-broker run`` as users run it: in a terminal, in a directory, with a program that imports no debugger."""
+"""``dbg-attach run`` as users run it: in a terminal, in a directory, with a program that imports no debugger."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Directory:
         return path
 
     def command(self, *options: str) -> list[str]:
-        run = str(Path(sys.executable).with_name("dbg-broker"))
+        run = str(Path(sys.executable).with_name("dbg-attach"))
         return ["env", "-C", str(self.path), run, "run", *options]
 
     @property

@@ -5,9 +5,25 @@ A file that is gone in a moment, and is not to be on a disk, has a directory in 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
+
+NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
+"""Errors of flock where there are no locks: NFS without its lock daemon, FUSE, Lustre mounted without ``flock``."""
+
+
+def make_private_directory(path: Path) -> None:
+    """Make a directory and its missing parents with mode 0700; one that is there stays as it is. Raise OSError."""
+    if path.exists():
+        return
+    make_private_directory(path.parent)
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        return
+    path.chmod(0o700)
 
 
 def write_whole(path: Path, text: str | bytes, *, mode: int = 0o600, lasting: bool = False) -> None:

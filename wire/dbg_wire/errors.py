@@ -72,6 +72,10 @@ def error_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+HOME_IS_SERVED = 10
+"""Exit status of `dbg-broker serve` where another broker serves the home."""
+
+
 class DbgError(Exception):
     """The base of all errors of this project."""
 

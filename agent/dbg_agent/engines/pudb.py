@@ -240,7 +240,7 @@ def _output() -> str:
         return ""
     if path.startswith("/") and not path.startswith("/dev/"):
         return f"What the program prints is in {printable(path)}."
-    return "What the program prints goes to its launcher; `dbg-broker run` keeps it in a file and says in which."
+    return "What the program prints goes to its launcher; `dbg-attach run` keeps it in a file and says in which."
 
 
 def _ask_how_to_leave(ui: Any, rank: Rank) -> object:

@@ -7,16 +7,12 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
 
-from dbg_broker.cli.parser import broker_options, complete_words, parser_of_the_command, refuse_mistyped, verbs_of
+from dbg_broker.cli.parser import complete_words, parser_of_the_command, refuse_mistyped, verbs_of
 from dbg_wire.command_line.completion import completion_script
 from dbg_wire.command_line.look_alikes import HANDLER
 from dbg_wire.errors import BadInput, CantPrint, DbgError
-
-if TYPE_CHECKING:
-    from dbg_broker.run.settings import RunSettings
 
 INTERRUPTED = 130
 
@@ -28,6 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = list(sys.argv[1:] if arguments is None else arguments)
         if words[:1] == ["--complete"]:
             return _complete(words[1:])
+        if words[:1] == ["run"]:
+            # Another name for it; this package imports nothing of the terminal.
+            status: int = import_module("dbg_client.cli.main").main(words)
+            return status
         given = parse(words)
         status = RUNS[given.verb](given)
         sys.stdout.flush()
@@ -61,14 +61,7 @@ def _silence_stdout() -> None:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return what the command line asks for; raise BadInput, which says what a mistyped word may be."""
-    words, behind = _parted(list(arguments))
-    given = _read(words)
-    given.behind, given.words = behind, words[1:]
-    return given
-
-
-def _read(words: list[str]) -> argparse.Namespace:
-    """Return the words as values. Raise BadInput, which says what a mistyped one may be."""
+    words = list(arguments)
     parser = parser_of_the_command()
     if words[:1] == ["help"]:
         words = [*words[1:2], "--help"]
@@ -85,14 +78,6 @@ def _complete(words: list[str]) -> int:
     for line in complete_words(parser_of_the_command(), words):
         print(line)
     return 0
-
-
-def _parted(words: list[str]) -> tuple[list[str], list[str] | None]:
-    """Part the words of ``run`` at the first ``--``: the words behind it are the job's command."""
-    if words[:1] != ["run"] or "--" not in words:
-        return words, None
-    at = words.index("--")
-    return words[:at], words[at + 1 :]
 
 
 def _say(line: str) -> None:
@@ -138,43 +123,6 @@ def _serve(given: argparse.Namespace) -> int:
     from dbg_broker.verbs.serve import serve
 
     return serve(serve_settings(given, os.environ, _directory(given.home)), _say, _columns())
-
-
-def _run(given: argparse.Namespace) -> int:
-    from dbg_broker.run.life import run
-
-    settings = run_settings(given)
-    if settings.tmux and not os.environ.get("TMUX"):
-        from dbg_broker.run.environment import own_command
-        from dbg_broker.run.settings import check
-        from dbg_broker.run.tmux_session import run_in_session
-
-        check(settings)
-        words = ["run", *given.words, *(["--", *given.behind] if given.behind is not None else [])]
-        return run_in_session(own_command("dbg_broker.cli.main", words), os.environ, settings.directory, _say_aside)
-    return run(settings, os.environ, _say_aside)
-
-
-def run_settings(given: argparse.Namespace) -> RunSettings:
-    """Return the settings of ``run``; ``serve`` reads those of a broker of its own. Raise BadInput."""
-    from dbg_broker.run.own_broker import words_of
-    from dbg_broker.run.settings import Option, RunOptions, RunSettings, command_of
-    from dbg_broker.settings import serve_settings
-
-    directory = _directory(".")
-    broker = tuple(Option(name, value) for name, value in broker_options(given))
-    serve_settings(_read(["serve", *words_of(broker)]), os.environ, directory)
-    typed = {field.name: getattr(given, field.name) for field in fields(RunOptions) if field.name != "broker"}
-    options: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in typed.items()}
-    return RunSettings(
-        home=_home(given),
-        directory=directory,
-        options=RunOptions(**options, broker=broker),
-        command=command_of(given.command, given.behind),
-        again=given.again,
-        tmux=given.tmux,
-        web=given.web,
-    )
 
 
 def _say_aside(line: str) -> None:
@@ -252,7 +200,6 @@ def _check(given: argparse.Namespace) -> int:
 
 RUNS: Mapping[str, Callable[[argparse.Namespace], int]] = {
     "serve": _serve,
-    "run": _run,
     "status": _status,
     "token": _token,
     "certificate": _certificate,

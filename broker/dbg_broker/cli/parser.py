@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from argparse import ArgumentParser, _ArgumentGroup
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn, TypeAlias
 
-from dbg_wire.command_line.completion import FILES, SHELLS, nearest
+from dbg_wire.command_line.completion import SHELLS, nearest
 from dbg_wire.command_line.parser import CommandParser, complete_option, lines, refuse_unknown_option
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
@@ -96,16 +96,15 @@ def add_serve(verbs: Verbs) -> argparse.ArgumentParser:
     serve.add_argument("--key", metavar="FILE", help="the PEM file with its key, mode 600, without a password")
     _add_open_doors(serve)
     _add_cluster(serve)
-    add_account_options(serve)
+    _add_account_options(serve)
     serve.add_argument(
         "--log-format",
         choices=("text", "json"),
         default="text",
         help="write the log as text, or as one JSON document a line (default: text)",
     )
-    # `run` starts its own broker with these two.
+    # `dbg-attach run` starts its own broker with it.
     serve.add_argument("--while-used", action="store_true", help=argparse.SUPPRESS)
-    serve.add_argument("--event-directory", help=argparse.SUPPRESS)
     serve.add_argument("-v", "--verbose", action="count", default=0, help="log what happens; twice: all of it")
     return serve
 
@@ -137,83 +136,8 @@ def _add_cluster(serve: ArgumentParser) -> None:
     )
 
 
-def add_run(verbs: Verbs) -> argparse.ArgumentParser:
-    """Add the verb with its options, and return its parser."""
-    run = verbs.add_parser(
-        "run",
-        usage="dbg-broker run [options] -- COMMAND …    or    dbg-broker run --again [options]",
-        help="run a command, and attach this terminal wherever one of its ranks stops",
-        epilog="Ctrl-C goes to the job. Leaving the debugger leaves the job running; closing the terminal, too. "
-        "If a broker runs already, --allow to --max-lease have no effect.",
-    )
-    _add_stops(run)
-    run.add_argument(
-        "--again", action="store_true", help="the last command of this directory, with its stops and breakpoints"
-    )
-    run.add_argument(
-        "--pty",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="give the job a pseudo-terminal, so that progress bars are drawn (default: on a terminal, unless the "
-        "command is a launcher for many hosts such as srun or mpirun)",
-    )
-    run.add_argument(
-        "--tmux",
-        action="store_true",
-        help="the job's output in this pane of tmux, and each rank that stops in a pane beside; outside of tmux in a "
-        "new session",
-    )
-    run.add_argument(
-        "--web", action="store_true", help="the job as a page in a browser as well, which only looks; ends with the job"
-    )
-    run.add_argument("--output", metavar="FILE", help="where to write what the job prints (default: in the home)")
-    run.add_argument(
-        "--listen",
-        metavar="HOST:PORT",
-        help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
-    )
-    group = run.add_argument_group("options of a broker of its own, where none serves this home yet")
-    add_account_options(group)
-    run.set_defaults(broker_actions=tuple(group._group_actions))
-    run.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    return run
-
-
-def _add_stops(run: ArgumentParser) -> None:
-    """Add where ranks stop, and what happens to them there."""
-    run.add_argument(
-        "--stop-at",
-        metavar="'FILE:LINE[, CONDITION]'",
-        action="append",
-        default=[],
-        help="stop before this line, if the condition is true there; may be given again",
-    )
-    run.add_argument(
-        "--stop-in", metavar="MODULE:FUNCTION", action="append", default=[], help="stop at the beginning of a function"
-    )
-    run.add_argument("--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them")
-    run.add_argument("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)")
-    run.add_argument("--engine", metavar="NAME", help="the debugger to open, pudb or pdb")
-    run.add_argument("-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
-    run.add_argument("--post-mortem", action="store_true", help="keep ranks that crash, and stop there")
-    run.add_argument(
-        "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
-    )
-    run.add_argument(
-        "--hang-after",
-        metavar="S",
-        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
-    )
-    run.add_argument(
-        "--on-hang",
-        metavar="report|end",
-        help="then write a report beside the job's output, also before a time limit ends the job; `end` ends the job, "
-        "too, with status 9 (default: only say why)",
-    )
-
-
-def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
-    """Add whom a broker lets in, how long stops last, and what it tells and keeps of them; ``run`` has these, too."""
+def _add_account_options(to: ArgumentParser) -> None:
+    """Add whom a broker lets in, how long stops last, and what it tells and keeps of them."""
     to.add_argument(
         "--allow",
         metavar="NET",
@@ -241,17 +165,8 @@ def add_account_options(to: ArgumentParser | _ArgumentGroup) -> None:
     )
 
 
-ADDED = (add_serve, add_run, add_status, add_token, add_certificate, add_log, add_check, add_completion)
+ADDED = (add_serve, add_status, add_token, add_certificate, add_log, add_check, add_completion)
 """What adds each verb, in the order in which `--help` lists them."""
-
-
-def broker_options(given: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
-    """Yield those options of ``serve`` that were given to ``run``, with their values, None for none."""
-    for action in given.broker_actions:
-        value = getattr(given, action.dest)
-        for one in value if isinstance(value, list) else [value]:
-            if one != action.default:
-                yield action.option_strings[0], None if one is True else one
 
 
 def parser_of_the_command() -> argparse.ArgumentParser:
@@ -274,7 +189,7 @@ def _version() -> str:
 
 
 OF_THE_TERMINAL = frozenset(
-    {"attach", "wait", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
+    {"attach", "wait", "run", "list", "where", "why", "collectives", "eval", "command", "exec", "screen", "interrupt"}
     | {"continue", "release", "kill", "tmux", "slow", "report", "adopt", "mcp", "dap", "web"}
 )
 """Verbs that ``dbg-attach`` has and this command has not."""
@@ -296,8 +211,6 @@ def summaries_of(parser: argparse.ArgumentParser) -> Mapping[str, str]:
 def complete_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
     """Return a line for each word that the last of these may become: the word, and its meaning behind a tab."""
     *before, current = words or [""]
-    if "--" in before:
-        return [FILES]
     verbs = verbs_of(parser)
     verb = verbs.get(before[0]) if before else None
     found = complete_option(verb or parser, before, current)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dbg_dial.apart import apart
-from dbg_dial.files import write_whole
+from dbg_dial.files import make_private_directory, write_whole
 from dbg_dial.find import check_own, open_at_once
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
@@ -62,18 +62,6 @@ def _open_home(path: str) -> Path:
     with contextlib.suppress(OSError), open_at_once(str(home / RENDEZVOUS_FILE)):
         return home
     return home
-
-
-def make_private_directory(path: Path) -> None:
-    """Make a directory and its missing parents with mode 0700; one that is there stays as it is. Raise OSError."""
-    if path.exists():
-        return
-    make_private_directory(path.parent)
-    try:
-        path.mkdir(mode=0o700)
-    except FileExistsError:
-        return
-    path.chmod(0o700)
 
 
 def write_private(path: Path, text: str) -> None:

@@ -11,6 +11,7 @@ from io import FileIO
 from pathlib import Path
 
 from dbg_broker.home.private_files import read_private, write_private
+from dbg_dial.files import NO_LOCKS_HERE
 from dbg_dial.find import DRIVER_FILE
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
@@ -19,9 +20,6 @@ from dbg_wire.finding.rendezvous import Rendezvous, format_driver_tokens, format
 
 LOCK_FILE = "serve.lock"
 
-
-NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
-"""Errors of flock where there are no locks: NFS without its lock daemon, FUSE, Lustre mounted without ``flock``."""
 
 _HELD_BY_OTHER = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 """Errors of flock for a lock that is held: its own, and that of NFS, which makes a byte-range lock of it."""

@@ -6,12 +6,10 @@ and it admits to no other job. It is signed by the home's token of ranks, and no
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import hashlib
 import hmac
 import secrets
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +17,16 @@ from types import MappingProxyType
 
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import ISSUED_FILE, IssuedTokens, load_issued
-from dbg_broker.home.private_files import make_private_directory, read_private, write_private
+from dbg_broker.home.private_files import read_private, write_private
+from dbg_dial.files import make_private_directory
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import TokenRole, parse_token
+from dbg_wire.finding.job_token import JOB_MARK, JOB_TOKENS_DIRECTORY, code_of, job_token
 
 TOKEN_BYTES = 32
 """256 bits: out of reach of guessing, and 43 characters long in a file."""
 
 TOKENS_DIRECTORY = "tokens"
-
-JOB_MARK = "job."
-"""Prefix of a signed token that admits ranks of one job; the job's name and an HMAC by the rank's token follow."""
 
 PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
     {
@@ -38,14 +35,6 @@ PATHS: Mapping[str, frozenset[Role]] = MappingProxyType(
     }
 )
 """Which roles may open which path; a path that isn't here is closed to all."""
-
-JOB_TOKENS_DIRECTORY = "job-tokens"
-
-MAX_KEPT = 100
-"""Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
-
-OVER_MODE = 0o400
-"""The mode of a file whose job is over."""
 
 
 def may_open(role: Role, path: str) -> bool:
@@ -97,7 +86,7 @@ class Tokens:
 
     def site(self) -> str:
         """Return a text that homes with the same three tokens have in common, and that shows nothing of these."""
-        codes = [_code(self.of(role), f"dbg-broker site: {role.value}") for role in Role]
+        codes = [code_of(self.of(role), f"dbg-broker site: {role.value}") for role in Role]
         return _digest(".".join(codes)).hex()[:32]
 
     def _signed_bearer(self, presented: str) -> tuple[Bearer, ...]:
@@ -116,23 +105,9 @@ class Tokens:
         return hmac.compare_digest(bearer.digest, _digest(token))
 
 
-def job_token(rank_token: str, job: str) -> str:
-    """Return a token for ranks of one job. The home's token of ranks makes it, and tells that it is right.
-
-    No list holds such tokens, so that a run needs no change of a broker that serves already.
-    """
-    return f"{JOB_MARK}{job}.{_code(rank_token, f'dbg-broker job: {job}')}"
-
-
 def digest_of(token: str) -> str:
     """Return the digest by which an issued token is kept."""
     return _digest(token).hex()
-
-
-def _code(token: str, what: str) -> str:
-    """Return a code that only a holder of the token can make; ``what`` begins with the purpose of the code."""
-    code = hmac.new(token.encode(), what.encode("utf-8", "surrogatepass"), hashlib.sha256)
-    return base64.urlsafe_b64encode(code.digest()).decode().rstrip("=")
 
 
 def _digest(text: str) -> bytes:
@@ -196,39 +171,8 @@ def _load_token(path: Path) -> str:
     return token
 
 
-def write_job_token(home: Path, job: str, token: str) -> Path:
-    """Write the token of a job, and return its file; those of jobs that are over are removed. Raise BadSecretFile."""
-    directory = _directory(home / JOB_TOKENS_DIRECTORY)
-    path = directory / job
-    write_private(path, token + "\n")
-    others = sorted((file for file in directory.iterdir() if file != path), key=_order)
-    over = sum(1 for file in others if _is_over(file))
-    for file in others[: max(over, len(others) - MAX_KEPT)]:
-        file.unlink(missing_ok=True)
-    return path
-
-
-def job_is_over(path: Path) -> None:
-    """Mark a job's token as one that the next run removes: a guard may still have to tell how its rank has ended."""
-    with contextlib.suppress(OSError):
-        path.chmod(OVER_MODE)
-
-
 def renew_job_tokens(home: Path, tokens: Tokens) -> None:
     """Write the tokens of all jobs anew after the rank's token has changed. Raise BadSecretFile."""
     with contextlib.suppress(FileNotFoundError):
         for file in list((home / JOB_TOKENS_DIRECTORY).iterdir()):
             write_private(file, tokens.for_job(file.name) + "\n")
-
-
-def _is_over(file: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return stat.S_IMODE(file.stat().st_mode) == OVER_MODE
-    return False
-
-
-def _order(file: Path) -> tuple[bool, float]:
-    """Return what sorts the files of jobs that are over before the others, and older ones before newer ones."""
-    with contextlib.suppress(OSError):
-        return not _is_over(file), file.stat().st_mtime
-    return True, 0.0

@@ -33,7 +33,7 @@ _KEPT_OUT = (TOKEN, "NOTIFY_SOCKET", "WATCHDOG_", "LISTEN_")
 class OnEvent:
     """The command of one broker; ``words`` are the program and its arguments.
 
-    It runs in ``directory``, by default where the broker runs. ``limit`` is in seconds.
+    It runs where the broker runs. ``limit`` is in seconds.
     """
 
     def __init__(
@@ -41,10 +41,9 @@ class OnEvent:
         words: Sequence[str],
         environ: Mapping[str, str],
         *,
-        directory: str | None = None,
         limit: float = LIMIT_SECONDS,
     ) -> None:
-        self._words, self._directory, self._limit = list(words), directory, limit
+        self._words, self._limit = list(words), limit
         self._environ = {name: value for name, value in environ.items() if not name.startswith(_KEPT_OUT)}
         self._running: int | None = None
         self._is_over = False
@@ -73,7 +72,6 @@ class OnEvent:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=self._environ,
-                cwd=self._directory,
                 start_new_session=True,
             )
         except OSError as error:

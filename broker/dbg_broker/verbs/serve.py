@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from dbg_broker.admission import Admission
 from dbg_broker.broker import Broker, new_broker
 from dbg_broker.classic.port import StockPort
-from dbg_broker.home.in_use import Leaving
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
 from dbg_broker.journal.command import OnEvent
@@ -32,6 +31,7 @@ from dbg_broker.settings import ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.verbs.broker_client import answers
 from dbg_broker.verbs.credentials import Credentials
+from dbg_broker.verbs.leaving import Leaving
 from dbg_broker.verbs.listening import (
     address_of,
     announce,
@@ -43,7 +43,7 @@ from dbg_broker.verbs.listening import (
 from dbg_broker.verbs.service import ServiceManager, start_log, status_line
 from dbg_broker.welcome import Welcomes
 from dbg_dial.kernel import kernel_name
-from dbg_wire.errors import BadSecretFile, DbgError, printable
+from dbg_wire.errors import HOME_IS_SERVED, BadSecretFile, DbgError, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.records.audit import What
@@ -60,6 +60,8 @@ logger = logging.getLogger("dbg_broker")
 
 class AlreadyServing(DbgError):
     """Another broker serves this home already."""
+
+    exit_status = HOME_IS_SERVED
 
     def __init__(self, home: str, first: Rendezvous | None) -> None:
         super().__init__(home, first)
@@ -149,7 +151,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
     loop.set_exception_handler(_log_loop_error)
     stopping = _stopped_by_signals(loop)
     broker = _new_broker(loop, setup, meters)
-    leaving = Leaving(home, loop, lambda: broker.admission.is_used, stopping.set, settings.idle_seconds)
+    leaving = Leaving(loop, lambda: broker.admission.is_used, stopping.set, settings.idle_seconds)
 
     def sweep(now: float) -> None:
         broker.sweep(now)
@@ -217,7 +219,7 @@ def _new_broker(loop: asyncio.AbstractEventLoop, setup: _Setup, meters: Meters) 
 def _open_journal(journal: Journal, setup: _Setup, meters: Meters, ending: contextlib.AsyncExitStack) -> None:
     """Begin the audit log and the reports of events."""
     command = setup.settings.on_event
-    on_event = None if command is None else OnEvent(command.words, os.environ, directory=command.directory)
+    on_event = None if command is None else OnEvent(command, os.environ)
     journal.open(setup.home, audits_input=setup.settings.audits_input, on_event=on_event)
     ending.callback(journal.close)
     meters.audit_lost = lambda: journal.lost

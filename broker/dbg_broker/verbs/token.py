@@ -14,12 +14,13 @@ from dbg_broker.home.bearer import JOB, NAME, Role
 from dbg_broker.home.certificate import date_of
 from dbg_broker.home.issued import IssuedToken, load_issued, save_issued
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
-from dbg_broker.home.tokens import digest_of, job_token, load_tokens, new_token, renew_job_tokens, rotate_tokens
+from dbg_broker.home.tokens import digest_of, load_tokens, new_token, renew_job_tokens, rotate_tokens
 from dbg_broker.home.watched import state_of
 from dbg_broker.journal.audit import note
 from dbg_broker.verbs.broker_client import Say
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
+from dbg_wire.finding.job_token import job_token
 from dbg_wire.records.audit import What
 
 MAX_SECONDS = 10 * 365 * 86400.0

@@ -36,7 +36,7 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.records.ranks import CRASH, LIVE_STATES, Breakpoint, RankInfo, RankState, fatal_error
+from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, fatal_error
 from dbg_wire.records.record import fitted
 from dbg_wire.tables.collectives import collective_of
 from dbg_wire.tables.engines import LINE_ENGINE
@@ -117,11 +117,6 @@ class Attachment:
     def engine(self) -> str | None:
         """Return the debugger that is open; None while there is none."""
         return self.report.session.engine if self.report and self.report.session else None
-
-    @property
-    def breakpoints(self) -> tuple[Breakpoint, ...]:
-        """Return the breakpoints that people have set, as the rank told them last; it may be dead by now."""
-        return self.report.user_breakpoints if self.report else ()
 
     @property
     def size(self) -> tuple[int, int]:

@@ -53,6 +53,8 @@ def complete_words(words: Sequence[str]) -> tuple[list[str], bool]:
         return ([FILES] if row.operands is Operands.MAYBE_FILES else []), False
     if row.operands is Operands.MAYBE_FILES and current.startswith(("/", "./", "../", "~")):
         return [FILES], False
+    if row.operands is Operands.JOB:
+        return ([FILES] if "--" in behind else []), False
     if row.operands is Operands.SHELL:
         return lines([(shell, "") for shell in row.operands.value.split("|")], current), False
     if row.operands is Operands.VERB:

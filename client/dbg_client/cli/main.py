@@ -137,10 +137,14 @@ def carry_out(settings: VerbSettings) -> int:
 def _use_broker(settings: VerbSettings) -> int:
     import asyncio
 
-    from dbg_client.words.settings import Adopt, Attach, Dap, RankSettings, Tmux, Web
+    from dbg_client.words.settings import Adopt, Attach, Dap, RankSettings, Run, Tmux, Web
 
     if isinstance(settings, Attach):
-        return asyncio.run(_follow(settings) if settings.run is not None else _attach(settings))
+        return asyncio.run(_attach(settings))
+    if isinstance(settings, Run):
+        from dbg_client.run.start import run
+
+        return run(settings, os.environ)
     if isinstance(settings, RankSettings):
         from dbg_client.actions.from_shell import run_action
 
@@ -189,9 +193,3 @@ async def _attach(settings: Attach) -> int:
     from dbg_client.terminal.attach import attach  # hardly any action ends in a session
 
     return await attach(settings)
-
-
-async def _follow(settings: Attach) -> int:
-    from dbg_client.run.job import follow_job
-
-    return await follow_job(settings)

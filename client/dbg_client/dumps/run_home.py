@@ -24,10 +24,10 @@ MAX_LINE = 1000
 """Characters of one line."""
 
 _HANG = re.compile(
-    r"dbg-broker: (?P<head>no rank of (?P<job>\S+) (?:has moved for|moves, and) .*"
+    r"dbg-attach: (?P<head>no rank of (?P<job>\S+) (?:has moved for|moves, and) .*"
     r"|\S+ of (?P<late>\S+) times out in .*)"
 )
-_OTHER = re.compile(r"^dbg-broker: ")
+_OTHER = re.compile(r"^dbg-attach: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def hang_in(text: str) -> ToldHang | None:
 
 
 def audit_lines(logs: Iterable[bytes], job: str) -> list[str]:
-    """Return what audit logs tell of a job: its start, and who ended or stopped ranks of it; the newest entries."""
+    """Return what audit logs tell of a job: who ended or stopped ranks of it; the newest entries."""
     name = json.dumps(job).encode()
     found = [entry for log in logs for line in log.split(b"\n") if name in line for entry in _entries(line, job)]
     return [text for _, text in sorted(found)[-MAX_ENTRIES:]]
@@ -90,8 +90,6 @@ def _said(entry: dict[str, object]) -> str:
     """Return what an entry tells that may have changed a job's fate; empty for anything else."""
     words = {name: printable(str(entry.get(name, "")), 200) for name in ("what", "action", "ranks", "terminal", "text")}
     who = f" by {words['terminal']}" if words["terminal"] else ""
-    if words["what"] == "run":
-        return f"started: {words['text']}"
     if words["what"] == "interrupt" or words["action"] in ("kill", "interrupt", "continue"):
         return f"{words['action'] or words['what']} {words['ranks']}{who}"
     return ""

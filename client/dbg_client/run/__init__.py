@@ -1,1 +1,1 @@
-"""The terminal's side of `dbg-broker run`: the job's output, sessions where ranks stop, panes of tmux. Starts no job"""
+"""The terminal's side of `dbg-attach run`: the job's output, sessions where ranks stop, panes of tmux. Starts no job"""

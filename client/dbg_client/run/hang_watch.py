@@ -22,10 +22,10 @@ from dbg_client.hang.show import show_verdicts
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_client.questions.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
 from dbg_client.run.hang_report import last_lines, write_hang_report
+from dbg_client.run.task import Task
 from dbg_client.views.waits import show_age
-from dbg_client.words.settings import BrokerOptions, Where
+from dbg_client.words.settings import END, BrokerOptions, Where
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
-from dbg_wire.messages.run_terminal import END, Task
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class HangWatch:
             self._is_silence_told = True
             job = printable(self._task.job)
             what = f"the broker has not answered for {show_age(silent)}, so that nobody knows whether {job} hangs"
-            await asyncio.to_thread(self._write, f"dbg-broker: {what}\n")
+            await asyncio.to_thread(self._write, f"dbg-attach: {what}\n")
 
     async def _look(self) -> None:
         if not self._switchboard.is_current:
@@ -161,8 +161,8 @@ class HangWatch:
         stood = f"no rank of {job} has moved for {show_age(self._seconds)}" if end is None else ""
         head = stood or (_ends_soon(job, end) if end is not None else "")
         if self._task.on_hang is not None:
-            why += f"dbg-broker: {await self._report(case)}\n"
-        await asyncio.to_thread(self._write, f"dbg-broker: {head}\n{why}")
+            why += f"dbg-attach: {await self._report(case)}\n"
+        await asyncio.to_thread(self._write, f"dbg-attach: {head}\n{why}")
         if stands and self._task.on_hang == END:
             await self._end(ranks)
 
@@ -188,9 +188,9 @@ class HangWatch:
             self._standstill.look(await ask_where(self._asker, ranks) or (), self._now)
         job = printable(self._task.job)
         if not self._standstill.is_told:
-            await asyncio.to_thread(self._write, f"dbg-broker: {job} goes on by itself now, and is not ended\n")
+            await asyncio.to_thread(self._write, f"dbg-attach: {job} goes on by itself now, and is not ended\n")
             return
-        await asyncio.to_thread(self._write, f"dbg-broker: {job} is ended, as --on-hang end asks for\n")
+        await asyncio.to_thread(self._write, f"dbg-attach: {job} is ended, as --on-hang end asks for\n")
         self._end_job()
 
     def _write(self, text: str) -> None:

@@ -1,6 +1,6 @@
-"""The terminal of ``dbg-broker run``: the job's output, and a session wherever one of its ranks stops.
+"""The terminal of ``run``: the job's output, and a session wherever one of its ranks stops.
 
-The terminal follows one job until that is over. Ctrl-C is the run's affair, which passes it on to the job.
+The terminal follows one job until that is over. Ctrl-C goes to the job, by a handler that was there before.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import termios
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dbg_client.actions.streams import has_cursor, tell
 from dbg_client.core.choose import (
@@ -27,21 +27,22 @@ from dbg_client.core.choose import (
 )
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
-from dbg_client.run.progress import COMES_BACK, panes_beside, progress, way_back
-from dbg_client.run.run_socket import RunSocket, read_task
+from dbg_client.run.keeper import JobProcess
+from dbg_client.run.progress import COMES_BACK, progress, way_back
+from dbg_client.run.task import Task
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
-from dbg_client.words.settings import Attach, Web
+from dbg_client.words.settings import Attach, Run, Web
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
-from dbg_wire.messages.run_terminal import Task, Told
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.selection import parse_target
 
-if TYPE_CHECKING:
-    from dbg_client.run.panes import RankPanes
-
 STDIN = 0
+
+END_SECONDS = 10.0
+"""Seconds between SIGTERM to a job that is to end, and its end by force: launchers take up to five to end all their
+ranks, and stopped ranks don't react to SIGTERM."""
 
 GOODBYE_SECONDS = 1.0
 """Seconds after the end of a job in which its ranks may still say goodbye, before they count as left behind."""
@@ -54,37 +55,90 @@ SHOWN_EVERY_SECONDS = 1.0
 """Seconds between two looks at what is waited for; the line that says so counts seconds."""
 
 
-async def follow_job(settings: Attach) -> int:
-    """Follow the job of the run at the other end of a socket until it is over; return the exit status.
+class RunningJob:
+    """The job as its terminal sees it; ``over`` is set once it has ended."""
 
-    Blocks until the run knows what to do. Raises PeerError if it says something else than a task.
-    """
-    connection = socket.socket(fileno=settings.run)
-    task, rest = read_task(connection)
-    settings = settings.replace(attach=settings.attach.replace(commands=task.commands))
-    run = RunSocket(connection, task)
-    if rest:
-        run.over.set()
-    output = JobOutput(run.task.output)
-    # The terminal signals the run as well as this process, and the run passes the signal on to the job.
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGQUIT, lambda: None)
-    loop.add_signal_handler(signal.SIGINT, run.interrupted)
+    def __init__(self, process: JobProcess, task: Task) -> None:
+        self.task = task
+        self.over = asyncio.Event()
+        self.switchboard: Switchboard | None = None
+        """The link to the broker, once there is one."""
+        self._process = process
+        self._ending: asyncio.Future[None] | None = None
+        asyncio.get_running_loop().add_reader(process, self._has_ended)
+
+    def on_interrupt(self, call: Callable[[], object]) -> None:
+        """Have this called when Ctrl-C was typed, which the job gets, too."""
+        loop = asyncio.get_running_loop()
+        self._process.on_interrupt = lambda: loop.call_soon_threadsafe(call)
+
+    def follow_signals(self) -> None:
+        """Take signals again after a session, which has had handlers of its own, and may have missed a new size."""
+        self._process.catch_signals()
+        self._process.resize()
+
+    def end(self) -> None:
+        """End the job, by force if it takes long; a second call does nothing."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end_in_time())
+
+    def end_hung(self) -> None:
+        """End the job, which hangs."""
+        self.task.is_hung = not self.over.is_set()
+        self.end()
+
+    async def close(self) -> None:
+        """Look at it no more."""
+        asyncio.get_running_loop().remove_reader(self._process)
+        self._process.on_interrupt = lambda: None
+        if self._ending is not None:
+            await _end(self._ending)
+
+    def living(self) -> list[RankInfo]:
+        """Return the ranks that are there, as far as the broker has told."""
+        ranks = () if self.switchboard is None else ranks_of(self.task.job, self.switchboard.directory.ranks)
+        return [rank for rank in ranks if rank.state in LIVE_STATES]
+
+    async def kill(self) -> None:
+        """End its ranks on all hosts."""
+        from dbg_client.core.asking import Asker  # hardly ever needed
+
+        if self.switchboard is not None and (living := self.living()):
+            with contextlib.suppress(DbgError):
+                await Asker(self.switchboard).ask(Action.KILL, living)
+
+    async def _end_in_time(self) -> None:
+        # A process that was suspended, by Ctrl-Z for instance, takes SIGTERM only after the second signal.
+        self._process.signal(signal.SIGTERM, signal.SIGCONT)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.over.wait(), END_SECONDS)
+            return
+        await self.kill()
+        self._process.signal(signal.SIGKILL)
+
+    def _has_ended(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._process)
+        self._process.wait()
+        self.over.set()
+
+
+async def follow_job(settings: Run, task: Task, process: JobProcess) -> None:
+    """Follow the job of a run until it is over."""
+    run = RunningJob(process, task)
+    output = JobOutput(task.output)
     output.show()
     watching = _watch_for_hang(settings, run)
     page = contextlib.AsyncExitStack()
     try:
         await _serve_page(settings, run, page)
-        if run.task.attach and _has_cursor(task):
-            await _follow(settings, run, output)
+        await _follow(settings, run, output)
         await run.over.wait()
     finally:
         await page.aclose()
         if watching is not None:
             await _end(watching)
         output.finish()
-        run.close()
-    return 0
+        await run.close()
 
 
 def _has_cursor(task: Task) -> bool:
@@ -97,7 +151,7 @@ def _has_cursor(task: Task) -> bool:
     return False
 
 
-async def _serve_page(settings: Attach, run: RunSocket, page: contextlib.AsyncExitStack) -> None:
+async def _serve_page(settings: Run, run: RunningJob, page: contextlib.AsyncExitStack) -> None:
     """Serve the job as a page until the stack is closed, if that is asked for; its link is told before any session."""
     if not run.task.web:
         return
@@ -110,35 +164,38 @@ async def _serve_page(settings: Attach, run: RunSocket, page: contextlib.AsyncEx
         tell(f"dbg-attach: {error}; the job goes on without its page")
 
 
-def _watch_for_hang(settings: Attach, run: RunSocket) -> asyncio.Future[None] | None:
+def _watch_for_hang(settings: Run, run: RunningJob) -> asyncio.Future[None] | None:
     """Begin to watch for a hang of the job, if that is asked for."""
     if run.task.hang_after is None:
         return None
     from dbg_client.run.hang_watch import HangWatch  # hardly any run asks for it
 
-    return asyncio.ensure_future(HangWatch(settings.broker, run.task, run.end_job).go())
+    return asyncio.ensure_future(HangWatch(settings.broker, run.task, run.end_hung).go())
 
 
-async def _follow(settings: Attach, run: RunSocket, output: JobOutput) -> None:
+async def _follow(settings: Run, run: RunningJob, output: JobOutput) -> None:
+    """Keep a link to the broker until the job is over, and go to its stops where that can be shown."""
+    attaches = run.task.attach and _has_cursor(run.task)
     home = os.environ.get("HOME") if settings.attach.rc else None
     try:
-        startup = await asyncio.to_thread(read_startup, home, settings.attach.commands)
-        switchboard = await _opened(settings, run, output)
+        commands = settings.attach.commands if attaches else None
+        startup = await asyncio.to_thread(read_startup, home, commands)
+        run.switchboard = switchboard = await _opened(settings, run, output)
+        if switchboard is None:
+            return
+        try:
+            if attaches:
+                attach = Attach(broker=settings.broker, attach=settings.attach, color=settings.color)
+                attaching = Attaching(attach, switchboard, startup, may_run_again=True)
+                await _Following(run, output, switchboard, attaching).go()
+            await run.over.wait()
+        finally:
+            await switchboard.close()
     except DbgError as error:
         tell(f"dbg-attach: {error}; the job goes on without this terminal")
-        return
-    if switchboard is None:
-        return
-    try:
-        attaching = Attaching(settings, switchboard, startup, may_run_again=True)
-        await _Following(settings, run, output, switchboard, attaching).go()
-    except DbgError as error:
-        tell(f"dbg-attach: {error}; the job goes on without this terminal")
-    finally:
-        await switchboard.close()
 
 
-async def _opened(settings: Attach, run: RunSocket, output: JobOutput) -> Switchboard | None:
+async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchboard | None:
     """Return a switchboard that knows the ranks; None if the job is over before the broker answers.
 
     A broker that is suspended, or slow, keeps the stops of its ranks, so this terminal has to come to them later. Raise
@@ -169,8 +226,7 @@ class _Following:
 
     def __init__(
         self,
-        settings: Attach,
-        run: RunSocket,
+        run: RunningJob,
         output: JobOutput,
         switchboard: Switchboard,
         attaching: Attaching,
@@ -180,55 +236,45 @@ class _Following:
         self._target = parse_target(run.task.ranks)
         self._left: dict[str, float] = {}
         self._wanted = None if run.task.prefer is None else WantedRank(run.task.prefer, PREFERRED_SECONDS)
-        self._told = Told()
+        self._followed: int | None = None
         self._come_back = asyncio.Event()
         self._last_left: str | None = None
         self._back_to: str | None = None
         self._is_waiting = False
         self._had_stop = False
-        self._panes = _panes(settings, output) if run.task.tmux else None
-        run.on_killed = attaching.leave
-        run.on_interrupt = self._interrupted
+        run.on_interrupt(self._interrupted)
 
     async def go(self) -> None:
         """Return once the job is over, the terminal is gone, or the user wants to run the job again."""
         await self._switchboard.listed()
         hangup = signal.getsignal(signal.SIGHUP)
-        while not self._told.again and os.isatty(STDIN):
+        while not self._run.task.again:
             # A session that was detached ignores SIGHUP; between two sessions a window that closes ends this process.
             signal.signal(signal.SIGHUP, hangup)
+            if not os.isatty(STDIN):
+                os.kill(os.getpid(), signal.SIGHUP)
+                return
             rank = await self._unless_over()
             if rank is None:
-                if not self._run.was_killed:
-                    await self._tell_who_is_left()
-                if self._panes is not None:
-                    self._note(self._told.replace(breakpoints=await asyncio.to_thread(self._panes.breakpoints)))
-                    await self._panes.close(self._living)
+                await self._tell_who_is_left()
                 return
-            if self._panes is not None:
-                await self._show_beside(rank, self._panes)
-                continue
             self._output.hide()
             began = asyncio.get_running_loop().time()
             outcome = await self._attaching.session(Choice(rank))
             self._take(outcome, asyncio.get_running_loop().time() - began)
+            self._run.follow_signals()
             self._output.show()
-        if self._told.again:
+        if self._run.task.again:
+            self._run.end()
             await self._run.over.wait()
-            await self._end_who_is_left()
-        self._run.over.set()
-
-    async def _show_beside(self, rank: RankInfo, panes: RankPanes) -> None:
-        """Have a pane for a rank; this one goes on to show the job's output."""
-        self._left[rank.key] = rank.occasion
-        self._had_stop, self._wanted = True, None
-        self._note(self._told.replace(rank=rank.rank))
-        await panes.show(rank, self._directory.ranks)
+            # The next run needs the ports and the memory of what the launcher has left behind.
+            if await self._wait_for_goodbyes():
+                await self._run.kill()
 
     async def _unless_over(self) -> RankInfo | None:
         """Return the next stop to go to, None if the job is over before."""
         loop = asyncio.get_running_loop()
-        if self._left and self._panes is None:
+        if self._left:
             # Before the user has left a stop no message mentions Enter, and what is typed is for the user's shell.
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
@@ -246,7 +292,7 @@ class _Following:
             loop.remove_reader(STDIN)
             await _end(over, telling)
             self._output.keep_last("")
-        if rank is not None and self._panes is None:
+        if rank is not None:
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(STDIN, termios.TCIFLUSH)
@@ -255,19 +301,19 @@ class _Following:
     async def _tell_progress(self, began: float) -> None:
         """Keep a line on the terminal that says what is waited for, or how to come back to what was left."""
         loop = asyncio.get_running_loop()
-        if (left := self._still_left) and self._panes is None:
+        if left := self._still_left:
             # The same has just been told; it is told again below what the job prints next.
             self._output.keep_last(way_back(left), at_once=False)
         while True:
             await asyncio.sleep(SHOWN_EVERY_SECONDS)
             left, task = self._still_left, self._run.task
             if left:
-                sentence = way_back(left) if self._panes is None else panes_beside(left)
+                sentence = way_back(left)
             else:
                 ranks = ranks_of(task.job, self._directory.ranks)
                 seconds = loop.time() - began
                 sentence = progress(ranks, task.stops, task.ranks, seconds, had_stop=self._had_stop)
-            self._output.keep_last(sentence, at_once=not left or self._panes is not None)
+            self._output.keep_last(sentence, at_once=not left)
 
     @property
     def _still_left(self) -> list[RankInfo]:
@@ -302,8 +348,7 @@ class _Following:
         if not self._directory.complete:
             return None
         ranks = ranks_of(self._run.task.job, self._directory.ranks)
-        if ranks and not self._told.took_part:
-            self._note(self._told.replace(took_part=True))
+        self._run.task.took_part |= bool(ranks)
         rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted, self._back_to)
         return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
 
@@ -312,14 +357,13 @@ class _Following:
         rank = outcome.rank
         self._had_stop = True
         self._wanted = self._back_to = None
-        told = self._told.replace(breakpoints=outcome.breakpoints)
         ended_by_user = outcome.end in (End.DETACHED, End.AGAIN)
-        was_followed = is_followed(self._told.rank, seconds, ended_by_user=ended_by_user)
-        self._note(told.replace(rank=rank.rank) if outcome.opened and was_followed else told)
+        if outcome.opened and is_followed(self._followed, seconds, ended_by_user=ended_by_user):
+            self._followed = self._run.task.prefer = rank.rank
         if outcome.loss is not None:
             tell(outcome.loss)
         if outcome.end is End.AGAIN:
-            self._note(self._told.replace(again=True))
+            self._run.task.again = True
         elif outcome.end is End.WENT_ON:
             self._wanted = WantedRank(rank.rank, SAME_RANK_SECONDS)
             awaited = "its end, or the next stop" if outcome.let_go else "the next stop"
@@ -335,10 +379,6 @@ class _Following:
         """Go to none of the present stops: a user who leaves one waits for news, and not for the next of a hundred."""
         self._left = {each.key: each.occasion for each in (rank, *self._stopped)}
         self._last_left = rank.key
-
-    def _note(self, told: Told) -> None:
-        self._told = told
-        self._run.tell(told)
 
     def _typed(self) -> None:
         """Take a line: Enter asks for a stop that was left."""
@@ -380,42 +420,19 @@ class _Following:
                 f"`dbg-attach kill {job}/all` ends what is left."
             )
 
-    async def _end_who_is_left(self) -> None:
-        """End the ranks that their launcher has left behind: the next run needs their ports and memory."""
-        from dbg_client.core.asking import Asker  # hardly ever needed
-
-        if left := await self._wait_for_goodbyes():
-            with contextlib.suppress(DbgError):
-                await Asker(self._switchboard).ask(Action.KILL, left)
-
     async def _wait_for_goodbyes(self) -> list[RankInfo]:
         """Return the ranks that are still there a moment after the end of their job."""
 
         def gone() -> bool | None:
-            return not self._living or None
+            return not self._run.living() or None
 
         with contextlib.suppress(TimeoutError):
             await self._switchboard.until(gone, GOODBYE_SECONDS)
-        return self._living
+        return self._run.living()
 
     @property
     def _stopped(self) -> list[RankInfo]:
         return [rank for rank in ranks_of(self._run.task.job, self._directory.ranks) if is_ready(rank)]
-
-    @property
-    def _living(self) -> list[RankInfo]:
-        ranks = ranks_of(self._run.task.job, self._directory.ranks)
-        return [rank for rank in ranks if rank.state in LIVE_STATES]
-
-
-def _panes(settings: Attach, output: JobOutput) -> RankPanes | None:
-    """Return the panes beside this one; None where this terminal is not in tmux after all."""
-    from dbg_client.run.panes import RankPanes  # hardly ever needed
-
-    pane = os.environ.get("TMUX_PANE")
-    if not pane:
-        return None
-    return RankPanes(settings.broker, settings.attach, pane, output.say)
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Panes of tmux with an attach in each: a window for the ranks of a set, or one beside a run's output for each stop.
+"""A window of tmux with a pane for each rank of a set, and an attach in each.
 
 The arguments of a server of tmux are for all users of the host to see. So a pane runs a script of ``sh`` with
 environment, directory and one command line. It lies in a folder that only this user can enter, in the host's memory,
@@ -12,7 +12,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from pathlib import Path
 from dbg_client.actions.streams import show_waiting
 from dbg_client.core.choose import find
 from dbg_client.core.errors import NeedsTarget, NoTerminal, RankEnded
-from dbg_client.core.left_breakpoints import read_breakpoints
+from dbg_client.core.own_process import ATTACH, own_command
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
@@ -29,22 +29,16 @@ from dbg_client.run.tmux import (
     MAX_PANES,
     TmuxPane,
     attach_session,
-    kill_pane,
-    living_panes,
     open_window,
     plain_name,
-    split_beside,
 )
 from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
 from dbg_dial.files import directory_in_memory
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.finding.environment import pane_environment
 from dbg_wire.messages import Mode
-from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import unique_target
-
-_ATTACH = "import sys; del sys.path[0]; from dbg_client.cli.main import main; sys.exit(main())"
-"""``python -m dbg_client`` without the present directory on its path: it would import a user's ``random.py`` there."""
 
 _SCRIPT = r"""
 rm -rf -- "${{0%/*}}"
@@ -114,16 +108,6 @@ def open_panes(settings: Tmux) -> int:
     return 0
 
 
-def open_pane_beside(settings: Tmux, rank: RankInfo, known: Sequence[RankInfo], behind: str, *, is_first: bool) -> str:
-    """Return the id of a new pane that follows a rank, at the side of a pane or below one. Blocks; raises DbgError."""
-    pane = _pane(_plan(settings, rank, known, follow=True))
-    try:
-        return split_beside(behind, pane, sideways=is_first)
-    except BaseException:
-        _remove_scripts([pane])
-        raise
-
-
 def _size(environ: Mapping[str, str]) -> tuple[int, int] | None:
     """Return columns and rows of this terminal; None inside of tmux. Raises NoTerminal."""
     if environ.get("TMUX"):
@@ -188,7 +172,6 @@ def attach_words(broker: BrokerOptions, settings: AttachOptions, *, follow: bool
         ("--engine=", settings.wish.asked),
         ("--broker=", broker.address),
         ("-x", settings.commands),
-        ("--breakpoints-to=", settings.breakpoints_to),
     ):
         if value is not None:
             words.append(f"{name}{value}")
@@ -203,7 +186,7 @@ def _pane(plan: PanePlan) -> TmuxPane:
     """Return a pane with its script written. Raises BadInput where that can't be."""
     script = pane_environment(os.environ) + _SCRIPT.format(
         directory=_to_directory(),
-        attach=shlex.join([sys.executable, "-c", _ATTACH, *plan.words]),
+        attach=shlex.join(own_command(ATTACH, plan.words)),
         title=shlex.quote(plan.title),
     )
     try:
@@ -229,66 +212,3 @@ def _to_directory() -> str:
         return f"cd -- {shlex.quote(str(Path.cwd()))}"
     except OSError:
         return ""
-
-
-class RankPanes:
-    """The panes of the ranks that have stopped; one is opened anew if its rank stops after somebody has closed it."""
-
-    def __init__(self, broker: BrokerOptions, attach: AttachOptions, own_pane: str, say: Callable[[str], None]) -> None:
-        self._broker, self._attach = broker, attach
-        self._own = own_pane
-        self._say = say
-        self._panes: dict[str, str] = {}
-        self._folder: Path | None = None
-        """The folder for files of the panes, from the first pane to the end."""
-        self._files: dict[str, str] = {}
-        """The file of each rank's pane, in which it tells the breakpoints that are set there."""
-
-    async def show(self, rank: RankInfo, known: Sequence[RankInfo]) -> None:
-        """Open a pane for a rank that has none; a pane that can't be opened is told, and nothing else happens."""
-        try:
-            await asyncio.to_thread(self._open, rank, known)
-        except DbgError as error:
-            target = printable(f"{rank.job}/{rank.address}")
-            self._say(f"dbg-attach: {error}; `dbg-attach {target}` attaches in another terminal")
-
-    def _open(self, rank: RankInfo, known: Sequence[RankInfo]) -> None:
-        there = living_panes()
-        self._panes = {key: pane for key, pane in self._panes.items() if pane in there}
-        if rank.key in self._panes:
-            return
-        if len(self._panes) >= MAX_PANES:
-            raise TooManyStopped(rank.address)
-        last = next(reversed(self._panes.values()), None)
-        try:
-            self._folder = self._folder or directory_in_memory(os.environ)
-        except OSError as error:
-            raise _no_file(error) from None
-        file = self._files.setdefault(rank.key, str(self._folder / f"{len(self._files)}.json"))
-        settings = Tmux(broker=self._broker, attach=self._attach.replace(breakpoints_to=file))
-        self._panes[rank.key] = open_pane_beside(settings, rank, known, last or self._own, is_first=last is None)
-
-    def breakpoints(self) -> tuple[Breakpoint, ...]:
-        """Return what people have set in the panes, ordered by file and line, each once. Blocks."""
-        found = {one for file in self._files.values() for one in read_breakpoints(file)}
-        return tuple(sorted(found, key=lambda one: (one.file, one.line, one.condition or "")))
-
-    async def close(self, living: Sequence[RankInfo]) -> None:
-        """Close the panes of all ranks but those that are still there; what is set in these from now on is lost."""
-        keys = {rank.key for rank in living}
-        for key, pane in self._panes.items():
-            if key not in keys:
-                await asyncio.to_thread(kill_pane, pane)
-        if self._folder is not None:
-            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
-
-
-class TooManyStopped(DbgError):
-    """Say that there are as many panes as one can look at."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__(address)
-        self.address = address
-
-    def __str__(self) -> str:
-        return f"{printable(self.address)} is stopped, and has no pane, as {MAX_PANES} are open"

@@ -52,12 +52,6 @@ def _not_there(stops: Sequence[str], *, had_stop: bool) -> str:
     return f", none has stopped at {printable(stops[0]) if len(stops) == 1 else f'any of the {len(stops)} stops'}"
 
 
-def panes_beside(stopped: Sequence[RankInfo]) -> str:
-    """Return which ranks are stopped, in panes of their own."""
-    more = f" and {len(stopped) - 1} more are stopped, in panes" if len(stopped) > 1 else " is stopped, in a pane"
-    return f"{printable(stopped[0].address)}{more} beside this one"
-
-
 def way_back(left: Sequence[RankInfo]) -> str:
     """Return how to come back to ranks that were left at their stops, the one that was left last before the others."""
     more = f" and {len(left) - 1} more" if len(left) > 1 else ""

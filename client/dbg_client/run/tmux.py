@@ -1,4 +1,4 @@
-"""Commands to tmux: a window with one pane for each of several commands, and single panes beside others."""
+"""Commands to tmux: a window with one pane for each of several commands."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def open_window(name: str, panes: Sequence[TmuxPane], size: tuple[int, int] | No
             _try(["set-option", "-w", "-t", window, *option])
         _give_title(last, first.title)
         for pane in others:
-            last = _split(last, pane, [], len(panes))
+            last = _split(last, pane, len(panes))
             # A split halves one pane, so that the sixth would find no room.
             _run("tile the window", ["select-layout", "-t", window, "tiled"])
         if size is None:
@@ -105,29 +105,8 @@ def attach_session(session: str) -> None:
         raise NoTmux from None
 
 
-def split_beside(behind: str, pane: TmuxPane, *, sideways: bool) -> str:
-    """Return the id of one more pane, at the side of another one or below it; panes in a row get the same size.
-
-    Raises NoTmux, and TmuxRefused or NoRoom with nothing left behind.
-    """
-    made = _split(behind, pane, ["-h" if sideways else "-v"], 1)
-    if not sideways:
-        _try(["select-layout", "-E", "-t", made])
-    return made
-
-
-def living_panes() -> frozenset[str]:
-    """Return the ids of all panes of the server. Raises NoTmux and TmuxRefused."""
-    return frozenset(_run("list its panes", ["list-panes", "-a", "-F", "#{pane_id}"]).split())
-
-
-def kill_pane(pane: str) -> None:
-    """End a pane with what runs in it; one that is gone already is no error."""
-    _try(["kill-pane", "-t", pane])
-
-
-def _split(behind: str, pane: TmuxPane, way: Sequence[str], total: int) -> str:
-    words = ["split-window", *way, "-d", "-P", "-F", "#{pane_id}", "-t", behind, *pane.command]
+def _split(behind: str, pane: TmuxPane, total: int) -> str:
+    words = ["split-window", "-d", "-P", "-F", "#{pane_id}", "-t", behind, *pane.command]
     try:
         made = _run("split the window", words).strip()
     except TmuxRefused as refused:

@@ -15,7 +15,6 @@ from functools import partial
 from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.errors import NoTerminal, RankEnded
-from dbg_client.core.left_breakpoints import Breakpoints, write_breakpoints
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
@@ -103,9 +102,6 @@ class Attaching:
         self._switchboard = switchboard
         self._may_run_again = may_run_again
         self._recording = recording
-        path = settings.attach.breakpoints_to
-        self._breakpoints = Breakpoints(None if path is None else partial(write_breakpoints, path))
-        self._session: Session | None = None
         self.directory = switchboard.directory
         self.line = WaitingLine(show_waiting)
 
@@ -156,23 +152,13 @@ class Attaching:
             note=choice.note,
             may_run_again=self._may_run_again,
             recording=self._recording,
-            breakpoints=self._breakpoints,
         )
-        self._session = Session(self._switchboard, choice.rank, options)
-        try:
-            outcome = await self._session.run()
-        finally:
-            self._session = None
+        outcome = await Session(self._switchboard, choice.rank, options).run()
         if isinstance(outcome.error, RankEnded):
             # The broker sees that a process is gone before its guard has said of which signal.
             ended = await with_signal(self._switchboard, outcome.error.rank)
             outcome = replace(outcome, error=RankEnded(ended))
         return outcome
-
-    def leave(self) -> None:
-        """Detach from the present session, if there is one."""
-        if self._session is not None:
-            self._session.detach()
 
     def _goes_on(self, outcome: SessionOutcome) -> bool:
         if not self._settings.attach.follow or outcome.end is End.DETACHED:

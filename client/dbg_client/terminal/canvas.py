@@ -38,7 +38,7 @@ _KEYS = (
     ("r", "pick another rank"),
     (":", "a command to any ranks: where all, e 0-7 loss, release, help"),
     ("w", "take the keyboard"),
-    ("R", "end the job and run it again, under dbg-broker run"),
+    ("R", "end the job and run it again, under dbg-attach run"),
     ("?", "this page"),
 )
 

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dbg_client.core.left_breakpoints import Breakpoints
 from dbg_client.terminal.recording import Recording
 from dbg_client.words.config import key_name
 from dbg_client.words.settings import AttachOptions
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
-from dbg_wire.records.ranks import Breakpoint, RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 RC_FILE = ".pdbrc"
 
@@ -72,8 +71,8 @@ def _read(path: Path, remedy: str) -> list[str]:
 class SessionOptions:
     """What the user wants of every session of one run; ``note`` is for the first line of the next one.
 
-    ``startup`` is what line debuggers are told first. ``breakpoints`` keeps those that people have set; it is the same
-    for all sessions that belong together. ``may_run_again`` says that the user can have the job run again from here.
+    ``startup`` is what line debuggers are told first. ``may_run_again`` says that the user can have the job run
+    again from here.
     """
 
     attach: AttachOptions
@@ -83,7 +82,6 @@ class SessionOptions:
     startup: Startup = field(default_factory=Startup)
     may_run_again: bool = False
     recording: Recording | None = None
-    breakpoints: Breakpoints = field(default_factory=Breakpoints)
 
     @property
     def prefix_name(self) -> str:
@@ -105,9 +103,8 @@ class SessionOutcome:
     """How a session ended, and at which rank.
 
     ``error`` says why it failed, ``opened`` whether it began, ``loss`` which keys were discarded right before.
-    ``breakpoints`` are those that people have set in the ranks of the session, ordered by file and line. ``ended_by``
-    is what somebody else did that has ended the stop, in words, empty if nobody did. ``let_go`` is the exception after
-    which a rank was kept that went on, empty for other stops.
+    ``ended_by`` is what somebody else did that has ended the stop, in words, empty if nobody did. ``let_go`` is the
+    exception after which a rank was kept that went on, empty for other stops.
     """
 
     end: End
@@ -115,7 +112,6 @@ class SessionOutcome:
     opened: bool
     error: DbgError | None = None
     loss: str | None = None
-    breakpoints: tuple[Breakpoint, ...] = ()
     ended_by: str = ""
     let_go: str = ""
 

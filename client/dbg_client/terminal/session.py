@@ -25,7 +25,7 @@ from dbg_client.words.config import COMMON_NAMES
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.records.ranks import Breakpoint, RankInfo
+from dbg_wire.records.ranks import RankInfo
 from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
 
 if TYPE_CHECKING:
@@ -70,16 +70,6 @@ class Session:
         """Return the present rank's attachment."""
         return self.driving.attachment
 
-    @property
-    def breakpoints(self) -> tuple[Breakpoint, ...]:
-        """Return what people have set in this rank and those in ``options.breakpoints``, ordered by file and line."""
-        self._note_breakpoints()
-        return self.options.breakpoints.all
-
-    def _note_breakpoints(self) -> None:
-        if self.attachment.opened:
-            self.options.breakpoints.note(self.attachment.rank.key, self.attachment.breakpoints)
-
     async def run(self) -> SessionOutcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
         with self._terminal:
@@ -101,14 +91,21 @@ class Session:
         return self._done.done()
 
     def _catch_signals(self) -> None:
+        former = signal.getsignal(signal.SIGTERM)
         self._loop.add_signal_handler(signal.SIGWINCH, self._resized)
-        self._loop.add_signal_handler(signal.SIGTERM, self.detach)
+        self._loop.add_signal_handler(signal.SIGTERM, partial(self._terminated, former))
         catch_hangup(self._loop, self.detach)
 
     def _release_signals(self) -> None:
         self._loop.remove_signal_handler(signal.SIGWINCH)
         self._loop.remove_signal_handler(signal.SIGTERM)
         release_hangup(ignores=self._detached)
+
+    def _terminated(self, former: object) -> None:
+        self.detach()
+        if callable(former):
+            # A run's job is to end, too.
+            former(signal.SIGTERM, None)
 
     @property
     def _detached(self) -> bool:
@@ -211,7 +208,7 @@ class Session:
             attachment = self.attachment
             loss, by = attachment.unread_loss(self.now()), "" if end is End.DETACHED else attachment.ending.by
             opened, let_go = attachment.opened, attachment.ending.let_go
-            self._done.set_result(SessionOutcome(end, rank, opened, error, loss, self.breakpoints, by, let_go))
+            self._done.set_result(SessionOutcome(end, rank, opened, error, loss, by, let_go))
 
     def failed(self, error: BaseException) -> None:
         """End the session with an error; raises it if the session is over."""
@@ -227,7 +224,6 @@ class Session:
             # Here and not at each change: among thousands of ranks there is always one that changes.
             self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
         if not isinstance(event, (Up, Down, Output)):
-            self._note_breakpoints()
             async with self._choosing:
                 await self._choose_display(guess=event is None)
         if self._display is not None:
@@ -276,7 +272,6 @@ class Session:
     def _go_to(self, choice: Choice) -> None:
         left = self.attachment
         self._back = left.rank if left.opened else None
-        self._note_breakpoints()
         mode = Mode.WATCH if self.options.attach.mode is Mode.WATCH else Mode.DRIVE
         self.driving.go_to(self._attachment_to(choice.rank, choice.mode(mode)))
 
@@ -356,7 +351,7 @@ class Session:
 def where_to_run_again(rank: RankInfo) -> str:
     """Return what to do instead of Ctrl-] R in a terminal that is not the one of the job's own run."""
     directory = printable(rank.directory)
-    return f"press R in the terminal of its `dbg-broker run`; or type `dbg-broker run --again` in {directory}"
+    return f"press R in the terminal of its `dbg-attach run`; or type `dbg-attach run --again` in {directory}"
 
 
 async def _end(task: asyncio.Task[None] | None) -> None:

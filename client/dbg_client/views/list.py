@@ -52,7 +52,7 @@ MAX_ROWS = 40
 
 def nobody_yet(url: str) -> str:
     """Return the sentence in place of a list without ranks."""
-    how = "Start a job by `dbg-broker run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
+    how = "Start a job by `dbg-attach run -- COMMAND`; for one that runs, `dbg-attach adopt --mine`."
     return f"No rank is connected to {printable(url)} yet. {how}"
 
 

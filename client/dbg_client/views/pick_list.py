@@ -89,7 +89,7 @@ def empty_text(*, known: int, filtered: str, away: str | None, url: str) -> str:
         return "All ranks have exited; `dbg-attach list --all` lists them."
     return (
         f"No rank is connected to the broker at {printable(url)} yet.\n\n"
-        "Start a job by `dbg-broker run -- COMMAND`, or each rank by\n"
+        "Start a job by `dbg-attach run -- COMMAND`, or each rank by\n"
         "`python -m dbg_agent train.py`; for a job that runs: `dbg-attach adopt --mine`."
     )
 

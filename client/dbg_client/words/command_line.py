@@ -55,6 +55,8 @@ def parse(words: Sequence[str], *, in_session: bool = False) -> Typed:
     for word in left:
         if _is_option(word):
             _refuse_option(word, row, words, parser, in_session=in_session)
+    if row.operands is Operands.JOB:
+        return _job(row, options, left, behind)
     if row.operands is Operands.PROGRAM:
         return _beside(row, options, left, behind)
     return _with_operands(row, options, [*left, *behind], parser.help_page, in_session=in_session)
@@ -121,6 +123,18 @@ def _are_files(operands: list[str]) -> bool:
     if len(operands) == 1:
         return not is_target(operands[0]) and not _LETTERS.fullmatch(operands[0])
     return not all(word in BY_NAME or is_target(word) for word in operands)
+
+
+def _job(row: VerbRow, options: argparse.Namespace, operands: list[str], command: list[str]) -> Typed:
+    """Return the command behind ``--``, or none with ``--again``."""
+    first = next(iter([*operands, *command]), None)
+    if options.again and first is not None:
+        raise BadInput(
+            f"--again repeats the last command, and '{printable(first)}' is another", "leave one of them out"
+        )
+    if not options.again and (operands or not command):
+        raise BadInput("there is no command to run", "write it behind `--`, such as dbg-attach run -- python train.py")
+    return Typed(row, options, program=tuple(command))
 
 
 def _beside(row: VerbRow, options: argparse.Namespace, operands: list[str], program: list[str]) -> Typed:

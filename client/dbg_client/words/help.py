@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from dbg_client.words.parsers import ASKING, ATTACH, OTHER, SharedOption, all_options, parser_of
+from dbg_client.words.parsers import ASKING, ATTACH, OTHER, RUNNING, SharedOption, all_options, parser_of
 from dbg_client.words.verbs import BY_NAME, VERBS, VerbRow, refuse_mistyped
 from dbg_wire.command_line.parser import help_of, usage_of
 from dbg_wire.errors import BadInput, printable
@@ -27,6 +27,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
     ("dbg-attach --follow 5", "again at its next stop, also after a relaunch"),
     ("dbg-attach tmux 0-3", "a window of tmux with a pane for each of four ranks"),
     ("dbg-attach --watch 5", "look only; --take takes the keyboard from whoever has it"),
+    ("dbg-attach run -- torchrun train.py", "start a job, and attach wherever one of its ranks stops"),
     ("dbg-attach list", "the ranks and where they are"),
     ("dbg-attach screen 5", "print the debugger's screen as text"),
     ("dbg-attach continue stopped", "let all stopped ranks go on"),
@@ -59,7 +60,7 @@ c move whatever debugger is open there; q, interact, debug, commands and run are
 
 Attached, Ctrl-] is the prefix: d detaches, ? helps, r picks another rank, n and p go to the next and previous
 stopped rank, w takes the keyboard, : opens a command line for these verbs on any ranks (where all, eval 0-7 loss,
-release, help), R ends a job that `dbg-broker run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
+release, help), R ends a job that `dbg-attach run` has started and runs it again, ] sends Ctrl-] itself. Leaving never
 resumes or ends a rank. At pdb's prompt `detach` leaves, too. In a terminal of 30 rows or more the source is shown
 after every stop; `sticky` switches that off, and on again. To change the debugger that is open while somebody else
 types, add --take to --engine.
@@ -98,6 +99,7 @@ usage: dbg-attach [VERB] [TARGET] [options]
 
   attach 5         attach to the debugger of rank 5, as `dbg-attach 5` does
   wait 5           wait until rank 5 stops, then attach
+  run -- CMD       run a job, and attach wherever one of its ranks stops
   list             list the ranks and their states
   where            merge the stacks of all ranks into one tree
   why              say why the job does not go on, and which rank is at fault
@@ -165,7 +167,7 @@ def whole_page() -> str:
         TARGETS,
         *(
             f"{group}:\n" + "".join(_option_line(one.action, full_help(one)) for one in options if one.group == group)
-            for group in (ASKING, ATTACH)
+            for group in (ASKING, ATTACH, RUNNING)
         ),
         f"{OTHER}:\n"
         + "".join(_option_line(one.action, full_help(one)) for one in options if one.group == OTHER)
@@ -193,7 +195,7 @@ def session_hint() -> str:
 
 def full_help(option: SharedOption) -> str:
     """Return the help of an option, with the verbs before it that take it, if they are few."""
-    is_for_few = option.group != ATTACH and len(option.verbs) <= MOST_NAMED
+    is_for_few = option.group not in (ATTACH, RUNNING) and len(option.verbs) <= MOST_NAMED
     return f"with {', '.join(option.verbs)}: {help_of(option.action)}" if is_for_few else help_of(option.action)
 
 

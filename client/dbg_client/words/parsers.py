@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dbg_client.words.config import DEFAULT_TIMEOUT
-from dbg_client.words.settings import DEFAULT_SECONDS
+from dbg_client.words.settings import DEFAULT_SECONDS, ON_HANG
 from dbg_client.words.verbs import VERBS, VerbRow
 from dbg_wire.command_line.parser import CommandParser, options_of
 from dbg_wire.tables.engines import ENGINES
@@ -21,7 +21,7 @@ from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
-ASKING, ATTACH, OTHER = "asking many ranks", "attaching", "other options"
+ASKING, ATTACH, RUNNING, OTHER = "asking many ranks", "attaching", "running a job", "other options"
 """The groups of the help."""
 
 LEADING = {"--broker": True, "--timeout": True} | dict.fromkeys(
@@ -169,12 +169,13 @@ _ENGINE = _option(
     choices=ENGINES,
     help="the debugger to open, pudb or pdb (or DBG_ENGINE)",
 )
+_COMMANDS = _option(ATTACH, "-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first")
 _ATTACH = (
     _option(ATTACH, "--watch", help="look only"),
     _option(ATTACH, "--take", help="take the keyboard from whoever has it"),
     _option(ATTACH, "--follow", help="wait for the next stop whenever one ends"),
     _ENGINE,
-    _option(ATTACH, "-x", dest="commands", metavar="FILE", help="tell pdb the lines of FILE first"),
+    _COMMANDS,
     _option(ATTACH, "--no-rc", help="don't tell pdb the lines of ~/.pdbrc"),
     _option(ATTACH, "--vi", help="vi keys at pdb's prompt (or DBG_EDITING=vi)"),
     _option(ATTACH, "--escape", metavar="KEY", help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)"),
@@ -188,13 +189,6 @@ _RECORD = (
         help="record what the terminal shows in a new file; `asciinema play FILE` plays it",
     ),
     _option(ATTACH, "--record-input", help="with --record: record keys as well, passwords included"),
-)
-_HIDDEN = (
-    # What `dbg-broker run` starts its terminal with: the socket by which the two talk.
-    _option(OTHER, "--run", type=int, metavar="FD", help=argparse.SUPPRESS),
-    # The file in which a pane of `dbg-broker run --tmux` tells the breakpoints that are set in it.
-    _option(OTHER, "--breakpoints-to", metavar="FILE", help=argparse.SUPPRESS),
-    _version,
 )
 _EXITED = _option(OTHER, "--all", in_session=True, help="all exited ranks, too")
 _ROWS = _option(OTHER, "--all-rows", in_session=True, help="a row for each of more than 40 ranks, too")
@@ -223,6 +217,63 @@ _DAP = (
     ),
 )
 _DRIVE = _option(OTHER, "--drive", help="let the page act: type, ask for values, break in, let go, end")
+_RUN = (
+    _option(
+        RUNNING,
+        "--stop-at",
+        metavar="'FILE:LINE[, CONDITION]'",
+        action="append",
+        default=[],
+        help="stop before this line, if the condition is true there; may be given again",
+    ),
+    _option(
+        RUNNING,
+        "--stop-in",
+        metavar="MODULE:FUNCTION",
+        action="append",
+        default=[],
+        help="stop at the beginning of a function",
+    ),
+    _option(RUNNING, "--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them"),
+    _option(RUNNING, "--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)"),
+    _option(RUNNING, "--post-mortem", help="keep ranks that crash, and stop there"),
+    _option(
+        RUNNING,
+        "--collective-timeout",
+        metavar="S",
+        help="give collectives at least S seconds, so that ranks can wait",
+    ),
+    _option(
+        RUNNING,
+        "--hang-after",
+        metavar="S",
+        help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
+    ),
+    _option(
+        RUNNING,
+        "--on-hang",
+        metavar="report|end",
+        choices=ON_HANG,
+        help="then write a report beside the job's output, also before a time limit ends the job; `end` ends the job, "
+        "too, with status 9 (default: only say why)",
+    ),
+    _option(RUNNING, "--again", help="the last command of this directory, with its options as typed"),
+    _option(
+        RUNNING,
+        "--pty",
+        help="give the job a pseudo-terminal, so that progress bars are drawn (default: on a terminal, unless the "
+        "command is a launcher for many hosts such as srun or mpirun)",
+    ),
+    _option(RUNNING, "--no-pty", help="give the job no pseudo-terminal"),
+    _option(RUNNING, "--web", help="the job as a page in a browser as well, which only looks; ends with the job"),
+    _option(RUNNING, "--output", metavar="FILE", help="where to write what the job prints (default: in the home)"),
+    _option(
+        RUNNING,
+        "--listen",
+        metavar="HOST:PORT",
+        help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
+    ),
+)
 _OF_ALL = (
     _option(
         OTHER,
@@ -238,8 +289,9 @@ _OF_ALL = (
 _SHOWN = (_EVERY, *_WAIT, _JSON, _PAGER)
 
 OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
-    "attach": (_FRAME, *_ATTACH, *_RECORD, *_HIDDEN),
+    "attach": (_FRAME, *_ATTACH, *_RECORD, _version),
     "wait": (_FRAME, _bound(in_session=False), *_ATTACH, *_RECORD),
+    "run": (_ENGINE, _COMMANDS, *_RUN),
     "list": (_EVERY, *_WAIT, _EXITED, _ROWS, _JSON, _PLAIN, _PAGER),
     "where": (*_STACKS, _EXITED, *_SHOWN),
     "why": _SHOWN,

@@ -42,9 +42,8 @@ class AttachOptions(Record):
 
     ``prefix`` is the byte of the escape key, None for no such key. ``status`` tells whether the last row is a status
     line. ``commands`` is the file whose lines a line debugger is told on attach, and ``rc`` whether it is told those of
-    ``~/.pdbrc`` before. ``frame`` is empty for the usual one. ``breakpoints_to`` is the file in which a pane of a run
-    tells its breakpoints, None anywhere else. ``pager`` is the command that shows what a session answers. ``record`` is
-    the new file for a recording, None for no recording, and ``record_input`` adds keys to it.
+    ``~/.pdbrc`` before. ``frame`` is empty for the usual one. ``pager`` is the command that shows what a session
+    answers. ``record`` is the new file for a recording, None for no recording, and ``record_input`` adds keys to it.
     """
 
     mode: Mode = Mode.DRIVE
@@ -56,7 +55,6 @@ class AttachOptions(Record):
     vi: bool = False
     prefix: bytes | None = DEFAULT_PREFIX
     status: bool = True
-    breakpoints_to: str | None = None
     pager: str = PREFERENCES["pager"].default
     record: str | None = None
     record_input: bool = False
@@ -218,8 +216,7 @@ class Interrupt(RankSettings):
 class Attach(VerbSettings):
     """``attach`` and ``wait``.
 
-    ``wait`` are the seconds to wait for a stop, infinity for no limit, None for ``attach``. ``run`` is the descriptor
-    of the socket to the ``dbg-broker run`` whose terminal this is, None in any other terminal.
+    ``wait`` are the seconds to wait for a stop, infinity for no limit, None for ``attach``.
     """
 
     name = "attach"
@@ -227,7 +224,52 @@ class Attach(VerbSettings):
     wait: float | None = None
     attach: AttachOptions = AttachOptions()
     color: bool = False
-    run: int | None = None
+
+
+REPORT, END = "report", "end"
+ON_HANG = (REPORT, END)
+"""What may be done about a hang: a report is written beside the job's output; the job is ended then."""
+
+
+class RunOptions(Record):
+    """The options of a run as typed, None or empty if not given; these are what ``--again`` repeats.
+
+    ``pty`` is None if neither ``--pty`` nor ``--no-pty`` was typed.
+    """
+
+    stop_at: tuple[str, ...] = ()
+    stop_in: tuple[str, ...] = ()
+    ranks: str | None = None
+    engine: str | None = None
+    post_mortem: bool = False
+    collective_timeout: str | None = None
+    commands: str | None = None
+    rank_filter: str | None = None
+    listen: str | None = None
+    output: str | None = None
+    pty: bool | None = None
+    hang_after: str | None = None
+    on_hang: str | None = None
+
+    def with_changes(self, given: RunOptions) -> RunOptions:
+        """Return these options, replaced by those that are given now; a new stop replaces all stops."""
+        usual = RunOptions()
+        names = [name for name in self.__struct_fields__ if getattr(given, name) != getattr(usual, name)]
+        if given.stop_at or given.stop_in:
+            names += ["stop_at", "stop_in"]
+        return self.replace(**{name: getattr(given, name) for name in names})
+
+
+class Run(VerbSettings):
+    """``run``; ``options`` are as typed, and so is ``command``, which is empty with ``again``."""
+
+    name = "run"
+    command: tuple[str, ...] = ()
+    options: RunOptions = RunOptions()
+    again: bool = False
+    web: bool = False
+    attach: AttachOptions = AttachOptions()
+    color: bool = False
 
 
 class Tmux(VerbSettings):
@@ -296,7 +338,7 @@ class ShowHelp(VerbSettings):
 SETTINGS_OF: Mapping[str, type[VerbSettings]] = {
     made.name: made
     for made in (
-        *(Attach, ListRanks, Where, Why, Slow, Collectives, Eval, PdbCommand, Exec, Screen, Interrupt, Continue),
+        *(Attach, Run, ListRanks, Where, Why, Slow, Collectives, Eval, PdbCommand, Exec, Screen, Interrupt, Continue),
         *(Release, Kill, Tmux, Report, Adopt, Mcp, Dap, Web, ShowCompletion, ShowHelp),
     )
 } | {"wait": Attach}

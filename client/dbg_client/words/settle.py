@@ -13,12 +13,14 @@ from typing import Any
 
 from dbg_client.words.command_line import Typed
 from dbg_client.words.config import DEFAULT_PREFIX, NO_CONFIG, Config, Wish, parse_escape_key, settle_one, told_of
+from dbg_client.words.parsers import parser_of
 from dbg_client.words.settings import (
     SETTINGS_OF,
     AttachOptions,
     BrokerOptions,
     Format,
     OutputOptions,
+    RunOptions,
     ShowCompletion,
     ShowHelp,
     VerbSettings,
@@ -32,6 +34,7 @@ from dbg_client.words.values import (
     read_seconds,
     read_tolerance,
 )
+from dbg_client.words.verbs import BY_NAME
 from dbg_wire import limits
 from dbg_wire.command_line.completion import SHELLS
 from dbg_wire.command_line.parser import read_duration
@@ -58,6 +61,7 @@ _CONTRADICT = (
     ("fail_if_differ", "every", "--fail-if-differ is for one answer and --every never ends"),
     ("watch", "take", "--watch looks only and --take takes the keyboard"),
     ("watch", "frame", "--frame chooses what the debugger shows and --watch looks only"),
+    ("pty", "no_pty", "--pty and --no-pty are opposites"),
     ("vscode", "port", "--vscode writes a file and --port serves an IDE"),
 )
 """Options of which a command line has one at most, and what is wrong with both."""
@@ -121,10 +125,12 @@ def _value(name: str, typed: Typed, around: _Around) -> object:
 
 def _attach(typed: Typed, around: _Around) -> AttachOptions:
     options = typed.options
-    # A job waits for the terminal of a run, which a bad file does not stop.
-    is_strict = getattr(options, "run", None) is None
-    escape = around.one("escape", options.escape, strict=is_strict)
-    editing = around.one("editing", "vi" if options.vi else None, strict=is_strict)
+    if typed.verb.name == "run":
+        # What a session is like, variables and the file say; the options are the job's.
+        options = parser_of(BY_NAME["attach"]).parse_args([])
+        options.commands = typed.options.commands
+    escape = around.one("escape", options.escape, strict=True)
+    editing = around.one("editing", "vi" if options.vi else None, strict=True)
     return AttachOptions(
         mode=Mode.WATCH if options.watch else Mode.TAKE if options.take else Mode.DRIVE,
         follow=options.follow,
@@ -135,7 +141,6 @@ def _attach(typed: Typed, around: _Around) -> AttachOptions:
         vi=editing.lower() == "vi",
         prefix=parse_escape_key(escape) if escape else DEFAULT_PREFIX,
         status=not options.no_status,
-        breakpoints_to=getattr(options, "breakpoints_to", None),
         pager=around.one("pager", None),
         verbose=options.verbose,
         record=getattr(options, "record", None),
@@ -143,10 +148,16 @@ def _attach(typed: Typed, around: _Around) -> AttachOptions:
     )
 
 
+def _run_options(typed: Typed, _around: _Around) -> RunOptions:
+    given = {name: getattr(typed.options, name) for name in RunOptions.__struct_fields__}
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return RunOptions(**{**values, "pty": False if typed.options.no_pty else True if typed.options.pty else None})
+
+
 def _wish(typed: Typed, around: _Around) -> Wish:
-    argument = typed.options.engine
-    is_strict = argument is None and getattr(typed.options, "run", None) is None
-    default = told_of("engine", None, around.environ, around.config, strict=is_strict)
+    # The debugger that `run` names is a wish of its job.
+    argument = None if typed.verb.name == "run" else typed.options.engine
+    default = told_of("engine", None, around.environ, around.config, strict=argument is None)
     if default is not None and default not in ENGINES:
         raise BadInput(f"{ENGINE} {printable(default)!r} is no debugger of ours", f"take {' or '.join(ENGINES)}")
     return Wish(argument, default)
@@ -214,9 +225,11 @@ _FIELDS: Mapping[str, Callable[[Typed, _Around], Any]] = {
     "broker": _broker,
     "color": lambda typed, around: around.color,
     "every": _every,
+    "command": lambda typed, around: typed.program,
     "files": lambda typed, around: typed.files,
     "frame": lambda typed, around: read_frame(typed.options.frame),
     "notes": lambda typed, around: typed.notes,
+    "options": _run_options,
     "output": _output,
     "pids": lambda typed, around: read_pids(typed.pids, mine=typed.options.mine),
     "port": lambda typed, around: read_port(typed.options.port),

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import math
 
+from dbg_client.words.settings import RunOptions
 from dbg_client.words.verbs import Operands, VerbRow
 from dbg_wire import limits
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.beside import command_line
 from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.record import length_of
+from dbg_wire.records.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
+from dbg_wire.targets.rank_set import parse_ranks
+from dbg_wire.targets.selection import parse_target
 
 MOST_PIDS = 1000
 """Processes that are named at once: more than a host has ranks."""
 
 MAX_PORT = 65535
+
+LONGEST_SECONDS = 10_000_000.0
+"""The most seconds that a collective, or a rank that does not move, may be given: four months."""
 
 
 def read_seconds(text: str, name: str, most: float, least: float = 0.0) -> float:
@@ -67,6 +74,25 @@ def check_question(verb: VerbRow, text: str) -> str:
             f"{verb.name} has {len(text):,} characters, and {limits.MAX_TEXT:,} are the most", "put it into a module"
         )
     return text
+
+
+def check_run(options: RunOptions) -> None:
+    """Raise BadInput for options of a run that can't be used, before anything is started."""
+    stops = [*map(parse_stop_at, options.stop_at), *map(parse_stop_in, options.stop_in)]
+    if len(stops) > MAX_STOPS:
+        raise BadInput(f"{len(stops)} stops are named", f"name {MAX_STOPS} at most")
+    if options.ranks is not None:
+        parse_ranks(options.ranks)
+    for term in parse_target(options.rank_filter or "all").include:
+        if term.job is not None:
+            what = f"--rank-filter {printable(options.rank_filter or '')!r} names a job"
+            raise BadInput(what, "name ranks of this one, such as 0-3 or gpu1:*")
+    for name, text in (("--collective-timeout", options.collective_timeout), ("--hang-after", options.hang_after)):
+        if text is not None and not 0 <= _number(text) <= LONGEST_SECONDS:
+            what = f"{name} {printable(text)!r} is not a number of seconds"
+            raise BadInput(what, f"give one up to {LONGEST_SECONDS:.0f}")
+    if options.on_hang is not None and options.hang_after is None:
+        raise BadInput("--on-hang needs to know what a hang is", "add --hang-after S, such as --hang-after 300")
 
 
 def check_program(words: tuple[str, ...]) -> tuple[str, ...]:

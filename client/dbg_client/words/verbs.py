@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dbg_wire.command_line.completion import nearest
 from dbg_wire.errors import BadInput, BadTarget, printable
 
-OF_THE_BROKER = ("serve", "run", "status", "token", "certificate", "log", "check")
+OF_THE_BROKER = ("serve", "status", "token", "certificate", "log", "check")
 """Verbs that ``dbg-broker`` has and this command has not."""
 
 
@@ -29,6 +29,7 @@ class Operands(enum.Enum):
     COMMAND = "TARGET CMD"
     SHELL = "bash|zsh|fish"
     PROGRAM = "TARGET -- CMD..."
+    JOB = "-- CMD...|--again"
     PROCESSES = "PID…|--mine"
     VERB = "[VERB|all]"
 
@@ -74,6 +75,12 @@ VERBS: tuple[VerbRow, ...] = (
         operands=Operands.MAYBE_TARGET,
         help="wait until TARGET stops, for the time of --for at most, and attach",
         example="wait 5 --for 60s",
+    ),
+    VerbRow(
+        name="run",
+        operands=Operands.JOB,
+        help="run a command, and attach this terminal wherever one of its ranks stops",
+        example="run --stop-at train.py:38 -- torchrun train.py",
     ),
     VerbRow(
         name="list",

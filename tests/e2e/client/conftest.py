@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.serving import serve
 from tests.unit.client.conftest import environ
 
-__all__ = ["environ"]
+__all__ = ["environ", "serve"]

@@ -16,12 +16,9 @@ from dbg_client.run.tmux import (
     NoRoom,
     TmuxPane,
     TmuxRefused,
-    kill_pane,
     literal,
-    living_panes,
     open_window,
     plain_name,
-    split_beside,
 )
 from dbg_wire.records.ranks import RankState
 from tests.unit.client.fake_broker import make_rank
@@ -121,21 +118,3 @@ def test_a_window_that_can_not_be_made_whole_is_killed(
     assert caught.value.exit_status == 1
     assert str(caught.value).isprintable()
     assert notes.read_text().splitlines()[-1] == "kill-window -t @2"
-
-
-def test_a_pane_beside_leaves_the_other_panes_of_the_window_alone(fake_tmux: FakeTmux) -> None:
-    notes = fake_tmux('case "$1" in split-window) echo %7;; list-panes) printf "%%3\\n%%7\\n";; esac')
-    (pane,) = panes(1)
-    assert split_beside("%3", pane, sideways=True) == "%7"
-    assert split_beside("%7", pane, sideways=False) == "%7"
-    assert living_panes() == {"%3", "%7"}
-    kill_pane("%7")
-    assert notes.read_text().splitlines() == [
-        "split-window -h -d -P -F #{pane_id} -t %3 python 0",
-        "select-pane -t %7 -T h:0",
-        "split-window -v -d -P -F #{pane_id} -t %7 python 0",
-        "select-pane -t %7 -T h:0",
-        "select-layout -E -t %7",
-        "list-panes -a -F #{pane_id}",
-        "kill-pane -t %7",
-    ]

@@ -1,37 +1,42 @@
-"""The terminal of a run in a real window, with a scripted run and a scripted broker."""
+"""The terminal of a run in a real window, with a job that only waits and a scripted broker."""
 
 from __future__ import annotations
 
-import os
+import json
 import re
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dbg_wire.messages import Action, Change, Question
-from dbg_wire.messages.run_terminal import Task, Told, decode_told, encode_line
 from dbg_wire.records.ranks import RankState
 from tests.support.terminal import Terminal
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 RUN = r"""
-import signal, socket, subprocess, sys
-ours, theirs = socket.socketpair()
-command = [sys.executable, "-m", "dbg_client", "--run", str(theirs.fileno())]
-terminal = subprocess.Popen(command, pass_fds=(theirs.fileno(),))
-theirs.close()
-signal.signal(signal.SIGHUP, lambda number, _: terminal.send_signal(number))
-ours.sendall(sys.argv[1].encode())
-for line in ours.makefile("rb"):
-    with open(sys.argv[2], "ab") as told:
-        told.write(line)
-    if b'"again":true' in line:
-        ours.sendall(b"over\n")
-sys.exit(terminal.wait())
+import asyncio, dataclasses, json, os, sys
+from dbg_client.run import job
+from dbg_client.run.keeper import JobProcess
+from dbg_client.run.task import Task
+from dbg_client.words.settings import Run
+job.END_SECONDS = 0.5
+process, task = JobProcess(), Task(**json.loads(sys.argv[1]))
+output = os.open(task.output, os.O_WRONLY | os.O_APPEND)
+with process.signals_passed_on():
+    process.start(["sh", "-c", sys.argv[3]], os.environ, output, None)
+    os.close(output)
+    asyncio.run(job.follow_job(Run(), task, process))
+with open(sys.argv[2], "w") as told:
+    json.dump(dataclasses.asdict(task), told)
+sys.exit(process.wait())
 """
+
+WAITS = "exec sleep 600"
+STUBBORN = "trap '' TERM INT QUIT; while :; do sleep 0.1; done"
 
 FIVE, SIX = make_rank(5), make_rank(6)
 
@@ -45,12 +50,13 @@ def broker() -> Iterator[FakeBroker]:
 class Window(Terminal):
     """The terminal of a run whose job prints into a file."""
 
-    def __init__(self, broker: FakeBroker, environ: dict[str, str], folder: Path, **task: object) -> None:
+    def __init__(
+        self, broker: FakeBroker, environ: dict[str, str], folder: Path, job: str = WAITS, **task: object
+    ) -> None:
         self._output, self._told = folder / "job.out", folder / "told"
         self._output.write_text("hello from the job\n")
-        self._told.touch()
-        line = encode_line(Task(job="4711.0", output=str(self._output), **task))  # type: ignore[arg-type]
-        command = [sys.executable, "-c", RUN, line.decode(), str(self._told)]
+        document = json.dumps({"job": "4711.0", "output": str(self._output), **task})
+        command = [sys.executable, "-c", RUN, document, str(self._told), job]
         super().__init__(command, 24, 100, {**environ, **broker.environment})
 
     def __enter__(self) -> Window:
@@ -65,8 +71,9 @@ class Window(Terminal):
             output.write(text)
 
     @property
-    def told(self) -> list[Told]:
-        return [decode_told(line) for line in self._told.read_bytes().splitlines()]
+    def told(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self._told.read_text())
+        return {name: document[name] for name in ("prefer", "again", "took_part", "is_hung")}
 
 
 def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
@@ -79,9 +86,9 @@ def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
         window.send("\x1dd")
         window.wait_for("Detached from gpu013:5")
         window.wait_for("printed meanwhile")
-
-        # What is told to the run goes its own way, beside what is on the screen.
-        window.wait_for(lambda _: window.told[-1] == Told(rank=5, took_part=True))
+        window.signal(signal.SIGTERM)
+        assert window.exit_status() == 128 + signal.SIGTERM
+        assert window.told == {"prefer": 5, "again": False, "took_part": True, "is_hung": False}
 
 
 def test_the_way_back_is_told_again_below_what_the_job_prints(
@@ -135,12 +142,11 @@ def test_a_terminal_without_a_cursor_shows_the_output_alone(
 
 
 def test_a_stop_that_stays_after_ctrl_c_is_told(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
-    with Window(broker, environ, tmp_path) as window:
+    with Window(broker, environ, tmp_path, STUBBORN) as window:
         window.at("gpu013:5")
         window.send("\x1dd")
         window.wait_for("Enter ")
-        (terminal,) = terminals(window)
-        os.kill(terminal, signal.SIGINT)
+        window.signal(signal.SIGINT)
         window.wait_for(re.compile("Ctrl-C.*gpu013:5 and 1 more"))
 
 
@@ -154,8 +160,8 @@ def test_whoever_agrees_gets_another_run_and_what_the_job_has_left_is_ended(
         question = broker.wait_for(Question)
         assert (question.action, set(question.keys)) == (Action.KILL, {FIVE.key, SIX.key})
 
-        assert window.exit_status() == 0
-        assert window.told[-1] == Told(rank=5, again=True, took_part=True)
+        assert window.exit_status() == 128 + signal.SIGTERM
+        assert window.told == {"prefer": 5, "again": True, "took_part": True, "is_hung": False}
         assert window.settings() == before
         assert 1049 not in window.virtual.private_modes
 
@@ -168,21 +174,30 @@ def test_a_window_that_closes_after_one_has_left_the_debugger_ends_it(
         window.send("\x1dd")
         window.wait_for("Enter ")
         window.close_window()
-        window.exit_status()
+        assert window.exit_status() == -signal.SIGHUP
 
 
-def test_keys_that_are_meant_for_the_job_end_nothing(
+def test_keys_that_are_meant_for_the_job_go_there_alone(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    with Window(broker, environ, tmp_path, attach=False) as window:
-        window.wait_for("hello from the job")
-        (terminal,) = terminals(window)
-        for number in (signal.SIGINT, signal.SIGQUIT):
-            os.kill(terminal, number)
+    takes = "trap 'echo INT' INT; trap 'echo QUIT' QUIT; echo begins; while :; do sleep 0.05; done"
+    with Window(broker, environ, tmp_path, takes, attach=False) as window:
+        window.wait_for("begins")
+        for key, said in ((b"\x03", "INT"), (b"\x1c", "QUIT")):
+            window.send(key)
+            window.wait_for(said)
         window.prints("still shown\n")
         window.wait_for("still shown")
+        window.signal(signal.SIGTERM)
+        assert window.exit_status() == 128 + signal.SIGTERM
 
 
-def terminals(window: Window) -> list[int]:
-    children = Path(f"/proc/{window.pid}/task/{window.pid}/children").read_text()
-    return [int(number) for number in children.split()]
+def test_a_job_that_does_not_go_is_ended_by_force_on_all_hosts(
+    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
+) -> None:
+    with Window(broker, environ, tmp_path, STUBBORN) as window:
+        window.at("gpu013:5")
+        window.send("\x1dRy")
+        question = broker.wait_for(Question)
+        assert (question.action, set(question.keys)) == (Action.KILL, {FIVE.key, SIX.key})
+        assert window.exit_status() == 128 + signal.SIGKILL

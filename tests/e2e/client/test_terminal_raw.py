@@ -92,7 +92,7 @@ def test_only_a_job_of_a_run_can_be_run_again(broker: FakeBroker, environ: dict[
     with Window(broker, environ) as window:
         window.opened()
         window.send("\x1dRy")
-        window.wait_for(lambda it: "`dbg-broker run`" in it.row(-1))
+        window.wait_for(lambda it: "`dbg-attach run`" in it.row(-1))
         assert broker.wait_for(Input).data == b"y"
 
 

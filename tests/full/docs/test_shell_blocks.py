@@ -29,7 +29,7 @@ IN_A_HANG = {
 
 ELSEWHERE = (
     r"dbg-broker serve .*",
-    r"dbg-broker run .*",
+    r"dbg-attach run .*",
     r"dbg-attach why ~/.*",
     r"systemd-run .*",
     r".*\b(?:srun|sbatch)\b.*",

@@ -69,7 +69,7 @@ TRAINER = FEW + next(block.text for block in blocks(PAGE.read_text()) if block.l
 
 
 class Job:
-    """A job of Ray under ``dbg-broker run``; its actors wait until ``fifo`` is written."""
+    """A job of Ray under ``dbg-attach run``; its actors wait until ``fifo`` is written."""
 
     def __init__(self, processes: Processes, home: Path, folder: Path, source: str) -> None:
         self.home, self.fifo = home, folder / "data"
@@ -79,7 +79,7 @@ class Job:
         script.write_text(source)
         self.temporary = Path(tempfile.mkdtemp(prefix="ray"))
         """Ray's sockets are in it, whose paths may have 107 bytes."""
-        run = str(Path(sys.executable).with_name("dbg-broker"))
+        run = str(Path(sys.executable).with_name("dbg-attach"))
         command = [run, "run", "--no-pty", "--", sys.executable, str(script), str(self.fifo)]
         # Ray Train keeps its results below HOME.
         own = {

@@ -1,4 +1,4 @@
-"""``dbg-broker run`` of real launchers: the next run is at the same rank and line with no key; status and end."""
+"""``dbg-attach run`` of real launchers: the next run is at the same rank and line with no key; status and end."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def check_cycle(directory: Directory, command: list[str], *, status: int, patien
     (output,) = directory.outputs()
     assert output.read_text().count("ends") == 2
 
-    directory.write(f"# an edit\n{PROGRAM}")
+    directory.write(f"{PROGRAM}# an edit\n")
     again = directory.run("--again")
-    wait_for_prompt(again, LINE + 1, 1, patience)
+    wait_for_prompt(again, LINE, 1, patience)
     attach(directory.home, "continue", "all")
     wait_until(directory.home, lambda ranks: not any(rank["state"] == "stopped" for rank in ranks), "none stopped")
     assert again.exit_status(patience) == status

@@ -30,12 +30,6 @@ def reset():
     with RawTerminal(0, 1) as owner:
         owner.enter_raw()
 """,
-    "a run is killed": """
-from dbg_broker.run.terminal import Screen
-screen = Screen()
-def reset():
-    screen.restore()
-""",
 }
 
 PROGRAM = """

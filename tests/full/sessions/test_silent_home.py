@@ -29,7 +29,7 @@ COMMANDS = {
     "token": "dbg_broker token",
     "log": "dbg_broker log",
     "certificate": "dbg_broker certificate",
-    "run": "dbg_broker run -- true",
+    "run": "dbg_client run -- true",
     "serve": "dbg_broker serve",
     "list": "dbg_client list --timeout 5",
     "a remembered group": "dbg_client continue @1 -y --timeout 5",

@@ -1,4 +1,4 @@
-"""``dbg-broker run --hang-after``: a job that stands still says why by itself."""
+"""``dbg-attach run --hang-after``: a job that stands still says why by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.run.life import HUNG_STATUS
+from dbg_client.run.start import HUNG_STATUS
 from tests.support.launchers import torchrun
 from tests.support.processes import Child
 from tests.support.ranks import attach
@@ -50,7 +50,7 @@ def deliver(directory: Directory, name: str) -> None:
 def test_it_is_told_on_the_terminal_and_kept_in_the_output(directory: Directory) -> None:
     prepare(directory)
     terminal = directory.run("--hang-after", "3", "--", sys.executable, "train.py")
-    terminal.wait_for(re.compile(r"begins\ndbg-broker: .* 3 s\n"))
+    terminal.wait_for(re.compile(r"begins\ndbg-attach: .* 3 s\n"))
     terminal.wait_for(re.compile(r"wait_for_shard"))
     deliver(directory, "first")
     terminal.wait_for(lambda seen: text_of(seen).count("3 s\n") == 2)
@@ -58,8 +58,8 @@ def test_it_is_told_on_the_terminal_and_kept_in_the_output(directory: Directory)
     assert terminal.exit_status() == 0
     (output,) = directory.outputs()
     kept = output.read_text().replace("\r\n", "\n")
-    assert re.match(r"begins\ndbg-broker: .* 3 s\n", kept), kept
-    assert kept.count("dbg-broker: ") == 2
+    assert re.match(r"begins\ndbg-attach: .* 3 s\n", kept), kept
+    assert kept.count("dbg-attach: ") == 2
     assert kept.endswith("ends\n")
 
 

@@ -91,13 +91,11 @@ def test_what_is_mistyped_is_told_what_it_may_be(approved: Approved) -> None:
         ("token --rol", ["--role"]),
         ("token --role ", ["rank", "driver", "watcher"]),
         ("completion z", ["zsh"]),
-        ("run --output ", [":files"]),
-        ("run -- ./tr", [":files"]),
         ("serve --while", []),
         ("status --home ", [":files"]),
         ("serve --listen ", []),
         ("--ver", ["--version"]),
-        ("zebra ", ["serve", "run", "status", "token", "certificate", "log", "check", "completion"]),
+        ("zebra ", ["serve", "status", "token", "certificate", "log", "check", "completion"]),
     ],
 )
 def test_what_a_word_may_become(line: str, words: list[str]) -> None:

@@ -32,8 +32,6 @@ class What(str, Enum):
     TOKEN_MADE = "token-made"  # noqa: S105 - a word
     TOKEN_REVOKED = "token-revoked"  # noqa: S105 - a word
     TOKENS_ROTATED = "tokens-rotated"
-    RUN = "run"
-    """`dbg-broker run` started a job; ``text`` is its command."""
     START = "start"
     """The broker serves."""
     END = "end"

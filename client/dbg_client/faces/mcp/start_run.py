@@ -1,18 +1,17 @@
-"""Start a training command under ``dbg-broker run`` that outlives this server, and say where its output is."""
+"""Start a training command under ``dbg-attach run`` that outlives this server, and say where its output is."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import shutil
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from dbg_client.core.own_process import ATTACH, own_command
 from dbg_wire.errors import BadInput, printable
 
 START_SECONDS = 1.0
@@ -20,7 +19,7 @@ START_SECONDS = 1.0
 
 
 async def start_run(command: Sequence[str], *, directory: str | None, stop_at: str | None, post_mortem: bool) -> str:
-    """Start a command under ``dbg-broker run``, with a session of its own, and say where its output is.
+    """Start a command under ``dbg-attach run``, with a session of its own, and say where its output is.
 
     The command goes on when this process ends. Raises BadInput for a command or directory that can't be used.
     """
@@ -31,12 +30,12 @@ async def start_run(command: Sequence[str], *, directory: str | None, stop_at: s
     if any("\0" in word for word in (*command, directory or "", stop_at or "")):
         raise BadInput("an argument of run has a NUL character", "leave it out")
     output = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="dbg-run-")) / "output.txt"
-    words = [_broker(), "run", f"--output={output}"]
+    words = ["run", f"--output={output}"]
     words += [f"--stop-at={stop_at}"] if stop_at else []
     words += ["--post-mortem"] if post_mortem else []
     # A pipe would block the run once nobody reads it, and end it with this process.
     errors = output.with_name("errors.txt")
-    return await asyncio.to_thread(_start, [*words, "--", *command], directory, output, errors)
+    return await asyncio.to_thread(_start, own_command(ATTACH, [*words, "--", *command]), directory, output, errors)
 
 
 def _start(words: Sequence[str], directory: str | None, output: Path, errors: Path) -> str:
@@ -52,7 +51,7 @@ def _start(words: Sequence[str], directory: str | None, output: Path, errors: Pa
                 start_new_session=True,
             )
     except (OSError, UnicodeEncodeError) as error:
-        raise BadInput(f"dbg-broker can't be started: {printable(str(error), 200)}", "change the arguments") from None
+        raise BadInput(f"dbg-attach can't be started: {printable(str(error), 200)}", "change the arguments") from None
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(START_SECONDS)
     if process.returncode:
@@ -60,11 +59,3 @@ def _start(words: Sequence[str], directory: str | None, output: Path, errors: Pa
         return f"it ended with status {process.returncode}: {said or 'it said nothing'}"
     threading.Thread(target=process.wait, name="dbg-run-end", daemon=True).start()
     return f"started (pid {process.pid}); errors of the run itself are in {errors}, and what it prints is in {output}"
-
-
-def _broker() -> str:
-    beside = [Path(program).with_name("dbg-broker") for program in (sys.argv[0], sys.executable)]
-    found = next((str(path) for path in beside if path.exists()), None) or shutil.which("dbg-broker")
-    if found is None:
-        raise BadInput("there is no dbg-broker beside dbg-attach", "install dbg-broker on this host")
-    return found

@@ -29,22 +29,18 @@ from dbg_broker.home.issued import (
 from dbg_broker.home.private_files import open_home, write_private
 from dbg_broker.home.rendezvous import TOKENS_LOCK_FILE, tokens_locked
 from dbg_broker.home.tokens import (
-    JOB_MARK,
-    JOB_TOKENS_DIRECTORY,
     TOKENS_DIRECTORY,
     Tokens,
     digest_of,
-    job_is_over,
-    job_token,
     load_tokens,
     may_open,
     renew_job_tokens,
     rotate_tokens,
-    write_job_token,
 )
 from dbg_broker.verbs.token import TokenOptions, print_token, revoke
 from dbg_wire.errors import BadInput, BadSecretFile
 from dbg_wire.finding.endpoint import parse_token
+from dbg_wire.finding.job_token import JOB_MARK, JOB_TOKENS_DIRECTORY, job_token
 from tests.conftest import Approved
 from tests.support.reach import SECRET, any_text, said
 
@@ -336,22 +332,10 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
 TOKENS_JOB_TOKENS = Tokens(rank="r" * 43, driver="d" * 43, watcher="w" * 43)
 
 
-def kept(home: Path) -> set[str]:
-    return {file.name for file in (home / JOB_TOKENS_DIRECTORY).iterdir()}
-
-
-def test_the_next_run_removes_the_files_of_jobs_that_are_over(tmp_path: Path) -> None:
-    first = write_job_token(tmp_path, "train-1", "a" * 20)
-    write_job_token(tmp_path, "train-2", "b" * 20)
-    assert first.stat().st_mode & 0o777 == 0o600
-    job_is_over(first)
-    assert kept(tmp_path) == {"train-1", "train-2"}
-    write_job_token(tmp_path, "train-3", "c" * 20)
-    assert kept(tmp_path) == {"train-2", "train-3"}
-
-
 def test_a_new_token_of_ranks_makes_new_tokens_for_all_jobs(tmp_path: Path) -> None:
-    path = write_job_token(tmp_path, "train-1", TOKENS_JOB_TOKENS.for_job("train-1"))
+    path = tmp_path / JOB_TOKENS_DIRECTORY / "train-1"
+    path.parent.mkdir()
+    path.write_text("old")
     renew_job_tokens(tmp_path, replace(TOKENS_JOB_TOKENS, rank="n" * 43))
     assert path.read_text() == job_token("n" * 43, "train-1") + "\n"
 

@@ -26,7 +26,7 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.records.ranks import Breakpoint, RankState
+from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_pdb_report, make_prompt, make_rank, make_report
 
@@ -540,17 +540,6 @@ def test_a_silent_rank_keeps_its_terminal() -> None:
 
     assert attachment.rank_listed(make_rank(state=RankState.UNRESPONSIVE), 100.0) == []
     assert attachment.tick(10_000.0) == []
-
-
-def test_breakpoints_are_those_told_last_and_outlive_the_line_and_the_rank() -> None:
-    told = (Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9"),)
-    attachment = seated()
-    attachment.message(Report(report=make_report(user_breakpoints=told)), 0.0)
-    attachment.link_down("it shut down", 1.0)
-    assert attachment.breakpoints == told
-    attachment.link_up(2.0)
-    attachment.rank_listed(make_rank(state=RankState.EXITED, exit=-9), 2.0)
-    assert attachment.breakpoints == told
 
 
 # --------------------------------------------------------------------------------------------------------------- size

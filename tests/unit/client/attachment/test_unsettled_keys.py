@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.attachment.unsettled_keys import UnsettledKeys
-from dbg_client.core.left_breakpoints import Breakpoints
 from dbg_wire.limits import MAX_INPUT_PENDING
-from dbg_wire.records.ranks import Breakpoint
 
 
 def unsettled_keys(generation: int = 1, settled: int = 0) -> UnsettledKeys:
@@ -124,33 +122,3 @@ def test_every_key_is_applied_once_over_any_breaks(
         rank.take(unsettled.offset, unsettled.data)
 
     assert rank.taken == b"".join(typed)
-
-
-def at(line: int, condition: str | None = None, file: str = "/home/me/train.py") -> Breakpoint:
-    return Breakpoint(file=file, line=line, condition=condition)
-
-
-def test_breakpoints_of_all_ranks_are_in_order_and_each_is_there_once() -> None:
-    kept = Breakpoints()
-    kept.note("rank 1", (at(44, "loss > 9"), at(7)))
-    kept.note("rank 0", (at(9, file="/home/me/data.py"), at(44), at(7)))
-
-    assert kept.all == (at(9, file="/home/me/data.py"), at(7), at(44), at(44, "loss > 9"))
-
-
-def test_what_was_cleared_is_gone_unless_another_rank_has_it() -> None:
-    kept = Breakpoints()
-    kept.note("rank 0", (at(7), at(44)))
-    kept.note("rank 1", (at(44),))
-    kept.note("rank 0", ())
-
-    assert kept.all == (at(44),)
-
-
-def test_a_change_is_told_and_the_same_again_is_not() -> None:
-    told: list[tuple[Breakpoint, ...]] = []
-    kept = Breakpoints(told.append)
-    for breakpoints in ((), (at(7),), (at(7),), ()):
-        kept.note("rank 0", breakpoints)
-
-    assert told == [(at(7),), ()]

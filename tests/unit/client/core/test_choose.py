@@ -17,7 +17,6 @@ from dbg_client.core import reach
 from dbg_client.core.choose import choose, choose_when_ready, exited, is_ready, listed, neighbour, there
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, NotStopped, RankEnded
-from dbg_client.core.left_breakpoints import read_breakpoints, write_breakpoints
 from dbg_client.core.live_targets import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
@@ -31,7 +30,7 @@ from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, 
 from dbg_wire.finding.endpoint import TOKEN_ROLES, Reach, parse_endpoint
 from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
-from dbg_wire.records.ranks import Breakpoint, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import plain
 from dbg_wire.targets.selection import parse_target, select
 from tests.conftest import Approved
@@ -334,27 +333,6 @@ def test_all_adds_those_of_the_jobs_that_a_target_names() -> None:
     assert set(shown("*/all", with_exited=True)) == set(KNOWN)
     assert shown("4710.0/all", with_exited=True) == [ELSEWHERE]
     assert shown("47*/3", with_exited=True) == [ELSEWHERE]
-
-
-ONE = Breakpoint(file="/home/me/train.py", line=7, condition="loss > 9", text="step()")
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    path = str(tmp_path / "0.json")
-    write_breakpoints(path, [ONE])
-    write_breakpoints(path, [ONE, Breakpoint(file="/a.py", line=1)])
-
-    assert read_breakpoints(path) == (ONE, Breakpoint(file="/a.py", line=1))
-    assert [file.name for file in tmp_path.iterdir()] == ["0.json"]
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "{}", "7", '[{"file": "a.py", "line": 1}]', '[{"line": 1}]', "[1]", "\udcff"]
-)
-def test_what_was_not_written_here_is_none(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "0.json"
-    path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    assert read_breakpoints(str(path)) == ()
 
 
 PIN = "sha256:" + "ab" * 32

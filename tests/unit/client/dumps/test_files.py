@@ -165,7 +165,7 @@ def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(10**12)
         file.seek(0, os.SEEK_END)
-        file.write(b"\nstep 3\ndbg-broker: no rank of train-7 has moved for 5 min\ntrain-7: rank 2 has not come\n")
+        file.write(b"\nstep 3\ndbg-attach: no rank of train-7 has moved for 5 min\ntrain-7: rank 2 has not come\n")
     found = find_in([str(tmp_path)])
     assert found.outputs["train-7"].lines == ("train-7: rank 2 has not come",)
     assert not found.problems

@@ -21,11 +21,11 @@ from dbg_client.run import hang_report, hang_watch
 from dbg_client.run.hang_report import MAX_REPORTS, last_lines, report_path, write_hang_report
 from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
+from dbg_client.run.task import Task
 from dbg_client.words.settings import BrokerOptions
 from dbg_dial.waiting import within
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
-from dbg_wire.messages.run_terminal import Task
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
@@ -109,7 +109,7 @@ async def until(path: Path, text: str, count: int = 1) -> str:
     return read.decode()
 
 
-HANG = "dbg-broker: "
+HANG = "dbg-attach: "
 """Begin of what a watch tells of a hang."""
 
 
@@ -118,7 +118,7 @@ async def test_a_job_that_stands_still_is_told_once_and_again_after_a_move(broke
     output.write_text("epoch 3\n 50%|####")
     async with going(watch(output)):
         told = await until(output, HANG)
-        assert told.startswith("epoch 3\n 50%|####\ndbg-broker: no rank of 4711.0 has moved for 0 s\n")
+        assert told.startswith("epoch 3\n 50%|####\ndbg-attach: no rank of 4711.0 has moved for 0 s\n")
         assert "step train.py:1" in output.read_text()
         # Several looks later nothing has been added.
         await broker.heard(Question, count=len(broker.received) + 6)
@@ -139,7 +139,7 @@ async def test_a_job_that_moves_after_all_is_not_told(
     answer_why(monkeypatch, verdicts)
     async with going(watch(output)):
         told = await until(output, "not come\n")
-    assert told == "dbg-broker: no rank of 4711.0 has moved for 0 s\nrank 1 has not come\n"
+    assert told == "dbg-attach: no rank of 4711.0 has moved for 0 s\nrank 1 has not come\n"
     assert verdicts == []
 
 
@@ -232,7 +232,7 @@ async def test_a_full_disk_costs_the_report_alone(
     monkeypatch.setattr(report, "_write_new", full)
     told = await watched(watch(output, on_hang="report"), output, "all there is")
     where = output.with_name("train-1.hang.txt")
-    assert f"dbg-broker: no report: {where} can't be written (No space left on device)" in told
+    assert f"dbg-attach: no report: {where} can't be written (No space left on device)" in told
     approved(told)
 
 

@@ -1,18 +1,15 @@
-"""Which ranks get a pane; tmux is a few functions."""
+"""Which ranks get a pane, and what a run waits for."""
 
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dbg_client.run import panes as rank_panes
-from dbg_client.run.panes import RankPanes, TooManyPanes, attach_words, plan_panes
+from dbg_client.run.panes import TooManyPanes, attach_words, plan_panes
 from dbg_client.run.progress import progress, way_back
-from dbg_client.run.tmux import NoTmux
-from dbg_client.words.settings import Attach, AttachOptions, BrokerOptions, Tmux
+from dbg_client.words.settings import Attach, Tmux
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.rank_infos import changed
@@ -82,55 +79,6 @@ def test_more_panes_than_can_be_read_are_refused_with_what_to_do(approved: Appro
         plan_panes(SETTINGS, "all", ranks, ranks)
     approved(str(caught.value))
     assert caught.value.exit_status == 2
-
-
-class Panes:
-    """A tmux: the panes that are open, and what was asked of it."""
-
-    def __init__(self) -> None:
-        self.open: list[str] = ["%0"]
-        self.asked: list[tuple[str, str, bool]] = []
-        self.said: list[str] = []
-        self.is_there = True
-
-    def open_beside(self, _settings: Tmux, rank: RankInfo, _: object, behind: str, *, is_first: bool) -> str:
-        if not self.is_there:
-            raise NoTmux
-        self.asked.append((rank.address, behind, is_first))
-        self.open.append(f"%{len(self.asked)}")
-        return self.open[-1]
-
-
-@pytest.fixture
-def tmux(monkeypatch: pytest.MonkeyPatch) -> Panes:
-    panes = Panes()
-    monkeypatch.setattr(rank_panes, "open_pane_beside", panes.open_beside)
-    monkeypatch.setattr(rank_panes, "living_panes", lambda: frozenset(panes.open))
-    monkeypatch.setattr(rank_panes, "kill_pane", panes.open.remove)
-    return panes
-
-
-@pytest.fixture
-def shown(tmux: Panes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RankPanes:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return RankPanes(BrokerOptions(), AttachOptions(), "%0", tmux.said.append)
-
-
-async def test_a_pane_is_opened_once_and_closed_with_its_rank(tmux: Panes, shown: RankPanes) -> None:
-    for number in (5, 6, 5):
-        await shown.show(make_rank(number), [])
-    await shown.close([make_rank(6)])
-    assert tmux.asked == [("gpu013:5", "%0", True), ("gpu013:6", "%1", False)]
-    assert tmux.open == ["%0", "%2"]
-
-
-async def test_what_can_not_be_opened_is_told_with_another_way(
-    approved: Approved, tmux: Panes, shown: RankPanes
-) -> None:
-    tmux.is_there = False
-    await shown.show(make_rank(5), [])
-    (sentence,) = tmux.said
-    approved(sentence)
 
 
 def running(rank: int, **fields: Any) -> RankInfo:

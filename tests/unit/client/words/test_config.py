@@ -110,7 +110,6 @@ def test_what_is_wrong_with_a_key_is_one_sentence(approved: Approved, key: str, 
 @pytest.mark.parametrize("file", [{"escape": "x"}, {"engine": "gdb"}, {"editing": "nano"}])
 def test_a_bad_value_stops_a_session_and_no_list(file: dict[str, object]) -> None:
     assert listing({}, **file).broker.timeout == 10
-    assert session("--run 3", {}, **file).attach.prefix == b"\x1d"
     with pytest.raises(BadInput, match=r"config\.toml"):
         session("5", {}, **file)
 

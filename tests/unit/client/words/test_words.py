@@ -196,7 +196,7 @@ def test_a_command_that_no_other_face_has_stays() -> None:
         assert in_words_of(DbgError("`dbg-attach kill 3`"), words) == "`dbg-attach kill 3` in a terminal"
 
 
-OF_A_TERMINAL = {"--version", "help", "adopt", "dap", "web", "tmux", "--follow"}
+OF_A_TERMINAL = {"run", "--version", "help", "adopt", "dap", "web", "tmux", "--follow"}
 """What commands are about that only somebody at a terminal can use; beside them ``dbg-attach`` alone."""
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import select
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,18 +15,16 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.run import keeper
-from dbg_broker.run.keeper import CantStart, JobTerminal, is_wanted, is_written
-from dbg_broker.run.terminal import Wakeup
+from dbg_client.run import keeper
+from dbg_client.run.keeper import CantStart, JobTerminal, is_wanted, is_written
 from dbg_wire.finding.environment import AUTOSTART
 from tests.conftest import Approved
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds
-from tests.unit.broker.run.test_settings import wakes
 
 RUN = """
 import os, sys
-from dbg_broker.run import keeper
+from dbg_client.run import keeper
 
 output = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 keeper.lock_output(output)
@@ -88,7 +85,7 @@ def on_terminal(kept: Kept) -> Kept:
 def test_it_is_there_where_a_job_would_have_one_without_us(
     typed: bool | None, command: list[str], is_terminal: bool, wanted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dbg_broker.run.keeper.os.isatty", lambda _: is_terminal)
+    monkeypatch.setattr("dbg_client.run.keeper.os.isatty", lambda _: is_terminal)
     assert is_wanted(typed, command) is wanted
 
 
@@ -110,8 +107,9 @@ def test_it_is_as_large_as_ours_and_grows_with_it(monkeypatch: pytest.MonkeyPatc
     try:
         assert os.get_terminal_size(terminal.slave) == (111, 33)
         monkeypatch.setattr(keeper, "_size_of_ours", lambda: (40, 90))
-        terminal.resize()
+        assert terminal.resize()
         assert os.get_terminal_size(terminal.slave) == (90, 40)
+        assert not terminal.resize()
     finally:
         terminal.close()
 
@@ -258,11 +256,3 @@ def test_an_output_is_written_as_long_as_anybody_of_the_job_has_it(kept: Kept, o
     gate.write_text("late\n")
     wait_for_end(left_behind)
     assert not has_writer(output)
-
-
-def test_the_end_of_a_child_wakes() -> None:
-    with Wakeup({}) as wakeup:
-        wakes(wakeup)
-        with subprocess.Popen(["true"]) as child:
-            assert wakes(wakeup)
-        assert child.returncode == 0

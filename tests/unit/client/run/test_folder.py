@@ -12,35 +12,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.run.plan import keep_breakpoints, refuse_short
-from dbg_broker.run.remembered import FOLDERS_KEPT, LAST_FILE, OUTPUTS_KEPT, Folder, KeptStop, Remembered, folder_of
-from dbg_broker.run.settings import Option, RunOptions
-from dbg_wire.errors import BadInput
-from dbg_wire.records.ranks import Breakpoint
-from dbg_wire.records.stop_points import StopAt
+from dbg_client.run.folder import FOLDERS_KEPT, LAST_FILE, OUTPUTS_KEPT, Folder, Remembered, folder_of
+from dbg_client.words.settings import RunOptions
+from dbg_wire.errors import BadInput, BadSecretFile
 from tests.conftest import Approved
 
 LAST = Remembered(
     command=("srun", "python", "train.py"),
     options=RunOptions(stop_at=("train.py:2, x > 1", "gone.py:1"), stop_in=("a.b:f",), ranks="0-3", post_mortem=True),
-    texts=("step()", None),
-    breakpoints=(KeptStop.of(StopAt(file="/work/model.py", line=7, condition="y"), "return y"),),
     rank=3,
 )
 DOCUMENT: dict[str, Any] = {
-    "schema": 2,
+    "schema": 3,
     "command": ["python", "train.py"],
     "options": {"stop_at": ["train.py:2"], "ranks": "0"},
-    "texts": ["step()"],
-    "breakpoints": [{"file": "/a.py", "line": 1, "condition": None, "text": None}],
     "rank": 0,
 }
 
 
 @pytest.fixture
 def folder(home: Path) -> Folder:
-    home.mkdir(mode=0o700, exist_ok=True)
-    return folder_of(home, "/work/here")
+    return made(home, "/work/here")
+
+
+def made(home: Path, directory: str) -> Folder:
+    folder = folder_of(str(home), directory)
+    folder.make()
+    return folder
 
 
 def write(folder: Folder, text: str) -> None:
@@ -60,21 +58,15 @@ def test_the_last_run_comes_back_as_it_was(folder: Folder) -> None:
 
 
 WORDS = st.text(st.characters(codec=None), max_size=10)
-STOPS = st.builds(
-    StopAt, file=st.text(min_size=1, max_size=10), line=st.integers(1, 10**9), condition=st.none() | st.text(max_size=9)
-)
 REMEMBERED = st.builds(
-    lambda texts, **others: Remembered(texts=tuple(texts), **others),
+    Remembered,
     command=st.lists(WORDS, min_size=1, max_size=4).map(tuple),
     options=st.builds(
         RunOptions,
         stop_at=st.just(("a.py:1", "b.py:2, x")),
         ranks=st.none() | st.just("0-3"),
         post_mortem=st.booleans(),
-        broker=st.sampled_from([(), (Option("--audit-input"), Option("--max-lease", "8h"))]),
     ),
-    texts=st.lists(st.none() | st.text(max_size=9), min_size=2, max_size=2),
-    breakpoints=st.lists(st.builds(KeptStop.of, STOPS, st.none() | st.text(max_size=9)), max_size=3).map(tuple),
     rank=st.none() | st.integers(0, 99999),
 )
 
@@ -94,20 +86,10 @@ DAMAGED: list[dict[str, Any]] = [
     {"options": []},
     {"options": {"stop_at": [1]}},
     {"options": {"stop_at": "a"}},
-    {"options": {"stop_at": ["nowhere"]}},
-    {"options": {"stop_at": ["train.py:2"], "stop_in": ["nowhere"]}},
     {"options": {"stop_at": ["train.py:2"], "ranks": 5}},
     {"options": {"stop_at": ["train.py:2"], "post_mortem": "yes"}},
     {"options": {"stop_at": ["train.py:2"], "output": ["/a"]}},
-    {"texts": []},
-    {"schema": 1},
-    {"texts": [1]},
-    {"breakpoints": {}},
-    {"breakpoints": ["a.py:1"]},
-    {"breakpoints": [{"file": "a.py", "line": "1", "condition": None, "text": None}]},
-    {"breakpoints": [{"file": "a.py", "line": 0, "condition": None, "text": None}]},
-    {"breakpoints": [{"file": "a.py", "line": 1}]},
-    {"breakpoints": [{"file": "a.py", "line": 1, "condition": 1, "text": None}]},
+    {"schema": 2},
     {"rank": "0"},
     {"rank": True},
 ]
@@ -194,26 +176,26 @@ def test_an_output_is_an_ordinary_file(approved: Approved, folder: Folder, tmp_p
 # ----------------------------------------------------------------------------------------------------------- folders
 
 
-def test_each_directory_has_a_folder_of_its_own_that_is_closed_to_others(made_home: Path) -> None:
-    one, other = folder_of(made_home, "/work/one"), folder_of(made_home, "/work/other\udcff")
+def test_each_directory_has_a_folder_of_its_own_that_is_closed_to_others(home: Path) -> None:
+    one, other = made(home, "/work/one"), made(home, "/work/other\udcff")
 
     assert one != other
-    assert folder_of(made_home, "/work/one") == one
+    assert made(home, "/work/one") == one
     assert one.path.stat().st_mode & 0o777 == 0o700
 
 
-def test_the_oldest_directories_are_forgotten_but_where_something_runs(made_home: Path) -> None:
+def test_the_oldest_directories_are_forgotten_but_where_something_runs(home: Path) -> None:
     folders = []
     for number in range(FOLDERS_KEPT):
-        folder = folder_of(made_home, f"/work/{number}")
+        folder = made(home, f"/work/{number}")
         folder.save(LAST)
         os.utime(folder.path, (1e9 + number, 1e9 + number))
         folders.append(folder)
     running, _ = folders[0].open_output("job", None)
     os.utime(folders[0].path, (1e9, 1e9))
 
-    newest = folder_of(made_home, "/work/new")
-    folder_of(made_home, "/work/newer")
+    newest = made(home, "/work/new")
+    made(home, "/work/newer")
     os.close(running)
 
     assert [folder.path.exists() for folder in folders[:4]] == [True, False, True, True]
@@ -221,37 +203,7 @@ def test_the_oldest_directories_are_forgotten_but_where_something_runs(made_home
     assert folders[-1].load() == LAST
 
 
-# ------------------------------------------------------------------------------------------------------------- stops
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    path = tmp_path / "train.py"
-    path.write_text("import x\n\n    step()\nend()\n")
-    return path
-
-
-def test_new_breakpoints_go_behind_those_kept_before(source: Path) -> None:
-    former = (
-        KeptStop.of(StopAt(file=str(source), line=1), "import x"),
-        KeptStop.of(StopAt(file="/gone.py", line=2), "old()"),
-    )
-    points = [
-        Breakpoint(file=str(source), line=4, text="what the rank ran"),
-        Breakpoint(file=str(source), line=1, condition="y", text="import x"),
-        Breakpoint(file="/gone.py", line=3),
-    ]
-    assert keep_breakpoints(points, former) == (
-        KeptStop.of(StopAt(file=str(source), line=1, condition="y"), "import x"),
-        former[1],
-        KeptStop.of(StopAt(file=str(source), line=4), "what the rank ran"),
-        KeptStop.of(StopAt(file="/gone.py", line=3), None),
-    )
-
-
-def test_a_line_behind_the_end_is_refused_with_the_number_of_lines(approved: Approved, source: Path) -> None:
-    refuse_short(StopAt(file="train.py", line=4), str(source.parent))
-    refuse_short(StopAt(file="elsewhere.py", line=400), str(source.parent))
-    with pytest.raises(BadInput) as caught:
-        refuse_short(StopAt(file="train.py", line=5), str(source.parent))
-    approved(str(caught.value))
+def test_a_home_that_others_may_look_into_is_refused(home: Path) -> None:
+    home.chmod(0o755)
+    with pytest.raises(BadSecretFile):
+        made(home, "/work/here")

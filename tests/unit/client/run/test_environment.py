@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.run.environment import (
+from dbg_client.run.environment import (
     MAX_NAME,
     end_by_scheduler,
     is_for_many_hosts,
     job_environment,
+    job_is_over,
     job_name,
+    token_file_of,
 )
-from dbg_broker.run.settings import RunOptions
+from dbg_client.words.settings import RunOptions
+from dbg_wire.finding.job_token import job_token
+from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
+from tests.support.reach import PIN, TOKENS
 
 
 @pytest.mark.parametrize(
@@ -77,19 +83,18 @@ def test_a_job_is_a_word_that_targets_and_file_names_can_hold(command: list[str]
     assert re.fullmatch(rf"[A-Za-z0-9._-]{{0,{MAX_NAME}}}-7\.2", name)
 
 
-STOPS: list[StopAt | StopIn] = [
-    StopAt(file="a b.py", line=7, condition="x, y == 1, 2"),
-    StopIn(module="a.b", function="C.m"),
-]
-
-
 def test_ranks_find_what_was_asked_for_and_nothing_else_is_changed() -> None:
     options = RunOptions(
-        ranks="0-3", engine="pdb", post_mortem=True, collective_timeout="600", rank_filter="0", output="/o"
+        stop_at=("a b.py:7, x, y == 1, 2",),
+        stop_in=("a.b:C.m",),
+        ranks="0-3",
+        engine="pdb",
+        post_mortem=True,
+        collective_timeout="600",
+        rank_filter="0",
+        output="/o",
     )
-    environ = job_environment(
-        {"PATH": "/bin", "DBG_ENGINE": "pudb"}, home="/h", job="j-1", options=options, stops=STOPS
-    )
+    environ = job_environment({"PATH": "/bin", "DBG_ENGINE": "pudb"}, home="/h", job="j-1", options=options)
     assert environ == {
         "PYTHONUNBUFFERED": "1",
         "PATH": "/bin",
@@ -102,12 +107,13 @@ def test_ranks_find_what_was_asked_for_and_nothing_else_is_changed() -> None:
         "DBG_POST_MORTEM": "1",
         "DBG_COLLECTIVE_TIMEOUT": "600",
     }
-    assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (STOPS, [])
+    stops = [StopAt(file="a b.py", line=7, condition="x, y == 1, 2"), StopIn(module="a.b", function="C.m")]
+    assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (stops, [])
 
 
 def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
     given = {"DBG_RANKS": "1", "DBG_ENGINE": "pdb", "DBG_POST_MORTEM": "1", "PYTHONUNBUFFERED": "0"}
-    environ = job_environment(given, home="/h", job="j-1", options=RunOptions(), stops=[])
+    environ = job_environment(given, home="/h", job="j-1", options=RunOptions())
     assert {name: environ[name] for name in given} == given
     assert (environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == ("", "")
 
@@ -124,7 +130,7 @@ def test_what_the_user_has_set_stays_where_nothing_was_asked_for() -> None:
     )
 )
 def test_every_stop_reaches_the_ranks_as_it_was_meant(stops: list[StopAt]) -> None:
-    environ = job_environment({}, home="/h", job="j", options=RunOptions(), stops=stops)
+    environ = job_environment({}, home="/h", job="j", options=RunOptions(stop_at=tuple(stop.typed for stop in stops)))
     assert parse_stops(environ["DBG_STOP_AT"], environ["DBG_STOP_IN"]) == (stops, [])
 
 
@@ -134,3 +140,41 @@ def test_every_stop_reaches_the_ranks_as_it_was_meant(stops: list[StopAt]) -> No
 def test_the_scheduler_tells_when_it_ends_a_job(told: str | None, end: float | None) -> None:
     environ = {} if told is None else {"SLURM_JOB_END_TIME": told}
     assert end_by_scheduler(environ, 1_790_000_000.0) == end
+
+
+def serving(home: Path) -> None:
+    told = Rendezvous(url="wss://h:1", host="h", pid=7, fingerprint=PIN, tokens={"rank": TOKENS["rank"]})
+    path = home / "broker.json"
+    path.write_text(format_rendezvous(told))
+    path.chmod(0o600)
+
+
+def test_the_file_holds_a_token_of_the_job(home: Path) -> None:
+    serving(home)
+    path = token_file_of("train-1", str(home), {})
+    assert path is not None
+    assert Path(path).read_text().strip() == job_token(TOKENS["rank"], "train-1")
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("chosen", ["DBG_BROKER", "DBG_TOKEN", "DBG_TOKEN_FILE"])
+def test_what_the_user_has_chosen_is_left_alone(home: Path, chosen: str) -> None:
+    serving(home)
+    assert token_file_of("train-1", str(home), {chosen: "x"}) is None
+
+
+def test_a_run_inside_of_another_ones_job_has_a_token_of_its_own(home: Path) -> None:
+    serving(home)
+    outer = token_file_of("train-1", str(home), {})
+    assert outer is not None
+    inner = token_file_of("train-1-2", str(home), {"DBG_TOKEN_FILE": outer})
+    assert inner is not None
+    assert Path(inner).read_text().strip() == job_token(TOKENS["rank"], "train-1-2")
+
+
+def test_tokens_of_jobs_that_are_over_go(home: Path) -> None:
+    serving(home)
+    over, running = (token_file_of(job, str(home), {}) or "" for job in ("over", "running"))
+    job_is_over(Path(over))
+    token_file_of("next", str(home), {})
+    assert (Path(over).exists(), Path(running).exists()) == (False, True)

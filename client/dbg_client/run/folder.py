@@ -10,19 +10,22 @@ import glob
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from dbg_broker.home.private_files import make_private_directory, read_private, write_private
-from dbg_broker.run.keeper import is_written, lock_output
-from dbg_broker.run.settings import RunOptions, typed_stops
+from dbg_client.run.environment import cant_write
+from dbg_client.run.keeper import is_written, lock_output
+from dbg_client.words.settings import RunOptions
+from dbg_dial.files import make_private_directory, write_whole
+from dbg_dial.find import read_secret
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.stop_points import StopAt
+from dbg_wire.finding.home import check_closed
+from dbg_wire.records.record import Record, plain
 
-SCHEMA = 2
+SCHEMA = 3
 
 RUNS_FOLDER = "runs"
 LAST_FILE = "last.json"
@@ -38,36 +41,13 @@ MAX_NAME = 60
 """Characters of a directory's name in its folder's name, for people; a number tells directories of one name apart."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptStop:
-    """A stop of the last run: how it was typed or set, and the text of its line, by which it is found again."""
-
-    file: str
-    line: Annotated[int, msgspec.Meta(ge=1)]
-    condition: str | None
-    text: str | None
-
-    @classmethod
-    def of(cls, stop: StopAt, text: str | None = None) -> KeptStop:
-        """Return a stop with the text of its line."""
-        return cls(file=stop.file, line=stop.line, condition=stop.condition, text=text)
-
-    @property
-    def stop(self) -> StopAt:
-        """Return it as it is told to ranks."""
-        return StopAt(file=self.file, line=self.line, condition=self.condition)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
-    """The last run of a directory: what was typed, which breakpoints were set in it, and the rank followed."""
+class Remembered(Record):
+    """The last run of a directory: what was typed, and the rank followed."""
 
     command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     options: RunOptions
-    texts: tuple[str | None, ...] = ()
-    """The text of the line of each ``options.stop_at``."""
-    breakpoints: tuple[KeptStop, ...] = ()
     rank: int | None = None
+    schema: int = SCHEMA
 
 
 class NothingToRepeat(BadInput):
@@ -75,7 +55,7 @@ class NothingToRepeat(BadInput):
 
     def __init__(self, directory: str) -> None:
         super().__init__(
-            f"no run in {printable(directory)} is remembered", "give the command: dbg-broker run -- COMMAND"
+            f"no run in {printable(directory)} is remembered", "give the command: dbg-attach run -- COMMAND"
         )
 
 
@@ -88,14 +68,19 @@ class Folder:
     def load(self) -> Remembered | None:
         """Return the last run, None if there was none or if what is there can't be used."""
         try:
-            text = read_private(self.path / LAST_FILE)
-            return None if text is None else _parse(text)
-        except (BadInput, ValueError, TypeError, KeyError, RecursionError):
+            found = msgspec.convert(json.loads(read_secret(str(self.path / LAST_FILE))), Remembered)
+        except (BadInput, OSError, ValueError, RecursionError):
             return None
+        return found if found.schema == SCHEMA else None
 
     def save(self, remembered: Remembered) -> None:
         """Remember a run instead of the one before. Raise BadSecretFile."""
-        write_private(self.path / LAST_FILE, _format(remembered))
+        path = self.path / LAST_FILE
+        try:
+            # A word of a command may hold what is no UTF-8, which JSON escapes.
+            write_whole(path, json.dumps(plain(remembered), indent=1) + "\n", lasting=True)
+        except OSError as error:
+            raise cant_write(path, error) from error
 
     def open_output(self, job: str, given: str | None) -> tuple[int, Path]:
         """Return a descriptor and path for the output of a job: ``given``, or one here in place of older ones.
@@ -128,15 +113,19 @@ class Folder:
                 with contextlib.suppress(OSError):
                     old.unlink()
 
+    def make(self) -> None:
+        """Make the folder if it is missing, and remove the oldest of too many. Raise OSError, or BadSecretFile."""
+        make_private_directory(self.path)
+        runs = self.path.parent
+        check_closed(runs.parent.stat().st_mode, str(runs.parent))
+        os.utime(self.path)
+        _forget_oldest(runs, self.path)
 
-def folder_of(home: Path, directory: str) -> Folder:
-    """Return the folder for runs of a directory, made if missing; remove the oldest of too many. Raise OSError."""
-    runs = home / RUNS_FOLDER
-    path = runs / f"{Path(directory).name[:MAX_NAME]}-{zlib.crc32(os.fsencode(directory)):08x}"
-    make_private_directory(path)
-    os.utime(path)
-    _forget_oldest(runs, path)
-    return Folder(path)
+
+def folder_of(home: str, directory: str) -> Folder:
+    """Return the folder for runs of a directory, made or not."""
+    name = f"{Path(directory).name[:MAX_NAME]}-{zlib.crc32(os.fsencode(directory)):08x}"
+    return Folder(Path(home, RUNS_FOLDER, name))
 
 
 def _forget_oldest(runs: Path, newest: Path) -> None:
@@ -164,19 +153,3 @@ def _changed(path: Path) -> float:
     with contextlib.suppress(OSError):
         return path.stat().st_mtime
     return 0.0
-
-
-def _format(remembered: Remembered) -> str:
-    # A word of a command may hold what is no UTF-8, which JSON escapes.
-    return json.dumps({"schema": SCHEMA, **asdict(remembered)}, indent=1) + "\n"
-
-
-def _parse(text: str) -> Remembered:
-    document = json.loads(text)
-    if document["schema"] != SCHEMA:
-        raise ValueError("of another release")
-    remembered = msgspec.convert(document, Remembered)
-    typed_stops(remembered.options)
-    if len(remembered.texts) != len(remembered.options.stop_at):
-        raise ValueError("something is missing")
-    return remembered

@@ -17,14 +17,13 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from dbg_broker.home.rendezvous import NO_LOCKS_HERE
-from dbg_broker.run.environment import is_for_many_hosts
-from dbg_broker.run.terminal import Wakeup
+from dbg_client.run.environment import is_for_many_hosts
+from dbg_dial.files import NO_LOCKS_HERE
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.finding.environment import AUTOSTART
 
@@ -39,10 +38,6 @@ _MORE, _NOTHING, _ENDED = "more", "nothing", "ended"
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 """Exit statuses of shells for a command that can't be run, and for one that isn't there."""
-
-END_SECONDS = 10.0
-"""Seconds between SIGTERM to a job that is to run again, and its end by force: launchers take up to five to end all
-their ranks, and stopped ranks don't react to SIGTERM."""
 
 SILENT_SECONDS = 7 * 24 * 3600.0
 """Seconds without a write after which an output counts as an ended job's on a file system without locks."""
@@ -74,14 +69,20 @@ class JobTerminal:
         termios.tcsetattr(self.slave, termios.TCSANOW, settings)
         _set_size(self.slave)
 
-    def resize(self) -> None:
-        """Make it as large as the user's terminal is now. Only while the keeper has it: the name is another's then."""
+    def resize(self) -> bool:
+        """Make it as large as the user's terminal is now, and return whether it was of another size.
+
+        Only while the keeper has it: the name is another's then.
+        """
         with contextlib.suppress(OSError):
             descriptor = os.open(self._path, os.O_RDWR | os.O_NOCTTY)
             try:
+                before = os.get_terminal_size(descriptor)
                 _set_size(descriptor)
+                return os.get_terminal_size(descriptor) != before
             finally:
                 os.close(descriptor)
+        return False
 
     def close(self) -> None:
         """Forget the descriptors; the terminal is there as long as the keeper has it."""
@@ -111,16 +112,37 @@ def copy_until_end(master: int, output: int, process: subprocess.Popen[bytes]) -
     """
     os.set_blocking(master, False)
     is_open = True
-    with Wakeup({}) as wakeup:
+    with _ends_of_children() as ends:
         while process.poll() is None:
-            ready = _wait([wakeup.fileno(), master] if is_open else [wakeup.fileno()])
-            wakeup.drain()
+            ready = _wait([ends, master] if is_open else [ends])
+            with contextlib.suppress(BlockingIOError):
+                os.read(ends, READ_BYTES)
             if master in ready:
                 is_open = _copy_some(master, output) is not _ENDED
     while is_open and (copied := _copy_some(master, output)) is not _NOTHING:
         is_open = copied is not _ENDED
     if is_open and os.fork() == 0:
         _copy_rest(master, output)
+
+
+@contextlib.contextmanager
+def _ends_of_children() -> Iterator[int]:
+    """Yield a descriptor that is readable once a child has ended, also one that has ended before."""
+    read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    former = signal.signal(signal.SIGCHLD, _end_the_wait)
+    signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    os.write(write_end, b"0")
+    try:
+        yield read_end
+    finally:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, former)
+        os.close(read_end)
+        os.close(write_end)
+
+
+def _end_the_wait(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing; without a handler a signal would not be noted at all."""
 
 
 def _copy_rest(master: int, output: int) -> None:
@@ -182,17 +204,31 @@ class CantStart(DbgError):
         return f"the command '{printable(self.command)}' can't be started ({why}); look at its name"
 
 
+PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""Signals that are meant for the job: Ctrl-C and Ctrl-\\ are typed at it, and a scheduler ends it by SIGTERM."""
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The processes of a job that runs: ``keeper`` is the run's child, and ends with the status of ``process``."""
+    """The processes of a job that runs: ``keeper`` is the run's child, and ends with the status of ``process``.
+
+    ``ended`` is a descriptor that is readable once the keeper has ended.
+    """
 
     keeper: int
     process: int
+    ended: int
 
     def signal(self, number: int) -> None:
         """Send a signal to the job's process group; nothing happens if no process is left there."""
         with contextlib.suppress(OSError):
             os.killpg(self.process, number)
+
+    def wait(self) -> int:
+        """Return the exit status that a shell would give, once the keeper has ended; to be called once."""
+        _, status = os.waitpid(self.keeper, 0)
+        os.close(self.ended)
+        return shell_status(os.waitstatus_to_exitcode(status))
 
 
 class JobProcess:
@@ -203,79 +239,69 @@ class JobProcess:
         """The exit status, None before the end."""
         self.began = 0.0
         """When it was started, in monotonic seconds."""
+        self.on_interrupt: Callable[[], object] = lambda: None
+        """Called by the signal's handler when Ctrl-C was typed."""
         self._job: Job | None = None
         self._terminal: JobTerminal | None = None
-        self._is_starting = False
         self._missed: list[int] = []
-        self._deadline: float | None = None
 
     def start(
         self, command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None
     ) -> None:
         """Start the command; signals that come meanwhile are passed on to it. Raise CantStart."""
         self.began = time.monotonic()
-        self._is_starting = True
         self._terminal = terminal
         try:
             self._job = start(command, environ, output, terminal)
         finally:
             if terminal is not None:
                 terminal.close()
-        for number in self._missed:
-            self._job.signal(number)
+        self.signal(*self._missed)
 
-    def pass_on(self, number: int, _: FrameType | None) -> None:
-        """Handle a signal that is meant for the job."""
-        if self._job is not None:
-            if self.status is None:
-                self._job.signal(number)
-        elif self._is_starting:
+    @contextlib.contextmanager
+    def signals_passed_on(self) -> Iterator[None]:
+        """Have the job get the signals that are meant for it, while the block runs."""
+        former = self.catch_signals()
+        try:
+            yield
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+
+    def catch_signals(self) -> dict[signal.Signals, Any]:
+        """Have the job get the signals that are meant for it, and return what has handled them before."""
+        handlers = {**dict.fromkeys(PASSED_ON, self._pass_on), signal.SIGWINCH: self.resize}
+        return {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+    def _pass_on(self, number: int, _: FrameType | None) -> None:
+        if self._job is None:
             # The job may run already, and not be known yet.
             self._missed.append(number)
-        else:
-            raise KeyboardInterrupt
+            return
+        self.signal(number)
+        if number == signal.SIGINT:
+            self.on_interrupt()
 
-    def resize(self, number: int, _: FrameType | None) -> None:
+    def resize(self, number: int = signal.SIGWINCH, _: FrameType | None = None) -> None:
         """Make its terminal as large as the user's; after its end the terminal may be another's."""
-        if self._terminal is not None and self._job is not None and self.status is None:
-            self._terminal.resize()
-            self._job.signal(number)
+        if self._terminal is not None and self._job is not None and self.status is None and self._terminal.resize():
+            self.signal(number)
 
-    def end(self) -> None:
-        """Ask it to end; it is overdue after END_SECONDS."""
-        if self._job is not None and self.status is None:
-            self._job.signal(signal.SIGTERM)
-            # A process that was suspended, by Ctrl-Z for instance, takes SIGTERM only after this signal.
-            self._job.signal(signal.SIGCONT)
-            self._deadline = time.monotonic() + END_SECONDS
+    def fileno(self) -> int:
+        """Return a descriptor that is readable once the job has ended; to be called after the start."""
+        return -1 if self._job is None else self._job.ended
 
-    def kill(self) -> None:
-        """End it by force, unless it has ended."""
-        if self._job is not None and self.status is None:
-            self._job.signal(signal.SIGKILL)
+    def signal(self, *numbers: int) -> None:
+        """Send signals to it, unless it has ended."""
+        for number in numbers:
+            if self._job is not None and self.status is None:
+                self._job.signal(number)
 
-    @property
-    def milliseconds_left(self) -> float | None:
-        """Return the time until it is overdue, None if it was not asked to end."""
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic()) * 1000
-
-    def is_overdue(self) -> bool:
-        """Tell once that it has not ended in time."""
-        if self._deadline is None or time.monotonic() < self._deadline:
-            return False
-        self._deadline = None
-        return True
-
-    def reap(self) -> bool:
-        """Tell whether it has ended since this was asked last."""
-        if self._job is None or self.status is not None:
-            return False
-        pid, status = os.waitpid(self._job.keeper, os.WNOHANG)
-        if not pid:
-            return False
-        self.status = shell_status(os.waitstatus_to_exitcode(status))
-        self._deadline = None
-        return True
+    def wait(self) -> int:
+        """Return its status, once it has ended."""
+        if self.status is None and self._job is not None:
+            self.status = self._job.wait()
+        return self.status or 0
 
 
 def start(command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None = None) -> Job:
@@ -291,10 +317,11 @@ def start(command: Sequence[str], environ: Mapping[str, str], output: int, termi
         os.close(read_end)
         _keep(command, environ, output, write_end, terminal)
     os.close(write_end)
-    with os.fdopen(read_end, encoding="ascii") as answers:
-        answer = answers.read()
+    # So short a text is written at once, and comes as a whole.
+    answer = os.read(read_end, 64).decode("ascii")
     if answer.startswith("started "):
-        return Job(keeper, int(answer.split()[1]))
+        return Job(keeper, int(answer.split()[1]), read_end)
+    os.close(read_end)
     os.waitpid(keeper, 0)
     number = answer.partition(" ")[2]
     raise CantStart(command[0], int(number) if number.isdecimal() else 0)
@@ -309,7 +336,7 @@ def _keep(
         # Neither the terminal's end nor its Ctrl-C is to reach the keeper.
         os.setsid()
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
+        for number in (*PASSED_ON, signal.SIGHUP, signal.SIGCHLD, signal.SIGWINCH):
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
         process = _start_process(command, environ, output if terminal is None else terminal.slave, answers)
@@ -347,10 +374,9 @@ def _start_process(
 
 
 def _answer(answers: int, text: str) -> None:
-    # The run may have been killed meanwhile, and the job is to go on.
+    # The run may have been killed meanwhile, and the job is to go on. The pipe stays open until the keeper's end.
     with contextlib.suppress(OSError):
         os.write(answers, text.encode("ascii"))
-    os.close(answers)
 
 
 def shell_status(returncode: int) -> int:

@@ -5,15 +5,19 @@ The job has a token for its own ranks alone. Our programs come from this install
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-import sys
+import stat
 from collections.abc import Mapping, Sequence
 from itertools import pairwise, takewhile
 from pathlib import Path
 
-from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.home.tokens import JOB_TOKENS_DIRECTORY, job_token, write_job_token
-from dbg_broker.run.settings import RunOptions
+from dbg_client.words.settings import RunOptions
+from dbg_dial.files import make_private_directory, write_whole
+from dbg_dial.find import read_if_there, read_secret
+from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import (
     AUTOSTART,
     BROKER,
@@ -28,7 +32,8 @@ from dbg_wire.finding.environment import (
     TOKEN,
     TOKEN_FILE,
 )
-from dbg_wire.records.stop_points import StopAt, StopIn
+from dbg_wire.finding.job_token import JOB_TOKENS_DIRECTORY, job_token
+from dbg_wire.finding.rendezvous import parse_rendezvous
 
 MANY_HOSTS = frozenset(
     {
@@ -46,7 +51,11 @@ MAX_NAME = 40
 OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
 """Variables that would make ranks of these programs, if a run is started by a run."""
 
-_START = "import sys; del sys.path[0]; from {module} import main; sys.exit(main())"
+MAX_KEPT = 100
+"""Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
+
+OVER_MODE = 0o400
+"""The mode of the token's file of a job that is over."""
 
 
 def is_for_many_hosts(command: Sequence[str]) -> bool:
@@ -87,7 +96,6 @@ def job_environment(
     home: str,
     job: str,
     options: RunOptions,
-    stops: Sequence[StopAt | StopIn],
     token_file: str | None = None,
 ) -> dict[str, str]:
     """Return the environment of a job: the run's own, with what its ranks are told; the rest stays as it is.
@@ -98,8 +106,8 @@ def job_environment(
         HOME: home,
         JOB: job,
         TOKEN_FILE: token_file,
-        STOP_AT: "\n".join(stop.typed for stop in stops if isinstance(stop, StopAt)),
-        STOP_IN: "\n".join(stop.typed for stop in stops if isinstance(stop, StopIn)),
+        STOP_AT: "\n".join(options.stop_at),
+        STOP_IN: "\n".join(options.stop_in),
         RANKS: options.ranks,
         ENGINE: options.engine,
         POST_MORTEM: "1" if options.post_mortem else None,
@@ -107,11 +115,6 @@ def job_environment(
     }
     # The output goes to a file; buffered, it would come there in blocks, long after it was printed.
     return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
-
-
-def own_command(module: str, arguments: Sequence[str]) -> list[str]:
-    """Return the command line of one of these programs, which imports no file of the user's directory."""
-    return [sys.executable, "-c", _START.format(module=module), *arguments]
 
 
 def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -129,10 +132,52 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
     chosen = (BROKER, TOKEN) if is_of_another_run else (BROKER, TOKEN, TOKEN_FILE)
     if any(environ.get(name) for name in chosen):
         return None
-    serving = read_rendezvous(Path(home))
-    if serving is None or "rank" not in serving.tokens:
-        return None
-    return str(write_job_token(Path(home), job, job_token(serving.tokens["rank"], job)))
+    path = os.path.join(home, RENDEZVOUS_FILE)  # noqa: PTH118 - as those that read it
+    text = read_if_there(path, read_secret, "make it readable")
+    rank_token = None if text is None else parse_rendezvous(text, path).tokens.get("rank")
+    return None if rank_token is None else str(_write_token(Path(home), job, job_token(rank_token, job)))
+
+
+def _write_token(home: Path, job: str, token: str) -> Path:
+    """Write the token of a job, and return its file; those of jobs that are over are removed. Raise BadSecretFile."""
+    directory = home / JOB_TOKENS_DIRECTORY
+    path = directory / job
+    try:
+        make_private_directory(directory)
+        write_whole(path, token + "\n", lasting=True)
+    except OSError as error:
+        raise cant_write(path, error) from error
+    others = sorted((file for file in directory.iterdir() if file != path), key=_order)
+    over = sum(1 for file in others if _is_over(file))
+    for file in others[: max(over, len(others) - MAX_KEPT)]:
+        file.unlink(missing_ok=True)
+    return path
+
+
+def cant_write(path: Path, error: OSError) -> BadSecretFile:
+    """Return the error of a file of the home that can't be written for this reason."""
+    return BadSecretFile(
+        f"{printable(str(path))} can't be written ({error.strerror})", "make room there, or set DBG_HOME"
+    )
+
+
+def job_is_over(path: Path) -> None:
+    """Mark a job's token as one that the next run removes: a guard may still have to tell how its rank has ended."""
+    with contextlib.suppress(OSError):
+        path.chmod(OVER_MODE)
+
+
+def _is_over(file: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_IMODE(file.stat().st_mode) == OVER_MODE
+    return False
+
+
+def _order(file: Path) -> tuple[bool, float]:
+    """Return what sorts the files of jobs that are over before the others, and older ones before newer ones."""
+    with contextlib.suppress(OSError):
+        return not _is_over(file), file.stat().st_mtime
+    return True, 0.0
 
 
 def end_by_scheduler(environ: Mapping[str, str], now: float) -> float | None:

@@ -1,0 +1,228 @@
+"""One command from an edit to the prompt: the broker, the job with its keeper, and then the terminal that follows it.
+
+The keeper is forked before anything else is loaded: it, the job and the broker outlive the terminal that they were
+started from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from dbg_client.actions.streams import tell
+from dbg_client.core.own_process import own_environment
+from dbg_client.run.environment import (
+    end_by_scheduler,
+    is_for_many_hosts,
+    job_environment,
+    job_is_over,
+    job_name,
+    token_file_of,
+)
+from dbg_client.run.folder import Folder, NothingToRepeat, Remembered, folder_of
+from dbg_client.run.keeper import JobProcess, JobTerminal, is_wanted
+from dbg_client.run.own_broker import Found, find_or_start, notes_of
+from dbg_client.run.task import Task
+from dbg_client.words.settings import Run
+from dbg_client.words.values import check_run
+from dbg_dial.apart import apart
+from dbg_wire.errors import BadInput, BadSecretFile, NeedsExtra, printable
+from dbg_wire.finding.environment import BROKER, HOME, JOB
+from dbg_wire.finding.home import home_directory
+from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
+
+NO_RANK_TOOK_PART = "no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?"
+
+LONG_SECONDS = 10.0
+"""Seconds after which a job's ranks have registered, even if the job fails."""
+
+HUNG_STATUS = 9
+"""Exit status of a run that has ended its job because that hung; none of dbg-attach means something else by it."""
+
+MAX_SOURCE_BYTES = 10_000_000
+"""Bytes of a source file whose lines are counted; no file that people debug is longer."""
+
+
+def run(settings: Run, environ: Mapping[str, str]) -> int:
+    """Run a command until it ends and return its exit status; what it prints also goes to a file. Raise DbgError.
+
+    The job and its broker outlive this process, if its terminal is closed or it is killed.
+    """
+    if settings.web and find_spec("aiohttp") is None:
+        raise NeedsExtra("--web", "aiohttp", "web")
+    environ = {**own_environment(environ), **({BROKER: settings.broker.address} if settings.broker.address else {})}
+    directory = _directory()
+    folder = folder_of(home_directory(environ), directory)
+    remembered = _remembered(settings, directory, folder)
+    number, cycle = f"{os.getpid()}", 1
+    while True:
+        one = _OneRun(settings, environ, folder, remembered, number)
+        status = one.go()
+        if not one.task.again:
+            return status
+        # Not what lies in the folder: another run of this directory may have been the last one there.
+        remembered = one.remembered
+        cycle += 1
+        number = f"{os.getpid()}.{cycle}"
+
+
+def _remembered(settings: Run, directory: str, folder: Folder) -> Remembered:
+    """Return what is to be run, which the next `--again` runs. Raise BadInput."""
+    options, command, rank = settings.options, settings.command, None
+    last = apart(str(folder.path), folder.load)
+    if settings.again:
+        if last is None:
+            raise NothingToRepeat(directory)
+        options, command, rank = last.options.with_changes(options), last.command, last.rank
+    elif last is not None and (last.command, last.options) == (command, options):
+        rank = last.rank
+    check_run(options)
+    for typed in options.stop_at:
+        _refuse_short(parse_stop_at(typed), directory)
+    if options.commands is not None and not os.access(options.commands, os.R_OK):
+        raise BadInput(f"-x {printable(options.commands)} can't be read", "name a file of pdb commands")
+    return Remembered(command=command, options=options, rank=rank)
+
+
+def _directory() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        raise BadInput("the current directory was removed", "change to one that is there") from None
+
+
+def _refuse_short(stop: StopAt, directory: str) -> None:
+    """Raise BadInput for a line behind the end of a file that is found from the directory."""
+    path = Path(directory, stop.file)
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
+            return
+        lines = len(path.read_bytes().removesuffix(b"\n").split(b"\n"))
+    except OSError:
+        return
+    if stop.line > lines:
+        what = f"--stop-at {printable(stop.place)} is behind the file's end, which has {lines} lines"
+        raise BadInput(what, "name one of them")
+
+
+def _say(sentence: str) -> None:
+    tell(f"dbg-attach: {sentence}")
+
+
+class _OneRun:
+    """One job from its start to its end."""
+
+    def __init__(
+        self, settings: Run, environ: Mapping[str, str], folder: Folder, remembered: Remembered, number: str
+    ) -> None:
+        self._settings, self._environ, self._folder = settings, environ, folder
+        self.remembered = remembered
+        options, command = remembered.options, remembered.command
+        stops: list[StopAt | StopIn] = [*map(parse_stop_at, options.stop_at), *map(parse_stop_in, options.stop_in)]
+        self.task = Task(
+            job=job_name(command, number, environ.get(JOB)),
+            ranks=options.rank_filter or "all",
+            prefer=remembered.rank,
+            attach=os.isatty(0) and os.isatty(1),
+            stops=tuple(stop.place for stop in stops),
+            hang_after=float(options.hang_after or 0) or None,
+            on_hang=options.on_hang,
+            ends_at=end_by_scheduler(environ, time.time()),
+            web=settings.web,
+        )
+        self._job = JobProcess()
+        self._token_file: str | None = None
+
+    def go(self) -> int:
+        """Run the job until it ends; return the exit status."""
+        options, command = self.remembered.options, self.remembered.command
+        listen = options.listen or ("0.0.0.0" if is_for_many_hosts(command) else None)  # noqa: S104
+        broker = find_or_start(listen, self._environ)
+        try:
+            with self._job.signals_passed_on():
+                self._start()
+                self._tell_beginning(broker)
+                self._remember()
+                asyncio.run(self._follow())
+            self._job.wait()
+        finally:
+            if self._token_file is not None and self._job.status is not None:
+                job_is_over(Path(self._token_file))
+        self._remember()
+        has_had_time = self._job.status == 0 or time.monotonic() - self._job.began > LONG_SECONDS
+        if self.task.attach and not self.task.took_part and not self.task.again and has_had_time:
+            # Only an attached terminal can tell whether a rank took part.
+            _say(NO_RANK_TOOK_PART)
+        return HUNG_STATUS if self.task.is_hung else self._job.status or 0
+
+    def _start(self) -> None:
+        home = home_directory(self._environ)
+        try:
+            self._folder.make()
+        except OSError as error:
+            raise BadInput(
+                f"nothing can be written to {printable(home)} ({error.strerror})", "set DBG_HOME to another directory"
+            ) from None
+        options, command = self.remembered.options, self.remembered.command
+        given = None if options.output is None else str(Path(options.output).absolute())
+        output, path = self._folder.open_output(self.task.job, given)
+        self.task.output = str(path)
+        try:
+            self._token_file = token_file_of(self.task.job, home, self._environ)
+            environ = job_environment(
+                self._environ, home=home, job=self.task.job, options=options, token_file=self._token_file
+            )
+            self._job.start(command, environ, output, self._open_terminal())
+        finally:
+            os.close(output)
+
+    def _open_terminal(self) -> JobTerminal | None:
+        if not is_wanted(self.remembered.options.pty, self.remembered.command):
+            return None
+        try:
+            return JobTerminal()
+        except OSError as error:
+            _say(f"the job has no terminal of its own ({error.strerror}); its output goes to its file all the same")
+            return None
+
+    async def _follow(self) -> None:
+        # Loaded beside the job, which waits for none of it.
+        from dbg_client.run.job import follow_job
+
+        await follow_job(self._settings, self.task, self._job)
+
+    def _tell_beginning(self, broker: Found) -> None:
+        options, command, task = self.remembered.options, self.remembered.command, self.task
+        if self._settings.again:
+            stops = [f"--stop-at={typed}" for typed in options.stop_at]
+            stops += [f"--stop-in={typed}" for typed in options.stop_in]
+            _say(f"again: dbg-attach run {printable(shlex.join([*stops, '--', *command]), 500)}")
+        for sentence in notes_of(broker, options.listen, command):
+            _say(sentence)
+        _say(f"job {task.job}, its output in {printable(task.output)}")
+        when = "if this terminal closes" if task.attach else "there is no terminal here; from one"
+        _say(f"{when}: {self._way_back}")
+
+    @property
+    def _way_back(self) -> str:
+        """Return what to type elsewhere to follow the job."""
+        home = home_directory(self._environ)
+        elsewhere = {name: value for name, value in self._environ.items() if name != HOME}
+        before = f"DBG_HOME={printable(shlex.quote(home))} "
+        with contextlib.suppress(BadInput):
+            before = "" if home_directory(elsewhere) == home else before
+        return f"{before}dbg-attach --follow {self.task.job}/stopped"
+
+    def _remember(self) -> None:
+        """Have `--again` know this run; also at its start, as this process may be killed."""
+        self.remembered = self.remembered.replace(rank=self.task.prefer)
+        try:
+            self._folder.save(self.remembered)
+        except BadSecretFile as error:
+            _say(f"--again will not know this run: {error}")

@@ -1,0 +1,123 @@
+"""The broker of a run: a real process that the run finds or starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from dbg_broker.home.rendezvous import lock, read_rendezvous
+from dbg_client.run import own_broker
+from dbg_client.run.own_broker import CantServe, Found, find_or_start, notes_of
+from dbg_wire.errors import BrokerUnreachable
+from tests.conftest import Approved
+from tests.support.serving import Serve, environment
+from tests.support.time_unit import seconds
+
+Find = Callable[..., Found]
+
+
+@pytest.fixture
+def find(home: Path) -> Iterator[Find]:
+    """Find or start a broker; the brokers that were started end with the test."""
+    every: list[Found] = []
+
+    def find_one(listen: str = "127.0.0.1:0", **changes: str) -> Found:
+        environ = environment(home, changes)
+        del environ["PYTHONWARNINGS"]
+        every.append(find_or_start(listen, environ))
+        return every[-1]
+
+    yield find_one
+    for found in every:
+        if found.process is not None:
+            found.process.terminate()
+            found.process.wait()
+
+
+def test_one_is_started_and_ends_once_nobody_is_connected(find: Find, home: Path) -> None:
+    found = find(DBG_IDLE="0.3")
+    assert found.is_loopback
+    assert found.process is not None
+    assert found.process.wait(seconds(20)) == 0
+    assert read_rendezvous(home) is None
+    assert (home / own_broker.LOG_FILE).read_text() == ""
+
+
+def test_one_that_is_there_is_used(find: Find) -> None:
+    first, second = find(), find()
+    assert first.process is not None
+    assert (second.url, second.process) == (first.url, None)
+
+
+def test_several_runs_at_once_have_one_broker(find: Find) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = [future.result() for future in [pool.submit(find) for _ in range(4)]]
+    assert len({one.url for one in found}) == 1
+    assert sum(one.process is not None for one in found) == 1
+
+
+def test_what_the_address_of_a_dead_broker_leads_to_is_not_taken_for_it(
+    find: Find, serve: Serve, home: Path, tmp_path: Path
+) -> None:
+    other = serve(at=tmp_path / "other")
+    first = find()
+    assert first.process is not None
+    left = (home / "broker.json").read_text()
+    first.process.kill()
+    first.process.wait()
+    for url in (other.url, first.url):
+        (home / "broker.json").write_text(left.replace(first.url, url))
+        found = find()
+        assert found.process is not None
+        assert found.url != other.url
+        found.process.kill()
+        found.process.wait()
+
+
+def test_an_address_that_the_broker_refuses_says_why(approved: Approved, find: Find) -> None:
+    with pytest.raises(CantServe) as caught:
+        find("h:x")
+    approved(str(caught.value))
+
+
+def test_a_home_that_another_has_locked_is_named(find: Find, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_broker, "ATTEMPTS", 2)
+    held = lock(home)
+    assert held is not None
+    with held, pytest.raises(CantServe):
+        find()
+
+
+@pytest.mark.parametrize(
+    ("found", "listen", "command", "says"),
+    [
+        (Found("wss://a:1", is_loopback=True), None, "python", []),
+        (Found("wss://a:1", is_loopback=True), None, "srun", ["wss://a:1"]),
+        (Found("wss://a:1"), "0.0.0.0:1", "python", ["--listen"]),
+    ],
+)
+def test_what_a_user_should_know_of_the_broker_is_told(
+    found: Found, listen: str | None, command: str, says: list[str]
+) -> None:
+    notes = list(notes_of(found, listen, (command, "train.py")))
+    assert len(notes) == len(says)
+    assert all(text in note for text, note in zip(says, notes, strict=True))
+
+
+def test_the_one_that_the_user_names_is_used_or_nothing(
+    approved: Approved, find: Find, serve: Serve, home: Path, tmp_path: Path
+) -> None:
+    serving = serve(at=tmp_path / "other")
+    rendezvous = read_rendezvous(tmp_path / "other")
+    assert rendezvous is not None
+    named = {"DBG_BROKER": str(rendezvous.endpoint), "DBG_TOKEN": rendezvous.tokens["rank"]}
+    assert find(**named) == Found(serving.url)
+
+    serving.end()
+    with pytest.raises(BrokerUnreachable) as caught:
+        find(**named)
+    approved(str(caught.value))
+    assert not (home / "broker.json").exists()

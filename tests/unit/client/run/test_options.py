@@ -1,0 +1,81 @@
+"""The options of ``run``, and their checks."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbg_client.words.settings import Run, RunOptions
+from dbg_client.words.values import check_run
+from dbg_wire.errors import BadInput
+from tests.conftest import Approved
+from tests.unit.client.words.typed import settled
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        RunOptions(),
+        RunOptions(stop_at=("a.py:1", "a b.py:20, x > 1"), stop_in=("a.b:C.m",)),
+        RunOptions(ranks="0-3,7", rank_filter="gpu1:*,!5", engine="pdb", post_mortem=True),
+        RunOptions(collective_timeout="600", hang_after="0", listen="0.0.0.0:0"),
+        RunOptions(hang_after="300", on_hang="end"),
+    ],
+)
+def test_what_can_be_used_is_taken(options: RunOptions) -> None:
+    check_run(options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        RunOptions(stop_at=("train.py",)),
+        RunOptions(stop_at=("train.py:0",)),
+        RunOptions(stop_at=("train.py:3, x =",)),
+        RunOptions(stop_in=("module",)),
+        RunOptions(stop_at=tuple(f"a.py:{line}" for line in range(1, 101)), stop_in=("a:f",)),
+        RunOptions(ranks="3-x"),
+        RunOptions(hang_after="soon"),
+        RunOptions(on_hang="report"),
+        RunOptions(collective_timeout="ten"),
+        RunOptions(collective_timeout="nan"),
+        RunOptions(collective_timeout="-1"),
+        RunOptions(collective_timeout="1e8"),
+        RunOptions(rank_filter="other/0-3"),
+        RunOptions(rank_filter="[["),
+    ],
+)
+def test_what_can_not_be_used_is_refused_with_its_value(approved: Approved, options: RunOptions) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_run(options)
+    approved(str(refused.value))
+    assert str(refused.value).isprintable()
+
+
+def test_one_of_a_command_and_again_is_given() -> None:
+    assert settled("run --again", Run).again
+    assert settled("run -- srun -- x", Run).command == ("srun", "--", "x")
+    for line in ("run --again -- true", "run", "run --", "run python train.py", "run --engine gdb -- true"):
+        with pytest.raises(BadInput):
+            settled(line, Run)
+
+
+def test_options_are_kept_as_typed() -> None:
+    line = "run --stop-at a.py:1 --stop-at 'a.py:2, x' --stop-in a:f --no-pty --hang-after 5 --on-hang end -x f -- true"
+    assert settled(line, Run).options == RunOptions(
+        stop_at=("a.py:1", "a.py:2, x"), stop_in=("a:f",), pty=False, hang_after="5", on_hang="end", commands="f"
+    )
+    with pytest.raises(BadInput):
+        settled("run --pty --no-pty -- true", Run)
+
+
+def test_the_debugger_that_is_named_is_a_wish_of_the_job_and_not_of_the_terminal() -> None:
+    settings = settled("run --engine pdb -- true", Run)
+    assert settings.options.engine == "pdb"
+    assert settings.attach.wish.asked is None
+
+
+def test_what_is_given_now_goes_before_what_was_typed_last_time() -> None:
+    last = RunOptions(stop_at=("a.py:1",), stop_in=("a:f",), ranks="0", engine="pdb", post_mortem=True)
+    assert last.with_changes(RunOptions()) == last
+    assert last.with_changes(RunOptions(stop_at=("b.py:2",))) == last.replace(stop_at=("b.py:2",), stop_in=())
+    assert last.with_changes(RunOptions(ranks="1", output="/o")) == last.replace(ranks="1", output="/o")
