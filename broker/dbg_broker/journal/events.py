@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.failures import has_failed
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.timers import Timers
@@ -174,7 +173,7 @@ class Occasions:
     def __init__(self, emit: Callable[[Event], None], timers: Timers) -> None:
         """Call ``emit`` with each event."""
         self._emit, self._timers = emit, timers
-        self._last: LruMap[tuple[EventKind, RunName], float] = LruMap(MAX_KNOWN)
+        self._last: dict[tuple[EventKind, RunName], float] = {}
         """For each kind of event of a run, the time of the last report."""
         self._gathered: dict[tuple[EventKind, RunName], dict[str, _Seen]] = {}
         self._recent: dict[EventKind, dict[Hashable, float]] = {EventKind.HANG: {}, EventKind.REFUSED: {}}
@@ -252,6 +251,9 @@ class Occasions:
             one for one in self._gathered.pop(name).values() if kind is not EventKind.CRASH or not one.rank.end.cause
         ]
         if seen:
-            self._last.put(name, self._timers.clock())
+            self._last.pop(name, None)
+            self._last[name] = self._timers.clock()
+            if len(self._last) > MAX_KNOWN:
+                del self._last[next(iter(self._last))]
             if self.speaks_for("/".join(seen[0].rank.run)):
                 self._emit(replace(of_ranks(kind, seen, self._timers.wall()), broker=self.broker))

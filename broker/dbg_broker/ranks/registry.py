@@ -7,11 +7,11 @@ on the number of ranks.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import takewhile
 
-from dbg_broker.quotas import LruMap
 from dbg_broker.ranks.rank_record import HostName, RankRecord, RunName, digest_of
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
@@ -30,10 +30,7 @@ from dbg_wire.states import RankEvent, move_rank
 
 MAX_TEXTS = 8192
 """Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
-Strangers choose them, and Python 3.12 never frees a text of ``sys.intern``."""
-
-MAX_TEXT_CHARACTERS = 1024 * 1024
-"""Characters of all these texts."""
+Python 3.12 never frees a text of ``sys.intern``."""
 
 
 @dataclass(slots=True)
@@ -194,7 +191,7 @@ class Registry:
         """The keys of ended ranks by when they ended, in this order."""
         self._lost: dict[tuple[str, int], str] = {}
         """The keys of lost ranks by the process that each was: it may come back as another rank."""
-        self._texts: LruMap[str, str] = LruMap(MAX_TEXTS, size_of=len, most_size=MAX_TEXT_CHARACTERS)
+        self._share = lru_cache(MAX_TEXTS)(str)
         self.counts: Counter[RankState] = Counter()
 
     def find(self, key: str) -> RankRecord | None:
@@ -218,7 +215,7 @@ class Registry:
     def register(self, message: Register, now: float) -> Registration:
         """Enter a rank, or one that came back."""
         secret = message.secret
-        message = _sharing(message.replace(secret=digest_of(secret)), self._texts)
+        message = _sharing(message.replace(secret=digest_of(secret)), self._share)
         old = self._ranks.get(message.identity.key)
         if old is not None and old.state is RankState.EXITED:
             self._remove(old)
@@ -385,12 +382,12 @@ class Registry:
         self.counts[rank.state] -= 1
 
 
-def _sharing(said: Register, texts: LruMap[str, str]) -> Register:
+def _sharing(said: Register, share: Callable[[str], str]) -> Register:
     """Return a registration that shares the texts which all ranks of a job have in common."""
 
     def shared(record: Record, *names: str) -> dict[str, str]:
         mine: dict[str, str] = {name: getattr(record, name) for name in names}
-        return {name: texts.setdefault(text, text) for name, text in mine.items()}
+        return {name: share(text) for name, text in mine.items()}
 
     return said.replace(
         identity=said.identity.replace(**shared(said.identity, "job", "run", "host")),

@@ -1,11 +1,11 @@
-"""Rates and memories of those who came last are bounded."""
+"""Rates are bounded."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.quotas import LruMap, TokenBucket
+from dbg_broker.quotas import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data
 from dbg_wire.messages import weights
@@ -33,14 +33,3 @@ def test_who_waits_as_told_never_exceeds_the_rate(steps: list[tuple[float, int]]
         sent += size
         now += pace.spend(size, now)
         assert sent <= 1000 * (now + 1) + 1e-6 * (sent + 1)
-
-
-def test_what_was_used_least_lately_is_forgotten_by_number_and_by_size() -> None:
-    texts: LruMap[int, str] = LruMap(3, size_of=len, most_size=100)
-    for number in (1, 2, 3, 1, 4):
-        texts.use(number, lambda: "x")
-    assert list(texts) == [3, 1, 4]
-    texts.put(5, "x" * 99)
-    assert (list(texts), texts.size) == ([4, 5], 100)
-    texts.put(6, "x" * 101)
-    assert (list(texts), texts.size) == ([], 0)
