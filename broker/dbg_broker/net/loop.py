@@ -43,26 +43,6 @@ NEVER = 1_000_000
 """Collections of young objects after which Python itself would begin one of all."""
 
 
-class Tasks:
-    """Tasks that nobody waits for: kept until they are done, and cancelled together."""
-
-    def __init__(self) -> None:
-        self._open: set[asyncio.Task[Any]] = set()
-
-    def begin(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Have something done in the running loop."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
-        return task
-
-    def cancel(self) -> asyncio.Future[list[Any]]:
-        """Cancel all; what is returned is done when they have ended."""
-        for task in self._open:
-            task.cancel()
-        return asyncio.gather(*self._open, return_exceptions=True)
-
-
 class Histogram:
     """Seconds, counted in classes."""
 

@@ -60,11 +60,6 @@ def pack_data(payload: bytes) -> bytes:
     return pack(Opcode.BINARY, payload)
 
 
-def is_data(frame: bytes) -> bool:
-    """Tell whether a server's frame holds terminal bytes."""
-    return frame[:1] == _DATA
-
-
 def payload_of(frame: bytes) -> bytes:
     """Return what a server's frame holds."""
     size = frame[1] if len(frame) > 1 else 0

@@ -195,15 +195,3 @@ class DeathChecks:
             _, key, attempt = heapq.heappop(self._heap)
             found.append((key, attempt))
         return found
-
-
-class Liveness:
-    """What is looked at by the clock: ranks by probes, and the processes of lost ranks of this host.
-
-    ``kernel`` is the name of this host's kernel.
-    """
-
-    def __init__(self, kernel: str | None, intervals: ProbeIntervals) -> None:
-        self.kernel = kernel
-        self.probes = ProbeSchedule(intervals)
-        self.deaths = DeathChecks()
