@@ -28,11 +28,11 @@ from dbg_broker.net.metrics import Gauges, Meters
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.quotas import TokenBucket
-from dbg_broker.ranks.from_ranks import FromRank, FromRanks
+from dbg_broker.ranks.from_ranks import FromRanks
 from dbg_broker.ranks.link import RankLink
 from dbg_broker.ranks.table import RankTable
+from dbg_broker.relay.receiver import Receiver
 from dbg_broker.relay.relay import Relay
-from dbg_broker.terminals.from_terminals import FromTerminal, FromTerminals
 from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.terminals import Terminals
 from dbg_broker.timers import Timers
@@ -58,34 +58,32 @@ class Admission:
         self,
         tokens: Tokens,
         timers: Timers,
+        welcomes: Welcomes,
+        relay: Relay,
         journal: Journal,
         *,
         capacity: Capacity,
         meters: Meters,
-        welcomes: Welcomes,
-        relay: Relay,
-        ranks: RankTable,
-        from_ranks: FromRanks,
+        table: RankTable,
+        ranks: FromRanks,
         terminals: Terminals,
-        from_terminals: FromTerminals,
     ) -> None:
-        self._tokens, self._timers, self._journal = tokens, timers, journal
-        self._capacity, self._meters = capacity, meters
-        self._welcomes, self._relay, self._ranks = welcomes, relay, ranks
-        self._from_ranks, self._terminals, self._from_terminals = from_ranks, terminals, from_terminals
+        self._tokens, self._timers, self._welcomes, self._relay = tokens, timers, welcomes, relay
+        self._journal, self._capacity, self._meters = journal, capacity, meters
+        self._table, self._ranks, self._terminals = table, ranks, terminals
         self._figures: tuple[float, HttpAnswer] | None = None
         """Until when strangers see which figures."""
 
     @property
     def is_used(self) -> bool:
         """Tell whether any rank or terminal is there."""
-        return bool(self._from_ranks.links or self._terminals.links)
+        return bool(self._ranks.links or self._terminals.links)
 
     def gauges(self) -> Gauges:
         """Return the present numbers."""
         sessions, drivers, watchers = self._relay.seats.counts()
         return Gauges(
-            ranks=self._ranks.registry.counts,
+            ranks=self._table.registry.counts,
             terminals=len(self._terminals.links),
             sessions=sessions,
             drivers=drivers,
@@ -102,7 +100,7 @@ class Admission:
             return self._page(peer, upgrade)
         watchers = len(self._terminals.watchers)
         connected = Connected(
-            ranks=len(self._from_ranks.links), drivers=len(self._terminals.links) - watchers, watchers=watchers
+            ranks=len(self._ranks.links), drivers=len(self._terminals.links) - watchers, watchers=watchers
         )
         decided = admit(upgrade, self._tokens, connected, self._capacity, time.time())
         return self._refused(peer, upgrade, decided) if isinstance(decided, HttpAnswer) else decided
@@ -114,15 +112,15 @@ class Admission:
         sender = Sender.AGENT if bearer.role is Role.RANK else Sender.CLIENT
         peer.limit(TokenBucket(self._timers.clock(), weights.RATES[sender]))
         if bearer.role is Role.RANK:
-            return FromRank(peer, self._from_ranks.link(peer, bearer), self._from_ranks)
-        return FromTerminal(peer, self._terminals.link(peer, bearer), self._from_terminals)
+            return Receiver(peer, self._ranks.link(peer, bearer), self._ranks)
+        return Receiver(peer, self._terminals.link(peer, bearer), self._terminals)
 
     def use(self, tokens: Tokens) -> None:
         """Go on with these tokens, and close the connections that were opened with others."""
         self._tokens = tokens
         # A rank that runs with the home's own token finds the new one when it dials again. It keeps its connection
         # until then, as its stop must not be lost.
-        links: list[RankLink | TerminalLink] = [link for link in self._from_ranks.links.values() if link.bearer.name]
+        links: list[RankLink | TerminalLink] = [link for link in self._ranks.links.values() if link.bearer.name]
         for link in [*links, *self._terminals.links.values()]:
             if not self._tokens.still_know(link.bearer):
                 logger.info("the connection from %s is closed: its token is revoked", link.connection.peer)
@@ -137,7 +135,7 @@ class Admission:
         self._timers.schedule(seconds, partial(self._look_at_expiry, number, expires))
 
     def _look_at_expiry(self, number: int, expires: float) -> None:
-        link: RankLink | TerminalLink | None = self._from_ranks.links.get(number) or self._terminals.links.get(number)
+        link: RankLink | TerminalLink | None = self._ranks.links.get(number) or self._terminals.links.get(number)
         if link is None:
             return
         if expires > time.time():

@@ -172,7 +172,7 @@ class StockPeer:
             elif self.link is None or self.link.rank is None:
                 continue
             elif isinstance(output, Output):
-                self._from_ranks.receive_output(self.link, encode_data(output))
+                self._from_ranks.receive_data(self.link, encode_data(output))
             else:
                 self._from_ranks.receive(self.link, output)
         if self._timer is not None:

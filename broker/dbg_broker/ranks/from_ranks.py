@@ -1,4 +1,4 @@
-"""What ranks say, and what the broker does about it: one method for each message."""
+"""Ranks: whose connections come and go, and what each says, with one method for each message."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer
-from dbg_broker.net.peer import Peer
+from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.asked import Asked
 from dbg_broker.ranks.guards import Guards, is_of_other_job
@@ -17,7 +17,6 @@ from dbg_broker.ranks.link import RankLink
 from dbg_broker.ranks.questions import Said
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.table import RankTable
-from dbg_broker.relay.receiver import Receiver
 from dbg_broker.relay.relay import RankPeer, Relay, refuse
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
@@ -57,11 +56,12 @@ OUTPUT_HEADER = struct.calcsize(">BIQ")
 class FromRanks:
     """Receiver of what all ranks and their guards say, for the table of ranks."""
 
-    def __init__(
-        self, timers: Timers, relay: Relay, welcomes: Welcomes, *, table: RankTable, asked: Asked, guards: Guards
-    ) -> None:
-        self._timers, self._relay, self._welcomes = timers, relay, welcomes
-        self._table, self._asked, self._guards = table, asked, guards
+    sender = Sender.AGENT
+
+    def __init__(self, timers: Timers, turns: Turns, relay: Relay, welcomes: Welcomes, table: RankTable) -> None:
+        self._timers, self._relay, self._welcomes, self._table = timers, relay, welcomes, table
+        self.asked = Asked(table, turns)
+        self.guards = Guards(timers, relay, welcomes, table, self.asked)
         self.links: dict[int, RankLink] = {}
         """The connections of ranks and of guards, by number."""
         self._methods: Mapping[type[Message], Callable[[RankRecord, Any], None]] = {
@@ -86,15 +86,15 @@ class FromRanks:
         """Forget the connection of a rank or of its guard, which has ended."""
         logger.debug("connection %d has ended", link.connection.number)
         self.links.pop(link.connection.number, None)
-        self._guards.left(link)
-        self._asked.rank_left(link)
+        self.guards.left(link)
+        self.asked.rank_left(link)
 
     def receive(self, link: RankLink, message: Message) -> None:
         """Do what a rank's message asks. Raise PeerError if it breaks the protocol."""
         if isinstance(message, Testimony):
-            self._guards.testify(link, message)
+            self.guards.testify(link, message)
         elif link.guard_of is not None:
-            self._guards.receive(link, message)
+            self.guards.receive(link, message)
         elif isinstance(message, Register):
             self._register(link, message)
         elif link.rank is None:
@@ -102,6 +102,13 @@ class FromRanks:
         else:
             self._table.heard(link.rank)
             self._methods[type(message)](link.rank, message)
+
+    def drained(self, link: RankLink) -> None:
+        """Do nothing: a rank asks again for what it needs."""
+
+    def overflowed(self, link: RankLink) -> None:
+        """Log that a rank does not read."""
+        logger.info("the rank at %s does not read; a message to it is dropped", link.connection.peer)
 
     def keeps_unread(self, link: RankLink, text: str) -> bool:
         """Take a message as it came, if it is a pulse that changes nothing and that nobody watches; return True then.
@@ -117,7 +124,7 @@ class FromRanks:
         rank.keep_pulse(text)
         return True
 
-    def receive_output(self, link: RankLink, data: bytes) -> None:
+    def receive_data(self, link: RankLink, data: bytes) -> None:
         """Pass terminal bytes on, unread. Raise PeerError if they are none."""
         if link.rank is None:
             raise PeerError("terminal bytes before `register`")
@@ -170,7 +177,7 @@ class FromRanks:
             return True
         if former is not None:
             former.connection.abort()
-            self._asked.rank_left(former)
+            self.asked.rank_left(former)
         self._table.registry.forget(known)
         self._table.forget(known.key, f"another process is {known.address} by now; attach again to reach that one")
         return False
@@ -179,7 +186,7 @@ class FromRanks:
         """Close a rank's former connection after a newer one took over; its open questions stay without an answer."""
         former.rank = None
         former.connection.close(CloseCode.REPLACED, "a newer connection of this rank took over")
-        self._asked.rank_ended(key, "it connected anew")
+        self.asked.rank_ended(key, "it connected anew")
 
     # ------------------------------------------------------------------------------------------------ other messages
 
@@ -214,7 +221,7 @@ class FromRanks:
         self._relay.tell(rank.key, message, "pulse")
 
     def _answer(self, rank: RankRecord, message: Answer) -> None:
-        self._asked.answer(rank.key, message.request, Said(message.kind, bytes(message.body), message.age))
+        self.asked.answer(rank.key, message.request, Said(message.kind, bytes(message.body), message.age))
 
     def _goodbye(self, rank: RankRecord, message: Goodbye) -> None:
         registry = self._table.registry
@@ -225,42 +232,6 @@ class FromRanks:
             rank.end.signal = signal.SIGKILL
             registry.killed(rank)
         self._table.probes.remove(rank.key)
-        self._asked.rank_ended(rank.key, "the process has ended")
+        self.asked.rank_ended(rank.key, "the process has ended")
         self._table.changed(rank)
         self._table.note_failure(rank)
-
-
-class FromRank(Receiver):
-    """Receiver of the messages of one rank, or of its guard."""
-
-    __slots__ = ("_from_ranks", "_link")
-
-    sender = Sender.AGENT
-
-    def __init__(self, peer: Peer, link: RankLink, from_ranks: FromRanks) -> None:
-        super().__init__(peer)
-        self._link, self._from_ranks = link, from_ranks
-
-    def keeps_unread(self, text: str) -> bool:
-        """Keep a pulse that changes nothing."""
-        return self._from_ranks.keeps_unread(self._link, text)
-
-    def receive(self, message: Message) -> None:
-        """Do what a message asks. Raise PeerError if it breaks the protocol."""
-        self._from_ranks.receive(self._link, message)
-
-    def receive_data(self, data: bytes) -> None:
-        """Pass output on. Raise PeerError if it breaks the protocol."""
-        self.peer.charge(weights.OUTPUT)
-        self._from_ranks.receive_output(self._link, data)
-
-    def drained(self) -> None:
-        """Do nothing: a rank asks again for what it needs."""
-
-    def overflowed(self) -> None:
-        """Log that the rank does not read."""
-        logger.info("the rank at %s does not read; a message to it is dropped", self.peer.peer)
-
-    def lost(self) -> None:
-        """Forget the connection."""
-        self._from_ranks.left(self._link)

@@ -1,9 +1,9 @@
-"""Receivers of the messages of one connection: each message is read, counted, and given to whose message it is."""
+"""Receiver of the messages of one connection: each message is read, counted, and given to whose message it is."""
 
 from __future__ import annotations
 
 import logging
-from typing import ClassVar
+from typing import Generic, Protocol, TypeVar
 
 from dbg_broker.net.peer import Peer
 from dbg_broker.net.websocket import CloseCode
@@ -16,61 +16,87 @@ from dbg_wire.records.record import name_of
 
 logger = logging.getLogger("dbg_broker")
 
+L_contra = TypeVar("L_contra", contravariant=True)
 
-class Receiver:
-    """Receiver of one connection; those of ranks and of terminals say what is done with a message."""
 
-    __slots__ = ("peer",)
+class Owner(Protocol[L_contra]):
+    """The ranks or the terminals, to which the messages of all their links go."""
 
-    sender: ClassVar[Sender]
+    sender: Sender
 
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
+    def keeps_unread(self, link: L_contra, text: str) -> bool:
+        """Keep a message as it came, if that is all that is to be done with it now; tell whether it was."""
+
+    def receive(self, link: L_contra, message: Message) -> None:
+        """Do what a message asks. Raise PeerError if it breaks the protocol."""
+
+    def receive_data(self, link: L_contra, data: bytes) -> None:
+        """Pass terminal bytes on. Raise PeerError if they break the protocol."""
+
+    def drained(self, link: L_contra) -> None:
+        """Send what had no room."""
+
+    def overflowed(self, link: L_contra) -> None:
+        """Note that a control message had no room."""
+
+    def left(self, link: L_contra) -> None:
+        """Forget a connection, which has ended."""
+
+
+class Receiver(Generic[L_contra]):
+    """Receiver of one connection, which is a link of its owner."""
+
+    __slots__ = ("_link", "_owner", "_peer")
+
+    def __init__(self, peer: Peer, link: L_contra, owner: Owner[L_contra]) -> None:
+        self._peer, self._link, self._owner = peer, link, owner
 
     def received_text(self, text: str) -> None:
         """Take a control message; one that is wrong is refused, or ends the connection."""
-        weight = weights.USUAL[self.sender]
+        sender = self._owner.sender
+        weight = weights.USUAL[sender]
         try:
-            if self.keeps_unread(text):
-                logger.debug("connection %d says a pulse of %d characters", self.peer.number, len(text))
+            if self._owner.keeps_unread(self._link, text):
+                logger.debug("connection %d says a pulse of %d characters", self._peer.number, len(text))
             else:
-                message = decode(text, self.sender)
-                logger.debug("connection %d says %s", self.peer.number, LogForm(message))
+                message = decode(text, sender)
+                logger.debug("connection %d says %s", self._peer.number, LogForm(message))
                 most = weights.MAX_BYTES.get(type(message), MAX_CONTROL_BYTES)
                 if len(text) > most:
                     raise PeerError(f"{name_of(type(message))} of {len(text)} bytes, above {most}")
-                weight = weights.weight_of(message, self.sender)
-                self.receive(message)
+                weight = weights.weight_of(message, sender)
+                self._owner.receive(self._link, message)
         except UnknownType as error:
-            refuse(self.peer, RefusalCode.UNKNOWN_TYPE, error.reason)
+            refuse(self._peer, RefusalCode.UNKNOWN_TYPE, error.reason)
         except PeerError as error:
             self._close_bad(error)
-        self.peer.charge(len(text) + weight)
+        self._peer.charge(len(text) + weight)
 
     def received_data(self, data: bytes) -> None:
         """Take terminal bytes; wrong ones end the connection."""
+        self._peer.charge(weights.OUTPUT if self._owner.sender is Sender.AGENT else len(data) + weights.KEYS)
         try:
-            self.receive_data(data)
+            self._owner.receive_data(self._link, data)
         except PeerError as error:
             self._close_bad(error)
 
     def received_control(self) -> None:
         """Charge the peer for a frame that is no message, and costs as much as one."""
-        self.peer.charge(weights.USUAL[self.sender])
+        self._peer.charge(weights.USUAL[self._owner.sender])
 
-    def keeps_unread(self, _text: str) -> bool:
-        """Keep a message as it came, if that is all that is to be done with it now; tell whether it was."""
-        return False
+    def drained(self) -> None:
+        """Send what had no room."""
+        self._owner.drained(self._link)
 
-    def receive(self, message: Message) -> None:
-        """Do what a message asks. Raise PeerError if it breaks the protocol."""
-        raise NotImplementedError
+    def overflowed(self) -> None:
+        """Note that a control message had no room."""
+        self._owner.overflowed(self._link)
 
-    def receive_data(self, data: bytes) -> None:
-        """Pass terminal bytes on. Raise PeerError if they break the protocol."""
-        raise NotImplementedError
+    def lost(self) -> None:
+        """Forget the connection."""
+        self._owner.left(self._link)
 
     def _close_bad(self, error: PeerError) -> None:
-        logger.info("the connection from %s is closed: %s", self.peer.peer, error)
-        refuse(self.peer, RefusalCode.BAD_MESSAGE, error.reason)
-        self.peer.close(CloseCode.BAD_MESSAGE, error.reason)
+        logger.info("the connection from %s is closed: %s", self._peer.peer, error)
+        refuse(self._peer, RefusalCode.BAD_MESSAGE, error.reason)
+        self._peer.close(CloseCode.BAD_MESSAGE, error.reason)

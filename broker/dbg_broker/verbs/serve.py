@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dbg_broker.admission import Admission
-from dbg_broker.broker import Broker, new_broker
+from dbg_broker.broker import Broker
 from dbg_broker.classic.port import StockPort
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
@@ -204,7 +204,7 @@ def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
 def _new_broker(loop: asyncio.AbstractEventLoop, setup: _Setup, meters: Meters) -> Broker:
     timers = Timers(loop.time, loop.call_later)
     host, max_lease = socket.gethostname(), setup.settings.max_lease
-    broker = new_broker(
+    broker = Broker(
         timers,
         setup.credentials.tokens,
         Welcomes(timers.clock, host=host, pid=os.getpid(), max_lease=max_lease),

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from dbg_broker.broker import new_broker
+from dbg_broker.broker import Broker
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.net.peer import Peer as Connection
@@ -93,7 +93,7 @@ class Job:
         self._order = count()
         timers = Timers(lambda: self.now, self._schedule, lambda: self.now, lambda: self.now)
         welcomes = Welcomes(timers.clock, host="login1", pid=1)
-        self.parts = new_broker(timers, Tokens(rank="r", driver="d", watcher="w"), welcomes, kernel=None)
+        self.parts = Broker(timers, Tokens(rank="r", driver="d", watcher="w"), welcomes, kernel=None)
         self.registrations = [
             registration(n, host=host, key=f"4711.0/0.0/{host}:{n}/{n}", world_size=size, pid=n + 1)
             for n in range(size)
@@ -102,8 +102,8 @@ class Job:
         self.keys = tuple(one.identity.key for one in self.registrations)
         peer = Peer(10 * size)
         self.terminal = self.parts.terminals.link(cast(Connection, peer), Bearer(role=Role.DRIVER))
-        self.parts.from_terminals.receive(self.terminal, Greet(minor=0, release="0.1.0", name="me"))
-        self.parts.from_terminals.receive(self.terminal, Subscribe())
+        self.parts.terminals.receive(self.terminal, Greet(minor=0, release="0.1.0", name="me"))
+        self.parts.terminals.receive(self.terminal, Subscribe())
         self.links = [self.parts.from_ranks.link(Peer(n + 1)) for n in range(size)]
 
     def _schedule(self, seconds: float, call: Callable[[], None]) -> None:
@@ -131,7 +131,7 @@ class Job:
         yield "stop", lambda: self.all_say(Report(report=STOPPED) for _ in self.keys)
         yield "stop for good", lambda: self.all_say(Report(report=KEPT) for _ in self.keys)
         yield "are held", lambda: self.all_say(Report(report=HELD if n else CHOSEN) for n in range(len(self.keys)))
-        yield "list", lambda: self.parts.from_terminals.receive(self.terminal, Subscribe())
+        yield "list", lambda: self.parts.terminals.receive(self.terminal, Subscribe())
         yield "are asked", self._ask
         yield (
             "answer",
@@ -142,7 +142,7 @@ class Job:
 
     def _ask(self) -> None:
         question = Question(request=7, keys=self.keys, action=Action.WHERE, seconds=60.0)
-        self.parts.from_terminals.receive(self.terminal, question)
+        self.parts.terminals.receive(self.terminal, question)
         self.pass_time(1.0)
 
     def _leave(self) -> None:

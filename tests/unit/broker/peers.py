@@ -15,7 +15,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from dbg_broker.broker import Broker as Parts
-from dbg_broker.broker import new_broker
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.tokens import Tokens, load_tokens
@@ -260,7 +259,7 @@ async def running_broker(
     tokens = load_tokens(home)
     timers = Timers(loop.time, loop.call_later)
     welcomes = Welcomes(timers.clock, host="login1", pid=4711)
-    parts = new_broker(timers, tokens, welcomes, kernel=kernel, intervals=intervals)
+    parts = Parts(timers, tokens, welcomes, kernel=kernel, intervals=intervals)
     shown = load_own(home) if tls else None
     context, fingerprint = (None, None) if shown is None else (shown.context, shown.fingerprint)
     server = WatchedServer(

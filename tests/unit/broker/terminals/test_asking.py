@@ -88,7 +88,7 @@ async def test_answers_come_before_the_last_rank_has_answered_and_equal_ones_onc
     last = await terminal.expect(Answers)
     assert [one.key for one in told(last)] == [key(2)]
     assert last.last
-    assert not len(broker.parts.asked.questions)
+    assert not len(broker.parts.from_ranks.asked.questions)
 
 
 async def test_a_question_that_is_withdrawn_ends_at_once_without_the_ranks_that_are_silent(broker: Broker) -> None:
@@ -222,7 +222,7 @@ async def test_questions_of_a_terminal_that_left_are_forgotten(broker: Broker) -
     await other.say(question(key(0)))
     await reply(rank)
     assert (await answers(other))[key(0)].kind is Kind.VALUE
-    assert not broker.parts.asked.questions.is_asked(key(0))
+    assert not broker.parts.from_ranks.asked.questions.is_asked(key(0))
 
 
 KEY = registration(0).identity.key

@@ -417,7 +417,7 @@ async def test_an_error_as_a_change_is_told_leaves_the_next_one(
         has_failed.set()
         raise MemoryError
 
-    monkeypatch.setattr(broker.parts.listing, "_is_news", fail)
+    monkeypatch.setattr(broker.parts.terminals.listing, "_is_news", fail)
     await rank.say(Report(report=RUNNING))
     await asyncio.wait_for(has_failed.wait(), SECONDS)
     await broker.rank(1)
