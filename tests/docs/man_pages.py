@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from dbg_broker.cli.parser import parser_of_the_command, summaries_of, verbs_of
+from dbg_broker.cli.parser import VERBS as BROKER_VERBS
+from dbg_broker.cli.parser import parser_of_the_command, verbs_of
 from dbg_client.words.config import PREFERENCES
 from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
 from dbg_client.words.parsers import ASKING, ATTACH, OTHER, RUNNING, all_options
@@ -84,10 +85,9 @@ def broker_page(parser: argparse.ArgumentParser) -> str:
     page.section("description")
     page.paragraphs(f"{parser.description}\n\n{parser.epilog}")
     page.section("verbs")
-    summaries = summaries_of(parser)
     for name, verb in verbs_of(parser).items():
         page.subsection(name)
-        page.paragraphs(f"{_sentence(summaries[name])}\n\n{verb.epilog or ''}".strip())
+        page.paragraphs(f"{_sentence(BROKER_VERBS[name])}\n\n{verb.epilog or ''}".strip())
         page.entries((usage_of(action), _sentence(help_of(action))) for action in _shown(verb))
     page.section("exit status")
     page.entries((status, f"{meaning}.") for status, meaning in BROKER_STATUSES)

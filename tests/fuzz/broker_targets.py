@@ -12,6 +12,7 @@ from pathlib import Path
 from websockets.frames import Frame, Opcode
 
 from dbg_broker.classic.session import StockSession
+from dbg_broker.cli.log import shown
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import (
     ISSUED_FILE,
@@ -27,7 +28,6 @@ from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
 from dbg_broker.net.peer import Peer, logger
 from dbg_broker.timers import Timers
-from dbg_broker.verbs.log import shown
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.messages import Audience
 from dbg_wire.records.audit import Entry, What, decode_entry

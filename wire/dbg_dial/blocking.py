@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from dbg_dial.pin import check_certificate, check_endpoint, client_context, untrusted
-from dbg_wire.errors import BrokerUnreachable, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion
+from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion
 from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
@@ -148,14 +148,9 @@ class BlockingDial:
 
     def compare(self) -> str:
         """Return the fingerprint of the certificate shown. Raise WrongCertificate if it is not a pinned one."""
-        shown = check_certificate(self.endpoint, self.certificate(), "its certificate is {shown}, not {pinned}")
+        shown = check_certificate(self.endpoint, self._certificate(), "its certificate is {shown}, not {pinned}")
         self._is_pinned = True
         return shown
-
-    def certificate(self) -> bytes | None:
-        """Return the certificate that the peer has shown, in DER form; None before the handshake."""
-        secured = self.connected()
-        return secured.getpeercert(binary_form=True) if isinstance(secured, ssl.SSLSocket) else None
 
     def present(self, token: str, path: str = "/client") -> None:
         """Ask with this token for an upgrade to a WebSocket at a role's path; see also :meth:`agree`.
@@ -184,16 +179,6 @@ class BlockingDial:
         """Check that both ends speak the same protocol version. Raise WrongVersion."""
         if self._refusal:
             raise WrongVersion(self.url, self._refusal)
-
-    def page(self, target: str, token: str | None = None) -> bytes:
-        """Ask for a page, with this token if one is given, and return the whole answer, its head included.
-
-        Block for ``seconds`` at most in all. Raise what :meth:`present` raises for the token, with nothing sent.
-        """
-        ends = self._ask(target, token)
-        while len(self._read) < READ_BYTES and self._receive(ends):
-            pass
-        return bytes(self._read)
 
     # ------------------------------------------------------------------------------------------------ once it is open
 
@@ -233,6 +218,11 @@ class BlockingDial:
 
     # ---------------------------------------------------------------------------------------------------------- inner
 
+    def _certificate(self) -> bytes | None:
+        """Return the certificate that the peer has shown, in DER form; None before the handshake."""
+        secured = self.connected()
+        return secured.getpeercert(binary_form=True) if isinstance(secured, ssl.SSLSocket) else None
+
     def _ends(self) -> float:
         """Return when a step ends that begins now, so that a peer that sends byte by byte delays nothing."""
         return min(time.monotonic() + self.seconds, self._latest)
@@ -245,14 +235,13 @@ class BlockingDial:
         connected.settimeout(left)
         return connected
 
-    def _ask(self, target: str, token: str | None, *headers: str) -> float:
-        """Send a request, and return when its answer has to be there."""
-        if token is not None:
-            if not self._is_pinned:
-                raise WrongCertificate(self.url, "its certificate was not looked at")
-            headers = (*headers, f"Authorization: Bearer {token}")
+    def _ask(self, target: str, token: str, *headers: str) -> float:
+        """Send a request with a token, and return when its answer has to be there."""
+        if not self._is_pinned:
+            raise WrongCertificate(self.url, "its certificate was not looked at")
         host, ends = self.url.partition("://")[2], self._ends()
-        self._send("\r\n".join((f"GET {target} HTTP/1.1", f"Host: {host}", *headers, "\r\n")).encode(), ends)
+        head = (f"GET {target} HTTP/1.1", f"Host: {host}", *headers, f"Authorization: Bearer {token}", "\r\n")
+        self._send("\r\n".join(head).encode(), ends)
         return ends
 
     def _send_frame(self, opcode: int, data: bytes) -> None:
@@ -296,6 +285,14 @@ class BlockingDial:
         if status != "426":
             raise NotABroker(self.url, f"it answers HTTP status {status}")
         self._refusal = why or "another version"
+
+
+def answers(endpoint: Endpoint, seconds: float) -> bool:
+    """Return whether a broker with this endpoint's certificate listens at its address; a step takes ``seconds``."""
+    with suppress(DbgError, OSError), BlockingDial(endpoint, seconds) as dial:
+        dial.reach()
+        return True
+    return False
 
 
 def glance(reach: Reach, name: str, *, connect_seconds: float, seconds: float) -> list[dict[str, Any]]:

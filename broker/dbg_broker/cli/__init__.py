@@ -1,1 +1,1 @@
-"""The command line of `dbg-broker`: its verbs and options, and what is made of them. What a verb does is in `verbs`."""
+"""The command line of `dbg-broker`: a module for each verb, with its options and what it does."""

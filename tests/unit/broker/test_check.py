@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dbg_broker.cli.check import check
 from dbg_broker.home.certificate import load_own
-from dbg_broker.verbs.check import check
 from dbg_wire.errors import BadSecretFile, BrokerUnreachable, DbgError, WrongToken
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import FakeBroker, Impostor

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from dbg_broker.cli import log
+from dbg_broker.cli.log import shown
 from dbg_broker.cli.parser import complete_words, parser_of_the_command, refuse_mistyped
+from dbg_broker.cli.status import status
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.journal.audit import append
 from dbg_broker.journal.entries import encode_entry
-from dbg_broker.verbs import log
-from dbg_broker.verbs.log import shown
-from dbg_broker.verbs.status import status
 from dbg_wire.errors import CantPrint
 from dbg_wire.messages import Goodbye
 from dbg_wire.records.audit import Entry, What
@@ -99,7 +99,7 @@ def test_what_is_mistyped_is_told_what_it_may_be(approved: Approved) -> None:
     ],
 )
 def test_what_a_word_may_become(line: str, words: list[str]) -> None:
-    assert [each.partition("\t")[0] for each in complete_words(PARSER, line.split(" "))] == words
+    assert [each.partition("\t")[0] for each in complete_words(line.split(" "))] == words
 
 
 def test_a_full_disk_is_one_sentence(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

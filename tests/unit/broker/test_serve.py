@@ -17,21 +17,21 @@ from pathlib import Path
 
 import pytest
 
+from dbg_broker.cli.token import TokenOptions, print_token, revoke, rotate
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.issued import ISSUED_FILE, IssuedTokens, RevokedToken, load_issued, save_issued
 from dbg_broker.home.private_files import write_private
 from dbg_broker.home.rendezvous import read_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens
-from dbg_broker.settings import Listen, ServeSettings
-from dbg_broker.verbs.credentials import Credentials
-from dbg_broker.verbs.listening import announce, inherited
-from dbg_broker.verbs.service import (
+from dbg_broker.serve.credentials import Credentials
+from dbg_broker.serve.listening import announce, inherited
+from dbg_broker.serve.service import (
     JsonLogFormatter,
     LogFormatter,
     ServiceManager,
     start_log,
 )
-from dbg_broker.verbs.token import TokenOptions, print_token, revoke, rotate
+from dbg_broker.settings import Listen, ServeSettings
 from dbg_dial.find import DRIVER_FILE
 from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.finding.rendezvous import parse_driver_tokens
@@ -207,7 +207,7 @@ class Watching:
 
 @pytest.fixture
 def watching(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Watching]]:
-    monkeypatch.setattr("dbg_broker.verbs.credentials.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_broker.serve.credentials.LOOK_SECONDS", 0.01)
     begun: list[Watching] = []
 
     def begin(home: Path, given: tuple[str, str] | None = None) -> Watching:
@@ -266,7 +266,7 @@ def test_a_given_certificate_that_was_renewed_is_shown_and_a_bad_one_changes_not
     authority = Authority(tmp_path)
     _, certificate, _, key = authority.issue("own", "h")
     found, logged = watching(made_home, (certificate, key)), threading.Event()
-    monkeypatch.setattr("dbg_broker.verbs.credentials.logger.error", lambda *_: logged.set())
+    monkeypatch.setattr("dbg_broker.serve.credentials.logger.error", lambda *_: logged.set())
     before = found.credentials.shown
     authority.issue("own", "h", days=-1, from_days=-2)
     assert logged.wait(seconds(20))

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 import dbg_agent.link.dialling
-import dbg_broker.verbs.broker_client
+import dbg_broker.cli.broker_client
 import dbg_client.core.connection
 import dbg_dial.blocking
 import dbg_dial.dial
@@ -65,25 +65,13 @@ def step_by_step(line: dbg_dial.blocking.BlockingDial, token: str) -> None:
         line.present(token)
 
 
-def page(line: dbg_dial.blocking.BlockingDial, token: str) -> None:
-    with line:
-        line.look_up()
-        line.connect()
-        line.page("/", token)
-
-
 async def blocking(reach: Reach) -> object:
     line = dbg_dial.blocking.BlockingDial(reach.endpoint, seconds(10))
     return await asyncio.to_thread(step_by_step, line, reach.token)
 
 
-async def blocking_page(reach: Reach) -> object:
-    line = dbg_dial.blocking.BlockingDial(reach.endpoint, seconds(10))
-    return await asyncio.to_thread(page, line, reach.token)
-
-
 async def of_the_brokers_verbs(reach: Reach) -> object:
-    line = dbg_broker.verbs.broker_client.BrokerProbe(reach.endpoint)
+    line = dbg_broker.cli.broker_client.BrokerProbe(reach.endpoint)
     return await asyncio.to_thread(step_by_step, line, reach.token)
 
 
@@ -97,11 +85,10 @@ WAYS: dict[str, Way] = {
     "dbg_dial.dial.addresses": addresses,
     "dbg_dial.dial.open_websocket": open_websocket,
     "dbg_dial.blocking.BlockingDial": blocking,
-    "dbg_dial.blocking.BlockingDial.page": blocking_page,
     "dbg_dial.blocking.glance": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
     "dbg_client.core.connection.dial": of_a_terminal,
-    "dbg_broker.verbs.broker_client.BrokerProbe": of_the_brokers_verbs,
+    "dbg_broker.cli.broker_client.BrokerProbe": of_the_brokers_verbs,
 }
 """All calls that can bring a token to a broker."""
 

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_broker.cli.token import TokenOptions, print_token, revoke
 from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
 from dbg_broker.home.issued import (
     ISSUED_FILE,
@@ -37,7 +38,6 @@ from dbg_broker.home.tokens import (
     renew_job_tokens,
     rotate_tokens,
 )
-from dbg_broker.verbs.token import TokenOptions, print_token, revoke
 from dbg_wire.errors import BadInput, BadSecretFile
 from dbg_wire.finding.endpoint import parse_token
 from dbg_wire.finding.job_token import JOB_MARK, JOB_TOKENS_DIRECTORY, job_token

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from dbg_broker.verbs.leaving import Leaving
+from dbg_broker.serve.leaving import Leaving
 
 IDLE = 0.05
 

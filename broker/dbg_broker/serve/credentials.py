@@ -20,7 +20,7 @@ from dbg_broker.home.certificate import Shown, load_given, load_own
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens, token_files
 from dbg_broker.home.watched import Watched
-from dbg_broker.verbs.service import LogFormatter
+from dbg_broker.serve.service import LogFormatter
 from dbg_wire.errors import DbgError
 from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.finding.rendezvous import Rendezvous

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import dbg_dial.find
@@ -13,14 +12,11 @@ from dbg_dial.blocking import PONG, TEXT, BlockingDial, NotABroker
 from dbg_dial.find import Opening, Seeker
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import DbgError, NoBroker, PeerError, Refused, printable
-from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Endpoint, Reach, TokenRole
+from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Reach, TokenRole
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
-
-Say = Callable[[str], None]
-"""Print one line."""
 
 
 class NotServing(DbgError):
@@ -99,11 +95,3 @@ class BrokerProbe(BlockingDial):
             return decode(frame.data, Sender.BROKER)
         except PeerError as error:
             raise NotABroker(self.url, error.reason) from None
-
-
-def answers(endpoint: Endpoint, seconds: float) -> bool:
-    """Return whether a broker with this endpoint's certificate listens at its address."""
-    with contextlib.suppress(DbgError, OSError), BrokerProbe(endpoint, seconds) as probe:
-        probe.reach()
-        return True
-    return False

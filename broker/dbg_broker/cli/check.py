@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
+from dbg_broker.cli.broker_client import BrokerProbe, find_broker
+from dbg_broker.cli.console import Say, home_of, say
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.finding.endpoint import Reach
@@ -59,3 +62,16 @@ def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[S
     yield "token", token
     yield "version", version
     yield "round trip", round_trip
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument(
+        "url", metavar="URL", nargs="?", help="host:port or wss://…#sha256:… (default: $DBG_BROKER, or the home's)"
+    )
+    parser.add_argument("--rank", action="store_true", help="as a rank here would, with a rank's token")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what was typed, and return the exit status. Raise DbgError."""
+    return check(given.url, home_of(given), os.environ, say, as_rank=given.rank)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dbg_broker.admission import Admission
 from dbg_broker.broker import Broker
@@ -27,12 +26,9 @@ from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.loop import GarbageCollection, run_measured
 from dbg_broker.net.metrics import Meters
 from dbg_broker.net.server import Server
-from dbg_broker.settings import ServeSettings
-from dbg_broker.timers import Timers
-from dbg_broker.verbs.broker_client import answers
-from dbg_broker.verbs.credentials import Credentials
-from dbg_broker.verbs.leaving import Leaving
-from dbg_broker.verbs.listening import (
+from dbg_broker.serve.credentials import Credentials
+from dbg_broker.serve.leaving import Leaving
+from dbg_broker.serve.listening import (
     address_of,
     announce,
     host_for_others,
@@ -40,17 +36,17 @@ from dbg_broker.verbs.listening import (
     listen_for_peers,
     listen_for_stock,
 )
-from dbg_broker.verbs.service import ServiceManager, start_log, status_line
+from dbg_broker.serve.service import ServiceManager, start_log, status_line
+from dbg_broker.settings import ServeSettings
+from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
+from dbg_dial.blocking import answers
 from dbg_dial.kernel import kernel_name
 from dbg_wire.errors import HOME_IS_SERVED, BadSecretFile, DbgError, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import LIVE_STATES, RankState
-
-if TYPE_CHECKING:
-    pass
 
 PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""

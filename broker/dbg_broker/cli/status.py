@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from dbg_broker.verbs.broker_client import BrokerProbe, Say, find_broker
+from dbg_broker.cli.broker_client import BrokerProbe, find_broker
+from dbg_broker.cli.console import Say, home_of, say
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
@@ -95,3 +98,13 @@ def _duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes % 60} min"
     return f"{minutes} min {int(seconds) % 60} s" if minutes else f"{int(seconds)} s"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("--json", action="store_true", help="one JSON document")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what was typed, and return the exit status. Raise DbgError."""
+    return status(home_of(given), os.environ, say, as_json=given.json)

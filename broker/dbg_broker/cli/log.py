@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -11,8 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from dbg_broker.cli.console import home_of, say
+from dbg_broker.home.private_files import open_home
 from dbg_broker.journal.audit import AUDIT_FILE, audit_files
 from dbg_dial.apart import apart
+from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.records.audit import MAX_LINE, Entry, What, decode_entry
 
@@ -148,3 +152,18 @@ def _is_replaced(path: Path, descriptor: int) -> bool:
         return path.stat().st_ino != os.fstat(descriptor).st_ino
     except FileNotFoundError:
         return False
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("--follow", action="store_true", help="go on with what happens, until Ctrl-C")
+    parser.add_argument("--job", metavar="JOB", help="this job alone")
+    parser.add_argument("--since", metavar="S", help="the last S seconds, as in 30m, 2h or 7d")
+    parser.add_argument("--json", action="store_true", help="the lines as they are in the file")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what was typed, and return the exit status. Raise DbgError."""
+    since = None if given.since is None else read_duration(given.since, "--since", MAX_SECONDS)
+    options = LogOptions(job=given.job, since=since, follow=given.follow, as_json=given.json)
+    return show_log(open_home(home_of(given)), options, say)

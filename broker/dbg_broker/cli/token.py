@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import secrets
@@ -10,14 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dbg_broker.cli.console import Say, home_of, say, say_aside
 from dbg_broker.home.bearer import JOB, NAME, Role
 from dbg_broker.home.certificate import date_of
 from dbg_broker.home.issued import IssuedToken, load_issued, save_issued
+from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, load_tokens, new_token, renew_job_tokens, rotate_tokens
 from dbg_broker.home.watched import state_of
 from dbg_broker.journal.audit import note
-from dbg_broker.verbs.broker_client import Say
+from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.job_token import job_token
@@ -154,3 +157,53 @@ def _document(one: IssuedToken, now: float) -> dict[str, object]:
         "expires": one.expires,
         "expired": one.bearer.is_expired(now),
     }
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument(
+        "--role",
+        choices=("rank", "driver", "watcher"),
+        help="what it lets its bearer be: a rank, a terminal that types, or one that looks (default: rank)",
+    )
+    parser.add_argument("--job", metavar="JOB", help="for this job alone")
+    parser.add_argument(
+        "--for", dest="bound", metavar="S", help="make a token that is good for this time, as in 30m, 2h or 7d"
+    )
+    parser.add_argument("--name", metavar="NAME", help="make a token of this name, which can be revoked")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--list", action="store_true", help="list the tokens that have names")
+    one.add_argument(
+        "--revoke", metavar="NAME", help="make the token of this name void; what is connected with it is closed"
+    )
+    one.add_argument("--rotate", action="store_true", help="replace the home's own three tokens by new ones")
+    parser.add_argument("--json", action="store_true", help="with --list: one JSON document")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what was typed, and return the exit status. Raise DbgError."""
+    _refuse_beside(given)
+    home = open_home(home_of(given))
+    if given.list:
+        return list_tokens(home, say, as_json=given.json)
+    if given.revoke is not None:
+        return revoke(home, given.revoke, say, say_aside)
+    if given.rotate:
+        return rotate(home, say, say_aside)
+    seconds = None if given.bound is None else read_duration(given.bound, "--for", MAX_SECONDS)
+    options = TokenOptions(role=Role(given.role or Role.RANK.value), job=given.job, name=given.name, seconds=seconds)
+    return print_token(home, options, say, say_aside)
+
+
+def _refuse_beside(given: argparse.Namespace) -> None:
+    """Refuse what says how to make a token beside what makes none: it would be left out in silence. Raise BadInput."""
+    makes_none = {"--list": given.list, "--revoke": given.revoke is not None, "--rotate": given.rotate}
+    makes = {"--role": given.role, "--job": given.job, "--for": given.bound, "--name": given.name}
+    chosen = next((option for option, is_given in makes_none.items() if is_given), None)
+    beside = next((option for option, value in makes.items() if value is not None), None)
+    if chosen is not None and beside is not None:
+        raise BadInput(
+            f"{beside} says what token to make, and {chosen} makes none for anybody", "leave one of them out"
+        )
+    if given.json and not given.list:
+        raise BadInput("--json is for --list", "leave it out; what is printed is the token alone")

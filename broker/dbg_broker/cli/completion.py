@@ -1,0 +1,19 @@
+"""``dbg-broker completion``: print what makes a shell complete verbs and options."""
+
+from __future__ import annotations
+
+import argparse
+
+from dbg_broker.cli.console import write
+from dbg_wire.command_line.completion import SHELLS, completion_script
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the verb."""
+    parser.add_argument("shell", choices=SHELLS, help="the shell that it is for")
+
+
+def run(given: argparse.Namespace) -> int:
+    """Do what was typed, and return the exit status. Raise CantPrint."""
+    write(completion_script("dbg-broker", given.shell))
+    return 0

@@ -1,0 +1,1 @@
+"""One broker that serves: what it is made of, where it listens, its credentials, and its place as a service."""
