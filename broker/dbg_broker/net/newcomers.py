@@ -14,8 +14,11 @@ from typing import Generic, TypeVar
 HANDSHAKE_SECONDS = 5.0
 """Seconds from a connection's slot to its request, with a token."""
 
-EARLY_SECONDS = 0.5
-"""Seconds after which a slot ends if others wait for it; an honest peer takes some 20 ms, and on a busy host 200."""
+EARLY_SECONDS = 2.0
+"""Seconds after which a slot ends if others wait for it; an honest peer takes 20 ms, and on a busy host a second."""
+
+SILENT_SECONDS = 0.5
+"""Seconds in line without a byte after which a connection gets no slot: an honest peer sends its bytes at once."""
 
 MAX_SLOTS = 32
 """Handshakes at the same time: if all of them go on in one turn of the event loop, it takes 35 ms."""

@@ -37,8 +37,11 @@ logger = logging.getLogger("dbg_broker")
 SLICE_SECONDS = 0.001
 """Longest time that the bytes of one connection take in a turn of the event loop, of the broker's processor time."""
 
-PIECE_BYTES = 32 * limits.KIB
-"""Bytes that the library takes apart at once. They are half of the longest output, or 5,400 pings, which take 20 ms."""
+SHORT_PIECE_BYTES = 2 * limits.KIB
+"""Bytes that the library takes apart at once: 100 short messages or 300 pings, which take a millisecond."""
+
+LONG_PIECE_BYTES = 64 * limits.KIB
+"""The same in the middle of a long frame, such as output in bulk."""
 
 HEAD_END = b"\r\n\r\n"
 
@@ -107,6 +110,7 @@ class Peer(asyncio.Protocol):
         "_outbox",
         "_owner",
         "_parts",
+        "_piece",
         "_protocol",
         "_rate",
         "_server",
@@ -130,6 +134,8 @@ class Peer(asyncio.Protocol):
         )
         self._outbox = Outbox()
         self._incoming = bytearray()
+        self._piece = SHORT_PIECE_BYTES
+        """Bytes that the library takes apart at once."""
         self._events: list[Event] = []
         """Events of the library that are to be handled, the next one last."""
         self._parts: list[Frame] | None = None
@@ -163,7 +169,7 @@ class Peer(asyncio.Protocol):
         if self._is_closing and self._owner is None:
             # It was answered: further bytes are not worth parsing.
             return
-        if self._is_scheduled or self._is_resting or self._owner is None or len(data) > PIECE_BYTES:
+        if self._is_scheduled or self._is_resting or self._owner is None or len(data) > self._piece:
             self._incoming += data
             data = b""
         if not self._is_scheduled:
@@ -219,7 +225,7 @@ class Peer(asyncio.Protocol):
 
     def _handle_next(self) -> None:
         if not self._events:
-            size = PIECE_BYTES
+            size = self._piece
             if self._owner is None and (head := self._incoming.find(HEAD_END)) >= 0:
                 # The library would read frames behind a request before it is answered.
                 size = head + len(HEAD_END)
@@ -234,6 +240,8 @@ class Peer(asyncio.Protocol):
     def _take_apart(self, data: bytes) -> None:
         self._protocol.receive_data(data)
         self._events = self._protocol.events_received()[::-1]
+        # Without a frame it is the middle of a long one, of which more is taken at once.
+        self._piece = SHORT_PIECE_BYTES if self._events else min(2 * self._piece, LONG_PIECE_BYTES)
         if not self._events:
             self._write_answers()
 

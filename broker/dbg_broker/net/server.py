@@ -16,7 +16,7 @@ from dbg_broker.net import tcp
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.metrics import Meters
-from dbg_broker.net.newcomers import EARLY_SECONDS, HANDSHAKE_SECONDS, Line, Slots
+from dbg_broker.net.newcomers import HANDSHAKE_SECONDS, SILENT_SECONDS, Line, Slots
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.settings import EVERYBODY, Allowed
@@ -197,7 +197,7 @@ class Server:
 
     def _is_worth_a_slot(self, newcomer: Newcomer) -> bool:
         """Whether a connection has sent something, or had little time for it; else it is closed."""
-        if self.timers.clock() - newcomer.since < EARLY_SECONDS or tcp.has_bytes(newcomer.socket):
+        if self.timers.clock() - newcomer.since < SILENT_SECONDS or tcp.has_bytes(newcomer.socket):
             return True
         newcomer.socket.close()
         self._meters.crowded_out += 1

@@ -51,7 +51,12 @@ class _Line(asyncio.Protocol):
         self.ended = asyncio.get_running_loop().create_future()
         self.heard = asyncio.get_running_loop().create_future()
         self._target, self._says = target, says
-        self._is_paused = False
+        self._is_paused = self._floods = False
+
+    def flood(self) -> None:
+        """Send without end from now on."""
+        self._floods = True
+        self._send()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -66,8 +71,6 @@ class _Line(asyncio.Protocol):
         transport.write(self._says.first)
         if self._says.comes_back:
             transport.close()
-        else:
-            self._send()
 
     def data_received(self, data: bytes) -> None:
         if not self.heard.done():
@@ -88,13 +91,15 @@ class _Line(asyncio.Protocol):
                 future.set_result(None)
 
     def _send(self) -> None:
-        if self._says.again and not self._is_paused and not self._transport.is_closing():
+        if self._floods and self._says.again and not self._is_paused and not self._transport.is_closing():
             self._transport.write(self._says.again)
             asyncio.get_running_loop().call_soon(self._send)
 
 
-async def _keep_up(target: Target, says: Says, places: asyncio.Semaphore, came: Callable[[], None]) -> None:
-    """Keep one connection open, and connect anew whenever it is closed."""
+async def _keep_up(
+    target: Target, says: Says, places: asyncio.Semaphore, came: Callable[[], None], all_came: asyncio.Event
+) -> None:
+    """Keep one connection open, and connect anew whenever it is closed; flood once all are there."""
     loop = asyncio.get_running_loop()
     while True:
         try:
@@ -108,6 +113,8 @@ async def _keep_up(target: Target, says: Says, places: asyncio.Semaphore, came: 
                 )
                 await line.heard
             came()
+            await all_came.wait()
+            line.flood()
             await line.ended
         except OSError:
             pass
@@ -120,10 +127,12 @@ async def _flood(target: Target, begun: Begun, lines: Sequence[Says]) -> None:
         nonlocal left
         left -= 1
         if left == 0:
+            all_came.set()
             begun()
 
+    all_came = asyncio.Event()
     places = asyncio.Semaphore(AT_ONCE)
-    await asyncio.gather(*(_keep_up(target, says, places, came) for says in lines))
+    await asyncio.gather(*(_keep_up(target, says, places, came, all_came) for says in lines))
 
 
 def flood(target: Target, begun: Begun, lines: Iterable[Says]) -> None:
