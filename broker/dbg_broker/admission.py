@@ -24,7 +24,7 @@ from dbg_broker.net.http import (
     path_of,
     path_shown,
 )
-from dbg_broker.net.metrics import Gauges, Meters
+from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.quotas import TokenBucket
@@ -81,7 +81,7 @@ class Admission:
 
     def gauges(self) -> Gauges:
         """Return the present numbers."""
-        sessions, drivers, watchers = self._relay.seats.counts()
+        others, (sessions, drivers, watchers) = self._welcomes.others, self._relay.seats.counts()
         return Gauges(
             ranks=self._table.registry.counts,
             terminals=len(self._terminals.links),
@@ -89,6 +89,9 @@ class Admission:
             drivers=drivers,
             watchers=watchers,
             uptime=self._welcomes.uptime,
+            cluster=None
+            if others is None
+            else ClusterFigures(brokers=len(others.addresses()), nats_silent=others.nats_silent or 0.0),
         )
 
     def admit(self, peer: Peer, upgrade: Upgrade) -> Bearer | HttpAnswer:

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from dbg_wire.messages import Message, Welcome
+from dbg_wire.messages import BrokerAddress, Message, Welcome
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 
 class _Peer(Protocol):
     def send_message(self, message: Message) -> bool: ...
+
+
+class Others(Protocol):
+    """The other brokers of a site."""
+
+    @property
+    def nats_silent(self) -> float | None:
+        """Return for how many seconds NATS has not answered; None while it does."""
+
+    def addresses(self) -> tuple[BrokerAddress, ...]:
+        """Return the addresses of all brokers, this one's first."""
 
 
 class Welcomes:
@@ -19,6 +30,8 @@ class Welcomes:
     def __init__(self, clock: Callable[[], float], *, host: str, pid: int, max_lease: float | None = None) -> None:
         self._clock, self._started = clock, clock()
         self._host, self._pid, self._max_lease = host, pid, max_lease
+        self.others: Others | None = None
+        """The other brokers; None without ``--cluster``."""
 
     @property
     def uptime(self) -> float:
@@ -37,5 +50,7 @@ class Welcomes:
             child=child,
             role=role,
             max_lease=self._max_lease,
+            brokers=() if self.others is None else self.others.addresses(),
+            nats_silent=None if self.others is None else self.others.nats_silent,
         )
         peer.send_message(message)

@@ -177,8 +177,3 @@ def admits(broker: RunningBroker, token: str) -> bool:
     check = [sys.executable, "-c", DIAL, broker.url, token]
     asked = subprocess.run(check, capture_output=True, text=True, timeout=seconds(60), check=True)
     return asked.stdout == "200\n"
-
-
-def wait_until_told(broker: RunningBroker, what: str) -> None:
-    """Return when a broker has taken what another one has issued or revoked."""
-    broker.process.wait_for_output(f"other brokers have {what}", stream="stderr")

@@ -182,8 +182,6 @@ class Occasions:
         """For each listed rank, the process whose crash, and the stop whose lease, has been reported."""
         self.broker = ""
         """This broker's name in a cluster; empty without one."""
-        self.speaks_for: Callable[[str], bool] = lambda _run: True
-        """Whether this broker is the one of a cluster that reports a run's events."""
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Look for events in a rank's new state."""
@@ -255,5 +253,4 @@ class Occasions:
             self._last[name] = self._timers.clock()
             if len(self._last) > MAX_KNOWN:
                 del self._last[next(iter(self._last))]
-            if self.speaks_for("/".join(seen[0].rank.run)):
-                self._emit(replace(of_ranks(kind, seen, self._timers.wall()), broker=self.broker))
+            self._emit(replace(of_ranks(kind, seen, self._timers.wall()), broker=self.broker))

@@ -58,12 +58,26 @@ class FirstFailures:
         first = self._first.get(run)
         if not has_failed(rank) or (first is not None and first.key != rank.key and first.at <= rank.end.left):
             return [rank] if _explain(rank, first) else []
-        failure = _Failure(rank.key, rank.end.left, _how(rank))
+        return self._enter(run, _Failure(rank.key, rank.end.left, how_it_failed(rank)), everybody)
+
+    def hear(
+        self, run: RunName, key: str, at: float, how: str, everybody: Callable[[], Iterable[RankRecord]]
+    ) -> list[RankRecord]:
+        """Note how a rank at another broker has failed; return the ranks here whose cause is known by that now."""
+        first = self._first.get(run)
+        if first is not None and first.key != key and first.at <= at:
+            return []
+        return self._enter(run, _Failure(key, at, how), everybody)
+
+    def _enter(
+        self, run: RunName, failure: _Failure, everybody: Callable[[], Iterable[RankRecord]]
+    ) -> list[RankRecord]:
+        first = self._first.get(run)
         if first == failure:
             return []
         self._forget_run(run)
         self._first[run] = failure
-        self._runs[rank.key] = run
+        self._runs[failure.key] = run
         others = (other for other in everybody() if other.run == run)
         return [other for other in others if _explain(other, failure, first)]
 
@@ -102,7 +116,10 @@ def _explain(rank: RankRecord, first: _Failure | None, before: _Failure | None =
     return True
 
 
-def _how(rank: RankRecord) -> str:
+def how_it_failed(rank: RankRecord) -> str:
+    """Return how a rank has failed, as a part of a sentence; empty if it has not."""
+    if rank.state is not RankState.EXITED or not has_failed(rank):
+        return ""
     status = rank.end.exit or 0
     if status > 0:
         return f"rank {rank.identity.rank} had exited with status {status}"
@@ -143,14 +160,19 @@ class CrashedRanks:
             launch.members[rank.key] = NOTHING if launch.kept else self._feed.end
             if launch.kept:
                 self._due[run] = None
-        number = rank.identity.rank if _is_kept(rank) else None
-        if number != launch.kept.get(rank.key):
+        return self.hear(run, rank.key, rank.identity.rank if is_kept(rank) else None)
+
+    def hear(self, run: RunName, key: str, number: int | None) -> bool:
+        """Take in the number of a rank that is kept, wherever it is, or None; return what :meth:`changed` does."""
+        launch = self._launches.setdefault(run, _Launch())
+        self._run_of[key] = run
+        if number != launch.kept.get(key):
             if number is not None:
-                launch.kept[rank.key] = number
+                launch.kept[key] = number
             else:
-                del launch.kept[rank.key]
+                del launch.kept[key]
             self._tell(run)
-        self._drop_empty(rank.key, run)
+        self._drop_empty(key, run)
         return bool(self._due)
 
     def news(self) -> Iterator[Broadcast]:
@@ -197,7 +219,8 @@ class CrashedRanks:
             self._feed.forget(run)
 
 
-def _is_kept(rank: RankRecord) -> bool:
+def is_kept(rank: RankRecord) -> bool:
+    """Tell whether a rank is kept after a crash."""
     stop = rank.report.stop
     if stop is None or stop.reason != CRASH or rank.state is RankState.EXITED:
         return False

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.broadcast import Broadcast
+from dbg_broker.ranks.elsewhere import Elsewhere, RankFact
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.ranks.registry import Registry
 from dbg_wire.messages import Chosen, ChosenRank, Waiting
@@ -44,8 +45,8 @@ class _Site:
 class HeldRanks:
     """By run, which rank has which key, which ranks wait, and what is still to be told to these."""
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, registry: Registry, elsewhere: Elsewhere) -> None:
+        self._registry, self._elsewhere = registry, elsewhere
         self._keys: dict[tuple[RunName, int], str] = {}
         self._places: dict[str, tuple[RunName, int]] = {}
         self._sites: dict[RunName, dict[str, _Site]] = {}
@@ -60,12 +61,26 @@ class HeldRanks:
             self._settle(rank.key, (run, number))
         is_held = rank.is_live and rank.report.state is RankState.HELD
         self._wait(rank, run, rank.report.waits if is_held else None)
-        for site in self._sites.get(run, {}).values() if rank.child is None else ():
+        if rank.child is None:
+            self._look(run, number)
+        return bool(self._due)
+
+    def hear(self, fact: RankFact) -> bool:
+        """Take in a change of a rank at another broker; return what :meth:`changed` does."""
+        place = fact.launch, fact.number
+        if not fact.is_child:
+            if fact.is_live or place not in self._keys:
+                self._settle(fact.key, place)
+            self._look(*place)
+        return bool(self._due)
+
+    def _look(self, run: RunName, number: int) -> None:
+        """Look whether what was told of a rank is true no longer."""
+        for site in self._sites.get(run, {}).values():
             if number in site.told and site.told[number] != (status := self._status(site, number)):
                 site.told[number] = status
                 site.feed.changed(number)
                 self._due[site] = None
-        return bool(self._due)
 
     def news(self) -> Iterator[Broadcast]:
         """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
@@ -146,13 +161,17 @@ class HeldRanks:
         self._due[site] = None
 
     def _status(self, site: _Site, number: int) -> _HoldStatus:
-        rank = self._registry.find(self._keys.get((site.run, number), ""))
-        if rank is None:
+        key = self._keys.get((site.run, number), "")
+        rank, fact = self._registry.find(key), self._elsewhere.find(key)
+        if rank is not None and not self._elsewhere.has(rank):
+            arrivals, state, ended = rank.report.arrivals, rank.state, 0.0 if rank.is_live else rank.end.at
+        elif fact is not None:
+            arrivals, state, ended = fact.arrivals, fact.state, fact.ended
+        else:
             return ChosenRank(rank=number, arrived=0, completed=0, state=None), 0.0
-        at = next((arrival for arrival in rank.report.arrivals if arrival.site == site.name), None)
+        at = next((arrival for arrival in arrivals if arrival.site == site.name), None)
         arrived, completed = (at.arrived, at.completed) if at is not None else (0, 0)
-        status = ChosenRank(rank=number, arrived=arrived, completed=completed, state=rank.state)
-        return status, 0.0 if rank.is_live else rank.end.at
+        return ChosenRank(rank=number, arrived=arrived, completed=completed, state=state), ended
 
     def _broadcasts(
         self, site: _Site, numbers: Iterable[int], keys: tuple[str, ...], name: tuple[str, str, int] | None

@@ -255,6 +255,18 @@ class Registry:
         """Remove a rank whose key belongs to another process by now."""
         self._remove(rank)
 
+    def take_over(self, rank: RankRecord, now: float) -> tuple[RankRecord, ...] | None:
+        """Enter an ended rank of a broker that ends; return ranks that got other numbers by it, None if it is known."""
+        if rank.key in self._ranks:
+            return None
+        rank.registration = _sharing(rank.registration, self._share)
+        self._ranks[rank.key] = rank
+        self.counts[rank.state] += 1
+        self._ended[rank.key] = now
+        if rank.state is RankState.LOST:
+            self._lost[rank.registration.kernel, rank.process.pid] = rank.key
+        return self.children.join(rank, rank.child)
+
     def report(self, rank: RankRecord, report: RankReport, now: float) -> bool:
         """Take what is now true of a rank and tell whether that changes its listing.
 

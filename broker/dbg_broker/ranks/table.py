@@ -10,6 +10,7 @@ from itertools import chain
 from dbg_broker.feed import Passes
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import pack_message
+from dbg_broker.ranks.elsewhere import Elsewhere, RankFact
 from dbg_broker.ranks.failures import CrashedRanks, FirstFailures
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.link import RankLink
@@ -78,7 +79,8 @@ class RankTable:
         self.probes = ProbeSchedule(intervals or ProbeIntervals())
         self._deaths = DeathChecks()
         self._failures = FirstFailures()
-        self._held = HeldRanks(self.registry)
+        self.elsewhere = Elsewhere()
+        self._held = HeldRanks(self.registry, self.elsewhere)
         self._crashed = CrashedRanks()
         self._told = Passes(self._readers, turns.begin, timers, rest=REST_SECONDS, rest_each=REST_SECONDS_EACH)
         """Tells ranks of others that they wait for, and of those of their run that are kept."""
@@ -104,7 +106,31 @@ class RankTable:
             self.listed_anew(rank.key)
         for watcher in self._watchers:
             watcher.rank_changed(rank)
-        is_news = [self._held.changed(rank), self._crashed.changed(rank)]
+        if not self.elsewhere.has(rank):
+            self._have_told(self._held.changed(rank), self._crashed.changed(rank))
+
+    def hear(self, fact: RankFact) -> None:
+        """Tell ranks what a rank at another broker means for them."""
+        kept = fact.number if fact.is_kept else None
+        self._have_told(self._held.hear(fact), self._crashed.hear(fact.launch, fact.key, kept))
+        if fact.failure:
+            self._explained(self._failures.hear(fact.launch, fact.key, fact.left, fact.failure, self.registry.ranks))
+
+    def forget_fact(self, broker: str, key: str) -> None:
+        """Forget what another broker has told of a rank."""
+        if self.elsewhere.drop(broker, key) and self.registry.find(key) is None:
+            self._forget(key)
+
+    def take_over(self, rank: RankRecord) -> None:
+        """List an ended rank of a broker that ends, if it is not known; that broker has told of its end as an event."""
+        renamed = self.registry.take_over(rank, self._timers.clock())
+        if renamed is not None:
+            self.readdress(renamed)
+            self.listed_anew(rank.key)
+            self._have_told(self._held.changed(rank), self._crashed.changed(rank))
+            self.note_failure(rank)
+
+    def _have_told(self, *is_news: bool) -> None:
         if any(is_news):
             self._told.changed()
 
@@ -123,12 +149,14 @@ class RankTable:
         self.listed_anew(key)
         for watcher in self._watchers:
             watcher.rank_gone(key)
-        self._failures.forget(key)
-        self._held.forget(key)
-        if self._crashed.forget(key):
-            self._told.changed()
+        self._forget(key)
         for number in self._relay.seats.rank_gone(key):
             refuse(self._relay.terminals[number], RefusalCode.GONE, why)
+
+    def _forget(self, key: str) -> None:
+        self._failures.forget(key)
+        self._held.forget(key)
+        self._have_told(self._crashed.forget(key))
 
     def readdress(self, renamed: Iterable[RankRecord]) -> None:
         """Tell ranks that have another number the address that follows from it."""
@@ -201,9 +229,12 @@ class RankTable:
 
     def note_failure(self, rank: RankRecord) -> None:
         """Note how a rank has ended, and list anew those that were ended since another one of their run had failed."""
-        for other in self._failures.note(rank, self.registry.ranks):
-            self.registry.killed(other)
-            self.listed_anew(other.key)
+        self._explained(self._failures.note(rank, self.registry.ranks))
+
+    def _explained(self, ranks: Iterable[RankRecord]) -> None:
+        for rank in ranks:
+            self.registry.killed(rank)
+            self.listed_anew(rank.key)
 
     def sweep(self, now: float) -> None:
         """Do what is due by the clock: probes, looks for processes that may be gone, and what is to be forgotten."""

@@ -9,17 +9,20 @@ import os
 import resource
 import signal
 import socket
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dbg_broker.admission import Admission
 from dbg_broker.broker import Broker
 from dbg_broker.classic.port import StockPort
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
+from dbg_broker.home.tokens import Tokens
 from dbg_broker.journal.command import OnEvent
 from dbg_broker.journal.journal import Journal
 from dbg_broker.net.capacity import MANY, Capacity
@@ -37,16 +40,20 @@ from dbg_broker.serve.listening import (
     listen_for_stock,
 )
 from dbg_broker.serve.service import ServiceManager, start_log, status_line
-from dbg_broker.settings import ServeSettings
+from dbg_broker.settings import ClusterSettings, ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
 from dbg_dial.blocking import answers
 from dbg_dial.kernel import kernel_name
-from dbg_wire.errors import HOME_IS_SERVED, BadSecretFile, DbgError, printable
+from dbg_wire.errors import HOME_IS_SERVED, BadSecretFile, DbgError, NeedsExtra, printable
 from dbg_wire.finding.endpoint import wrong_host_reason
 from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import LIVE_STATES, RankState
+
+if TYPE_CHECKING:
+    from dbg_broker.cluster.cluster import Cluster
+    from dbg_broker.cluster.nats import Servers
 
 PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
@@ -107,6 +114,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     home = open_home(settings.home)
     with take_home(home), contextlib.ExitStack() as ending:
         credentials = Credentials(home, settings.certificate, log)
+        servers = None if settings.cluster is None else _look_for_cluster(settings.cluster, credentials)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
@@ -123,10 +131,20 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
             listener=listener,
             stock=stock,
             settings=settings,
+            servers=servers,
         )
         ready = partial(announce, settings, credentials.endpoint, stock, say, columns)
         run_measured(_run(setup, ready, meters), meters.key_waits)
     return 0
+
+
+def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Servers:
+    """Return the servers of NATS, once this broker could join the others. Raise DbgError."""
+    try:
+        from dbg_broker.serve import joining
+    except ImportError:
+        raise NeedsExtra("--cluster", "nats-py", "cluster") from None
+    return joining.look_for_cluster(settings, credentials.tokens.site())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +157,8 @@ class _Setup:
     stock: socket.socket | None
     """Where stock debuggers are taken, if at all."""
     settings: ServeSettings
+    servers: Servers | None
+    """The servers of NATS that join it with others; None for one broker alone."""
 
 
 async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> None:
@@ -146,7 +166,8 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_loop_error)
     stopping = _stopped_by_signals(loop)
-    broker = _new_broker(loop, setup, meters)
+    welcomes = Welcomes(loop.time, host=socket.gethostname(), pid=os.getpid(), max_lease=settings.max_lease)
+    broker = _new_broker(loop, setup, welcomes, meters)
     leaving = Leaving(loop, lambda: broker.admission.is_used, stopping.set, settings.idle_seconds)
 
     def sweep(now: float) -> None:
@@ -157,6 +178,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
     # What is begun ends in the reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
         _open_journal(broker.journal, setup, meters, ending)
+        cluster = None if setup.servers is None else await _join(broker, welcomes, setup, setup.servers, ending)
         _note_life(broker.journal, setup, ending)
         server = Server(
             setup.listener,
@@ -171,20 +193,57 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
         )
         server.start()
         ending.push_async_callback(server.stop)
+        use, show = _changes(cluster, credentials, broker.admission, server)
+        if cluster is not None:
+            ending.callback(cluster.leave)
         if setup.stock is not None:
             port = StockPort(broker.timers, broker.ranks, broker.from_ranks)
             await port.listen(setup.stock)
             ending.callback(port.stop)
         credentials.write()
-        ending.callback(remove_rendezvous, home, pid=os.getpid(), host=socket.gethostname())
+        ending.callback(_leave_home, home, cluster)
         ending.callback(leaving.close)
-        credentials.watch(loop.call_soon_threadsafe, broker.admission.use, server.show)
+        credentials.watch(loop.call_soon_threadsafe, use, show)
         ending.callback(credentials.close)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)
         ending.callback(manager.stopping)
         announce()
         manager.ready(partial(_status, broker.admission))
         await stopping.wait()
+
+
+async def _join(
+    broker: Broker, welcomes: Welcomes, setup: _Setup, servers: Servers, ending: contextlib.AsyncExitStack
+) -> Cluster:
+    """Make this broker one of several, and return its part. Raise DbgError."""
+    from dbg_broker.serve.joining import new_cluster
+
+    cluster = new_cluster(broker, welcomes, servers, setup.credentials, setup.home)
+    ending.push_async_callback(cluster.end)
+    await cluster.begin()
+    return cluster
+
+
+def _changes(
+    cluster: Cluster | None, credentials: Credentials, admission: Admission, server: Server
+) -> tuple[Callable[[Tokens], None], Callable[[ssl.SSLContext], None]]:
+    """Return what takes other tokens, and another certificate: the other brokers are told of both."""
+    if cluster is None:
+        return admission.use, server.show
+
+    def show(context: ssl.SSLContext) -> None:
+        server.show(context)
+        cluster.shows(credentials.shown.fingerprint)
+
+    admission.use(cluster.tokens.tokens)
+    cluster.tokens.use = admission.use
+    return cluster.tokens.changed, show
+
+
+def _leave_home(home: Path, cluster: Cluster | None) -> None:
+    """Remove the files that name this broker; where they name others as well, ranks and terminals go on to these."""
+    if cluster is None or not len(cluster.members):
+        remove_rendezvous(home, pid=os.getpid(), host=socket.gethostname())
 
 
 def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
@@ -197,13 +256,12 @@ def _stopped_by_signals(loop: asyncio.AbstractEventLoop) -> asyncio.Event:
     return stopping
 
 
-def _new_broker(loop: asyncio.AbstractEventLoop, setup: _Setup, meters: Meters) -> Broker:
+def _new_broker(loop: asyncio.AbstractEventLoop, setup: _Setup, welcomes: Welcomes, meters: Meters) -> Broker:
     timers = Timers(loop.time, loop.call_later)
-    host, max_lease = socket.gethostname(), setup.settings.max_lease
     broker = Broker(
         timers,
         setup.credentials.tokens,
-        Welcomes(timers.clock, host=host, pid=os.getpid(), max_lease=max_lease),
+        welcomes,
         kernel=kernel_name(),
         meters=meters,
         capacity=Capacity(_descriptors()),

@@ -154,14 +154,6 @@ def test_only_the_first_stop_of_a_run_is_told(broker: Broker) -> None:
     assert [event.kind for event in broker.news()] == [EventKind.STOP]
 
 
-def test_of_several_brokers_one_tells_what_happens_to_a_run(broker: Broker) -> None:
-    broker.occasions.broker = "one"
-    broker.occasions.speaks_for = lambda run: run == "other/0.0"
-    report = RankReport(state=RankState.STOPPED, stop=STOP)
-    broker.see(record(0, report), record(1, report, job="other"))
-    assert [(one.job, one.broker) for one in broker.news()] == [("other", "one")]
-
-
 def test_crashes_soon_after_the_first_are_one_more_event(broker: Broker) -> None:
     broker.see(ended(0, 1))
     assert [event.ranks for event in broker.news()] == ["0"]

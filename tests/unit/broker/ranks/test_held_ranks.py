@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dbg_broker.ranks.elsewhere import Elsewhere
 from dbg_broker.ranks.failures import CrashedRanks
 from dbg_broker.ranks.held_ranks import HeldRanks
 from dbg_broker.ranks.rank_record import RankRecord
@@ -32,7 +33,7 @@ class Job:
 
     def __init__(self) -> None:
         self.registry = Registry()
-        self.holds = HeldRanks(self.registry)
+        self.holds = HeldRanks(self.registry, Elsewhere())
         self.crashes = CrashedRanks()
         self.now = 0.0
 

@@ -1,0 +1,1 @@
+"""Several brokers as one site, joined by NATS: who is there, whom a token opens, and what a job's ranks wait for."""

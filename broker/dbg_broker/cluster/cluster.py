@@ -1,0 +1,163 @@
+"""One broker's part in a site of several: it joins members, tokens and news to the hub."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+
+from dbg_broker.broker import Broker
+from dbg_broker.cluster.members import HEARTBEAT_SECONDS, Members, Presence, read_presence
+from dbg_broker.cluster.nats import Bucket, Nats, NatsDown
+from dbg_broker.cluster.news import NewsDesk
+from dbg_broker.cluster.tokens import ISSUED_KEY, SharedTokens
+from dbg_broker.welcome import Welcomes
+from dbg_wire.errors import PeerError, printable
+from dbg_wire.finding.endpoint import Endpoint
+from dbg_wire.finding.rendezvous import known_endpoints
+from dbg_wire.messages import BrokerAddress
+
+logger = logging.getLogger("dbg_broker")
+
+TOLD_SECONDS = 0.5
+"""Seconds for which changes of the members are gathered: the brokers of a site start and end together."""
+
+WELCOMED_AT_ONCE = 64
+"""Peers that are welcomed again in one turn of the event loop: they take two milliseconds."""
+
+
+class Cluster:
+    """The site as one broker has it. All methods belong to the event loop's thread, and none but coroutines waits."""
+
+    def __init__(self, broker: Broker, welcomes: Welcomes, nats: Nats, own: Presence, tokens: SharedTokens) -> None:
+        self._broker, self._welcomes, self._nats = broker, welcomes, nats
+        self._timers = broker.timers
+        self.members = Members(own, broker.timers, self._came, self._gone)
+        self.news = NewsDesk(broker.ranks, broker.timers, nats, own.name)
+        self.tokens = tokens
+        self.write: Callable[[tuple[Endpoint, ...]], None] = lambda _others: None
+        """Called with the addresses of the others, for the files of the home."""
+        self._is_there = True
+        self._is_due = False
+        self._welcoming: Iterator[Callable[[], None]] = iter(())
+        broker.ranks.add_watcher(self.news)
+        welcomes.others = self
+        nats.is_back = self._is_back
+        broker.journal.broker = own.name
+        if broker.journal.occasions is not None:
+            broker.journal.occasions.broker = own.name
+
+    async def begin(self) -> None:
+        """Join the others, and learn what they have issued and revoked before anybody is taken in.
+
+        Raise CantJoin if NATS takes nobody, and DbgError. A broker whose NATS is without a leader for some seconds
+        takes the tokens of its home, and the others' later.
+        """
+        await self._nats.open()
+        await self._nats.subscribe(Bucket.BROKERS.subject("*"), self._presence_changed)
+        await self._nats.subscribe(Bucket.TOKENS.subject(ISSUED_KEY), self.tokens.told)
+        await self.news.listen()
+        self._nats.begin()
+        try:
+            await self.tokens.exchange()
+        except NatsDown:
+            self.tokens.exchange_soon()
+        self._beat()
+
+    def leave(self) -> None:
+        """Hand over what stays here, and tell the others that this broker ends: its peers, closed next, dial them."""
+        heir = self.members.chosen(self.members.own.name)
+        if heir is not None:
+            self.news.hand_over(heir.name)
+        self._is_there = False
+        self._nats.announce(Bucket.BROKERS, self.members.own.name, None)
+
+    async def end(self) -> None:
+        """End what goes on at NATS, after all was said."""
+        self._is_there = False
+        self.tokens.close()
+        await self._nats.close()
+
+    # ---------------------------------------------------------------------------------------------------- what it tells
+
+    def addresses(self) -> tuple[BrokerAddress, ...]:
+        """Return the addresses of all brokers, this one's first."""
+        return tuple(one.address for one in self.members.all())
+
+    @property
+    def nats_silent(self) -> float | None:
+        """Return for how many seconds NATS has not answered; None while it does, or for a moment in which it may."""
+        lost_at = self._nats.lost_at
+        return None if lost_at is None or not self._nats.is_gone else round(self._timers.clock() - lost_at, 3)
+
+    def shows(self, fingerprint: str) -> None:
+        """Take note that this broker shows another certificate."""
+        self.members.own = self.members.own.replace(fingerprint=fingerprint)
+        self._members_changed()
+
+    # ---------------------------------------------------------------------------------------------------- what it hears
+
+    def _beat(self) -> None:
+        """Tell the others that this broker is there, and look whether they are."""
+        if self._is_there:
+            self._nats.announce(Bucket.BROKERS, self.members.own.name, self.members.value())
+            self.members.sweep(is_heard=self._nats.lost_at is None)
+            self.tokens.sweep()
+            self._timers.schedule(HEARTBEAT_SECONDS, self._beat)
+
+    def _is_back(self) -> None:
+        """Say and ask all anew: messages may have been missed, and NATS may be empty."""
+        if self._is_there:
+            self._nats.announce(Bucket.BROKERS, self.members.own.name, self.members.value())
+            self.news.tell_all(asks=True)
+            self.tokens.exchange_soon()
+
+    def _presence_changed(self, name: str, value: bytes | None) -> None:
+        if value is None:
+            self.members.left(name)
+            return
+        try:
+            self.members.saw(read_presence(value))
+        except PeerError as error:
+            logger.warning("the broker %s is not understood: %s", printable(name), printable(error.reason))
+
+    def _came(self, name: str) -> None:
+        logger.info("the broker %s has come", printable(name))
+        self.news.tell_all()
+        self._members_changed()
+
+    def _gone(self, name: str) -> None:
+        logger.info("the broker %s has gone", printable(name))
+        self.news.gone(name)
+        self._members_changed()
+
+    def _members_changed(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._timers.schedule(TOLD_SECONDS, self._tell_members)
+
+    def _tell_members(self) -> None:
+        self._is_due = False
+        others = self.members.all()[1:]
+        self.write(known_endpoints((one.url, one.fingerprint) for one in others))
+        is_idle = next(self._welcoming, None) is None
+        self._welcoming = iter(tuple(self._again()))
+        if is_idle:
+            self._welcome_some()
+
+    def _again(self) -> Iterator[Callable[[], None]]:
+        """Return what welcomes each peer again that has been welcomed: a welcome names all brokers."""
+        for link in self._broker.from_ranks.links.values():
+            if (rank := link.rank) is not None:
+                yield partial(self._welcomes.send, link.connection, rank.address, rank.child)
+        for terminal in self._broker.terminals.links.values():
+            if terminal.name is not None:
+                yield partial(self._welcomes.send, terminal.connection, role=terminal.role.value)
+
+    def _welcome_some(self) -> None:
+        some = tuple(islice(self._welcoming, WELCOMED_AT_ONCE))
+        for welcome in some:
+            welcome()
+        if some:
+            self._timers.schedule(0, self._welcome_some)

@@ -1,0 +1,243 @@
+"""News between brokers: what the ranks of a job that are at several brokers have to know of each other.
+
+Each broker tells all others the facts of its own ranks as they change, and all of them again to who asks. A broker that
+ends hands the ranks that have ended over: they never register again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Annotated
+
+import msgspec
+
+from dbg_broker.cluster.nats import Nats
+from dbg_broker.net.websocket import CloseCode
+from dbg_broker.ranks.elsewhere import RankFact, fact_of
+from dbg_broker.ranks.rank_record import RankEnd, RankRecord
+from dbg_broker.ranks.table import RankTable, Watcher
+from dbg_broker.timers import Timers
+from dbg_wire import limits
+from dbg_wire.errors import printable
+from dbg_wire.messages import Register
+from dbg_wire.records.bounds import Key
+from dbg_wire.records.ranks import LIVE_STATES, Place, RankState
+from dbg_wire.records.record import Record
+
+logger = logging.getLogger("dbg_broker")
+
+SUBJECT = "dbg_broker.to"
+"""Subjects of news: ``all`` or the receiver's name follows, and then the sender's."""
+
+TELL_SECONDS = 0.02
+"""Seconds for which changes are gathered: ranks that are held do not notice them."""
+
+AT_ONCE = 128
+"""Facts in one message: they take half a millisecond."""
+
+PAGE_BYTES = 128 * limits.KIB
+"""Bytes after which a message of ended ranks ends: an eighth of what NATS carries in one, as its last may be large."""
+
+FORGET_SECONDS = 5.0
+"""Seconds for which a rank that is at another broker by now stays listed here as lost: terminals follow it by then."""
+
+MAX_NEWS = 4096
+"""Elements of one message."""
+
+
+class EndedRank(Record, array_like=True):
+    """A rank that has ended, as one broker hands it over to another; all times are seconds before that.
+
+    ``registration`` has a digest in place of the secret. ``where`` is the last known stack.
+    """
+
+    registration: Register
+    state: RankState
+    child: int | None
+    since: float
+    heard: float
+    entered: float
+    end: RankEnd
+    where: tuple[Place, ...]
+
+
+class News(Record, array_like=True):
+    """What one broker tells: ``facts`` of its ranks, keys that it lists no more, ranks that have ended.
+
+    ``asks`` asks for all facts: the sender may have missed some.
+    """
+
+    facts: Annotated[tuple[RankFact, ...], msgspec.Meta(max_length=MAX_NEWS)] = ()
+    gone: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MAX_NEWS)] = ()
+    ended: Annotated[tuple[EndedRank, ...], msgspec.Meta(max_length=MAX_NEWS)] = ()
+    asks: bool = False
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(News)
+
+
+class NewsDesk(Watcher):
+    """The news that this broker tells, and those that it hears."""
+
+    def __init__(self, table: RankTable, timers: Timers, nats: Nats, name: str) -> None:
+        self._table, self._timers, self._nats, self._name = table, timers, nats, name
+        self._told: dict[str, RankFact] = {}
+        """The facts of this broker's ranks that others know, or are being told."""
+        self._dirty: dict[str, None] = {}
+
+    # ---------------------------------------------------------------------------------------------------- what it tells
+
+    def rank_changed(self, rank: RankRecord) -> None:
+        """Tell the others of a change of an own rank, if it is news for them."""
+        if self._table.elsewhere.has(rank):
+            return
+        fact = fact_of(rank)
+        known = self._told.get(fact.key)
+        if fact != known and (known is not None or fact.is_news):
+            self._told[fact.key] = fact
+            self._note(fact.key)
+
+    def rank_gone(self, key: str) -> None:
+        """Tell the others that a rank is no longer listed."""
+        if self._told.pop(key, None) is not None:
+            self._note(key)
+
+    def tell_all(self, *, asks: bool = False) -> None:
+        """Tell all facts again, as somebody does not know them; ``asks`` for those of the others."""
+        if asks:
+            self._publish("all", News(asks=True))
+        for key in self._told:
+            self._note(key)
+
+    def _note(self, key: str) -> None:
+        if not self._dirty:
+            self._timers.schedule(TELL_SECONDS, self._tell)
+        self._dirty[key] = None
+
+    def _tell(self) -> None:
+        keys = tuple(islice(self._dirty, AT_ONCE))
+        for key in keys:
+            del self._dirty[key]
+        now = self._timers.clock()
+        told = [self._told[key] for key in keys if key in self._told]
+        facts = tuple(_aged(fact, now) for fact in told)
+        self._publish("all", News(facts=facts, gone=tuple(key for key in keys if key not in self._told)))
+        if self._dirty:
+            self._timers.schedule(0, self._tell)
+
+    def hand_over(self, to: str) -> None:
+        """Hand the ranks that have ended, or are lost, over to another broker."""
+        for page in self._pages():
+            self._publish(to, page)
+
+    def _pages(self) -> Iterator[News]:
+        now, page, size = self._timers.clock(), list[EndedRank](), 0
+        for rank in self._table.registry.ranks():
+            if not rank.is_live and not self._table.elsewhere.has(rank):
+                page.append(_ended(rank, now))
+                size += len(_encoder.encode(page[-1]))
+            if size >= PAGE_BYTES:
+                yield News(ended=tuple(page))
+                page, size = [], 0
+        yield News(ended=tuple(page))
+
+    def _publish(self, to: str, news: News) -> None:
+        self._nats.publish(f"{SUBJECT}.{to}.{self._name}", _encoder.encode(news))
+
+    # ---------------------------------------------------------------------------------------------------- what it hears
+
+    async def listen(self) -> None:
+        """Hear the others from now on. Raise an error of NATS' client."""
+        for receiver in ("all", self._name):
+            await self._nats.subscribe(f"{SUBJECT}.{receiver}.*", self._receive)
+
+    def _receive(self, sender: str, data: bytes | None) -> None:
+        if sender == self._name:
+            return
+        try:
+            news = _decoder.decode(data or b"")
+        except (msgspec.DecodeError, RecursionError) as error:
+            logger.warning("the broker %s is not understood: %s", printable(sender), printable(str(error)))
+            return
+        now = self._timers.clock()
+        for fact in news.facts:
+            self._enter(sender, _aged(fact, now))
+        for key in news.gone:
+            self._table.forget_fact(sender, key)
+        for ended in news.ended:
+            record = _record_of(ended, now)
+            self._table.take_over(record)
+            self.rank_changed(record)
+        if news.asks:
+            self.tell_all()
+
+    def gone(self, broker: str) -> None:
+        """Take note that a broker has gone: its ranks are lost until they register anew."""
+        now = self._timers.clock()
+        for fact in self._table.elsewhere.told_by(broker):
+            if fact.is_live:
+                self._enter(broker, fact.replace(state=RankState.LOST, ended=now, left=now))
+
+    def _enter(self, sender: str, fact: RankFact) -> None:
+        own = self._table.registry.find(fact.key)
+        if own is not None and own.registration.epoch >= fact.epoch:
+            return
+        if self._table.elsewhere.enter(sender, fact):
+            if own is not None:
+                self._let_go(own)
+            self._table.hear(fact)
+
+    def _let_go(self, rank: RankRecord) -> None:
+        """Close the connection of a rank that another broker has by now; terminals follow it, then it is forgotten."""
+        for links in (self._table.links, self._table.guards):
+            if (link := links.get(rank.key)) is not None:
+                logger.info("%s (%s) is at another broker now", rank.address, printable(rank.key))
+                link.connection.close(CloseCode.REPLACED, "another broker has this rank")
+        self._timers.schedule(FORGET_SECONDS, lambda: self._forget(rank))
+
+    def _forget(self, rank: RankRecord) -> None:
+        table = self._table
+        if table.registry.find(rank.key) is rank and not rank.is_live and table.elsewhere.has(rank):
+            table.registry.forget(rank)
+            table.forget(rank.key, f"{rank.address} is at another broker now")
+
+
+def _aged(fact: RankFact, now: float) -> RankFact:
+    """Return a fact with ages in place of times, or with times in place of ages."""
+    if fact.state in LIVE_STATES:
+        return fact
+    return fact.replace(ended=now - fact.ended, left=now - fact.left)
+
+
+def _ended(rank: RankRecord, now: float) -> EndedRank:
+    end = rank.end
+    return EndedRank(
+        registration=rank.registration.replace(report=rank.report.replace(user_breakpoints=(), prompt=None)),
+        state=rank.state,
+        child=rank.child,
+        since=now - rank.since,
+        heard=now - rank.heard,
+        entered=now - rank.entered,
+        end=replace(end, at=now - end.at, left=now - end.left),
+        where=rank.frames,
+    )
+
+
+def _record_of(told: EndedRank, now: float) -> RankRecord:
+    end = told.end
+    record = RankRecord(
+        registration=told.registration,
+        report=told.registration.report,
+        state=told.state,
+        child=told.child,
+        since=now - told.since,
+        heard=now - told.heard,
+        entered=now - told.entered,
+        end=replace(end, at=now - end.at, left=now - end.left),
+    )
+    record.frames = told.where
+    return record

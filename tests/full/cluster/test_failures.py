@@ -1,0 +1,228 @@
+"""Brokers that are killed, upgraded or suspended, and NATS that goes away: ranks, stops and keys go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import OpenTerminal
+from tests.support.broker import RunningBroker
+from tests.support.cluster import STOPPED, Brokers, let_all_go, seat, stopped_everywhere
+from tests.support.nats_servers import NatsServers
+from tests.support.processes import Processes
+from tests.support.proxy import Proxy
+from tests.support.pudb_terminal import DRAWN, line_after_all_keys, line_shown, wait_for_line
+from tests.support.ranks import (
+    ask,
+    attach,
+    attach_command,
+    attach_list,
+    start_ranks,
+    states,
+    texts,
+    wait_until,
+    wait_until_states,
+)
+from tests.support.serving import run
+from tests.support.straight import LINES, STOP, STRAIGHT
+
+
+def test_nats_is_gone_for_a_while_and_comes_back_empty(brokers: Brokers, nats: NatsServers) -> None:
+    ranks = brokers.start_one_at_each(STOPPED, 2)
+    stopped_everywhere(brokers, 2)
+    nats.stop()
+    for broker in brokers:
+        broker.process.wait_for_output("NATS has gone", stream="stderr")
+    assert brokers.status(brokers[0])["cluster"]["nats_silent"] > 0
+    # Terminals go on with all brokers that they know.
+    assert texts(ask(brokers.homes[0], "eval", "all", "n")) == {"0-1": "42"}
+    nats.start()
+    brokers.until(lambda: brokers.status(brokers[0])["cluster"]["nats_silent"] is None)
+    # Who is there is known again: ranks whose broker is killed move, and that is seen everywhere.
+    brokers[1].kill()
+    stopped_everywhere(brokers, 2)
+    let_all_go(brokers[2], ranks)
+
+
+def test_nothing_is_felt_when_one_server_of_nats_dies(
+    brokers: Brokers, nats: NatsServers, processes: Processes
+) -> None:
+    ranks = start_ranks(processes, brokers.homes[0], STOPPED, 3)
+    stopped_everywhere(brokers, 3)
+    for number in range(nats.count):
+        nats.kill(number)
+        for broker in brokers:
+            assert texts(ask(broker.home, "eval", "all", "n")) == {"0-2": "42"}
+            assert set(states(attach_list(broker.home)).values()) == {"stopped"}
+        nats.start()
+    for broker in brokers:
+        log = broker.process.text("stderr")
+        assert " has gone" not in log
+    let_all_go(brokers[1], ranks)
+
+
+def test_two_brokers_have_one_rank_and_nobody_types_twice(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, STRAIGHT)
+    stopped_everywhere(brokers, 1)
+    terminal = open_terminal(attach_command("0"), 24, 100, env={**os.environ, "DBG_HOME": str(brokers.homes[0])})
+    terminal.wait_for(DRAWN)
+    terminal.send("n" * 3)
+    wait_for_line(terminal, STOP + 3)
+    brokers[0].suspend()
+    terminal.send("n" * 4)
+    # Rank and terminal go to another broker, each by itself, and the keys go on from where they were.
+    wait_for_line(terminal, STOP + 7)
+    brokers[0].resume()
+    brokers[0].process.wait_for_output("is lost|is at another broker", stream="stderr")
+    wait_until_states(brokers.homes[0], {0: "stopped"})
+    terminal.send("n" * 5)
+    wait_for_line(terminal, STOP + 12)
+    assert texts(ask(brokers.homes[0], "eval", "0", "n")) == {"0": "10"}
+    terminal.send("c")
+    assert terminal.exit_status() == 7
+    assert rank.wait() == 0
+    assert rank.text().splitlines()[-1] == f"total {LINES}"
+
+
+def test_a_broker_that_alone_is_cut_off_from_nats_goes_on_and_joins_the_others_again(
+    processes: Processes, tmp_path: Path
+) -> None:
+    (tmp_path / "nats").mkdir()
+    nats = NatsServers(processes, tmp_path / "nats", 1)
+    nats.start()
+    brokers = Brokers(processes, nats, tmp_path, tmp_path / "tokens")
+    with Proxy(("127.0.0.1", nats.ports[0])) as way:
+        one = brokers.add("--cluster", f"nats://127.0.0.1:{way.port}")
+        two = brokers.add()
+        ranks = [brokers.start_rank(0, STOPPED)]
+        stopped_everywhere(brokers, 1)
+        way.cut()
+        one.process.wait_for_output("NATS ", stream="stderr")
+        # The other one takes it for gone; the rank stays where it is.
+        two.process.wait_for_output("has gone", stream="stderr")
+        wait_until_states(one.home, {0: "stopped"})
+        assert texts(ask(one.home, "eval", "all", "n")) == {"0": "42"}
+        way.mend()
+        stopped_everywhere(brokers, 1)
+        assert texts(ask(two.home, "eval", "all", "n")) == {"0": "42"}
+        let_all_go(two, ranks)
+
+
+HELD = """\
+from dbg_agent import set_trace
+set_trace(ranks=0)
+print("went on", flush=True)
+"""
+
+BUSY = """\
+import os
+import time
+import dbg_agent
+dbg_agent.install()
+def work():
+    while not os.path.exists("end"):
+        time.sleep(0.05)
+work()
+"""
+
+
+def test_a_broker_that_ends_hands_over_what_has_ended(brokers: Brokers) -> None:
+    rank = brokers.start_rank(0, "from dbg_agent import set_trace\nset_trace()\nraise SystemExit(3)\n")
+    wait_until_states(brokers.homes[1], {0: "stopped"})
+    assert attach(brokers.homes[1], "continue", "0").returncode == 0
+    assert rank.wait() == 3
+    wait_until(brokers.homes[1], lambda ranks: [one["state"] for one in ranks] == ["exited"], "it", listing=["--all"])
+    brokers[0].process.signal(signal.SIGTERM)
+    assert brokers[0].process.wait() == 0
+    (ended,) = attach_list(brokers.homes[1], "--all")
+    assert (ended["rank"], ended["state"]) == (0, "exited")
+
+
+def test_ranks_of_all_brokers_are_held_for_one(brokers: Brokers) -> None:
+    ranks = brokers.start_one_at_each(HELD)
+    wait_until_states(brokers[2].home, {0: "stopped", 1: "held", 2: "held"})
+    assert attach(brokers[1].home, "release", "2").returncode == 0
+    ranks[2].wait_for_output("went on")
+    assert ranks[2].wait() == 0
+    assert attach(brokers[2].home, "continue", "0").returncode == 0
+    assert [rank.wait() for rank in ranks] == [0, 0, 0]
+
+
+def test_a_running_rank_of_another_broker_is_broken_into(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, BUSY)
+    wait_until_states(brokers[1].home, {0: "running"})
+    assert attach(brokers[1].home, "interrupt", "0").returncode == 0
+    wait_until_states(brokers[2].home, {0: "stopped"})
+    assert attach(brokers[2].home, "continue", "0").returncode == 0
+    wait_until_states(brokers[1].home, {0: "running"})
+    (brokers[0].home / "homes/rank0/end").touch()
+    assert rank.wait() == 0
+
+
+@pytest.mark.parametrize("killed", ["the rank's", "the terminal's"])
+def test_a_broker_is_killed_under_a_seated_terminal(killed: str, brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    rank = brokers.start_rank(0, STRAIGHT)
+    wait_until_states(brokers[1].home, {0: "stopped"})
+    terminal = seat(open_terminal, brokers[1], "0")
+    terminal.send("n" * 40)
+    terminal.wait_for(lambda shown: line_shown(shown) >= STOP + 3)
+    brokers[0 if killed == "the rank's" else 1].kill()
+    terminal.send("n" * 30)
+    wait_for_line(terminal, STOP + 70)
+    assert line_after_all_keys(terminal, brokers[2].home) == STOP + 70
+    assert "discarded" not in terminal.output.decode(errors="replace")
+    terminal.send("c")
+    assert terminal.exit_status() == 7
+    assert rank.wait() == 0
+    assert rank.text().splitlines()[-1] == f"total {LINES}"
+
+
+def test_a_suspended_broker_slows_nobody_else(brokers: Brokers, open_terminal: OpenTerminal) -> None:
+    brokers.start_rank(0, STRAIGHT)
+    wait_until_states(brokers[1].home, {0: "stopped"})
+    looks = seat(open_terminal, brokers[2], "0", "--watch")
+    types = seat(open_terminal, brokers[1], "0")
+    brokers[2].suspend()
+    try:
+        for typed in range(1, 6):
+            types.send("n")
+            wait_for_line(types, STOP + typed)
+        assert ask(brokers[1].home, "eval", "0", "n")
+    finally:
+        brokers[2].resume()
+    looks.wait_for("n: 4")
+
+
+def named(broker: RunningBroker) -> set[str]:
+    """Return the brokers that the home of one names."""
+    found: dict[str, Any] = broker.rendezvous
+    return {found["url"], *(other["url"] for other in found.get("brokers", []))}
+
+
+def test_each_home_names_all_brokers_and_a_broker_that_ends_is_named_no_more(brokers: Brokers) -> None:
+    one, two, three = brokers
+    everybody = {broker.url for broker in brokers}
+    for broker in brokers:
+        brokers.until(lambda broker=broker: named(broker) == everybody)  # type: ignore[misc]
+    name = brokers.name_of(three)
+    three.process.signal(signal.SIGTERM)
+    assert three.process.wait() == 0
+    for broker in (one, two):
+        broker.process.wait_for_output(f"the broker {name} has gone", stream="stderr")
+        brokers.until(lambda broker=broker: named(broker) == everybody - {three.url})  # type: ignore[misc]
+    # Its own home leads new ranks to the others.
+    assert named(three) == everybody
+    asked = run(three.home, "status")
+    assert asked.returncode == 4
+    assert one.url in asked.stdout
+    made = run(three.home, "token", "--name", "alice")
+    assert made.returncode == 0
+    assert made.stderr != ""
+    noted = [json.loads(line) for line in run(three.home, "log", "--json").stdout.splitlines()]
+    assert {entry["broker"] for entry in noted if entry["what"] in ("start", "end")} == {name}
+    brokers.restart(three)

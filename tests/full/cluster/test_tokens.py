@@ -1,0 +1,184 @@
+"""Tokens over three real brokers, and what keeps a broker from joining them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nats
+from nats.aio.msg import Msg
+
+from dbg_agent.rank.membership import SECRET_BYTES
+from tests.full.broker.test_tokens import REVOKED, terminal
+from tests.support.cluster import Brokers, admits, issue, make_home, owners
+from tests.support.nats_servers import NatsServers, free_ports, started_servers
+from tests.support.processes import Processes
+from tests.support.ranks import attach_command, wait_until
+from tests.support.serving import run, tokens
+from tests.support.time_unit import seconds
+
+
+def test_a_name_is_given_to_one_token_alone(brokers: Brokers) -> None:
+    bob = issue(brokers[0], "bob")
+    brokers.until(lambda: "bob" in run(brokers[1].home, "token", "--list").stdout)
+    assert admits(brokers[1], bob)
+    refused = run(brokers[1].home, "token", "--role", "driver", "--name", "bob")
+    assert refused.returncode == 2
+    assert "'bob'" in refused.stderr
+
+
+def test_own_tokens_are_not_rotated_while_others_have_them(brokers: Brokers) -> None:
+    before = tokens(brokers[1].home)
+    refused = run(brokers[1].home, "token", "--rotate")
+    assert refused.returncode == 2
+    assert tokens(brokers[1].home) == before
+
+
+def test_what_is_revoked_while_nats_is_gone_is_told_when_it_is_back(brokers: Brokers, nats: NatsServers) -> None:
+    carol, dave = issue(brokers[0], "carol"), issue(brokers[0], "dave")
+    for broker in brokers[1:]:
+        brokers.until(lambda broker=broker: admits(broker, dave))  # type: ignore[misc]
+    nats.stop()
+    with terminal(brokers[1].url, carol) as there:
+        revoked = run(brokers[0].home, "token", "--revoke", "carol")
+        assert revoked.returncode == 0
+        assert not admits(brokers[0], carol)
+        erin = issue(brokers[2], "erin")
+        nats.start()
+        assert there.closed() == REVOKED
+    for broker in brokers:
+        brokers.until(lambda broker=broker: admits(broker, erin))  # type: ignore[misc]
+        assert not admits(broker, carol)
+        assert admits(broker, dave)
+
+
+@contextmanager
+def overheard(servers: NatsServers) -> Iterator[bytearray]:
+    """Return all that the servers carry in the block, acknowledgements and buckets included."""
+    heard, listens, over = bytearray(), threading.Event(), threading.Event()
+
+    async def listen() -> None:
+        client = await nats.connect(servers.url.removeprefix("nats://").split(",")[0])
+
+        async def take(message: Msg) -> None:
+            heard.extend(message.subject.encode() + message.data)
+
+        await client.subscribe(">", cb=take)
+        await client.flush()
+        listens.set()
+        await asyncio.to_thread(over.wait)
+        await client.flush()
+        await client.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(listen()))
+    thread.start()
+    try:
+        assert listens.wait(seconds(30))
+        yield heard
+    finally:
+        over.set()
+        thread.join()
+
+
+SECRET = "5e" * SECRET_BYTES
+
+STOPS = """\
+import os
+os.urandom = lambda count: b"\\x5e" * count
+import dbg_agent
+value = 41
+dbg_agent.set_trace()
+"""
+"""A rank whose secret the test knows."""
+
+
+def test_nats_never_carries_a_token_or_the_secret_of_a_rank(
+    brokers: Brokers, nats: NatsServers, processes: Processes
+) -> None:
+    with overheard(nats) as heard:
+        secret = issue(brokers[0], "frank", "driver")
+        env = {**brokers[0].environment, "RANK": "0", "WORLD_SIZE": "1"}
+        rank = processes.start("rank", [sys.executable, "-c", STOPS], env=env)
+        asked = subprocess.run(
+            attach_command("eval", "0", "value + 1", "--wait", "--for", "60"),
+            env={**brokers[1].environment, "DBG_TOKEN": secret},
+            capture_output=True,
+            text=True,
+            timeout=seconds(90),
+            check=False,
+        )
+        assert "42" in asked.stdout, asked.stderr
+        own = tokens(brokers[0].home)
+        assert run(brokers[2].home, "token", "--revoke", "frank").returncode == 0
+        rank.kill()
+        rank.wait()
+        wait_until(
+            brokers[1].home, lambda ranks: [one["state"] for one in ranks] == ["exited"], "it", listing=["--all"]
+        )
+        # It hands the ended rank over to another broker.
+        its_broker = owners(brokers)[0].process
+        its_broker.signal(signal.SIGTERM)
+        its_broker.wait()
+    assert b"dbg_broker.to." in heard
+    assert b"frank" in heard
+    for text in (*own, secret):
+        assert text.encode() not in heard
+    assert hashlib.sha256(SECRET.encode()).hexdigest().encode() in heard
+    assert SECRET.encode() not in heard
+    assert bytes.fromhex(SECRET) not in heard
+
+
+def refusal(home: Path, *arguments: str, status: int, **environ: str) -> str:
+    """Return what ``serve`` says that ends with this status; it has listened nowhere."""
+    command = [sys.executable, "-m", "dbg_broker", "serve", "--listen", "127.0.0.1:0", *arguments]
+    env = {**os.environ, "DBG_HOME": str(home), **environ}
+    said = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert said.returncode == status, said.stderr
+    assert said.stdout == ""
+    assert not (home / "broker.json").exists()
+    (line,) = said.stderr.splitlines()
+    return line
+
+
+@contextmanager
+def server(directory: Path, more: str) -> Iterator[NatsServers]:
+    """Run one server of NATS with more in its configuration."""
+    yield from started_servers(directory, 1, more=more)
+
+
+def test_an_address_that_is_none(home: Path) -> None:
+    line = refusal(home, "--cluster", "http://h1", status=2)
+    assert "--cluster 'http'://" in line
+    assert "nats://HOST" in line
+
+
+def test_nats_without_jetstream(home: Path, processes: Processes) -> None:
+    (port,) = free_ports(1)
+    nats = processes.start("nats", ["nats-server", "-a", "127.0.0.1", "-p", str(port)])
+    nats.wait_for_output("Server is ready", stream="stderr")
+    line = refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=1)
+    assert f"nats://127.0.0.1:{port}" in line
+    assert "nats-server" in line
+    assert "-js" in line
+
+
+def test_another_sites_cluster(nats: NatsServers, processes: Processes, tmp_path: Path) -> None:
+    nats.start()
+    ours = Brokers(processes, nats, tmp_path / "ours", tmp_path / "tokens")
+    first = ours.add()
+    line = refusal(make_home(tmp_path / "theirs", tmp_path / "none"), "--cluster", nats.url, status=1)
+    assert all(fact in line for fact in (first.url, str(first.process.pid), "tokens/"))
+
+
+def test_a_python_without_the_client_of_nats(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "nats.py").write_text("raise ImportError('not here')\n")
+    line = refusal(home, "--cluster", "nats://127.0.0.1", status=2, PYTHONPATH=str(tmp_path))
+    assert "pip install 'dbg-broker[cluster]'" in line
