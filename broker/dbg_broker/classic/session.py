@@ -191,8 +191,8 @@ def _width(char: str) -> int:
 class StockSession:
     """Session that keeps PuDB's drawing since its screen began, and the last text that the program printed.
 
-    ``due`` is the time at which :meth:`tick` is to be called next, None for never. ``is_proven`` tells that a debugger
-    has shown its screen.
+    ``due`` is the time of the next call of :meth:`tick`, None for never. ``is_proven`` is True once a debugger has
+    shown its screen.
     """
 
     def __init__(self, now: float) -> None:

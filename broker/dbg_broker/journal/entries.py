@@ -40,7 +40,7 @@ def shown_ranks(named: Iterable[tuple[int, str]]) -> str:
 
 
 def text_of(question: Question, *, audits_input: bool) -> str | None:
-    """Return what to note of a question; None for one that holds what somebody types just now, which is input."""
+    """Return the text of a question for the log; None for a question about a line that is being typed, as input."""
     asked = question.inquiry
     if isinstance(asked, Inspection):
         return None if asked.sight is Sight.COMPLETIONS and not audits_input else _of_inspection(asked)

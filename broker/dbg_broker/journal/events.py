@@ -22,7 +22,7 @@ from dbg_wire.records.ranks import CRASH, Place, RankState, signal_name
 from dbg_wire.targets.rank_set import format_ranks
 
 GATHER_SECONDS = 1.0
-"""Seconds for which ranks of a run are gathered: by then a thousand have reported what happened to the first."""
+"""Seconds between the first rank of an event and its report: a thousand ranks report the same thing within that."""
 
 AGAIN_SECONDS = 60.0
 """Seconds before a run's next event of the same kind: the person who got the first one needs time to look."""
