@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -22,7 +21,7 @@ from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.listing import Listing
 from dbg_broker.terminals.notices import Notices
 from dbg_broker.timers import Timers
-from dbg_wire.errors import PeerError, printable
+from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_ASK_SECONDS
 from dbg_wire.messages import (
     GUARD_ACTIONS,
@@ -45,14 +44,6 @@ NEEDS_STOP = frozenset({Action.CONTINUE, Action.SCREEN, Action.EVAL, Action.COMM
 
 NOBODY = 0
 """Number of a question whose answer is not waited for; open questions count from one."""
-
-MAX_NAMED = 8
-"""Ranks that the log names for one command; more are counted."""
-
-MAX_LOGGED = 300
-"""Characters of a command in the log."""
-
-logger = logging.getLogger("dbg_broker")
 
 
 class _Waiting(NamedTuple):
@@ -135,7 +126,6 @@ class Asking:
     def _asking(self, asking: _Question, keys: Iterable[str]) -> Iterator[None]:
         """Answer for the ranks of which the broker knows enough, and ask the others."""
         frame = pack_message(asking.ask)
-        told: list[RankRecord] = []
         for key in keys:
             if self._asked.questions.waits_for(asking.ask.request, key):
                 rank = self._table.registry.find(key)
@@ -145,9 +135,7 @@ class Asking:
                     self._answer_for(asking, key, known)
                 else:
                     self._ask(rank, asking, frame)
-                    told.append(rank)
             yield
-        _log_command(asking.link, asking.question, told)
 
     def _ask(self, rank: RankRecord, asking: _Question, frame: bytes) -> None:
         """Ask a rank or its guard; ``frame`` is the question as it is sent."""
@@ -194,17 +182,6 @@ class Asking:
         if question.action is Action.RELEASE and rank.state is not RankState.HELD:
             return broker_says(Kind.ERROR, f"{rank.state.value}, not held")
         return None
-
-
-def _log_command(link: TerminalLink, question: Question, asked: list[RankRecord]) -> None:
-    """Log who runs which command beside which ranks."""
-    if question.action is not Action.EXEC or not asked or not isinstance(question.inquiry, CommandLine):
-        return
-    more = f" and {len(asked) - MAX_NAMED} more" if len(asked) > MAX_NAMED else ""
-    command = " ".join(question.inquiry.words)
-    where = printable(", ".join(rank.address for rank in asked[:MAX_NAMED]), MAX_LOGGED) + more
-    who = printable(link.name or "?")
-    logger.info("%s at %s runs %s beside %s", who, link.connection.peer, printable(command, MAX_LOGGED), where)
 
 
 def _place(rank: RankRecord, before: str) -> str:
