@@ -51,7 +51,7 @@ def test_what_is_found_wrong_with_a_broker_and_two_jobs_has_its_status(
         (attach_command("continue", f"{job}/0"), 5, "", {"DBG_TOKEN": broker.tokens["watcher"]}),
         (attach_command("list", f"--broker=127.0.0.1:{port}#{PIN}"), 5, port, {}),
         ([*serve, f"127.0.0.1:{port}", "--home", str(tmp_path / "home")], 1, port, {}),
-        ([*serve, "127.0.0.1:0"], 1, port, {}),
+        ([*serve, "127.0.0.1:0"], 10, port, {}),
     ]
     for command, status, says, env in cases:
         check(command, status, (SECRET, *broker.tokens.values()), says, **env)

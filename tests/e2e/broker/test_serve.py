@@ -88,7 +88,7 @@ def test_a_second_one_on_the_home_is_refused_naming_the_first(home: Path, serve:
         # It is found by its answer then.
         (home / "serve.lock").unlink()
     done = run(home, "serve", "--listen", "127.0.0.1:0")
-    assert done.returncode == 1
+    assert done.returncode == 10
     assert f"pid {serving.pid}" in done.stderr
     assert json.loads((home / "broker.json").read_text())["pid"] == serving.pid
 

@@ -65,6 +65,9 @@ def commands(page: Path) -> Iterator[list[str]]:
 def is_taken(words: list[str]) -> bool:
     """Tell whether the parser of a command takes these words."""
     try:
+        if words[1:2] == ["run"] and "--" not in words[2:-1]:
+            # The verb in a sentence, without a command behind it.
+            return True
         if words[0] == "dbg-attach":
             parse_attach(words[1:])
         elif words[0] == "dbg-broker":
