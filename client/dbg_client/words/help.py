@@ -44,7 +44,7 @@ EXAMPLES: tuple[tuple[str, str], ...] = (
 TARGETS = """\
 TARGET is host:rank, :rank, rank, host:*, all, 0-3,5, 0-1023/8, gpu[01-04]:*, a state (stopped, held, crashed, running,
 unresponsive, lost) or !5, each optionally with job/, 'train*/' or '*/' before it; @1, @err, @run, @lost and '@?' are
-groups of the last answer in this terminal. Shells want a * and a ? quoted. The first word is a verb if there is one of
+groups of your last answer. Shells want a * and a ? quoted. The first word is a verb if there is one of
 that name, else a TARGET; a host that is called like a verb is reached as list:0.
 """
 

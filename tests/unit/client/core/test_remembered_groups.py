@@ -10,7 +10,6 @@ from dbg_client.core import remembered_groups
 from dbg_client.core.config_file import read_config
 from dbg_client.core.remembered_groups import (
     MAX_AGE_SECONDS,
-    MAX_TERMINALS,
     RememberedGroups,
     UnknownGroup,
     find_remembered_groups,
@@ -72,41 +71,27 @@ def test_without_an_answer_there_is_no_group(approved: Approved, environ: dict[s
         read_target("@@", environ)
 
 
-def test_files_are_private_whole_and_few(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    for number in range(MAX_TERMINALS + 5):
-        RememberedGroups(home / "groups", f"terminal {number}").save({"@1": ["key"]})
-    files = list((home / "groups").iterdir())
+def test_the_file_is_private(tmp_path: Path) -> None:
+    remembered = remember(tmp_path / "home", _1=keys(1))
 
-    assert len(files) == MAX_TERMINALS
-    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
-    assert (home / "groups").stat().st_mode & 0o777 == 0o700
-    assert {path.suffix for path in files} == {".json"}
-
-
-def only_file(directory: Path) -> Path:
-    (path,) = directory.iterdir()
-    return path
+    assert remembered.path.stat().st_mode & 0o777 == 0o600
+    assert remembered.path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
-    remembered = RememberedGroups(tmp_path, "one")
-    remembered.save({"@1": ["a"]})
-    only_file(tmp_path).chmod(0o666)
+    remembered = remember(tmp_path, _1=keys(1))
+    remembered.path.chmod(0o666)
 
     assert remembered.load() == {}
 
 
-@pytest.mark.parametrize(("age", "groups"), [(-60, {"@1": {"a"}}), (60, {})])
-def test_groups_of_a_week_ago_are_forgotten(tmp_path: Path, age: float, groups: dict[str, set[str]]) -> None:
-    remembered = RememberedGroups(tmp_path, "one")
-    remembered.save({"@1": ["a"]})
+@pytest.mark.parametrize(("age", "is_kept"), [(-60, True), (60, False)])
+def test_groups_of_a_week_ago_are_forgotten(tmp_path: Path, age: float, is_kept: bool) -> None:
+    remembered = remember(tmp_path, _1=keys(1))
     saved_at = time.time() - MAX_AGE_SECONDS - age
-    os.utime(only_file(tmp_path), (saved_at, saved_at))
+    os.utime(remembered.path, (saved_at, saved_at))
 
-    assert remembered.load() == groups
-    RememberedGroups(tmp_path, "another").save({"@2": ["b"]})
-    assert len(list(tmp_path.iterdir())) == 1 + len(groups)
+    assert bool(remembered.load()) == is_kept
 
 
 @pytest.fixture
