@@ -9,7 +9,7 @@ from dbg_broker.net.turns import Turns
 from dbg_broker.ranks.link import RankLink
 from dbg_broker.ranks.questions import OpenQuestions, Said, broker_says
 from dbg_broker.ranks.table import RankTable
-from dbg_wire.messages import Kind
+from dbg_wire.messages import Action, Kind
 from dbg_wire.records.ranks import RankState
 
 logger = logging.getLogger("dbg_broker")
@@ -28,6 +28,8 @@ class Asked:
         if answered is None:
             return
         self._is_over(key, number)
+        if answered.action is Action.INTERRUPT:
+            self._table.broke_in(key, is_pending=said.kind is Kind.RUNNING)
         answered.asker.answer(answered.request, key, said, is_last=answered.is_last)
 
     def rank_ended(self, key: str, text: str) -> None:

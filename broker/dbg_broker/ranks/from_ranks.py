@@ -42,6 +42,7 @@ from dbg_wire.messages import (
     Testimony,
     weights,
 )
+from dbg_wire.records.ranks import RankState
 from dbg_wire.tables.collectives import collective_of
 
 logger = logging.getLogger("dbg_broker")
@@ -191,6 +192,8 @@ class FromRanks:
     # ------------------------------------------------------------------------------------------------ other messages
 
     def _report(self, rank: RankRecord, message: Report) -> None:
+        if message.report.state is not RankState.RUNNING:
+            rank.will_stop = False
         is_listed_anew = self._table.registry.report(rank, message.report, self._timers.clock())
         self._table.changed(rank, is_listed_anew=is_listed_anew)
         self._relay.tell(rank.key, message)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from dbg_wire import limits
-from dbg_wire.messages import AnswerBody, Kind, Question, body_of
+from dbg_wire.messages import Action, AnswerBody, Kind, Question, body_of
 from dbg_wire.records.ranks import Place
 
 
@@ -48,6 +48,7 @@ class Answered(NamedTuple):
     asker: Asker
     request: int
     is_last: bool
+    action: Action
 
 
 @dataclass(slots=True)
@@ -110,7 +111,7 @@ class OpenQuestions:
         self._forget(number, key)
         if not one.missing:
             del self._open[number]
-        return Answered(one.asker, one.question.request, not one.missing)
+        return Answered(one.asker, one.question.request, not one.missing, one.question.action)
 
     def end(self, number: int) -> OpenQuestion | None:
         """End a question now; None if it has ended before."""

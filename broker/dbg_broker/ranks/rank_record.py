@@ -85,6 +85,8 @@ class RankRecord:
     end: RankEnd = field(default_factory=RankEnd)
     waits_in: str = ""
     """The collective that its step was in at its last pulse; empty unless it steps."""
+    will_stop: bool = False
+    """Whether a break-in is pending."""
     _place: Place | None = None
     _frames: tuple[Place, ...] = ()
     _unread: str = ""
@@ -205,6 +207,7 @@ class RankRecord:
             seats=seats,
             waits_in=self.waits_in if self.state is RankState.RUNNING else "",
             passed=report.passed,
+            will_stop=self.will_stop and self.is_live and not self.halted,
             epoch=said.epoch,
         )
 

@@ -134,6 +134,14 @@ class RankTable:
         if any(is_news):
             self._told.changed()
 
+    def broke_in(self, key: str, *, is_pending: bool) -> None:
+        """Note that a rank was interrupted, or that this was withdrawn, and whether it stops later."""
+        rank = self.registry.find(key)
+        will_stop = is_pending and rank is not None and not rank.halted
+        if rank is not None and rank.will_stop != will_stop:
+            rank.will_stop = will_stop
+            self.listed_anew(key)
+
     def listed_anew(self, key: str) -> None:
         """Tell all who follow the list that the line of a rank is another one."""
         for watcher in self._watchers:

@@ -222,7 +222,7 @@ def show_state(rank: RankInfo) -> str:
         return exit_state(rank)
     if rank.state is RankState.STOPPED and rank.reason not in (None, "breakpoint"):
         return f"{rank.state.value} ({printable(rank.reason or '')})"
-    return str(rank.state.value)
+    return f"{rank.state.value}, will stop" if rank.will_stop else str(rank.state.value)
 
 
 def child_name(rank: RankInfo) -> str:

@@ -223,7 +223,8 @@ class RankInfo(Record, omit_defaults=True):
     People use ``address`` (``host:rank`` or ``host:rank.child``). ``placement`` is None for a session that is no rank
     of a job: that of a stock debugger. ``since`` is the wall-clock time of the last change of state, in seconds since
     the epoch, for display only. ``waits_in`` names the collective that a step has gone into and has not left; it is
-    empty for any other rank. ``passed`` is the last stop that the rank passed without stopping, and why. ``epoch`` is
+    empty for any other rank. ``passed`` is the last stop that the rank passed without stopping, and why. With
+    ``will_stop`` a break-in is pending: the rank stops as soon as it can. ``epoch`` is
     that of its registration: of two records of one rank, from two brokers, the one with the higher epoch counts.
 
     What nested records hold can be read from the rank itself, under the names that JSON has.
@@ -243,6 +244,7 @@ class RankInfo(Record, omit_defaults=True):
     seats: SeatCounts = NO_SEATS
     waits_in: FreeText = ""
     passed: FreeText = ""
+    will_stop: bool = False
     epoch: Count = 0
 
     key = _Flat(lambda rank: rank.identity.key)
@@ -361,7 +363,7 @@ def _in_common(rank: RankInfo) -> tuple[object, ...]:
     where = (rank.job, rank.run, process.script, process.directory, process.release, process.python)
     how = (rank.state, rank.halt, rank.end, rank.engine, rank.queued, rank.seats, rank.waits_in, rank.passed)
     numbering = None if placement is None else placement.numbering
-    return (*where, rank.world_size, axes, numbering, *how, rank.epoch)
+    return (*where, rank.world_size, axes, numbering, *how, rank.will_stop, rank.epoch)
 
 
 def _other(rank: RankInfo) -> OtherRank:
@@ -383,7 +385,7 @@ JSON_NAMES = (
     *("key", "address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "script"),
     *("directory", "state", "reason", "where", "engine", "queued", "since", "driver", "watchers", "exit", "detail"),
     *("coordinates", "driver_silent", "limit", "limit_seconds", "waits_in", "release", "python", "stop", "passed"),
-    "name",
+    *("name", "will_stop"),
 )
 
 

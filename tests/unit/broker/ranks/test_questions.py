@@ -36,9 +36,9 @@ def test_an_answer_belongs_to_the_terminal_that_asked_until_the_last_one() -> No
     assert keys == ("a", "b")
     assert questions.answered("c", number) is None
     assert questions.answered("a", number + 1) is None
-    assert questions.answered("a", number) == Answered(CLIENT, 7, is_last=False)
+    assert questions.answered("a", number) == Answered(CLIENT, 7, is_last=False, action=Action.CONTINUE)
     assert questions.answered("a", number) is None
-    assert questions.answered("b", number) == Answered(CLIENT, 7, is_last=True)
+    assert questions.answered("b", number) == Answered(CLIENT, 7, is_last=True, action=Action.CONTINUE)
     assert questions.number_of(CLIENT.number, 7) is None
     assert not len(questions)
 

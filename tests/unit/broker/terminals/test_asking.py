@@ -24,6 +24,7 @@ from dbg_wire.messages import (
     RankAnswer,
     Refusal,
     RefusalCode,
+    Report,
     Sender,
     Snapshot,
     Subscribe,
@@ -36,7 +37,7 @@ from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import RankState, describe_exit
 from tests.conftest import Approved
 from tests.support.answers import told
-from tests.unit.broker.peers import RUNNING, WHERE, Broker, Peer, registration
+from tests.unit.broker.peers import RUNNING, STOPPED, WHERE, Broker, Peer, registration
 
 
 def key(number: int) -> str:
@@ -199,6 +200,31 @@ async def test_break_in_of_an_unresponsive_rank_is_answered_at_once_and_passed_o
     assert said.text.startswith("in C code")
     assert said.text.endswith("stops on return")
     assert (await rank.expect(Ask)).action is Action.INTERRUPT
+
+
+async def test_a_break_in_that_is_pending_is_listed_until_the_rank_stops_or_it_is_withdrawn(broker: Broker) -> None:
+    rank = await broker.rank(0, report=RUNNING)
+    terminal = await broker.terminal()
+    await terminal.say(Subscribe())
+    await terminal.expect(Snapshot)
+
+    async def interrupt(kind: Kind, *, withdrawn: bool = False) -> None:
+        await terminal.say(question(key(0), action=Action.INTERRUPT, withdrawn=withdrawn))
+        ask = await rank.expect(Ask)
+        await rank.say(answer_to(ask.request, kind, "in C code"))
+
+    for kind, withdrawn, will_stop in (
+        (Kind.RUNNING, False, True),
+        (Kind.VALUE, True, False),
+        (Kind.RUNNING, False, True),
+    ):
+        await interrupt(kind, withdrawn=withdrawn)
+        assert (await terminal.expect(Change)).rank.will_stop == will_stop
+    await rank.say(Report(report=STOPPED))
+    stopped = (await terminal.expect(Change)).rank
+    assert (stopped.state, stopped.will_stop) == (RankState.STOPPED, False)
+    await rank.say(Report(report=RUNNING))
+    assert not (await terminal.expect(Change)).rank.will_stop
 
 
 async def test_open_questions_of_a_terminal_are_bounded(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dbg_client.views.answers import show_answers
-from dbg_client.views.list import list_document, show_plain, show_table
+from dbg_client.views.list import list_document, show_plain, show_state, show_table
 from dbg_client.views.table import text_width
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
@@ -104,6 +104,11 @@ def test_json_has_the_agreed_keys_in_order() -> None:
     )
     assert document["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
     assert (document["ranks"][1]["where"], document["ranks"][1]["state"]) == (None, "running")
+
+
+def test_a_rank_that_stops_later_says_so() -> None:
+    rank = make_rank(5, state=RankState.RUNNING, where=None, reason=None)
+    assert (show_state(rank), show_state(rank.replace(will_stop=True))) == ("running", "running, will stop")
 
 
 @pytest.mark.parametrize("state", [RankState.RUNNING, RankState.HELD, RankState.EXITED])

@@ -52,7 +52,7 @@ def test_an_end_says_who_ended_it_if_that_is_known(status: int | None, detail: s
 FLAT = (
     "key address job run host rank local_rank world_size child pid script directory state reason where engine queued"
     " since driver watchers exit detail coordinates driver_silent limit limit_seconds waits_in release python stop"
-    " passed name"
+    " passed name will_stop"
 )
 
 
