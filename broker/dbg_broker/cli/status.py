@@ -73,7 +73,7 @@ def _cluster_lines(welcome: Welcome) -> Iterator[str]:
     yield f"brokers: {len(welcome.brokers)}{f' (with {others})' if others else ''}"
     if welcome.nats_silent is not None:
         silent = _duration(welcome.nats_silent)
-        yield f"NATS has not answered for {silent}: ranks of other brokers can't be reached, and new tokens stay here"
+        yield f"NATS has not answered for {silent}: ranks wait for those of this broker alone, and new tokens stay here"
 
 
 def _lines(url: str, welcome: Welcome, ranks: Sequence[RankInfo]) -> list[str]:

@@ -219,10 +219,10 @@ def test_names_of_pods_are_those_of_headless_services() -> None:
     # A host name longer than the kernel's would keep the pod from starting.
     assert PODS["dbg-broker"]["setHostnameAsFQDN"] is True
     assert len(f"{name_of(9, BROKER_SET)}.cluster.local") < 64
-    balanced = one(BROKERS, "Service", "dbg-broker")["spec"]
-    assert "clusterIP" not in balanced
-    assert balanced["selector"] == labels(BROKER_SET)
-    assert [port["port"] for port in balanced["ports"]] == [DEFAULT_PORT]
+    first = one(BROKERS, "Service", "dbg-broker")["spec"]
+    assert "clusterIP" not in first
+    assert first["selector"] == labels(BROKER_SET)
+    assert [port["port"] for port in first["ports"]] == [DEFAULT_PORT]
 
 
 def test_a_broker_has_the_secrets_of_the_single_one_and_what_it_shows_nats() -> None:

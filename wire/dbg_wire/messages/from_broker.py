@@ -40,10 +40,10 @@ class Welcome(Message, sender=Sender.BROKER):
 
     ``address`` and ``child`` are the rank's, for an agent; ``uptime`` is in seconds. ``role`` is what a terminal's
     token lets it do, ``driver`` or ``watcher``; None for an agent. ``max_lease`` is for how many seconds nobody may
-    type at a stop before the rank lets it end; None if stops may last for ever. ``brokers`` are all that know the same
-    ranks, this one first, for when it is gone; a broker that is alone names none. It says welcome again when they
-    change. ``nats_silent`` is for how many seconds NATS has not answered, so that ranks of other brokers can't be
-    reached; None while it answers, or without it.
+    type at a stop before the rank lets it end; None if stops may last for ever. ``brokers`` are all of its site, this
+    one first: each lists its own ranks, and any of them takes the peer when this one is gone. A broker that is alone
+    names none. It says welcome again when they change. ``nats_silent`` is for how many seconds NATS has not answered,
+    which joins them; None while it answers, or without it.
     """
 
     minor: Integer
