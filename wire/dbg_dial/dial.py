@@ -56,24 +56,16 @@ class Wording:
     """With ``{why}``."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """Seconds for TLS and the upgrade together, and between two pings; None for no pings."""
-
-    opening: float
-    ping: float | None
-
-
 class BrokerWebSocket(ClientConnection):
-    """A websockets connection to a broker that remembers when the last byte came."""
+    """A websockets connection to a broker that counts what comes; who has it pings."""
 
-    heard_at = 0.0
-    """When the last byte came, on the event loop's clock."""
+    heard = 0
+    """How many bytes have come."""
     broker_url = ""
 
     def data_received(self, data: bytes) -> None:
-        """Note the time, and pass the bytes on."""
-        self.heard_at = self.loop.time()
+        """Count the bytes, and pass them on."""
+        self.heard += len(data)
         super().data_received(data)
 
 
@@ -116,17 +108,18 @@ async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:
 
 
 async def open_websocket(
-    reach: Reach, path: str, sock: socket.socket, timing: Timing, wording: Wording
+    reach: Reach, path: str, sock: socket.socket, seconds: float, wording: Wording
 ) -> BrokerWebSocket:
-    """Return an open WebSocket over a connected socket. The socket belongs to the WebSocket from then on.
+    """Return an open WebSocket over a connected socket; TLS and the upgrade take ``seconds`` at most.
 
+    The socket belongs to the WebSocket from then on.
     Raise BadEndpoint before a byte is sent, if there is no pin. Raise WrongCertificate before the token is sent. The
     caller passes any other error to :func:`explain`.
     """
     opened: list[asyncio.BaseTransport] = []
     try:
         check_endpoint(reach.endpoint)
-        websocket = await _connect(reach, path, sock, timing, _pinned(reach.endpoint, wording, opened))
+        websocket = await _connect(reach, path, sock, seconds, _pinned(reach.endpoint, wording, opened))
     except BaseException:
         # The socket is closed later: a transport that uses it by now has to close it first.
         asyncio.get_running_loop().call_soon(sock.close)
@@ -141,7 +134,7 @@ async def open_websocket(
 
 
 async def _connect(
-    reach: Reach, path: str, sock: socket.socket, timing: Timing, websocket: type[BrokerWebSocket]
+    reach: Reach, path: str, sock: socket.socket, seconds: float, websocket: type[BrokerWebSocket]
 ) -> BrokerWebSocket:
     options: dict[str, Any] = {}
     if "proxy" in inspect.signature(connect.__init__).parameters:
@@ -157,10 +150,9 @@ async def _connect(
         compression=None,
         max_size=MAX_FRAME_BYTES,
         logger=_silent(),
-        open_timeout=timing.opening,
+        open_timeout=seconds,
         close_timeout=CLOSE_SECONDS,
-        ping_interval=timing.ping,
-        ping_timeout=None,
+        ping_interval=None,
         user_agent_header=None,
         sock=sock,
         **options,

@@ -14,7 +14,6 @@ from dbg_agent.process.log import Logger
 from dbg_dial.dial import (
     AddressInfos,
     BrokerWebSocket,
-    Timing,
     Wording,
     addresses,
     explain,
@@ -137,10 +136,8 @@ async def _dial_address(
         raise explain(url, error, CONNECT_SECONDS, WORDING) from None
     if answered is not None:
         answered()
-    # The link pings by itself, more often while a user sits at the rank.
-    timing = Timing(opening=seconds, ping=None)
     try:
-        return await open_websocket(reach, path, sock, timing, WORDING)
+        return await open_websocket(reach, path, sock, seconds, WORDING)
     except Exception as error:
         raise explain(url, error, seconds, WORDING) from None
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from websockets.exceptions import ConnectionClosed
 
 from dbg_client.core.patience import in_thread
-from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
+from dbg_dial.dial import AddressInfos, BrokerWebSocket, Wording, addresses, explain, open_websocket
 from dbg_dial.tcp import connected
 from dbg_dial.waiting import SHUTDOWN, within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
 from dbg_wire.errors import BrokerUnreachable, PeerError, Refused
 from dbg_wire.finding.endpoint import Endpoint, Reach
+from dbg_wire.limits import KIB
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Welcome
 from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE
@@ -24,11 +26,14 @@ PING_SECONDS = 2.0
 """Seconds between two pings, whose answers show that broker and network are there."""
 
 SILENT_PINGS = 2
-"""Pings without a byte in answer after which the broker is silent: a user sees it within six seconds."""
+"""Intervals between pings without an answer after which the broker is silent: a user sees it within six seconds."""
 
 DEAD_PINGS = 5
-"""Pings without a byte in answer that end a connection: no broker is late by ten seconds, and a network that has lost
-this connection may let a new one pass."""
+"""Intervals without an answer that end a connection: no broker is late by ten seconds, and a network that has lost this
+connection may let a new one pass."""
+
+FLOWING_BYTES = 16 * KIB
+"""Bytes in one interval behind which an answer may just be late; news of a few ranks are far less."""
 
 CONNECT_SECONDS = 2.0
 """Seconds for the broker's kernel to accept a connection where another attempt follows: the kernel here repeats its
@@ -68,8 +73,10 @@ class Connection:
         self._outbox: asyncio.Queue[str | bytes] = asyncio.Queue(OUTBOX)
         self._sender = asyncio.create_task(self._send_outbox())
         self._watching = asyncio.create_task(self._end_when_dead())
+        self._answered_at = asyncio.get_running_loop().time()
         self._in_vain = 0
-        """Pings since the last byte."""
+        """Intervals since the last answer to a ping."""
+        self._pinging: asyncio.Task[None] | None = None
 
     def send(self, item: Message | Input) -> None:
         """Queue a message or keys for the broker; lost if the connection ends before they are out."""
@@ -102,8 +109,8 @@ class Connection:
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the broker was last heard, by the event loop's clock, if it is silent; else None."""
-        return self._websocket.heard_at if self._in_vain >= SILENT_PINGS else None
+        """Return when the broker last answered a ping, by the event loop's clock, if it is silent; else None."""
+        return self._answered_at if self._in_vain >= SILENT_PINGS else None
 
     async def close(self) -> None:
         """Send what is queued and close; at most CLOSE_SECONDS each, and never an error."""
@@ -111,18 +118,29 @@ class Connection:
             await within(limits.CLOSE_SECONDS, self._outbox.join())
         except TimeoutError:
             self._websocket.transport.abort()
-        for task in (self._sender, self._watching):
+        tasks = [task for task in (self._sender, self._watching, self._pinging) if task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(self._sender, self._watching, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._websocket.close()
 
     async def _end_when_dead(self) -> None:
-        # It counts pings and not seconds: a program that was suspended has heard nothing, and asked nothing.
+        # It counts intervals and not seconds: a program that was suspended has asked nothing.
         while self._in_vain < DEAD_PINGS:
-            heard_at = self._websocket.heard_at
+            if self._pinging is None or self._pinging.done():
+                # Not awaited: on a link where nothing goes out any more, that would take for ever.
+                self._pinging = asyncio.create_task(self._ping())
+            heard = self._websocket.heard
             await asyncio.sleep(PING_SECONDS)
-            self._in_vain = self._in_vain + 1 if self._websocket.heard_at == heard_at else 0
+            if self._pinging.done() or self._websocket.heard - heard >= FLOWING_BYTES:
+                self._answered_at, self._in_vain = asyncio.get_running_loop().time(), 0
+            else:
+                self._in_vain += 1
         self._websocket.transport.abort()
+
+    async def _ping(self) -> None:
+        with suppress(ConnectionClosed):
+            await (await self._websocket.ping())
 
     async def _send_outbox(self) -> None:
         while True:
@@ -147,8 +165,7 @@ async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, a
     end = loop.time() + seconds - spent
     try:
         sock = await _connected(reach, end, CONNECT_SECONDS if again else seconds)
-        timing = Timing(opening=max(0.0, end - loop.time()), ping=PING_SECONDS)
-        websocket = await open_websocket(reach, "/client", sock, timing, WORDING)
+        websocket = await open_websocket(reach, "/client", sock, max(0.0, end - loop.time()), WORDING)
     except Exception as error:
         raise explain(reach.endpoint.url, error, seconds, WORDING) from None
     connection = Connection(websocket, reach.endpoint)

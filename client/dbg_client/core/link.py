@@ -102,7 +102,7 @@ class BrokerLink:
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the broker was last heard, if it is silent; None otherwise, or while the link is down."""
+        """Return when the broker last answered a ping, if it is silent; None otherwise, or while the link is down."""
         return self._connection.silent_since if self._connection else None
 
     @property

@@ -146,7 +146,7 @@ class Switchboard:
 
     @property
     def silent_since(self) -> float | None:
-        """Return when the broker of the seat was last heard, if it is silent; None otherwise, or while it is away."""
+        """Return when the seat's broker last answered a ping, if it is silent; None otherwise, or while it is away."""
         return self._link.silent_since
 
     @property

@@ -17,7 +17,7 @@ import dbg_agent.link.dialling
 import dbg_client.core.connection
 from dbg_agent.link.lookup import Lookups
 from dbg_dial.blocking import BlockingDial, glance
-from dbg_dial.dial import AddressInfos, BrokerWebSocket, Timing, Wording, addresses, explain, open_websocket
+from dbg_dial.dial import AddressInfos, BrokerWebSocket, Wording, addresses, explain, open_websocket
 from dbg_dial.pin import client_context
 from dbg_dial.tcp import connected
 from dbg_wire.errors import (
@@ -40,7 +40,7 @@ from tests.support.time_unit import seconds
 
 TOKEN = TOKENS["rank"]
 URL = "wss://login1:6900"
-TIMING = Timing(opening=seconds(10), ping=seconds(10))
+OPENING = seconds(10)
 WORDING = Wording(
     wrong_certificate="shown {shown}, pinned {pinned}", no_tls="no TLS: {why}", no_broker="no broker: {why}"
 )
@@ -51,19 +51,19 @@ def reach(port: int, fingerprint: str, host: str = "127.0.0.1") -> Reach:
     return Reach(endpoint=endpoint, token=TOKEN, sources={})
 
 
-async def opened(where: Reach, timing: Timing = TIMING) -> BrokerWebSocket:
+async def opened(where: Reach, opening: float = OPENING) -> BrokerWebSocket:
     sock = await connected((socket.AF_INET, (where.endpoint.host, where.endpoint.port)))
     try:
-        return await open_websocket(where, "/agent", sock, timing, WORDING)
+        return await open_websocket(where, "/agent", sock, opening, WORDING)
     except Exception as error:
-        raise explain(where.endpoint.url, error, timing.opening, WORDING) from None
+        raise explain(where.endpoint.url, error, opening, WORDING) from None
 
 
 async def test_the_pinned_broker_is_heard() -> None:
     with FakeBroker(fake.accept_and_send(fake.frame(fake.TEXT, b"hello"))) as broker:
         websocket = await opened(reach(broker.port, broker.fingerprint))
         assert await websocket.recv() == "hello"
-        assert websocket.heard_at > 0
+        assert websocket.heard > 0
         assert websocket.broker_url == f"wss://127.0.0.1:{broker.port}"
         kernels = websocket.transport.get_extra_info("socket")
         assert kernels.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -86,9 +86,9 @@ async def test_the_pinned_broker_is_heard() -> None:
 async def test_a_refusal_is_told_in_the_brokers_words(
     approved: Approved, answer: fake.Answer, error: type[DbgError]
 ) -> None:
-    opening = 0.3 if answer is fake.say_nothing else TIMING.opening
+    opening = 0.3 if answer is fake.say_nothing else OPENING
     with FakeBroker(answer) as broker, pytest.raises(DbgError) as caught:
-        await opened(reach(broker.port, broker.fingerprint), replace(TIMING, opening=opening))
+        await opened(reach(broker.port, broker.fingerprint), opening)
     assert type(caught.value) is error
     approved(str(caught.value))
 

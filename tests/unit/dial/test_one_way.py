@@ -20,7 +20,7 @@ import dbg_dial.blocking
 import dbg_dial.dial
 import dbg_dial.tcp
 from dbg_agent.link.lookup import Lookups
-from dbg_dial.dial import AddressInfos, Timing, Wording
+from dbg_dial.dial import AddressInfos, Wording
 from dbg_dial.pin import check_certificate, client_context
 from dbg_wire.errors import BadEndpoint, WrongCertificate
 from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
@@ -29,7 +29,6 @@ from tests.support.reach import PIN, TOKENS
 from tests.support.time_unit import seconds
 
 TOKEN = TOKENS["driver"]
-TIMING = Timing(opening=seconds(10), ping=10.0)
 WORDING = Wording(wrong_certificate="wrong", no_tls="{why}", no_broker="{why}")
 
 Way = Callable[[Reach], Awaitable[object]]
@@ -47,7 +46,7 @@ async def open_websocket(reach: Reach) -> object:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(reach.endpoint.host, reach.endpoint.port)
     sock = await dbg_dial.tcp.connected((found[0][0], found[0][4]))
-    return await dbg_dial.dial.open_websocket(reach, "/client", sock, TIMING, WORDING)
+    return await dbg_dial.dial.open_websocket(reach, "/client", sock, seconds(10), WORDING)
 
 
 async def of_a_rank(reach: Reach) -> object:

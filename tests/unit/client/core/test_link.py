@@ -32,9 +32,10 @@ from dbg_wire.errors import (
     WrongVersion,
 )
 from dbg_wire.finding.endpoint import Endpoint, Reach
-from dbg_wire.messages import BrokerAddress, Detach, Greet, Snapshot, Subscribe, Take
+from dbg_wire.messages import BrokerAddress, Change, Detach, Greet, Snapshot, Subscribe, Take
 from tests.conftest import Approved
 from tests.support.certificates import certified, shared_certificate
+from tests.support.proxy import Proxy
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
 
@@ -252,6 +253,21 @@ async def test_a_broker_that_answers_nothing_is_silent_and_then_dialled_anew(mon
         await until_up(to_broker)
         await second.heard(Subscribe)
         enough.set()
+        await to_broker.close()
+
+
+async def test_small_news_do_not_prove_that_keys_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
+    with FakeBroker(make_rank()) as broker, Proxy(("127.0.0.1", broker.port)) as proxy:
+        to_broker = BrokerLink(Where(reach(proxy.port)), "me@here", PATIENCE)
+        await to_broker.open()
+        assert isinstance(await to_broker.next(), Snapshot)
+        proxy.swallow("up")
+        broker.tell(Change(rank=make_rank()))
+        while isinstance(event := await within(PATIENCE, to_broker.next()), Change):
+            await asyncio.sleep(0.03)
+            broker.tell(Change(rank=make_rank()))
+        assert isinstance(event, Down)
         await to_broker.close()
 
 
