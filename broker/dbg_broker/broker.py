@@ -31,7 +31,7 @@ class Broker:
         capacity: Capacity | None = None,
         intervals: ProbeIntervals | None = None,
     ) -> None:
-        turns = Turns(timers)
+        self.turns = turns = Turns(timers)
         self.timers = timers
         self.meters = meters or Meters()
         self.capacity = capacity or Capacity()

@@ -27,6 +27,7 @@ from dbg_broker.journal.entries import encode_entry
 from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
 from dbg_broker.net.peer import Peer, logger
+from dbg_broker.net.turns import Turns
 from dbg_broker.timers import Timers
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.messages import Audience
@@ -85,6 +86,7 @@ class Owner:
     def __init__(self) -> None:
         self.later: list[Callable[[], None]] = []
         self.timers = Timers(LOOP.time, self._schedule)
+        self.turns = Turns(self.timers)
         self.opened_as: Bearer | None = None
 
     def _schedule(self, seconds: float, call: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import typing
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Protocol
 
 from websockets.frames import Frame, Opcode
@@ -22,6 +22,7 @@ from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.net import tcp
 from dbg_broker.net.http import HttpAnswer, Upgrade, response_of, upgrade_of
 from dbg_broker.net.outbox import Outbox
+from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import PING, pack_data, pack_message
 from dbg_broker.quotas import TokenBucket
 from dbg_broker.timers import Timers
@@ -35,10 +36,10 @@ from dbg_wire.version import subprotocol
 logger = logging.getLogger("dbg_broker")
 
 SLICE_SECONDS = 0.001
-"""Longest time that the bytes of one connection take in a turn of the event loop, of the broker's processor time."""
+"""Time for what has just come on a connection, of the broker's processor time; the rest waits in the queue of work."""
 
-SHORT_PIECE_BYTES = 2 * limits.KIB
-"""Bytes that the library takes apart at once: 100 short messages or 300 pings, which take a millisecond."""
+SHORT_PIECE_BYTES = 1 * limits.KIB
+"""Bytes that the library takes apart at once: 50 short messages or 150 pings, which take half a millisecond."""
 
 LONG_PIECE_BYTES = 64 * limits.KIB
 """The same in the middle of a long frame, such as output in bulk."""
@@ -79,6 +80,7 @@ class PeerServer(Protocol):
     """The part of a server that its peers use."""
 
     timers: Timers
+    turns: Turns
 
     @property
     def admit(self) -> Callable[[Peer, Upgrade], Bearer | HttpAnswer]:
@@ -172,7 +174,10 @@ class Peer(asyncio.Protocol):
         if self._is_scheduled or self._is_resting or self._owner is None or len(data) > self._piece:
             self._incoming += data
             data = b""
-        if not self._is_scheduled:
+        if len(self._incoming) > self._piece and self._has_work:
+            # Keys are short: what is longer does not delay them.
+            self._wait()
+        elif not self._is_scheduled:
             self._work(data)
 
     def pause_writing(self) -> None:
@@ -204,8 +209,7 @@ class Peer(asyncio.Protocol):
         return bool(self._events or self._incoming) and (not self._is_resting or self._transport is None)
 
     def _work(self, data: bytes = b"") -> None:
-        """Handle what came, and ``data``, for a slice of time; the rest waits for the next turn of the loop."""
-        self._is_scheduled = False
+        """Handle what came, and ``data``, for a slice of time; the rest waits in the queue of work."""
         spent = self._server.timers.spent
         ends = spent() + SLICE_SECONDS
         try:
@@ -214,10 +218,31 @@ class Peer(asyncio.Protocol):
             while self._has_work and not self._is_scheduled:
                 self._handle_next()
                 if self._has_work and spent() >= ends:
-                    self._is_scheduled = True
-                    self._server.timers.schedule(0, self._work)
+                    self._wait()
         except Exception as error:
             self._has_bug(error)
+        self._settle()
+
+    def _wait(self) -> None:
+        """Have what came handled when it is this connection's turn, and read no more until then."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._server.turns.put(self._rest())
+            self._settle()
+
+    def _rest(self) -> Iterator[None]:
+        """Handle the rest of what came, step by step."""
+        try:
+            while self._has_work:
+                self._handle_next()
+                yield
+        except Exception as error:
+            self._has_bug(error)
+        self._is_scheduled = False
+        self._settle()
+
+    def _settle(self) -> None:
+        """Read on, or not; or end a connection of which all is handled."""
         if self._transport is not None:
             self._read_or_pause(self._transport)
         elif not self._incoming and not self._events:

@@ -18,6 +18,7 @@ from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.metrics import Meters
 from dbg_broker.net.newcomers import HANDSHAKE_SECONDS, SILENT_SECONDS, Line, Slots
 from dbg_broker.net.peer import Owner, Peer
+from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.settings import EVERYBODY, Allowed
 from dbg_broker.timers import Timers
@@ -70,6 +71,7 @@ class Server:
         context: ssl.SSLContext | None,
         *,
         timers: Timers,
+        turns: Turns,
         meters: Meters,
         capacity: Capacity,
         admit: Callable[[Peer, Upgrade], Bearer | HttpAnswer],
@@ -78,7 +80,7 @@ class Server:
         allowed: Allowed = EVERYBODY,
         sweep_seconds: float = SWEEP_SECONDS,
     ) -> None:
-        self.timers, self.listener = timers, listener
+        self.timers, self.turns, self.listener = timers, turns, listener
         self.admit = admit
         self._meters, self._opened, self._sweep_hub, self._allowed = meters, opened, sweep, allowed
         self._sweep_seconds = sweep_seconds

@@ -34,8 +34,12 @@ class Turns:
         It begins at once if no other work waits.
         """
         if self._waiting or self._has_more(steps):
-            self._waiting.append(steps)
-            self._go_on_later()
+            self.put(steps)
+
+    def put(self, steps: Iterator[object]) -> None:
+        """Put work behind all that waits."""
+        self._waiting.append(steps)
+        self._go_on_later()
 
     def _has_more(self, steps: Iterator[object]) -> bool:
         """Do work for a slice, and return whether there is more; an error ends this work and nothing else."""

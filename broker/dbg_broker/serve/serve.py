@@ -184,6 +184,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
             setup.listener,
             credentials.shown.context,
             timers=broker.timers,
+            turns=broker.turns,
             meters=meters,
             capacity=broker.capacity,
             admit=broker.admission.admit,

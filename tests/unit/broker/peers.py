@@ -266,6 +266,7 @@ async def running_broker(
         listener,
         context,
         timers=timers,
+        turns=parts.turns,
         meters=parts.meters,
         capacity=parts.capacity,
         admit=parts.admission.admit,
