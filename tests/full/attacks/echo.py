@@ -28,7 +28,7 @@ RANK = 900
 """Number of the rank that echoes: ranks of attackers have lower ones."""
 
 FOR_METRICS = "127.0.0.3"
-"""Where the figures of the broker are asked from: apart from all others, whose addresses may be out of favour."""
+"""Where the figures of the broker are asked from: apart from all others, whose connections may wait."""
 
 
 class Echo:
