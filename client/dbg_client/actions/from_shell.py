@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dbg_client.actions.ask import ask, show_list
 from dbg_client.actions.consent import agrees, unless_given_up
 from dbg_client.actions.many import PARTIAL, ShownAnswers, break_in
-from dbg_client.actions.output import in_format, repeat, show_result
+from dbg_client.actions.output import in_format, show_result
 from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size, write_result
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
@@ -99,8 +99,6 @@ class _Acting:
         if settings.wait is not None:
             waited_for = target or parse_target("stopped")
             await wait_for_stop(self._switchboard, waited_for, settings.wait, tell=tell, line=self._line)
-        if isinstance(settings, (ListRanks, Where, Why, Slow, Collectives, Eval)) and settings.every is not None:
-            await repeat(settings.output.format, settings.every, lambda: self._again(settings, target))
         if isinstance(settings, Report):
             return await self._report_on(settings, target)
         if isinstance(settings, (ListRanks, Where, Why, Slow, Collectives, Eval, PdbCommand)):
@@ -114,11 +112,6 @@ class _Acting:
         return await (self._screen(target) if isinstance(settings, Screen) else self._order(settings, target))
 
     # ------------------------------------------------------------------------------------------------- what is shown
-
-    async def _again(self, settings: _Shown, target: Target | None) -> str:
-        async with self._line.says(lambda: "waiting for the broker's list of ranks"):
-            await self._switchboard.listed()
-        return (await self._show(settings, target)).text
 
     async def _show(self, settings: _Shown, target: Target | None) -> ShownAnswers:
         known = self._directory.ranks

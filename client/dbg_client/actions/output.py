@@ -1,4 +1,4 @@
-"""Write an answer: through the user's pager, as git does, or again and again, in place on a terminal."""
+"""Write an answer: through the user's pager, as git does."""
 
 from __future__ import annotations
 
@@ -11,20 +11,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Mapping
 
-from dbg_client.actions.streams import has_cursor, tell, terminal_size, write_result
+from dbg_client.actions.streams import has_cursor, terminal_size, write_result
 from dbg_client.views.table import text_width
 from dbg_client.words.config import PREFERENCES
 from dbg_client.words.settings import Format, OutputOptions
 from dbg_wire.command_line.look_alikes import look_alike
-from dbg_wire.errors import DbgError
-
-CLEAR, HOME, CLEAR_REST = "\x1b[2J", "\x1b[H", "\x1b[J"
-CLEAR_LINE = "\x1b[K\r\n"
-NO_WRAP, WRAP = "\x1b[?7l", "\x1b[?7h"
 
 _LESS = "FRX"
 """Options of less, unless the user has chosen some: leave a short text alone, show colours, leave the text there."""
@@ -36,58 +29,6 @@ _NOT_RUN = (126, 127)
 def in_format(output: OutputOptions, document: Callable[[], object], text: Callable[[], str]) -> str:
     """Return an answer as the user wants it: as one JSON document, or as the text for people."""
     return json.dumps(document()) + "\n" if output.format is Format.JSON else text()
-
-
-async def repeat(
-    output: Format,
-    seconds: float,
-    show: Callable[[], Awaitable[str]],
-) -> NoReturn:
-    """Show what ``show`` returns every ``seconds`` until Ctrl-C.
-
-    Raises DbgError if the first time fails; what goes wrong later is
-    shown.
-    """
-    painter = _Painter(output, seconds)
-    painter.paint(await show())
-    while True:
-        await asyncio.sleep(seconds)
-        try:
-            painter.paint(await show())
-        except DbgError as error:
-            painter.complain(f"dbg-attach: {error}")
-
-
-def in_place(lines: Sequence[str], rows: int) -> str:
-    """Return the text that replaces a terminal's screen by these lines, or by as many of them as it has room for."""
-    room = max(1, rows - 1)
-    if len(lines) > room:
-        lines = [*lines[: room - 1], f"… {len(lines) - room + 1} more lines"]
-    # Every line is written over the one before: a screen that is cleared first would flicker.
-    return HOME + NO_WRAP + "".join(line + CLEAR_LINE for line in lines) + CLEAR_REST + WRAP
-
-
-class _Painter:
-    def __init__(self, output: Format, seconds: float) -> None:
-        self._seconds = seconds
-        self._repaints = output is Format.TABLE and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._separator = "" if output is Format.JSON else "\n"
-        self._painted = False
-
-    def paint(self, text: str) -> None:
-        if self._repaints:
-            head = f"every {self._seconds:g} s, {time.strftime('%H:%M:%S')}; Ctrl-C ends"
-            painted = in_place([head, "", *text.splitlines()], terminal_size()[0])
-            write_result(painted if self._painted else CLEAR + painted)
-        else:
-            write_result(self._separator + text if self._painted else text)
-        self._painted = True
-
-    def complain(self, sentence: str) -> None:
-        if self._repaints:
-            self.paint(sentence)
-        else:
-            tell(sentence)
 
 
 _USUAL = PREFERENCES["pager"].default

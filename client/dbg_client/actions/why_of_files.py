@@ -43,8 +43,8 @@ def files_meant(settings: Why) -> tuple[str, ...]:
     if len(files) == 1 and "/" not in files[0] and not _is_there(files[0]):
         # It may be a target with a mistake in it.
         parse_target(files[0])
-    if files and (settings.every is not None or settings.wait is not None):
-        raise BadInput("--every and --wait are for ranks, and a file does not change", "leave them out")
+    if files and settings.wait is not None:
+        raise BadInput("--wait is for ranks, and a file does not change", "leave it out")
     return files
 
 

@@ -160,7 +160,6 @@ _VALUES = (
     ),
 )
 _FAIL = _option(ASKING, "--fail-if-differ", help="status 1 if ranks disagree")
-_EVERY = _option(ASKING, "--every", metavar="S", help="again every S seconds, until Ctrl-C")
 _WAIT = (_option(ASKING, "--wait", help="first wait until one of the ranks stops"), _bound(in_session=False))
 _ENGINE = _option(
     ATTACH,
@@ -286,16 +285,16 @@ _OF_ALL = (
     _option(OTHER, "-y", "--yes", in_session=True, help="don't ask"),
     _option(OTHER, "-v", "--verbose", help="show where an error came from"),
 )
-_SHOWN = (_EVERY, *_WAIT, _JSON, _PAGER)
+_SHOWN = (*_WAIT, _JSON, _PAGER)
 
 OPTIONS_OF: Mapping[str, tuple[Add, ...]] = {
     "attach": (_FRAME, *_ATTACH, *_RECORD, _version),
     "wait": (_FRAME, _bound(in_session=False), *_ATTACH, *_RECORD),
     "run": (_ENGINE, _COMMANDS, *_RUN),
-    "list": (_EVERY, *_WAIT, _EXITED, _ROWS, _JSON, _PLAIN, _PAGER),
+    "list": (*_WAIT, _EXITED, _ROWS, _JSON, _PLAIN, _PAGER),
     "where": (*_STACKS, _EXITED, *_SHOWN),
     "why": _SHOWN,
-    "slow": (_bound(in_session=True), _EVERY, _JSON, _PAGER),
+    "slow": (_bound(in_session=True), _JSON, _PAGER),
     "collectives": _SHOWN,
     "eval": (_LIVE, _FRAME, _STATS, _EXACT, *_VALUES, _FAIL, *_SHOWN),
     "command": (_FRAME, _EXACT, _FAIL, *_WAIT, _JSON, _PAGER),

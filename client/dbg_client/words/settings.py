@@ -94,7 +94,6 @@ class ListRanks(RankSettings):
     name = "list"
     all: bool = False
     all_rows: bool = False
-    every: float | None = None
 
 
 class Where(RankSettings):
@@ -104,14 +103,12 @@ class Where(RankSettings):
     threads: bool = False
     native: bool = False
     all: bool = False
-    every: float | None = None
 
 
 class Why(RankSettings):
     """``why``; ``files`` are words that can be no target."""
 
     name = "why"
-    every: float | None = None
     files: tuple[str, ...] = ()
 
 
@@ -124,14 +121,12 @@ class Slow(RankSettings):
 
     name = "slow"
     seconds: float = DEFAULT_SECONDS
-    every: float | None = None
 
 
 class Collectives(RankSettings):
     """``collectives``."""
 
     name = "collectives"
-    every: float | None = None
 
 
 class Asked(RankSettings):
@@ -150,7 +145,6 @@ class Eval(Asked):
     live: bool = False
     stats: bool = False
     tolerance: float | None = None
-    every: float | None = None
 
 
 class PdbCommand(Asked):

@@ -47,9 +47,6 @@ from dbg_wire.tables.engines import ENGINES
 LONGEST_WAIT = 30 * 24 * 3600.0
 """Seconds that ``--for`` takes at most: no job is in a queue for longer, and event loops still count them exactly."""
 
-SHORTEST_EVERY = 0.1
-"""Seconds between two answers at least: nobody reads faster, and each one asks all ranks."""
-
 _ABOUT_ALL = ("list", "where", "why", "slow", "collectives", "report")
 """Verbs that are about all ranks where the user names none; those who wait for a stop mean the stopped ranks else."""
 
@@ -58,7 +55,6 @@ _CONTRADICT = (
     ("native", "threads", "--native shows the main thread alone and --threads all of them"),
     ("tolerance", "stats", "--tol compares values and --stats adds figures to them"),
     ("tolerance", "exact", "--exact tells all differences apart and --tol does not"),
-    ("fail_if_differ", "every", "--fail-if-differ is for one answer and --every never ends"),
     ("watch", "take", "--watch looks only and --take takes the keyboard"),
     ("watch", "frame", "--frame chooses what the debugger shows and --watch looks only"),
     ("pty", "no_pty", "--pty and --no-pty are opposites"),
@@ -202,11 +198,6 @@ def _wait(typed: Typed, _around: _Around) -> float | None:
     return None
 
 
-def _every(typed: Typed, _around: _Around) -> float | None:
-    text = typed.options.every
-    return None if text is None else read_seconds(text, "--every", LONGEST_WAIT, SHORTEST_EVERY)
-
-
 def _seconds(typed: Typed, _around: _Around) -> float | None:
     text = typed.options.bound
     return None if text is None else read_duration(text, "--for", MAX_SAMPLE_SECONDS)
@@ -224,7 +215,6 @@ _FIELDS: Mapping[str, Callable[[Typed, _Around], Any]] = {
     "attach": _attach,
     "broker": _broker,
     "color": lambda typed, around: around.color,
-    "every": _every,
     "command": lambda typed, around: typed.program,
     "files": lambda typed, around: typed.files,
     "frame": lambda typed, around: read_frame(typed.options.frame),

@@ -1,10 +1,8 @@
-"""Commands of a shell in a real terminal on a scripted broker: waiting, picking, repeating, a pager and Ctrl-C."""
+"""Commands of a shell in a real terminal on a scripted broker: waiting, picking, a pager and Ctrl-C."""
 
 from __future__ import annotations
 
-import json
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -175,46 +173,6 @@ def test_a_group_of_one_can_be_attached_to(environ: dict[str, str]) -> None:
         with Terminal(["sh", "-c", script], env=Desk(broker, environ).environ) as terminal:
             terminal.wait_for("PUDB SCREEN")
             assert broker.wait_for(Attach).key == make_rank(5).key
-
-
-@pytest.mark.parametrize("words", [["eval", "5", "x"], ["where", "--json"]])
-def test_every_repeats_until_ctrl_c(words: list[str], environ: dict[str, str]) -> None:
-    with FakeBroker(make_rank(5)) as broker:
-        answering(broker, _5=value("1"))
-        again, environ = command(*words, "--every", "0.1"), Desk(broker, environ).environ
-        with subprocess.Popen(again, stdout=subprocess.PIPE, text=True, env=environ) as asking:
-            broker.wait_for(Question, count=2)
-            answering(broker, _5=value("2"))
-            broker.wait_for(Question, count=5)
-            asking.send_signal(signal.SIGINT)
-            assert asking.stdout is not None
-            text = asking.stdout.read()
-            assert asking.wait(60) == 130
-
-    if "--json" in words:
-        assert len(text.splitlines()) >= 2
-        assert all(json.loads(line)["asked"] == 1 for line in text.splitlines())
-    else:
-        documents = text.rstrip("\n").split("\n\n")
-        assert documents[0].endswith("5  1")
-        assert any(document.endswith("5  2") for document in documents)
-
-
-def test_every_repaints_a_terminal_and_outlives_the_broker(environ: dict[str, str]) -> None:
-    with FakeBroker(make_rank(5)) as broker:
-        port = broker.port
-        with typed(broker, environ, "list", "--every", "0.1", "--timeout", "2") as terminal:
-            terminal.wait_for("gpu013:5  stopped")
-            broker.tell(Change(rank=make_rank(5, state=RankState.RUNNING, where=None, reason=None)))
-            terminal.wait_for(
-                lambda term: sum("gpu013:5" in row for row in term.screen) == 1 and "running" in str(term.screen)
-            )
-            broker.stop()
-            terminal.wait_for("dbg-attach: ")
-            with FakeBroker(make_rank(4), port=port):
-                terminal.wait_for(lambda term: "gpu013:4" in str(term.screen) and "gpu013:5" not in str(term.screen))
-                terminal.send("\x03")
-                assert terminal.exit_status() == 130
 
 
 def answered(broker: FakeBroker, question: Question, keys: Sequence[str] = (), *, last: bool = True) -> None:

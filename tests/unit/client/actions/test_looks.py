@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dbg_client
-from dbg_client.actions.output import fits, in_place, is_usable
+from dbg_client.actions.output import fits, is_usable
 from dbg_client.actions.report import write_report
 from dbg_client.actions.why import tell_of_hang
 from dbg_client.core.errors import CantWrite
@@ -24,7 +24,6 @@ from dbg_wire.records.samples import SampleQuestion
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, silent, waiting
 from tests.support.recorded import pickled, raw
-from tests.support.screen import VirtualScreen
 from tests.unit.client.actions.desk import Desk, Looked, Sampled, questions
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank
 from tests.unit.client.hang.slow.simulated import Group, Job
@@ -185,7 +184,7 @@ def test_a_word_that_is_a_file_here_is_no_target_and_that_is_told(approved: Appr
         ("gone/rank_0 gone/rank_1", 1),
         (".", 1),
         ("./train.py", 1),
-        ("./train.py --every 2", 2),
+        ("./train.py --wait", 2),
         ("0 1", 2),
         ("job/0-3", 4),
         ("list", 2),
@@ -233,7 +232,6 @@ def test_words_with_a_slash_or_another_letter_are_files(line: str, is_files: boo
         "report --json",
         "report --plain",
         "report where",
-        "report --every 1",
     ],
 )
 def test_what_makes_no_sense_is_refused(line: str) -> None:
@@ -298,26 +296,6 @@ def test_what_can_not_be_written_is_said(tmp_path: Path) -> None:
         with pytest.raises(CantWrite):
             write_report(str(path), "", replace_it=True)
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_a_screen_is_replaced_whatever_stood_there() -> None:
-    screen = VirtualScreen(6, 20)
-    screen.feed(b"junk " * 40)
-
-    screen.feed(in_place(["one", "x" * 50, "three"], 6).encode())
-    assert screen.rows == ["one", "x" * 20, "three", "", "", ""]
-    screen.feed(in_place(["uno"], 6).encode())
-    assert screen.rows == ["uno", "", "", "", "", ""]
-    screen.feed(b"y" * 21)
-    assert screen.rows[1:3] == ["y" * 20, "y"]
-
-
-def test_what_a_screen_has_no_room_for_is_counted() -> None:
-    screen = VirtualScreen(6, 20)
-
-    screen.feed(in_place([str(number) for number in range(100)], 6).encode())
-
-    assert screen.rows == ["0", "1", "2", "3", "… 96 more lines", ""]
 
 
 def verdict(kind: VerdictKind, job: str = "a", **fields: object) -> Verdict:

@@ -55,7 +55,6 @@ def test_what_a_word_may_become(line: str, words: set[str]) -> None:
         ("kill gpu", True),
         ("eval ", True),
         ("wait 5", True),
-        ("list --every 5 ", True),
         ("eval all ", False),
         ("where -", False),
         ("all ", False),

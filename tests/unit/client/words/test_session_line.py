@@ -120,7 +120,6 @@ def test_help_is_asked_for(text: str) -> None:
         "continue",
         "kill",
         "where 'all",
-        "where --every 1",
         "5 --take",
         "e --frame= 0 x",
         "e --live=1 0 x",

@@ -52,7 +52,6 @@ def test_a_frame_is_for_what_looks_at_a_stop() -> None:
         f"eval {'x' * 16385}",
         "eval x --tol 1 --stats",
         "eval x --tol 1 --exact",
-        "eval x --every 1 --fail-if-differ",
         "eval x --frame ' '",
         f"eval x --frame {'f' * 301}",
         "where --for 60s",
@@ -104,13 +103,6 @@ def test_a_tolerance_that_is_none_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadInput, match="--tol"):
         settled(f"eval x --tol={text}", Eval)
     assert settled("eval x --tol 1e-6", Eval).tolerance == 1e-6
-
-
-@pytest.mark.parametrize("text", ["0.05", "0", "soon"])
-def test_every_is_not_more_often_than_anybody_reads(text: str) -> None:
-    with pytest.raises(BadInput, match="--every"):
-        settled(f"where --every {text}", Where)
-    assert settled("where --every 0.5", Where).every == 0.5
 
 
 def test_what_is_for_attaching_is_for_breaking_in_too() -> None:

@@ -107,6 +107,6 @@ def test_an_option_or_its_value_is_completed(before: list[str], current: str, li
 )
 def test_an_option_that_there_is_not_is_told_the_nearest(approved: Approved, option: str, says: str) -> None:
     with pytest.raises(BadInput) as error:
-        refuse_unknown_option(option, ["--exact", "--every"], "h")
+        refuse_unknown_option(option, ["--exact", "--even"], "h")
 
     approved(str(error.value))
