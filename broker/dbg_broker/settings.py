@@ -68,7 +68,6 @@ EVERYBODY = Allowed()
 
 _LISTEN = re.compile(r"(?:\[(?P<six>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
-_SIZE = re.compile(r"([0-9]{1,4})x([0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
