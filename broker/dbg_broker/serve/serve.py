@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from dbg_broker.admission import Admission
 from dbg_broker.broker import Broker
 from dbg_broker.classic.port import StockPort
+from dbg_broker.home.bearer import Bearer
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
 from dbg_broker.home.tokens import Tokens
@@ -28,6 +29,7 @@ from dbg_broker.journal.journal import Journal
 from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.loop import GarbageCollection, run_measured
 from dbg_broker.net.metrics import Meters
+from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.server import Server
 from dbg_broker.serve.credentials import Credentials
 from dbg_broker.serve.leaving import Leaving
@@ -175,6 +177,11 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
         if broker.admission.is_used:
             leaving.poll()
 
+    def opened(peer: Peer, bearer: Bearer) -> Owner:
+        # A run that looks whether a broker is there has its terminal come a moment later.
+        leaving.poll()
+        return broker.admission.opened(peer, bearer)
+
     # What is begun ends in the reverse order, at the end and after an error.
     async with contextlib.AsyncExitStack() as ending:
         _open_journal(broker.journal, setup, meters, ending)
@@ -188,7 +195,7 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
             meters=meters,
             capacity=broker.capacity,
             admit=broker.admission.admit,
-            opened=broker.admission.opened,
+            opened=opened,
             sweep=sweep,
             allowed=settings.allowed,
         )

@@ -13,6 +13,7 @@ from dbg_client.run import own_broker
 from dbg_client.run.own_broker import CantServe, Found, find_or_start, notes_of
 from dbg_wire.errors import BrokerUnreachable
 from tests.conftest import Approved
+from tests.support.runs import ends_within
 from tests.support.serving import Serve, environment
 from tests.support.time_unit import seconds
 
@@ -50,6 +51,15 @@ def test_one_that_is_there_is_used(find: Find) -> None:
     first, second = find(), find()
     assert first.process is not None
     assert (second.url, second.process) == (first.url, None)
+
+
+def test_one_that_was_found_stays_until_the_terminal_comes(find: Find) -> None:
+    idle = seconds(2)
+    first = find(DBG_IDLE=str(idle))
+    assert first.process is not None
+    for _ in range(3):
+        assert not ends_within(first.process.pid, 0.6 * idle)
+        assert find().process is None
 
 
 def test_several_runs_at_once_have_one_broker(find: Find) -> None:
