@@ -18,3 +18,7 @@ class Broadcast(NamedTuple):
     message: Chosen | Kept
     keys: tuple[str, ...]
     name: Hashable
+
+
+PAUSE = Broadcast(Kept(ranks=()), (), None)
+"""A message for nobody: others may have a turn meanwhile."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dbg_broker.feed import NOTHING, Feed
-from dbg_broker.ranks.broadcast import Broadcast
+from dbg_broker.ranks.broadcast import PAUSE, Broadcast
 from dbg_broker.ranks.elsewhere import Elsewhere, RankFact
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.ranks.registry import Registry
@@ -39,6 +39,8 @@ class _Site:
     name: str
     feed: Feed[int] = field(default_factory=Feed)
     told: dict[int, _HoldStatus] = field(default_factory=dict)
+    changed: dict[int, None] = field(default_factory=dict)
+    """Ranks of which that may be true no longer."""
     groups: dict[tuple[int, ...], dict[str, int]] = field(default_factory=dict)
 
 
@@ -75,17 +77,17 @@ class HeldRanks:
         return bool(self._due)
 
     def _look(self, run: RunName, number: int) -> None:
-        """Look whether what was told of a rank is true no longer."""
+        """Note that what was told of a rank may be true no longer."""
         for site in self._sites.get(run, {}).values():
-            if number in site.told and site.told[number] != (status := self._status(site, number)):
-                site.told[number] = status
-                site.feed.changed(number)
+            if number in site.told:
+                site.changed[number] = None
                 self._due[site] = None
 
     def news(self) -> Iterator[Broadcast]:
         """Return what is to be told to which ranks now, in order for each rank; it counts as told then."""
         due, self._due = self._due, {}
         for site in due:
+            yield from self._take_changes(site)
             for ranks, members in tuple(site.groups.items()):
                 together: defaultdict[int, list[str]] = defaultdict(list)
                 for key, place in members.items():
@@ -93,6 +95,16 @@ class HeldRanks:
                     members[key] = site.feed.end
                 for place, keys in together.items():
                     yield from self._since(site, ranks, place, tuple(keys))
+
+    def _take_changes(self, site: _Site) -> Iterator[Broadcast]:
+        """Enter into the feed what differs from what was told of ranks that have changed."""
+        changed, site.changed = site.changed, {}
+        for count, number in enumerate(changed, 1):
+            if site.told[number] != (status := self._status(site, number)):
+                site.told[number] = status
+                site.feed.changed(number)
+            if count % RANKS_AT_ONCE == 0:
+                yield PAUSE
 
     def _since(self, site: _Site, ranks: tuple[int, ...], place: int, keys: tuple[str, ...]) -> Iterator[Broadcast]:
         """Return what these keys, which have been told up to a place, are told of the ranks that they wait for."""

@@ -177,7 +177,7 @@ class RankTable:
         """Return a call for each rank that is to be told something."""
         for message, keys, name in chain(self._held.news(), self._crashed.news()):
             frame = pack_message(message)
-            for key in keys:
+            for key in keys or ("",):
                 yield partial(self._tell, key, frame, name)
 
     def _tell(self, key: str, frame: bytes, name: Hashable) -> None:
