@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
 from dbg_broker.broker import Broker
-from dbg_broker.cluster.members import HEARTBEAT_SECONDS, Members, Presence, read_presence
-from dbg_broker.cluster.nats import Bucket, Nats, NatsDown
+from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Members, Presence, read_presence
+from dbg_broker.cluster.nats import SUBJECT, Nats, NatsDown
 from dbg_broker.cluster.news import NewsDesk
-from dbg_broker.cluster.tokens import ISSUED_KEY, SharedTokens
+from dbg_broker.cluster.tokens import SharedTokens
 from dbg_broker.welcome import Welcomes
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.endpoint import Endpoint
@@ -38,6 +39,7 @@ class Cluster:
         self.tokens = tokens
         self.write: Callable[[tuple[Endpoint, ...]], None] = lambda _others: None
         """Called with the addresses of the others, for the files of the home."""
+        self._sharing: asyncio.Task[None] | None = None
         self._is_there = True
         self._is_due = False
         self._welcoming: Iterator[Callable[[], None]] = iter(())
@@ -55,14 +57,14 @@ class Cluster:
         takes the tokens of its home, and the others' later.
         """
         await self._nats.open()
-        await self._nats.subscribe(Bucket.BROKERS.subject("*"), self._presence_changed)
-        await self._nats.subscribe(Bucket.TOKENS.subject(ISSUED_KEY), self.tokens.told)
+        await self._nats.subscribe(f"{HERE}.*", self._presence_changed)
+        await self._nats.subscribe(SUBJECT, self.tokens.told)
         await self.news.listen()
-        self._nats.begin()
         try:
             await self.tokens.exchange()
         except NatsDown:
             self.tokens.exchange_soon()
+        self._sharing = asyncio.create_task(self.tokens.run())
         self._beat()
 
     def leave(self) -> None:
@@ -71,12 +73,13 @@ class Cluster:
         if heir is not None:
             self.news.hand_over(heir.name)
         self._is_there = False
-        self._nats.announce(Bucket.BROKERS, self.members.own.name, None)
+        self._nats.publish(f"{HERE}.{self.members.own.name}", b"")
 
     async def end(self) -> None:
         """End what goes on at NATS, after all was said."""
         self._is_there = False
-        self.tokens.close()
+        if self._sharing is not None:
+            self._sharing.cancel()
         await self._nats.close()
 
     # ---------------------------------------------------------------------------------------------------- what it tells
@@ -101,20 +104,19 @@ class Cluster:
     def _beat(self) -> None:
         """Tell the others that this broker is there, and look whether they are."""
         if self._is_there:
-            self._nats.announce(Bucket.BROKERS, self.members.own.name, self.members.value())
+            self._nats.publish(f"{HERE}.{self.members.own.name}", self.members.value())
             self.members.sweep(is_heard=self._nats.lost_at is None)
-            self.tokens.sweep()
             self._timers.schedule(HEARTBEAT_SECONDS, self._beat)
 
     def _is_back(self) -> None:
         """Say and ask all anew: messages may have been missed, and NATS may be empty."""
         if self._is_there:
-            self._nats.announce(Bucket.BROKERS, self.members.own.name, self.members.value())
+            self._nats.publish(f"{HERE}.{self.members.own.name}", self.members.value())
             self.news.tell_all(asks=True)
             self.tokens.exchange_soon()
 
-    def _presence_changed(self, name: str, value: bytes | None) -> None:
-        if value is None:
+    def _presence_changed(self, name: str, value: bytes) -> None:
+        if not value:
             self.members.left(name)
             return
         try:

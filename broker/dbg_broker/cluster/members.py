@@ -1,4 +1,4 @@
-"""Membership: which brokers there are, by the heartbeats that each puts into a bucket of NATS.
+"""Membership: which brokers there are, by the heartbeats that each sends to all.
 
 A broker whose heartbeat has not come for some seconds is gone, by the clock of the one that waits for it: no broker's
 clock counts for another.
@@ -18,6 +18,9 @@ from dbg_wire.records.record import Record, decode_record, encode_record
 
 HEARTBEAT_SECONDS = 1.0
 """Seconds between two heartbeats of a broker."""
+
+HERE = "dbg_broker.here"
+"""Subjects of heartbeats: the broker's name follows. One without content says that it ends."""
 
 GONE_SECONDS = 4.0
 """Seconds without a heartbeat after which a broker is gone."""
@@ -49,7 +52,7 @@ class Presence(Record):
 
 
 def read_presence(value: bytes) -> Presence:
-    """Return the presence in an entry of the bucket. Raise PeerError."""
+    """Return the presence that a heartbeat tells. Raise PeerError."""
     try:
         found: Presence = decode_record(Presence, value)
     except InvalidMessage as error:
@@ -81,7 +84,7 @@ class Members:
         return max(self._others.values(), key=lambda one: weight_of(one.url, name), default=None)
 
     def value(self) -> bytes:
-        """Return what the bucket is to hold of this broker."""
+        """Return the heartbeat of this broker."""
         return encode_record(self.own).encode()
 
     def saw(self, presence: Presence) -> None:

@@ -155,11 +155,11 @@ class NewsDesk(Watcher):
         for receiver in ("all", self._name):
             await self._nats.subscribe(f"{SUBJECT}.{receiver}.*", self._receive)
 
-    def _receive(self, sender: str, data: bytes | None) -> None:
+    def _receive(self, sender: str, data: bytes) -> None:
         if sender == self._name:
             return
         try:
-            news = _decoder.decode(data or b"")
+            news = _decoder.decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
             logger.warning("the broker %s is not understood: %s", printable(sender), printable(str(error)))
             return

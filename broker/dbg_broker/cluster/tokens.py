@@ -11,14 +11,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from dbg_broker.cluster.nats import Bucket, Conflict, Nats, NatsDown, Tasks
+from dbg_broker.cluster.nats import BUCKET, KEY, Conflict, Nats, NatsDown
 from dbg_broker.home.issued import IssuedTokens, format_issued, parse_issued
 from dbg_broker.home.tokens import Tokens
 from dbg_wire.errors import DbgError, printable
 
 logger = logging.getLogger("dbg_broker")
 
-ISSUED_KEY = "issued"
+AGAIN_SECONDS = 1.0
+"""Seconds after which an exchange is tried again that NATS did not answer."""
 
 MAX_ATTEMPTS = 100
 """Writes that others come before: each of them has added something, and brokers have only so much to add."""
@@ -32,7 +33,7 @@ class UnreadableList(DbgError):
 
     def __str__(self) -> str:
         return (
-            f"the key {ISSUED_KEY} of NATS' bucket {Bucket.TOKENS.value} is no list of tokens of this release; "
+            f"the key {KEY} of NATS' bucket {BUCKET} is no list of tokens of this release; "
             "remove it, and each broker puts what its home has there"
         )
 
@@ -47,9 +48,7 @@ class SharedTokens:
         self._nats, self._keep = nats, keep
         self._own = tokens
         self._known = tokens.issued
-        self._turn = asyncio.Lock()
-        self._waits = self._is_due = False
-        self._tasks = Tasks()
+        self._is_due = asyncio.Event()
         self.use: Callable[[Tokens], None] = lambda _tokens: None
 
     @property
@@ -62,57 +61,48 @@ class SharedTokens:
         self._own = tokens
         self._known = self._known.joined(tokens.issued)
         self.use(self.tokens)
-        self.exchange_soon()
+        self._is_due.set()
 
-    def close(self) -> None:
-        """Stop exchanging."""
-        self._tasks.cancel()
-
-    def told(self, _key: str, value: bytes | None) -> None:
+    def told(self, _key: str, value: bytes) -> None:
         """Take a list that somebody writes; the bucket may not have it yet, and may refuse it."""
         try:
-            told = parse_issued(value or b"")
+            told = parse_issued(value)
         except ValueError:
             return
         if self._take(told) or told != self._known:
-            self.exchange_soon()
-
-    def sweep(self) -> None:
-        """Try again what has failed, as NATS was gone or had no leader."""
-        if self._is_due:
-            self._is_due = False
-            self.exchange_soon()
+            self._is_due.set()
 
     def exchange_soon(self) -> None:
-        """Exchange, unless an exchange waits for its turn already."""
-        if not self._waits:
-            self._waits = True
-            self._tasks.begin(self._exchange())
+        """Have the lists exchanged: NATS may be empty, or something may have been missed."""
+        self._is_due.set()
+
+    async def run(self) -> None:
+        """Exchange the lists whenever that is due, until it is cancelled."""
+        while True:
+            await self._is_due.wait()
+            try:
+                await self.exchange()
+            except NatsDown:
+                await asyncio.sleep(AGAIN_SECONDS)
+                self._is_due.set()
+            except DbgError as error:
+                logger.error("the tokens of the other brokers can't be taken: %s", printable(str(error)))
 
     async def exchange(self) -> None:
         """Bring the bucket, the home and what is known here to their join. Raise DbgError if one of them can't be."""
-        async with self._turn:
-            # Whoever comes from here on is not in this exchange.
-            self._waits = False
-            try:
-                await self._write()
-            finally:
-                kept = await asyncio.to_thread(self._keep, self._known)
-            if self._take(kept):
-                await self._write()
-
-    async def _exchange(self) -> None:
+        # What comes from here on is not in this exchange.
+        self._is_due.clear()
         try:
-            await self.exchange()
-        except NatsDown:
-            self._is_due = True
-        except DbgError as error:
-            logger.error("the tokens of the other brokers can't be taken: %s", printable(str(error)))
+            await self._write()
+        finally:
+            kept = await asyncio.to_thread(self._keep, self._known)
+        if self._take(kept):
+            await self._write()
 
     async def _write(self) -> None:
         """Join the bucket's list and the known one, and write that unless the bucket has it already."""
         for _ in range(MAX_ATTEMPTS):
-            entry = await self._nats.read(Bucket.TOKENS, ISSUED_KEY)
+            entry = await self._nats.read()
             try:
                 told = IssuedTokens() if entry is None else parse_issued(entry.value)
             except ValueError:
@@ -122,7 +112,7 @@ class SharedTokens:
                 return
             value = format_issued(self._known).encode()
             try:
-                await self._nats.write(Bucket.TOKENS, ISSUED_KEY, value, entry.revision if entry else 0)
+                await self._nats.write(value, entry.revision if entry else 0)
             except Conflict:
                 continue
             return

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from dbg_broker.cluster.cluster import Cluster
 from dbg_broker.cluster.login import NOBODY, read_login
-from dbg_broker.cluster.members import Presence, read_presence
-from dbg_broker.cluster.nats import Bucket, CantJoin, Nats, NatsDown, Servers
+from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Presence, read_presence
+from dbg_broker.cluster.nats import CantJoin, Nats, Servers
 from dbg_broker.cluster.tokens import SharedTokens
 from dbg_broker.home.issued import join_issued
 from dbg_broker.timers import Timers
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 15.0
 """Seconds that JetStream has to choose a leader: servers that have just started take three, slow hosts more."""
+
+HEARD_SECONDS = 1.5 * HEARTBEAT_SECONDS
+"""Seconds in which each broker that is there is heard."""
 
 AGAIN_SECONDS = 0.5
 """Seconds between two looks for that."""
@@ -48,30 +51,22 @@ def look_for_cluster(settings: ClusterSettings, site: str) -> Servers:
 async def _look(servers: Servers, site: str) -> None:
     loop = asyncio.get_running_loop()
     nats, until = Nats(servers, "that looks", Timers(loop.time, loop.call_later)), time.monotonic() + READY_SECONDS
-    await nats.open_once()
+    others: list[bytes] = []
+    await nats.open()
     try:
-        while (why := await _why_not_ready(nats, servers, site)) is not None:
+        await nats.subscribe(f"{HERE}.*", lambda _, value: others.append(value))
+        while (why := await nats.why_not_ready()) is not None:
             if time.monotonic() >= until:
                 raise CantJoin(
                     f"NATS at {servers} can't keep what brokers share ({printable(why)})",
                     "look whether more than half of its servers are up, and have memory for JetStream",
                 )
             await asyncio.sleep(AGAIN_SECONDS)
+        await asyncio.sleep(HEARD_SECONDS)
     finally:
         await nats.close()
-
-
-async def _why_not_ready(nats: Nats, servers: Servers, site: str) -> str | None:
-    """Return why NATS keeps nothing now, None if it does. Raise CantJoin if it never will, or is of another site."""
-    if (why := await nats.why_not_ready()) is not None:
-        return why
-    try:
-        found = await nats.entries(Bucket.BROKERS)
-    except NatsDown as error:
-        return error.why
-    for entry in found:
-        _refuse_other_site(entry.value, servers, site)
-    return None
+    for value in others:
+        _refuse_other_site(value, servers, site)
 
 
 def _refuse_other_site(value: bytes, servers: Servers, site: str) -> None:

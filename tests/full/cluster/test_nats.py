@@ -51,7 +51,7 @@ async def why(servers: Servers) -> str:
 async def join(servers: Servers) -> None:
     """Look whether a cluster can be joined."""
     nats = nats_at(servers)
-    await nats.open_once()
+    await nats.open()
     try:
         assert await nats.why_not_ready() is None
     finally:
