@@ -97,7 +97,7 @@ def run_seconds(folder: Path, environ: Mapping[str, str]) -> float:
     """Return the seconds with one command; from the second call on the broker already runs."""
     script = folder / "ours.py"
     script.write_text(JOB)
-    run = str(Path(sys.executable).with_name("dbg-broker"))
+    run = str(Path(sys.executable).with_name("dbg-attach"))
     stop = ["--ranks", "0", "--stop-at", f"{script}:{STOP_LINE}"]
     begin = time.monotonic()
     with Terminal([run, "run", *stop, "--", *torchrun(2, str(script))], LINES, COLUMNS, environ) as terminal:

@@ -14,6 +14,7 @@ import pytest
 
 from dbg_wire.messages import Action, Change, Question
 from dbg_wire.records.ranks import RankState
+from tests.support.processes import Processes
 from tests.support.terminal import Terminal
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -45,6 +46,12 @@ FIVE, SIX = make_rank(5), make_rank(6)
 def broker() -> Iterator[FakeBroker]:
     with FakeBroker(FIVE, SIX) as serving:
         yield serving
+
+
+@pytest.fixture
+def environ(environ: dict[str, str], processes: Processes) -> dict[str, str]:
+    """Return the environment of a terminal whose job, which outlives it, ends with the test."""
+    return processes.marked(environ)
 
 
 class Window(Terminal):

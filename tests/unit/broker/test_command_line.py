@@ -15,6 +15,7 @@ import pytest
 
 from dbg_broker.cli import log
 from dbg_broker.cli.log import shown
+from dbg_broker.cli.main import main
 from dbg_broker.cli.parser import complete_words, parser_of_the_command, refuse_mistyped
 from dbg_broker.cli.status import status
 from dbg_broker.home.certificate import load_own
@@ -100,6 +101,11 @@ def test_what_is_mistyped_is_told_what_it_may_be(approved: Approved) -> None:
 )
 def test_what_a_word_may_become(line: str, words: list[str]) -> None:
     assert [each.partition("\t")[0] for each in complete_words(line.split(" "))] == words
+
+
+def test_run_is_another_name_for_the_verb_of_dbg_attach(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--no-such-option", "--", "true"]) == 2
+    assert capsys.readouterr().err.startswith("dbg-attach: ")
 
 
 def test_a_full_disk_is_one_sentence(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
