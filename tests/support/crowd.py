@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidMessage, WebSocketException
 from websockets.typing import Subprotocol
 
 from dbg_agent.rank.holding import HoldCounts
@@ -58,6 +58,12 @@ SITE = "/home/me/train.py:41"
 AT_ONCE = 64
 """Ranks that dial at the same time."""
 
+PAUSE_SECONDS = 0.25
+"""Seconds before a rank dials again."""
+
+DIAL_SECONDS = 120.0
+"""Seconds after which a rank gives up."""
+
 PER_HOST = 8
 
 LONGEST_PAUSE = 2.0
@@ -89,7 +95,7 @@ def options(token: str) -> dict[str, Any]:
         "subprotocols": [Subprotocol(subprotocol())],
         "compression": None,
         "ping_interval": None,
-        "open_timeout": 120,
+        "open_timeout": DIAL_SECONDS,
     }
 
 
@@ -105,7 +111,7 @@ class Crowd:
     async def come(self, number: int) -> ClientConnection:
         """Connect and register a rank that runs."""
         async with self._places:
-            connection = await connect(f"{self._url}/agent", ssl=self._context, **options(self._token))
+            connection = await self._dial()
             who = {"key": f"4711.0/crowd/{number}", "host": f"gpu{number // PER_HOST:03}", "pid": 10_000 + number}
             said = registration(number, minor=PROTOCOL_MINOR, world_size=self.count, report=RUNNING, **who)
             await connection.send(encode(said))
@@ -113,6 +119,15 @@ class Crowd:
                 pass
         self.there += 1
         return connection
+
+    async def _dial(self) -> ClientConnection:
+        """Connect as ranks do, which dial again when the broker has closed their connection for others."""
+        async with asyncio.timeout(DIAL_SECONDS):
+            while True:
+                try:
+                    return await connect(f"{self._url}/agent", ssl=self._context, **options(self._token))
+                except (ConnectionError, EOFError, InvalidMessage):
+                    await asyncio.sleep(PAUSE_SECONDS)
 
     async def come_all(self) -> list[ClientConnection]:
         """Register all ranks, and say so."""
