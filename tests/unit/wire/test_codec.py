@@ -77,9 +77,8 @@ def test_every_message_comes_back_as_it_was(message: Message) -> None:
 
 @given(messages, st.dictionaries(texts.map(lambda name: f"later-{name}"), junk, max_size=3))
 def test_fields_of_a_later_minor_are_ignored(message: Message, more: dict[str, object]) -> None:
-    document = json.loads(encode(message)) | more
-    # Without spaces, as the body of an answer is equal by its text.
-    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False)
+    # The rest stays as it was encoded, as the body of an answer is equal by its text.
+    text = f"{encode(message)[:-1]},{json.dumps(more)[1:]}" if more else encode(message)
     assert decode(text, next(iter(message.sender))) == message
 
 
