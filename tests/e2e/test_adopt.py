@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-
-import pytest
 
 from tests.conftest import OpenTerminal
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Child, Processes
 from tests.support.pudb_terminal import sit_in_pudb
 from tests.support.ranks import attach, attach_list, wait_until
-from tests.support.requirements import needs_gdb, needs_root
+from tests.support.requirements import needs_gdb
 from tests.support.time_unit import seconds
 
 pytestmark = needs_gdb
@@ -34,27 +31,17 @@ print("up", flush=True)
 train_step()
 """
 
-NOBODY = 65534
-
-AS_NOBODY = (
-    *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
-    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
-)
-"""Runs a program as another user, who can read an interpreter in root's own folder, as that of a test may be."""
-
 
 def unprepared() -> dict[str, str]:
     """Return an environment without any variable of ours."""
     return {name: value for name, value in os.environ.items() if not name.startswith("DBG_")}
 
 
-def start(
-    processes: Processes, home: Path, script: str, *arguments: str, wrap: Sequence[str] = (), **variables: str
-) -> Child:
-    """Start a script that knows nothing of us, by the command ``wrap`` if any, and return when it runs."""
+def start(processes: Processes, home: Path, script: str, *arguments: str, **variables: str) -> Child:
+    """Start a script that knows nothing of us, and return when it runs."""
     path = home / "train.py"
     path.write_text(script)
-    command = [*wrap, sys.executable, str(path), *arguments]
+    command = [sys.executable, str(path), *arguments]
     child = processes.start("train", command, env={**unprepared(), **variables})
     child.wait_for_output("up", timeout=seconds(60))
     return child
@@ -81,12 +68,9 @@ def test_an_adopted_hang_is_seen_asked_and_broken_into(
     assert child.exit_status is None
 
 
-@pytest.mark.parametrize("wrap", [(), pytest.param(AS_NOBODY, marks=needs_root)], ids=["own", "of nobody"])
-def test_a_process_that_would_have_no_token_is_left_alone(
-    wrap: Sequence[str], processes: Processes, home: Path, tmp_path: Path
-) -> None:
+def test_a_process_that_would_have_no_token_is_left_alone(processes: Processes, home: Path, tmp_path: Path) -> None:
     broker = running_broker(processes, home)
-    child = start(processes, home, SLEEPS, wrap=wrap)
+    child = start(processes, home, SLEEPS)
     refused = attach(tmp_path / "no home", "adopt", str(child.pid), env=terminal_without_home(broker))
     assert (refused.returncode, refused.stdout) == (1, "")
     assert f"process {child.pid} " in refused.stderr

@@ -14,14 +14,12 @@ from dbg_client.adopt.inject import can_remote_exec
 from dbg_client.adopt.process import (
     ProcessInfo,
     all_pids,
-    is_dumpable,
     is_tried,
     mappings,
     may_trace,
     read_process,
     same_files,
     sleeps_for_good,
-    traces_others,
     yama_scope,
 )
 from dbg_client.adopt.python import TargetPython, find_python
@@ -96,8 +94,9 @@ def _refuse_state(seen: ProcessInfo, who: str) -> None:
         )
     if seen.state in "Tt":
         raise CantAdopt(who, "is suspended", f"`kill -CONT {seen.pid}` lets it go on; then try again")
-    if os.geteuid() not in (seen.uid, 0):
-        raise CantAdopt(who, f"belongs to user {seen.uid}", "only that user or root can adopt it")
+    if os.geteuid() != seen.uid:
+        remedy = f"adopt it as that user, such as by `sudo -u '#{seen.uid}'`, with a broker that user reaches"
+        raise CantAdopt(who, f"belongs to user {seen.uid}", remedy)
 
 
 def _refuse_place(seen: ProcessInfo, who: str) -> None:
@@ -106,31 +105,27 @@ def _refuse_place(seen: ProcessInfo, who: str) -> None:
         if len(seen.numbers) > 1 or not same_files(seen.pid):
             raise CantAdopt(who, "is in a container, or sees other files than this terminal", inside)
     except OSError:
-        raise _forbidden(seen, who) from None
+        raise _forbidden(who) from None
     if not may_trace(seen.pid):
-        raise _forbidden(seen, who)
+        raise _forbidden(who)
     if sleeps_for_good(seen.pid):
         why = "waits in the kernel where no debugger can stop it, as for a file system that does not answer"
         raise CantAdopt(who, why, f"`cat /proc/{seen.pid}/stack` as root shows where; try again when it is back")
 
 
-def _forbidden(seen: ProcessInfo, who: str) -> CantAdopt:
+def _forbidden(who: str) -> CantAdopt:
     """Return why the kernel forbids tracing a process."""
     scope = yama_scope()
-    root = "root can adopt it, or"
+    remedy = "an administrator types `sysctl kernel.yama.ptrace_scope=0`"
     if scope == 3:
         return CantAdopt(
             who, "can't be traced: kernel.yama.ptrace_scope is 3", "only a reboot of the node changes that"
         )
-    if scope == 2 and not traces_others():
-        why = "can't be traced by its user: kernel.yama.ptrace_scope is 2"
-        return CantAdopt(who, why, f"{root} an administrator types `sysctl kernel.yama.ptrace_scope=0`")
-    if scope == 1 and not traces_others():
-        why = "may be traced by its parents alone: kernel.yama.ptrace_scope is 1"
-        return CantAdopt(who, why, f"{root} an administrator types `sysctl kernel.yama.ptrace_scope=0`")
-    if not is_dumpable(seen):
-        return CantAdopt(who, "has changed its user or its rights, so that its user may not trace it", f"{root} nobody")
-    why = "can't be traced: the container or the node forbids ptrace"
+    if scope == 2:
+        return CantAdopt(who, "can't be traced by its user: kernel.yama.ptrace_scope is 2", remedy)
+    if scope == 1:
+        return CantAdopt(who, "may be traced by its parents alone: kernel.yama.ptrace_scope is 1", remedy)
+    why = "can't be traced: the container or the node forbids ptrace, or the process has changed its user"
     return CantAdopt(who, why, "start the container with `--cap-add SYS_PTRACE`, or ask an administrator")
 
 
@@ -138,7 +133,7 @@ def _read_mappings(seen: ProcessInfo, who: str) -> dict[str, int]:
     try:
         return mappings(seen.pid)
     except OSError:
-        raise _forbidden(seen, who) from None
+        raise _forbidden(who) from None
 
 
 def _refuse_python(python: TargetPython, who: str) -> None:

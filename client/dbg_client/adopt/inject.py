@@ -48,19 +48,13 @@ REMOTE_SECONDS = 2.0
 class Pipe:
     """A named pipe into which the code answers, in a folder that only this user can change."""
 
-    def __init__(self, folder: str, uid: int | None = None) -> None:
-        """``uid`` is the other user whose process answers: only root has one, and keeps the folder itself.
-
-        In a folder of that user, a link could stand where root is to write.
-        """
+    def __init__(self, folder: str) -> None:
+        """Make the pipe in ``folder``."""
         self.path = str(Path(folder) / "answer")
         os.mkfifo(self.path, 0o600)
         # Open for writing, too: the end of a file would be seen between two answers.
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._text = b""
-        if uid is not None:
-            os.fchown(self._descriptor, uid, -1)
-            Path(folder).chmod(0o711)
 
     def answer(self, seconds: float) -> Answer | None:
         """Return the next answer, None if none comes in time."""
@@ -212,7 +206,6 @@ def run_remotely(pid: int, folder: str, code: str, answered: Callable[[float], A
     """
     script = Path(folder) / "adopt.py"
     script.write_text(code, encoding="ascii")
-    script.chmod(0o644)  # the process may be another user's; whoever else reads it learns where a token is, but none
     remote_exec: Any = getattr(sys, "remote_exec")  # noqa: B009 - unknown to the types of older releases
     try:
         remote_exec(pid, str(script))

@@ -5,15 +5,12 @@ Our package is brought along where the process's Python has none and is of our v
 
 from __future__ import annotations
 
-import os
-import pwd
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypedDict
 
 from dbg_client.adopt.checks import Ready, examine, fits_ours
 from dbg_client.adopt.errors import CantAdopt, DebuggerFailed, NoSuchProcess
@@ -21,20 +18,12 @@ from dbg_client.adopt.inject import Injection, Pipe, can_remote_exec, run_remote
 from dbg_client.adopt.payload import OURS, Answer, Outcome, code_to_adopt
 from dbg_client.adopt.process import PROC, ProcessInfo, read_process, system_call
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
-from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
+from dbg_wire.finding.environment import BROKER, HOME, TOKEN, TOKEN_FILE
 
 PROBE_SECONDS = 20.0
 """Seconds for an interpreter to start and look for a package, on a file system of a network."""
 
 _PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('dbg_agent') is None)"
-
-
-class _User(TypedDict, total=False):
-    """By what a process is started as another user."""
-
-    user: int
-    group: int
-    extra_groups: list[int]
 
 
 def folders_of_ours() -> list[str]:
@@ -67,7 +56,6 @@ def has_package(seen: ProcessInfo) -> bool:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 check=False,
-                **_as_user(seen.uid),
             )
         except (OSError, subprocess.SubprocessError):
             continue
@@ -95,7 +83,7 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
         why = f"has no way to answer, since no directory can be made for that ({error.strerror})"
         raise CantAdopt(f"process {pid}", why, "set TMPDIR to another directory") from None
     try:
-        with closing(Pipe(folder, None if ready.seen.uid == os.geteuid() else ready.seen.uid)) as pipe:
+        with closing(Pipe(folder)) as pipe:
             answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)
     except DebuggerFailed:
         if read_process(pid) is None:
@@ -120,31 +108,6 @@ def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
         why = "would have no token for the broker, since a terminal's own is none for ranks"
         remedy = f"set {HOME} to the broker's home, or start the program with a {TOKEN_FILE} for ranks"
         raise CantAdopt(f"process {seen.pid}", why, remedy)
-    if seen.uid == os.geteuid():
-        return
-    needed = [str(Path(home or "") / RENDEZVOUS_FILE)] if has_home else []
-    needed += [variables[name] for name in (TOKEN_FILE, CA) if name in variables]
-    unread = next((path for path in needed if not can_read(seen.uid, path)), None)
-    if unread is not None:
-        why = f"belongs to user {seen.uid}, who may not read {unread}, so that it could never reach the broker"
-        remedy = "type this command as that user, with a broker of that user"
-        raise CantAdopt(f"process {seen.pid}", why, remedy)
-
-
-def can_read(uid: int, path: str) -> bool:
-    """Tell whether another user may read a file; asks the kernel in a process of that user, and needs root. Blocks."""
-    return subprocess.run(["test", "-r", path], check=False, cwd="/", **_as_user(uid)).returncode == 0
-
-
-def _as_user(uid: int) -> _User:
-    """Return by what a process is started as a user: root would run what another user has put in its way."""
-    if uid == os.geteuid():
-        return {}
-    try:
-        group = pwd.getpwuid(uid).pw_gid
-    except KeyError:
-        group = uid
-    return {"user": uid, "group": group, "extra_groups": []}
 
 
 def _run(ready: Ready, folder: str, code: str, pipe: Pipe) -> Answer:

@@ -21,9 +21,6 @@ PROC = Path("/proc")
 GOOD_SECONDS = 1.0
 """Seconds for which a thread waits for a disk or for memory at most, unless that is gone."""
 
-SYS_PTRACE = 1 << 19
-"""The bit of the capability that lets a process trace those of other users."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessInfo:
@@ -105,27 +102,12 @@ def may_trace(pid: int) -> bool:
     return True
 
 
-def is_dumpable(seen: ProcessInfo) -> bool:
-    """Tell whether the process lets its user look into it: the kernel gives the files of others to root."""
-    with suppress(OSError):
-        return (PROC / str(seen.pid) / "status").stat().st_uid == seen.uid
-    return True
-
-
 def yama_scope() -> int:
     """Return what the kernel forbids of tracing, by ``kernel.yama.ptrace_scope``; 0 where it has no such rule."""
     try:
         return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text(encoding="ascii"))
     except (OSError, ValueError):
         return 0
-
-
-def traces_others() -> bool:
-    """Tell whether this process may trace those of other users."""
-    with suppress(OSError, KeyError, ValueError):
-        status = dict(_fields(Path("/proc/self/status").read_text(encoding="utf-8", errors="replace")))
-        return bool(int(status["CapEff"], 16) & SYS_PTRACE)
-    return False
 
 
 def system_call(pid: int, thread: int) -> tuple[int, int] | None:

@@ -13,12 +13,12 @@ import pytest
 from dbg_client.adopt.checks import examine
 from dbg_client.adopt.inject import Injection, Pipe
 from dbg_client.adopt.payload import Outcome, as_expression
-from tests.e2e.test_adopt import AS_NOBODY, NOBODY, SLEEPS, start, terminal_without_home, unprepared
+from tests.e2e.test_adopt import start, unprepared
 from tests.support.broker import running_broker
 from tests.support.launchers import torchrun
 from tests.support.processes import Processes
 from tests.support.ranks import attach, attach_list
-from tests.support.requirements import needs_gdb, needs_root, needs_torch
+from tests.support.requirements import needs_gdb, needs_torch
 from tests.support.time_unit import seconds
 
 pytestmark = needs_gdb
@@ -106,24 +106,6 @@ JOB = {"SLURM_JOB_ID": str(uuid.uuid4().int % 10**12)}
 
 TIMES = int(os.environ.get("DBG_TEST_ADOPTIONS", "6"))
 """Adoptions of the busy process; each takes 0.3 to 0.6 s, so a hundred are for a run by hand."""
-
-
-@needs_root
-def test_a_process_of_another_user_that_has_a_token_is_adopted_by_root(
-    processes: Processes, home: Path, tmp_path: Path
-) -> None:
-    broker = running_broker(processes, home)
-    token = tmp_path / "token"
-    token.write_text(broker.tokens["rank"])
-    token.chmod(0o600)
-    os.chown(token, NOBODY, NOBODY)
-    child = start(processes, home, SLEEPS, wrap=AS_NOBODY, DBG_TOKEN_FILE=str(token))
-    adopted = attach(tmp_path / "no home", "adopt", str(child.pid), env=terminal_without_home(broker))
-    assert adopted.returncode == 0, adopted.stderr
-    (rank,) = attach_list(home)
-    assert rank["pid"] == child.pid
-    assert "wait_for_shard train.py:6" in attach(home, "where", "all").stdout
-    assert child.exit_status is None
 
 
 def test_one_that_never_leaves_c_code_is_told_within_seconds(processes: Processes, home: Path) -> None:
