@@ -1,1 +1,1 @@
-"""What is known of ranks and asked of them: pure, time is an argument. Neither sockets nor terminals."""
+"""Ranks and their guards: what they say, what is known of them, what they are asked, and who follows. No terminals."""

@@ -1,1 +1,1 @@
-"""The relay between ranks and terminals: who sits where, and what passes between the two. It knows only connections."""
+"""The relay between ranks and terminals: who sits where, and what passes. It knows only connections and messages."""

@@ -1,1 +1,1 @@
-"""Which terminal types, which ones look, and what each has still to get: pure. Neither sockets nor ranks' state."""
+"""Terminals: what they say and ask of ranks, and what each has still to get. Seats are the relay's."""
