@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 NO_LOCKS_HERE = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
@@ -45,15 +44,6 @@ def write_whole(path: Path, text: str | bytes, *, mode: int = 0o600, lasting: bo
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-
-
-def directory_in_memory(environ: Mapping[str, str]) -> Path:
-    """Return a new directory that only this user can enter, in this host's memory if it has one. Raise OSError."""
-    import tempfile  # as above
-
-    places = (environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108 - a directory of one's own is made there
-    place = next((path for path in places if os.path.isabs(path) and os.access(path, os.W_OK | os.X_OK)), None)  # noqa: PTH117
-    return Path(tempfile.mkdtemp(prefix="dbg-", dir=place))
 
 
 _IN_MODIFY, _IN_MOVED_TO, _IN_CREATE = 0x2, 0x80, 0x100  # /usr/include/linux/inotify.h

@@ -1,16 +1,15 @@
 """A window of tmux with a pane for each rank of a set, and an attach in each.
 
-The arguments of a server of tmux are for all users of the host to see. So a pane runs a script of ``sh`` with
-environment, directory and one command line. It lies in a folder that only this user can enter, in the host's memory,
-and removes itself first of all: no secret is in an argument or on a disk.
+A server of tmux has the environment of the shell that started it, days ago perhaps. So each pane is given the variables
+of ours, but for a token: the arguments of tmux are for all users of the host to see.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-import shlex
-import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,48 +24,28 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.run.tmux import (
-    MAX_PANES,
-    TmuxPane,
-    attach_session,
-    open_window,
-    plain_name,
-)
 from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
-from dbg_dial.files import directory_in_memory
-from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.environment import pane_environment
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.finding.environment import TOKEN, TOKEN_FILE
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import unique_target
 
-_SCRIPT = r"""
-rm -rf -- "${{0%/*}}"
-{directory}
-trap : INT
-enter='
-'
-while :; do
-    {attach}
-    status=$?
-    how="ended with status $status"
-    [ $status -le 128 ] || [ $status = 130 ] || how="was killed by signal $((status - 128))"
-    modes=$(stty -g) || exit
-    # What was typed before was meant for the debugger, and is dropped.
-    stty -icanon -echo min 0 time 0
-    dd bs=65536 count=1 >/dev/null 2>&1
-    stty min 1
-    printf '\r\ndbg-attach %s %s. Enter attaches again, q closes the pane.\r\n' {title} "$how"
-    while :; do
-        case $(dd bs=1 count=1 2>/dev/null; echo .) in
-        "$enter".) break ;;
-        [qQ]. | "$(printf '\004')". | .) exit ;;
-        esac
-    done
-    stty "$modes"
-done
-"""
-"""What a pane runs behind its environment. Ctrl-C is for the attach; a key that is no answer is passed over."""
+MAX_PANES = 16
+"""Panes in one window: on a large screen of 320 x 80 each has 80 x 19 then, and a debugger can't be read in less."""
+
+MAX_NAME = 40
+"""Characters of a window's name: tmux shows several names in its status line."""
+
+ANSWER_SECONDS = 20.0
+"""Seconds for one answer of tmux: it takes milliseconds, and a server that is suspended takes for ever."""
+
+_OPTIONS = (
+    ("pane-border-status", "top"),
+    ("pane-border-format", "#{?pane_active,#[reverse],} #{pane_title} #[default]"),
+    # A pane whose session has ended stays, with its last words.
+    ("remain-on-exit", "on"),
+)
 
 
 class TooManyPanes(BadInput):
@@ -79,8 +58,21 @@ class TooManyPanes(BadInput):
         )
 
 
+class TmuxFailed(DbgError):
+    """Say what tmux would not do, in its own words."""
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what = what
+        self.reason = reason
+
+    def __str__(self) -> str:
+        remedy = "make the terminal larger, or name fewer ranks" if "no space" in self.reason else "no window is left"
+        return f"tmux did not {self.what} ({printable(self.reason)}); {remedy}"
+
+
 @dataclass(frozen=True, slots=True)
-class PanePlan:
+class Pane:
     """What is written above a pane, and the arguments of the dbg-attach in it."""
 
     title: str
@@ -95,17 +87,22 @@ def open_panes(settings: Tmux) -> int:
     if settings.target is None:
         raise NeedsTarget(settings.name)
     size = _size(os.environ)
+    given = given_environment(os.environ)
     ranks, known = asyncio.run(_find(settings.broker, settings.target))
-    panes: list[TmuxPane] = []
-    try:
-        panes += map(_pane, plan_panes(settings, settings.target, ranks, known))
-        session = open_window(settings.target, panes, size)
-    except BaseException:
-        _remove_scripts(panes)
-        raise
+    session = open_window(settings.target, plan_panes(settings, settings.target, ranks, known), size, given)
     if size is not None:
-        attach_session(session)
+        os.execvp("tmux", ["tmux", "attach-session", "-t", session])  # noqa: S606 - found on PATH as all of it
     return 0
+
+
+def given_environment(environ: Mapping[str, str]) -> list[str]:
+    """Return the options of tmux that give a pane our variables. Raises BadInput for a token, which all would see."""
+    if TOKEN in environ and TOKEN_FILE not in environ:
+        raise BadInput(
+            f"{TOKEN} would be in a command line, which every user of this host can read", f"set {TOKEN_FILE}"
+        )
+    ours = (name for name in environ if name.startswith("DBG_") and name != TOKEN)
+    return [word for name in ours for word in ("-e", f"{name}={environ[name]}")]
 
 
 def _size(environ: Mapping[str, str]) -> tuple[int, int] | None:
@@ -134,8 +131,8 @@ async def _find(broker: BrokerOptions, text: str) -> tuple[tuple[RankInfo, ...],
     return find(target, known).ranks, known
 
 
-def plan_panes(settings: Tmux, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[PanePlan]:
-    """Return a plan for each rank. Raises RankEnded if all have exited, and TooManyPanes."""
+def plan_panes(settings: Tmux, text: str, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[Pane]:
+    """Return a pane for each rank. Raises RankEnded if all have exited, and TooManyPanes."""
     if all(rank.state is RankState.EXITED for rank in ranks):
         raise RankEnded(ranks[0])
     if len(ranks) > MAX_PANES:
@@ -143,14 +140,13 @@ def plan_panes(settings: Tmux, text: str, ranks: Sequence[RankInfo], known: Sequ
     # A pane follows its rank: a running rank shows up when it stops. If all ranks are held, the user means them as they
     # are: a terminal that waits for a stop would wait for ever.
     follow = not all(rank.state is RankState.HELD for rank in ranks)
-    return [_plan(settings, rank, known, follow=follow) for rank in ranks]
-
-
-def _plan(settings: Tmux, rank: RankInfo, known: Sequence[RankInfo], *, follow: bool) -> PanePlan:
-    short = unique_target(rank, known)
-    # With its job, so that a job which comes later doesn't make it ambiguous.
-    target = short if "/" in short else f"{rank.job}/{short}"
-    return PanePlan(plain_name(short), (*attach_words(settings.broker, settings.attach, follow=follow), "--", target))
+    words = attach_words(settings.broker, settings.attach, follow=follow)
+    panes = []
+    for rank in ranks:
+        short = unique_target(rank, known)
+        # With its job, so that a job which comes later doesn't make it ambiguous.
+        panes.append(Pane(plain_name(short), (*words, "--", short if "/" in short else f"{rank.job}/{short}")))
+    return panes
 
 
 def attach_words(broker: BrokerOptions, settings: AttachOptions, *, follow: bool) -> list[str]:
@@ -182,33 +178,69 @@ def _escape(prefix: bytes | None) -> str:
     return "none" if prefix is None else f"^{chr(prefix[0] ^ 0x40)}"
 
 
-def _pane(plan: PanePlan) -> TmuxPane:
-    """Return a pane with its script written. Raises BadInput where that can't be."""
-    script = pane_environment(os.environ) + _SCRIPT.format(
-        directory=_to_directory(),
-        attach=shlex.join(own_command(ATTACH, plan.words)),
-        title=shlex.quote(plan.title),
-    )
+def open_window(name: str, panes: Sequence[Pane], size: tuple[int, int] | None, given: Sequence[str]) -> str:
+    """Return the session of a new window with these panes, tiled in their order.
+
+    ``size`` is in columns and rows, for a session of its own; None shows the window in the session of this terminal.
+    """
+    made = ["new-window"] if size is None else ["new-session", "-x", str(size[0]), "-y", str(size[1])]
+    ids = ["-d", "-P", "-F", "#{session_id} #{window_id} #{pane_id}"]
+    session = window = last = ""
     try:
-        path = directory_in_memory(os.environ) / "pane"
-        path.write_text(script, encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        raise _no_file(error) from None
-    return TmuxPane(plan.title, ("sh", str(path)))
+        for pane in panes:
+            where = ["split-window", "-t", last] if last else [*made, "-n", plain_name(name)]
+            command = map(literal, own_command(ATTACH, pane.words))
+            ours = _tmux("open a pane", [*where, *ids, "-c", _directory(), *given, *command])
+            session, window, last = ours.split()
+            with contextlib.suppress(TmuxFailed):  # a tmux that is too old does without
+                for option in _OPTIONS:
+                    _tmux("take an option", ["set-option", "-w", "-t", window, *option])
+                _tmux("name a pane", ["select-pane", "-t", last, "-T", pane.title])
+            # A split halves one pane, so that the sixth would find no room.
+            _tmux("tile the window", ["select-layout", "-t", window, "tiled"])
+        if size is None:
+            _tmux("show the window", ["select-window", "-t", window])
+    except BaseException:
+        if window:
+            with contextlib.suppress(TmuxFailed):
+                _tmux("close the window", ["kill-window", "-t", window])
+        raise
+    return session
 
 
-def _no_file(error: OSError) -> BadInput:
-    return BadInput(f"no file can be made for a pane ({error.strerror})", "set TMPDIR to another directory")
-
-
-def _remove_scripts(panes: Sequence[TmuxPane]) -> None:
-    for pane in panes:
-        shutil.rmtree(Path(pane.command[-1]).parent, ignore_errors=True)
-
-
-def _to_directory() -> str:
-    """Return the line that goes to the present directory, empty where that was removed."""
+def _directory() -> str:
     try:
-        return f"cd -- {shlex.quote(str(Path.cwd()))}"
+        return str(Path.cwd())
     except OSError:
-        return ""
+        return "/"  # it was removed
+
+
+def plain_name(text: str) -> str:
+    """Return a name that tmux shows as it is: ``#`` begins a format, and formats run commands."""
+    return printable(text, MAX_NAME).replace("#", "?")
+
+
+def literal(argument: str) -> str:
+    """Return an argument that tmux takes as it is: a semicolon at its end would be the end of a command."""
+    return f"{argument[:-1]}\\;" if argument.endswith(";") else argument
+
+
+def _tmux(what: str, command: Sequence[str]) -> str:
+    """Return what tmux prints. Raises TmuxFailed."""
+    try:
+        done = subprocess.run(
+            ["tmux", *command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=ANSWER_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise TmuxFailed(what, f"no answer within {ANSWER_SECONDS:g} s") from None
+    except OSError as error:
+        raise TmuxFailed(what, f"it can't be run: {error.strerror or type(error).__name__}") from None
+    if done.returncode != 0:
+        raise TmuxFailed(what, done.stderr.strip() or f"status {done.returncode}")
+    return done.stdout

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from dbg_wire.codec import decode, encode
 from dbg_wire.command_line.completion import SHELLS, completion_script
-from dbg_wire.finding.environment import pane_environment
 from dbg_wire.messages import (
     KINDS_OF_AGENTS,
     REPORTED_STATES,
@@ -41,24 +40,6 @@ def test_each_script_is_one_of_its_shell(shell: str, program: str) -> None:
     subprocess.run(CHECKS[shell], input=script, text=True, check=True, timeout=60)
     assert f"{program} completion {shell}" in script
     assert "{" not in script.replace("${", "").replace("{\n", "")
-
-
-def test_a_pane_has_the_environment_of_whoever_opens_it_and_none_of_its_servers(tmp_path: Path) -> None:
-    hostile = "a 'b'\n$(exit 3) \udcff;"
-    environ = {"TEXT": hostile, "TERM": "theirs", "UID": "7", "no name": "x", "BASH_FUNC_f%%": "() { :; }"}
-    script = tmp_path / "it's a pane"
-    script.write_text(
-        f'{pane_environment(environ)}printf "%s|%s|%s" "$TEXT" "$TERM" "$STALE"\n', errors="surrogateescape"
-    )
-
-    done = subprocess.run(
-        ["sh", str(script)],
-        env={"PATH": os.environ["PATH"], "TERM": "tmux", "STALE": "of the server"},
-        capture_output=True,
-        check=True,
-    )
-
-    assert done.stdout.decode(errors="surrogateescape") == f"{hostile}|tmux|"
 
 
 @settings(max_examples=20)

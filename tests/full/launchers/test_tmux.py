@@ -122,25 +122,24 @@ def test_inside_of_tmux_a_window_has_a_pane_for_each_rank_in_order(
     assert [rank.wait() for rank in ranks] == [0] * 4
 
 
-def test_a_token_reaches_the_panes_and_no_command_line(
+def test_a_token_reaches_the_panes_by_a_file_alone(
     processes: Processes, home: Path, broker: RunningBroker, tmux: Server, shell: Terminal
 ) -> None:
     start_ranks(processes, home, STOPPING, 2)
     wait_until_states(home, {0: "stopped", 1: "stopped"})
     token = broker.tokens["driver"]
+    file = home / "own token"
+    file.write_text(token)
+    file.chmod(0o600)
     address = f"{broker.url}#{broker.rendezvous['fingerprint']}"
-    own = Path(tmux.environ["TMUX_TMPDIR"]) / "own"
-    own.mkdir()
     secret = home / "export; #{pane_id} 'it'"
-    variables = f"DBG_TOKEN={token} DBG_BROKER={address} DBG_HOME={home / 'none'} XDG_RUNTIME_DIR={own}"
-    secret.write_text(f"export {variables}\n")
+    secret.write_text(f"export DBG_TOKEN={token} DBG_BROKER={address} DBG_HOME={home / 'none'}\n")
+    panes = shlex.join(attach_command("tmux", "stopped"))
 
-    shell.send(f". {shlex.quote(str(secret))}; clear; {shlex.join(attach_command('tmux', 'stopped'))}\r")
-
+    shell.send(f". {shlex.quote(str(secret))}; clear; {panes}\r")
+    shell.wait_for("set DBG_TOKEN_FILE")
+    assert not any(token in line for line in command_lines())
+    shell.send(f"unset DBG_TOKEN; clear; DBG_TOKEN_FILE={shlex.quote(str(file))} {panes}\r")
     on_screen(shell, "Variables:", 2)
-    lines = command_lines()
-    assert any(str(own) in line for line in lines)
-    assert not any(token in line for line in lines)
     shell.send("\x1dd")
-    shell.wait_for("Enter")
-    assert list(own.iterdir()) == []
+    shell.wait_for("Pane is dead")

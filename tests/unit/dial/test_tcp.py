@@ -10,7 +10,6 @@ import select
 import signal
 import socket
 import struct
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from dbg_dial import apart as module
 from dbg_dial import tcp
 from dbg_dial.apart import apart, read_apart
 from dbg_dial.blocking import BlockingDial, NotABroker, glance
-from dbg_dial.files import directory_in_memory, watch_growth, write_whole
+from dbg_dial.files import watch_growth, write_whole
 from dbg_dial.find import Opening
 from dbg_dial.kernel import kernel_name, user_name
 from dbg_dial.tcp import OwnSocket, connected
@@ -246,17 +245,6 @@ def test_nothing_is_left_of_a_write_that_fails_and_a_name_may_be_long(tmp_path: 
     assert list(tmp_path.iterdir()) == [folder]
     write_whole(folder / ("n" * 255), "text")
     assert [len(path.name) for path in folder.iterdir()] == [255]
-
-
-def test_a_directory_in_memory_is_the_users_own(tmp_path: Path) -> None:
-    own = tmp_path / "runtime"
-    own.mkdir()
-    folder = directory_in_memory({"XDG_RUNTIME_DIR": str(own)})
-    assert folder.parent == own
-    assert folder.stat().st_mode & 0o777 == 0o700
-    elsewhere = directory_in_memory({"XDG_RUNTIME_DIR": "relative"})
-    assert str(elsewhere).startswith(("/dev/shm/", tempfile.gettempdir()))
-    elsewhere.rmdir()
 
 
 RANKS = [{"address": f"gpu013:{number}"} for number in range(3)]

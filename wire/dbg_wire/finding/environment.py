@@ -6,8 +6,6 @@ start fast, and define the names of their variables again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 BROKER = "DBG_BROKER"
 """The broker's address, with its fingerprint after ``#``."""
 
@@ -48,18 +46,3 @@ COLLECTIVE_TIMEOUT = "DBG_COLLECTIVE_TIMEOUT"
 
 EXEC = "DBG_EXEC"
 """0: nobody runs a command beside this rank."""
-
-
-def pane_environment(environ: Mapping[str, str]) -> str:
-    """Return the first lines of a script for ``sh`` in a pane of tmux, which is to have this environment.
-
-    A server of tmux has the environment of the shell that started it, days ago perhaps. The script begins anew with
-    nothing of that but what is the pane's own. A variable that the shell keeps to itself stays as it is.
-    """
-    import shlex  # ranks load this module
-
-    panes = ("TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "COLUMNS", "LINES")
-    own = " ".join(f'${{{name}+{name}="${name}"}}' for name in panes)
-    told = (name for name in environ if name.isascii() and name.isidentifier() and name not in panes)
-    exports = (f"command export {name}={shlex.quote(environ[name])} 2>/dev/null" for name in told)
-    return "\n".join([f'[ "$1" ] || exec env -i {own} sh "$0" again', *exports, ""])
