@@ -115,7 +115,7 @@ ENDED_RANK_SECONDS = 3600.0
 """Seconds for which an exited or lost rank stays listed: long enough to come back from a meeting."""
 
 HANDSHAKE_SECONDS = 30.0
-"""Seconds from TCP accept to the first message: enough for 256 ranks that arrive at once on a busy login node."""
+"""Seconds for which a peer waits for the welcome: enough for 256 ranks that arrive at once on a busy login node."""
 
 PROBE_ATTENDED_SECONDS = 2.0
 """Seconds between two probes of a rank with a terminal: how fresh its "silent since" is."""
