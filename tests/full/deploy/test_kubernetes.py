@@ -261,8 +261,14 @@ def test_nobody_but_brokers_reaches_nats() -> None:
         (labels(NATS_SET), [{"port": "servers"}]),
     ]
     assert all("namespaceSelector" not in source for rule in nats["ingress"] for source in rule["from"])
-    assert brokers["ingress"] == one(manifest("broker.yaml"), "NetworkPolicy")["spec"]["ingress"]
-    assert brokers["egress"][0]["to"] == [{"podSelector": {"matchLabels": labels(NATS_SET)}}]
+    # A terminal in the pod of one broker dials the others.
+    of_brokers, port = [{"podSelector": {"matchLabels": labels(BROKER_SET)}}], [{"port": "broker"}]
+    (ranks,) = one(manifest("broker.yaml"), "NetworkPolicy")["spec"]["ingress"]
+    assert brokers["ingress"] == [{"from": ranks["from"] + of_brokers, "ports": port}]
+    assert brokers["egress"][:2] == [
+        {"to": of_brokers, "ports": port},
+        {"to": [{"podSelector": {"matchLabels": labels(NATS_SET)}}], "ports": [{"port": "clients"}]},
+    ]
 
 
 def make_files(folder: Path, *hosts: str) -> subprocess.CompletedProcess[str]:
