@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from dbg_broker.cluster import news
 from dbg_broker.cluster.nats import Nats, Told
 from dbg_broker.cluster.news import NewsDesk
 from dbg_broker.net.websocket import CloseCode
@@ -138,7 +139,10 @@ async def test_the_ranks_of_a_broker_that_has_gone_are_lost_for_those_that_wait(
     await held.expect(Chosen, lambda said: said.ranks[0].state is RankState.LOST)
 
 
-async def test_a_broker_lets_go_of_a_rank_that_has_gone_on_to_another_one(two: Two) -> None:
+async def test_a_broker_lets_go_of_a_rank_that_has_gone_on_to_another_one(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news, "FORGET_SECONDS", 0.1)
     left = await two.one.rank(0, epoch=1)
     await two.two.rank(0, epoch=2)
     assert (await left.closed())[0] == CloseCode.REPLACED
