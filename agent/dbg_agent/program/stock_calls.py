@@ -16,25 +16,13 @@ from dbg_agent import carry_out, set_trace
 from dbg_agent.process.imports import Change, forget, when_loaded
 from dbg_agent.process.stderr import say
 
-STREAMS_STAY = (
-    "patch_stdstreams is ignored: pdb's terminal has what is printed at its prompt, the program keeps its own"
-)
-
 UNSET = "breakpoint_() stops no rank, since RANK_TO_DEBUG is not set; set it to the rank to stop"
-
-NO_TERMINAL = (
-    "`python -m pdb` can't be redirected and has no terminal here; start the script itself with --stop-at FILE:LINE"
-)
 
 _told: set[str] = set()
 
 
 def _stop_at(frame: FrameType, **arguments: object) -> None:
     carry_out("set_trace", lambda: _entry().stop_at, frame, arguments, ())
-
-
-def _keep_here(error: BaseException) -> None:
-    carry_out("post_mortem", lambda: _entry().keep_here, error, {}, ())
 
 
 def _entry() -> Any:
@@ -61,10 +49,8 @@ def _say_once(text: str) -> None:
 class _Debugger:
     """A stock debugger whose methods call the agent. They also replace the methods of stock classes."""
 
-    def __init__(self, *_where: object, patch_stdstreams: object = False, **_how: object) -> None:
+    def __init__(self, *_where: object, **_how: object) -> None:
         """Initialize the object without the listening and waiting of stock ones."""
-        if patch_stdstreams or (type(self).__name__ == "RemotePdb" and any(_where[2:3])):
-            _say_once(STREAMS_STAY)
         # The object keeps our methods after `uninstall()`, and no stock method closes what was never opened.
         self.__class__ = _Debugger
 
@@ -79,43 +65,28 @@ class _Debugger:
         if isinstance(stop, Awaitable):
             await stop
 
-    def interaction(self, frame: object = None, raised: object = None, *_how: object, **_more: object) -> None:
-        """Stop at a frame, or keep the rank where an exception was raised."""
-        error = _error_of(raised)
-        if error is not None:
-            _keep_here(error)
-        else:
-            self.set_trace(frame)
-
-    def runcall(self, func: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-        """Stop before the call, from where the user steps into it."""
-        self.set_trace()
-        return func(*arguments, **named)
-
-    def run(self, cmd: Any, globals: Any = None, locals: Any = None) -> Any:  # noqa: A002 - bdb's names
-        """Stop before code of a text runs."""
-        return self.runcall(exec, cmd, *_namespaces(globals, locals))
-
-    def runeval(self, expr: Any, globals: Any = None, locals: Any = None) -> Any:  # noqa: A002
-        """Stop before an expression is evaluated."""
-        return self.runcall(eval, expr, *_namespaces(globals, locals))
-
-    runctx = run
-
-    def reset(self, *_: object) -> None:
-        """Do nothing: the object has no session of its own."""
-
-    close_remote_session = reset
+    def close_remote_session(self) -> None:
+        """Do nothing: the object has no session of its own. PuDB calls this as the program ends."""
 
 
-METHODS: dict[str, Callable[..., Any]] = {
-    name: method for name, method in vars(_Debugger).items() if isinstance(method, FunctionType)
+_STOPS: dict[str, Callable[..., Any]] = {"set_trace": _Debugger.set_trace, "set_trace_async": _Debugger.set_trace_async}
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "__init__": _Debugger.__init__,
+    "close_remote_session": _Debugger.close_remote_session,
+    **_STOPS,
 }
 """Our methods by name; each replaces the stock class's method, if the class has it."""
 
 _STAND_IN = _Debugger()
 
-_STOPS = (_Debugger.set_trace, _Debugger.set_trace_async)
+
+def _post_mortem(*raised: object, **named: object) -> None:
+    """Keep the rank where an exception was raised, by default the one that is being handled."""
+    # PuDB's function takes a traceback, the class of its exception, and the exception.
+    found = (_error_of(one) for one in reversed((*raised, *named.values())))
+    error = next((one for one in found if one is not None), sys.exc_info()[1])
+    carry_out("post_mortem", lambda: _entry().keep_here, error, {}, ())
 
 
 def _error_of(raised: object) -> BaseException | None:
@@ -129,12 +100,6 @@ def _error_of(raised: object) -> BaseException | None:
     if isinstance(raised, tuple) and len(raised) == 3:
         return _error_of(raised[1])
     return None
-
-
-def _namespaces(variables: Any, own: Any) -> tuple[Any, Any]:
-    if variables is None:
-        variables = vars(sys.modules["__main__"])
-    return variables, variables if own is None else own
 
 
 # ------------------------------------------------------------------------------------- functions that stop some ranks
@@ -269,7 +234,7 @@ def _methods(name: str) -> Change:
 
     def change(module: ModuleType) -> None:
         stock = getattr(module, name, None)
-        for method, by in METHODS.items():
+        for method, by in _METHODS.items():
             if hasattr(stock, method):
                 _replace(stock, method, vars(stock).get(method, _INHERITED), by)
 
@@ -281,23 +246,26 @@ def _change_pdb(module: ModuleType) -> None:
     # pytest puts a method in the function's place, which makes an object of the class.
     if isinstance(module.set_trace, FunctionType):
         _functions(set_trace=_STAND_IN.set_trace, set_trace_async=_STAND_IN.set_trace_async)(module)
+    _functions(post_mortem=_post_mortem)(module)
     stock = module.Pdb
-    for name, by in METHODS.items():
-        if name not in ("__init__", "reset") and hasattr(stock, name):
+    for name, by in _STOPS.items():
+        if hasattr(stock, name):
             _replace(stock, name, vars(stock).get(name, _INHERITED), _on_standard_streams(getattr(stock, name), by))
+
+
+def _change_remote_pudb(module: ModuleType) -> None:
+    _methods("RemoteDebugger")(module)
+    _functions(post_mortem=_post_mortem)(module)
 
 
 def _on_standard_streams(stock: Callable[..., Any], by: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of ``Pdb`` that calls ours, or pdb's own for an object that has streams of its own."""
 
     def method(debugger: Any, *arguments: Any, **named: Any) -> Any:
-        if not getattr(debugger, "use_rawinput", True):
-            if by in _STOPS and not arguments:
-                named.setdefault("frame", _frame_of())
-        elif not getattr(debugger, "mainpyfile", ""):
+        if getattr(debugger, "use_rawinput", True):
             return by(debugger, *arguments, **named)
-        elif not os.isatty(0):
-            _say_once(NO_TERMINAL)
+        if not arguments:
+            named.setdefault("frame", _frame_of())
         return stock(debugger, *arguments, **named)
 
     vars(method)["_torchdynamo_disable"] = True
@@ -306,11 +274,16 @@ def _on_standard_streams(stock: Callable[..., Any], by: Callable[..., Any]) -> C
 
 _CHANGES: dict[str, Change] = {
     "pdb": _change_pdb,
-    "pudb": _functions(set_trace=_STAND_IN.set_trace, _get_debugger=_Debugger, set_interrupt_handler=_STAND_IN.reset),
+    "pudb": _functions(
+        set_trace=_STAND_IN.set_trace,
+        _get_debugger=_Debugger,
+        set_interrupt_handler=lambda *_: None,
+        post_mortem=_post_mortem,
+    ),
     "pudb.forked": _functions(set_trace=_STAND_IN.set_trace),
-    "pudb.remote": _methods("RemoteDebugger"),
+    "pudb.remote": _change_remote_pudb,
     "remote_pdb": _methods("RemotePdb"),
-    "ipdb.__main__": _functions(_init_pdb=_Debugger),
+    "ipdb.__main__": _functions(_init_pdb=_Debugger, post_mortem=_post_mortem),
     "torch.distributed": _functions(breakpoint=_stop_one_rank),
     # MindSpeed's.
     "tools.debug_utils.pdb_utils": _functions(breakpoint_=_stop_rank_to_debug, clear_=_let_others_go),

@@ -126,14 +126,10 @@ def train():
     pdb.set_trace(header="look")  # stop
     pdb.Pdb().set_trace()  # stop
     ForkedPdb().set_trace()  # stop
-    assert pdb.runcall(int, "3") == 3  # stop
-    pdb.run("found = 1", globals())  # stop
-    assert pdb.runeval("found + 1", globals()) == 2  # stop
     import pudb
     pudb.set_trace()  # stop
     pudb.set_trace(paused=False)
     pu.db  # stop
-    assert pudb.runcall(int, "3") == 3  # stop
     import pudb.b  # stop
     import pudb.forked
     pudb.forked.set_trace()  # stop
@@ -148,12 +144,13 @@ def train():
     from IPython.core.debugger import set_trace
     set_trace()  # stop
     try:
-        1 / 0  # stop stop stop stop
+        1 / 0  # stop stop stop stop stop
     except ZeroDivisionError:
         pdb.post_mortem()
         pudb.post_mortem()
         ipdb.post_mortem()
-        pdb.Pdb().interaction(None, sys.exc_info()[2])
+        pdb.post_mortem(sys.exc_info()[2])
+        pudb.remote.post_mortem(host="10.0.0.1", reverse=True)
 
 async def coroutine():
     import pdb

@@ -6,8 +6,7 @@ import importlib
 import io
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from pdb import Pdb
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
@@ -168,29 +167,9 @@ def stops(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Stop]]:
 
     monkeypatch.setattr(entry, "stop_at", stop_at)
     monkeypatch.setattr(entry, "keep_here", keep_here)
-    monkeypatch.setattr(stock_calls, "_told", set())
     stock_calls.redirect()
     yield found
     stock_calls.restore()
-
-
-def made_remote_pdb() -> Any:
-    return importlib.import_module("remote_pdb").RemotePdb("10.0.0.1", 4444)
-
-
-def remote_pudb() -> Any:
-    return importlib.import_module("pudb.remote").debugger(host="10.0.0.1", reverse=True)
-
-
-class ForkedPdb(Pdb):
-    """The class that many repositories copy from each other."""
-
-    def interaction(self, *args: Any, **kwargs: Any) -> None:
-        with Path("/dev/null").open() as sys.stdin:
-            Pdb.interaction(self, *args, **kwargs)
-
-
-EACH = pytest.mark.parametrize("make", [made_remote_pdb, remote_pudb, Pdb, ForkedPdb])
 
 
 @pytest.fixture(autouse=True)
@@ -233,23 +212,6 @@ def test_a_function_that_cant_be_redirected_is_named(monkeypatch: pytest.MonkeyP
     assert module.breakpoint is len
 
 
-@EACH
-def test_interaction_takes_frames_and_exceptions_in_all_their_forms(stops: list[Stop], make: Callable[[], Any]) -> None:
-    debugger, error = make(), caught()
-    debugger.reset()
-    debugger.interaction(None, error)
-    debugger.interaction(None, (type(error), error, error.__traceback__))
-    debugger.interaction(sys._getframe(), None)
-    assert stops == [
-        ("ValueError", "fails"),
-        ("ValueError", "fails"),
-        ("at", "test_interaction_takes_frames_and_exceptions_in_all_their_forms"),
-    ]
-    stops.clear()
-    debugger.interaction(None, error.__traceback__)
-    assert stops[0][1] == "fails"
-
-
 def test_pudbs_functions_dial_nobody(stops: list[Stop], no_session: Any) -> None:
     assert no_session.debugger(host="10.0.0.1", reverse=True) is no_session.debugger()
     no_session.debugger().close_remote_session()
@@ -262,16 +224,16 @@ def test_pudbs_functions_dial_nobody(stops: list[Stop], no_session: Any) -> None
     assert [name for _, name in stops] == ["fails"] * 3
 
 
-def test_streams_that_are_not_patched_are_told_once(stops: list[Stop], capfd: pytest.CaptureFixture[str]) -> None:
-    module = importlib.import_module("remote_pdb")
-    before = sys.stdin, sys.stdout, sys.stderr
-    module.set_trace("10.0.0.1", 4444, quiet=True)
-    assert capfd.readouterr().err == ""
-    module.set_trace("10.0.0.1", 4444, patch_stdstreams=True)
-    module.RemotePdb("10.0.0.1", 4444, True)
-    assert capfd.readouterr().err.count(stock_calls.STREAMS_STAY) == 1
-    assert (sys.stdin, sys.stdout, sys.stderr) == before
-    assert len(stops) == 2
+def test_post_mortem_takes_exceptions_in_all_their_forms(stops: list[Stop]) -> None:
+    pdb, pudb = importlib.import_module("pdb"), importlib.import_module("pudb")
+    error = caught()
+    pdb.post_mortem(error.__traceback__)
+    pdb.post_mortem(t=error.__traceback__)
+    pudb.post_mortem(error.__traceback__, ValueError, error)
+    pudb.post_mortem(tb=error.__traceback__, e_type=ValueError, e_value=error)
+    importlib.import_module("pudb.remote").post_mortem((ValueError, error, error.__traceback__), term_size=(80, 24))
+    assert [name for _, name in stops] == ["fails"] * 5
+    assert [kind for kind, _ in stops[2:]] == ["ValueError"] * 3
 
 
 def test_a_module_that_is_not_there_fails_as_ever(stopped_at: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
