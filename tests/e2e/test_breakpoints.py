@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dbg_agent.breakpoints.compiled import UNMADE
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
-from tests.conftest import OpenTerminal
 from tests.smoke.test_break_in import wishes
-from tests.support import one_session
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, start_ranks, wait_until_states
-from tests.support.stopped_rank import COUNTING, COUNTING_STOP, start_stopped
-from tests.support.terminal import Terminal
 
 STILL_IMPORTS = """\
 import os
@@ -79,51 +72,3 @@ def test_functions_that_are_not_made_yet_stop_once_they_are(
     attach(home, "continue", "all")
     assert rank.wait() == 0
     assert "ended well" in rank.text()
-
-
-EMPTY_PROMPT = re.compile(r"^\(Pdb\)$", re.MULTILINE)
-FIRST, SECOND, THIRD = COUNTING_STOP + 1, COUNTING_STOP + 2, COUNTING_STOP + 3
-"""The first counting lines after the stop."""
-
-
-@pytest.fixture
-def told(tmp_path: Path) -> Path:
-    return tmp_path / "breakpoints.json"
-
-
-def sit(open_terminal: OpenTerminal, told: Path, engine: str) -> Terminal:
-    return open_terminal([sys.executable, str(Path(one_session.__file__)), str(told), "0", engine], 40, 120)
-
-
-def shows_breakpoint(terminal: Terminal, line: int) -> None:
-    terminal.wait_for(re.compile(rf"rank_script\.py:{line} \("))
-
-
-def ends(terminal: Terminal, told: Path) -> list[list[Any]]:
-    """Wait for the end of the session, and return its breakpoints, with file names instead of paths."""
-    assert terminal.exit_status() == 0, terminal.dump()
-    found = json.loads(told.read_text(encoding="utf-8"))
-    assert all(Path(file).is_file() for file, _, _ in found)
-    return [[Path(file).name, *rest] for file, *rest in found]
-
-
-@pytest.mark.usefixtures("broker")
-def test_breakpoints_set_in_pdb_are_known_when_the_rank_is_dead(
-    processes: Processes, home: Path, open_terminal: OpenTerminal, told: Path
-) -> None:
-    rank = start_stopped(processes, home, COUNTING)
-    terminal = sit(open_terminal, told, "pdb")
-    for command, answer in (
-        (f"b {THIRD}, n > 1", "Breakpoint 1"),
-        (f"b {FIRST}", "Breakpoint 2"),
-        (f"tbreak {SECOND}", "Breakpoint 3"),
-        ("b counting", "Breakpoint 4"),
-        ("cl 2", "Deleted breakpoint 2"),
-    ):
-        terminal.wait_for(EMPTY_PROMPT)
-        terminal.send(f"{command}\r")
-        terminal.wait_for(answer)
-    terminal.wait_for(EMPTY_PROMPT)
-    rank.kill()
-
-    assert ends(terminal, told) == [["rank_script.py", COUNTING_STOP, None], ["rank_script.py", THIRD, "n > 1"]]

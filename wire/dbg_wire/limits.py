@@ -70,9 +70,6 @@ MAX_THREAD_FRAMES = 64
 MAX_BREAKPOINTS = 100
 """Breakpoints that one rank reports: no person sets more."""
 
-MAX_LINE_TEXT = 200
-"""Characters of a breakpoint's line, by which it is found again after an edit: enough to tell lines apart."""
-
 MAX_CONDITION = 1000
 """Characters of a breakpoint's condition: MAX_BREAKPOINTS conditions of this length, with the longest paths, are about
 half of MAX_CONTROL_BYTES."""

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import linecache
-import os
 import sys
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, MutableMapping
 from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.rank.console import Console, Terminal
 from dbg_agent.stop.frame_locals import WRITES_THROUGH
-from dbg_agent.stop.loaded_sources import Loaded
 from dbg_wire.errors import error_line
-from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
-from dbg_wire.records.ranks import Breakpoint
-from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
 from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB, PUDB
 
@@ -34,17 +27,13 @@ PASSING_PDB = "dbg_agent.engines.passing_pdb"
 
 
 class UserBreakpoints:
-    """The breakpoints as of the last :meth:`update`; ``known`` may be read from any thread.
+    """The breakpoints of the rank's debuggers; ``changed`` is called when :meth:`update` finds more or fewer."""
 
-    ``changed`` is called when :meth:`update` finds a difference.
-    """
-
-    def __init__(self, loaded: Loaded, changed: Callable[[], None]) -> None:
-        self._loaded = loaded
+    def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self.lines: dict[str, list[int]] = {}
         """The lines with breakpoints by file, as bdb keeps them; all debuggers of the rank share them."""
-        self.known: tuple[Breakpoint, ...] = ()
+        self._known = 0
         self.wished: LineBreakpoints | None = None
         """What serves the breakpoints without tracing; None before the first question about them."""
 
@@ -64,59 +53,15 @@ class UserBreakpoints:
         return sum(len(lines) for lines in list(self.lines.values()))
 
     def update(self) -> None:
-        """Note the breakpoints now, and call ``changed`` if they differ; in the stopped thread.
+        """Count the breakpoints, and call ``changed`` if their number differs; in the stopped thread.
 
         A debugger's screen or prompt calls this after each key or command, and the stop when a debugger was left.
         """
-        known = tuple(_user_breakpoints(self.lines, self._loaded)) if self.lines else ()
         if self.wished is not None:
             self.wished.refresh()
-        if known != self.known:
-            self.known = known
+        if (known := self.count()) != self._known:
+            self._known = known
             self._changed()
-
-
-def _user_breakpoints(breaks: Mapping[str, Sequence[int]], loaded: Loaded) -> list[Breakpoint]:
-    """Return the breakpoints on these lines that a later job is to set, in the order in which they were set."""
-    import bdb
-
-    found: dict[Breakpoint, None] = {}
-    for one in list(bdb.Breakpoint.bpbynumber):
-        # bdb's list also holds the breakpoints of the program's own debugger.
-        if one is not None and one.enabled and not one.temporary and one.line in breaks.get(one.file, ()):
-            told = _reported(one, loaded)
-            if told is not None:
-                found[told] = None
-    return list(found)[:MAX_BREAKPOINTS]
-
-
-def _reported(one: Any, loaded: Loaded) -> Breakpoint | None:
-    """Return a breakpoint of bdb in reportable form; None if it can't be set again in another process."""
-    file, line = one.file, one.line
-    condition = str(one.cond).strip() if one.cond is not None else ""
-    if not os.path.isabs(file) or len(file) > MAX_PATH or len(condition) > MAX_CONDITION:  # noqa: PTH117 - no pathlib
-        return None
-    if one.funcname is not None:
-        line = _line_in_function(file, one.funcname, line)
-    try:
-        f"{file}{condition}".encode()
-    except UnicodeEncodeError:
-        # A text that can't be encoded in UTF-8 can't be sent.
-        return None
-    if line is None:
-        return None
-    return fitted(Breakpoint, file=file, line=line, condition=condition or None, text=loaded.line(file, line))
-
-
-@lru_cache(maxsize=MAX_BREAKPOINTS)
-def _line_in_function(file: str, function: str, line: int) -> int | None:
-    """Return the line at which bdb stops for a function: bdb notes the line of the ``def``, which runs only once."""
-    from dbg_agent.breakpoints.insertion import first_line_of
-
-    try:
-        return first_line_of("".join(linecache.getlines(file)), function, line)
-    except (SyntaxError, ValueError, RecursionError):
-        return None
 
 
 ENGINES = {PDB: "dbg_agent.engines.pdb", PUDB: "dbg_agent.engines.pudb_import"}

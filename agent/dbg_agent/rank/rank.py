@@ -80,7 +80,7 @@ class Rank:
         self.inbox = Inbox()
         self.interruptible = Interruptible(self.link.call_later)
         self.stopping = Stopping(self)
-        self.breakpoints = UserBreakpoints(self.stopping.sources, self.publish)
+        self.breakpoints = UserBreakpoints(self.publish)
         self.stops = Stops(self.publish, self.stopping.end)
         self.debuggers = Debuggers(self)
         self.break_in = BreakIn(self)
@@ -132,7 +132,6 @@ class Rank:
             prompt=self.debuggers.console.prompt,
             arrivals=self.holding.counts.arrivals(),
             waits=self.holding.waiting,
-            user_breakpoints=self.breakpoints.known,
             passed=self.program.passed,
         )
 

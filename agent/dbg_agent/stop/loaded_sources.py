@@ -18,7 +18,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from dbg_agent.process.threads import own_thread
 from dbg_agent.process.unwarned import compiled
 from dbg_agent.stop.stacks import outward, place_of
-from dbg_wire.limits import MAX_LINE_TEXT, SOURCE_LINES
+from dbg_wire.limits import SOURCE_LINES
 from dbg_wire.messages import Source
 from dbg_wire.records.record import fitted
 
@@ -112,13 +112,6 @@ class Loaded:
         """Make debuggers see texts that were read since :meth:`show`: reading goes on while a debugger is open."""
         if len(self._texts) != self._looked_at:
             self._pin_all()
-
-    def line(self, path: str, number: int) -> str:
-        """Return the text of a line that runs, without the blanks around it; empty if it is unknown."""
-        text = self._text(path)
-        if text is None or not 0 < number <= len(text.lines):
-            return ""
-        return text.lines[number - 1].strip()[:MAX_LINE_TEXT]
 
     def lines(self, path: str, codes: Iterable[CodeType]) -> list[str] | None:
         """Return the lines of a file as they were loaded; None if they are unknown. ``codes`` of the file run."""

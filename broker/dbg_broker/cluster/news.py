@@ -216,7 +216,7 @@ def _aged(fact: RankFact, now: float) -> RankFact:
 def _ended(rank: RankRecord, now: float) -> EndedRank:
     end = rank.end
     return EndedRank(
-        registration=rank.registration.replace(report=rank.report.replace(user_breakpoints=(), prompt=None)),
+        registration=rank.registration.replace(report=rank.report.replace(prompt=None)),
         state=rank.state,
         child=rank.child,
         since=now - rank.since,

@@ -17,10 +17,9 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
-from dbg_wire.records.ranks import Breakpoint
 from tests.full.attacks.attacker import Begun
 from tests.full.attacks.flood import GREETING, Says, binary, flood, text
-from tests.full.attacks.ranks import LONG, says
+from tests.full.attacks.ranks import says
 from tests.full.attacks.target import Target
 from tests.unit.broker.peers import STOPPED, attach, registration
 
@@ -64,7 +63,7 @@ def takes(target: Target, begun: Begun, *, count: int = 60) -> None:
     """Take the keyboard of one rank from one another."""
     key = keys_of(1)[0]
     taking = terminals("driver", count, *([Take()] * 20), first=[attach(key, Mode.WATCH)])
-    flood(target, begun, fat_ranks(1) + taking)
+    flood(target, begun, crowd(1) + taking)
 
 
 def shown_to_many(target: Target, begun: Begun, *, count: int = 60, size: int = 1, times: int = 200) -> None:
@@ -83,9 +82,3 @@ def keys(target: Target, begun: Begun, *, role: str, count: int = 60) -> None:
     ranks = [Says("rank", text(registration(n, report=STOPPED)), drawn) for n in range(count)]
     typing = [Says(role, GREETING + text(attach(key, mode)), typed) for key in keys_of(count)]
     flood(target, begun, ranks + typing)
-
-
-def fat_ranks(count: int) -> list[Says]:
-    """Return ranks whose seats are half a mebibyte."""
-    points = tuple(Breakpoint(file=f"/{line}/{LONG}", line=1, condition="c" * 900) for line in range(100))
-    return crowd(count, report=STOPPED.replace(user_breakpoints=points))

@@ -42,7 +42,7 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.bounds import MAX_NUMBER
 from dbg_wire.records.inspection import PartsQuestion
-from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import bound_of, hints_of, name_of
 from tests.conftest import Approved
 from tests.unit.wire.values import messages
@@ -64,9 +64,9 @@ def refusal_of(text: str, sender: Sender) -> str:
     return ""
 
 
-def reporting(breakpoints: object) -> str:
-    """Return a report with these breakpoints as a frame."""
-    return json.dumps({"type": "report", "report": {"state": "running", "user_breakpoints": breakpoints}})
+def reporting(arrivals: object) -> str:
+    """Return a report with these arrivals as a frame."""
+    return json.dumps({"type": "report", "report": {"state": "running", "arrivals": arrivals}})
 
 
 @given(messages)
@@ -112,9 +112,8 @@ def test_a_field_with_anything_else_in_it_is_refused_by_name_or_taken_for_what_i
         '{"type":"answer","request":1,"kind":"odd","text":""}',
         '{"type":"answer","request":1,"kind":"lost","body":{}}',
         '{"type":"answer","request":1,"kind":"value","text":"\\ud800"}',
-        reporting([{"file": "/f", "line": "7"}]),
-        reporting([{"file": "/f", "line": 7, "condition": True}]),
-        reporting([{"file": "f", "line": 7}]),
+        reporting([{"site": "f", "arrived": "7", "completed": 0}]),
+        reporting([{"site": "f", "arrived": 7}]),
         reporting(7),
         '{"type":"greet","minor":0,"release":"1","name":"x"}',
     ],
@@ -145,15 +144,6 @@ def test_sizes_are_bounded() -> None:
 @pytest.mark.parametrize("text", ["{" * 9_000, json.dumps({str(n): [n] for n in range(9_000)})])
 def test_brackets_in_a_text_are_no_reason_to_refuse_it(text: str) -> None:
     message = answer_to(1, Kind.VALUE, "", rows=tuple(text[at : at + 9_000] for at in range(0, len(text), 9_000)))
-    assert decode(encode(message), Sender.AGENT) == message
-
-
-def test_all_breakpoints_that_a_rank_may_tell_fit_into_a_frame() -> None:
-    largest = tuple(
-        Breakpoint(file="/".ljust(limits.MAX_PATH, "x"), line=line, condition="x" * limits.MAX_CONDITION)
-        for line in range(1, limits.MAX_BREAKPOINTS + 1)
-    )
-    message = Report(report=RankReport(state=RankState.RUNNING, user_breakpoints=largest))
     assert decode(encode(message), Sender.AGENT) == message
 
 

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-from dbg_wire import limits
 from dbg_wire.messages.vocabulary import PromptState
 from dbg_wire.records.bounds import (
     MAX_RANK,
@@ -16,18 +15,15 @@ from dbg_wire.records.bounds import (
     Sentence,
     Serial,
     Word,
-    elements,
     integers,
 )
-from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import Record
 
 REPORTED_STATES = frozenset({RankState.RUNNING, RankState.STOPPED, RankState.HELD})
 """The states that a rank reports itself; the broker infers the others from a rank's silence."""
 
 Size = Annotated[int, integers(0, MAX_RANK)]
-
-UserBreakpoints = Annotated[tuple[Breakpoint, ...], elements(limits.MAX_BREAKPOINTS)]
 
 
 class StopInfo(Record):
@@ -98,8 +94,6 @@ class RankReport(Record):
     a step; then the state is ``running`` while the stop goes on. ``breakpoints`` counts the breakpoints that may stop
     the rank again, ``queued`` the threads that wait for their own stop. ``prompt`` is the line that a line debugger
     waits for, if any. ``arrivals`` are the sites where this rank was chosen to stop, ``waits`` is what it is held for.
-    ``user_breakpoints`` are the breakpoints that users have set, to be set again in a later job. They stay in the
-    report when a debugger is left in a way that lets the rank run past them, until the next debugger is open.
     ``passed`` is the last stop that the program passed while there was no broker, and why: the end of a sentence.
     """
 
@@ -114,7 +108,6 @@ class RankReport(Record):
     prompt: PromptInfo | None = None
     arrivals: Annotated[tuple[Arrival, ...], Items] = ()
     waits: Waiting | None = None
-    user_breakpoints: UserBreakpoints = ()
     passed: FreeText = ""
 
     def __post_init__(self) -> None:

@@ -27,7 +27,6 @@ from dbg_wire.records.bounds import (
     Sentence,
     Serial,
     Word,
-    characters,
     elements,
     integers,
 )
@@ -85,28 +84,6 @@ class ThreadStack(Record):
 
 ThreadStacks = Annotated[tuple[ThreadStack, ...], elements(limits.MAX_THREADS)]
 """The Python threads of a rank, without the debugger's own."""
-
-
-class Breakpoint(Record):
-    """A breakpoint: its file's absolute path, its line, and the expression that must be true there, if any.
-
-    ``text`` is the line's text in the file that the rank runs, without the blanks around it; empty if it is unknown.
-    """
-
-    file: Annotated[str, characters(limits.MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
-    line: Annotated[int, integers(1, MAX_RANK)]
-    condition: Annotated[str, characters(limits.MAX_CONDITION)] | None = None
-    text: Annotated[str, characters(limits.MAX_LINE_TEXT)] = ""
-
-    def _compared(self) -> object:
-        """Return what makes two breakpoints equal: all but the line's text, which an edit may change."""
-        return self.file, self.line, self.condition
-
-    def __eq__(self, other: object) -> bool:
-        return self._compared() == other._compared() if isinstance(other, Breakpoint) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._compared())
 
 
 class Coordinate(Record):

@@ -18,7 +18,7 @@ from dbg_agent.process.unwarned import unwarned
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised, RunJob
 from dbg_wire.messages import Action
-from dbg_wire.records.ranks import Breakpoint, RankState
+from dbg_wire.records.ranks import RankState
 from tests.unit.agent.pudb_viewer import (
     Viewer,
     answer_of,
@@ -113,27 +113,23 @@ def test_the_users_own_settings_are_read_and_not_written(
     assert [path.name for path in config.parent.iterdir()] == ["pudb.cfg"]
 
 
-def test_breakpoints_are_told_while_pudb_is_open_and_kept_when_it_lets_the_rank_go(viewer: Viewer) -> None:
-    file, first = train.__code__.co_filename, train.__code__.co_firstlineno + 4
-    conditional = Breakpoint(file=file, line=first + 1, condition="total < 0")
-
+def test_breakpoints_are_told_while_pudb_is_open(viewer: Viewer) -> None:
     def script() -> None:
-        def types(keys: bytes, *breakpoints: Breakpoint) -> None:
+        def types(keys: bytes, breakpoints: int) -> None:
             viewer.type(keys)
-            viewer.wait_for(lambda: viewer.rank.rank_report().user_breakpoints == breakpoints, repr(breakpoints))
+            viewer.wait_for(lambda: viewer.rank.rank_report().breakpoints == breakpoints, str(breakpoints))
 
         viewer.opens()
-        types(b"jjb", Breakpoint(file=file, line=first))
-        types(b"jb", Breakpoint(file=file, line=first), Breakpoint(file=file, line=first + 1))
-        types(b"kb", Breakpoint(file=file, line=first + 1))
+        types(b"jjb", 1)
+        types(b"jb", 2)
+        types(b"kb", 1)
         # In the list of breakpoints: edit, one down to the condition, and Enter for OK.
         viewer.does((b"B", ""), (b"e", "Edit Breakpoint"))
-        types(DOWN + b"total < 0\r", conditional)
+        viewer.type(DOWN + b"total < 0\r")
         viewer.does((b"q", LEAVE), (b"c", ""))
 
     assert play(viewer, script) == 7
-    report = viewer.rank.rank_report()
-    assert (report.breakpoints, report.user_breakpoints) == (0, (conditional,))
+    assert viewer.rank.rank_report().breakpoints == 0
 
 
 def test_continue_from_outside_leaves_through_open_dialogs(viewer: Viewer) -> None:

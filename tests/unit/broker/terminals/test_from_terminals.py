@@ -46,7 +46,7 @@ from dbg_wire.messages import (
     Welcome,
     answer_to,
 )
-from dbg_wire.records.ranks import Breakpoint, Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.conftest import Approved
 from tests.unit.broker.peers import RUNNING, SECONDS, STOP, STOPPED, WHERE, Broker, Peer, attach, registration
 
@@ -74,21 +74,6 @@ async def test_input_of_the_driver_reaches_the_rank_and_is_acknowledged(broker: 
     assert await rank.expect_data() == keys(b"n")
     await rank.say(Applied(generation=1, offset=1))
     assert await driver.expect(Applied) == Applied(generation=1, offset=1)
-
-
-async def test_breakpoints_reach_the_terminals_at_the_rank_and_are_not_listed(broker: Broker) -> None:
-    told = (Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9"),)
-    rank = await broker.rank()
-    first = await broker.seated(KEY)
-    await rank.say(Report(report=STOPPED.replace(user_breakpoints=told)))
-    assert (await first.expect(Report)).report.user_breakpoints == told
-    looker = await broker.terminal("list@login1")
-    await looker.say(Subscribe())
-    (listed,) = (await looker.expect(Snapshot)).ranks
-    assert "loss > 9" not in str(listed)
-    second = await broker.terminal("late@login1")
-    await second.say(attach(KEY, Mode.WATCH))
-    assert (await second.expect(Seat)).report.user_breakpoints == told
 
 
 async def test_rank_hears_who_looks_and_at_what_size(broker: Broker) -> None:

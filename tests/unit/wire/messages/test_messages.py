@@ -10,7 +10,6 @@ import pytest
 from dbg_wire import messages
 from dbg_wire.codec import decode
 from dbg_wire.errors import PeerError
-from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_LINE_TEXT
 from dbg_wire.messages import (
     MAX_ANCESTORS,
     Finding,
@@ -23,7 +22,7 @@ from dbg_wire.messages import (
     answer_to,
 )
 from dbg_wire.records.bounds import InvalidMessage
-from dbg_wire.records.ranks import Breakpoint, Place, RankState
+from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import Record, checked
 from tests.conftest import Approved
 from tests.unit.broker.peers import registration
@@ -79,7 +78,6 @@ def test_names_that_act_on_terminals_are_refused(name: str) -> None:
 
 RUNNING = RankReport(state=RankState.RUNNING)
 WHERE = Place(file="/home/me/train.py", line=41, function="step")
-SET = Breakpoint(file="/home/me/train.py", line=44, condition="loss > 9")
 
 
 def stop(number: int = 1, reason: str = "breakpoint", age: float = 0.25) -> StopInfo:
@@ -92,11 +90,6 @@ def session(number: int = 1, engine: str = "pudb", rows: int = 24) -> SessionInf
 
 def running(**changes: object) -> RankReport:
     return RankReport(state=RankState.RUNNING, **changes)  # type: ignore[arg-type] # what is tested
-
-
-def test_what_ranks_say_passes_report() -> None:
-    conditional = (SET, Breakpoint(file="/f", line=1)) * (MAX_BREAKPOINTS // 2)
-    RankReport(state=RankState.STOPPED, stop=stop(), session=session(), user_breakpoints=conditional)
 
 
 @pytest.mark.parametrize(
@@ -112,11 +105,6 @@ def test_what_ranks_say_passes_report() -> None:
         lambda: Place(file="\ud800", line=1, function="f"),
         lambda: session(engine="a b"),
         lambda: session(number=2**32),
-        lambda: running(user_breakpoints=(SET,) * 101),
-        lambda: Breakpoint(file="train.py", line=1),
-        lambda: Breakpoint(file="/f", line=0),
-        lambda: Breakpoint(file="/f", line=1, condition="x" * (MAX_CONDITION + 1)),
-        lambda: Breakpoint(file="/f", line=1, text="x" * (MAX_LINE_TEXT + 1)),
     ],
 )
 def test_what_can_not_be_true_is_named_report(approved: Approved, make: Callable[[], Record]) -> None:
@@ -131,7 +119,6 @@ def test_what_can_not_be_true_is_named_report(approved: Approved, make: Callable
         '{"state":"lost"}',
         '{"state":"running","stop":7}',
         '{"state":"stopped","stop":{"number":1,"reason":"step","where":{"file":"f","line":-1,"function":"f"}}}',
-        '{"state":"running","user_breakpoints":[{"file":"/f","line":1},{"file":"f","line":1}]}',
     ],
 )
 def test_what_is_wrong_in_a_frame_is_named_from_the_message_on(approved: Approved, report: str) -> None:

@@ -28,7 +28,7 @@ from dbg_wire.records.evidence import (
     fitting,
 )
 from dbg_wire.records.inspection import MAX_VARIABLE_TEXT, MAX_VARIABLES, Variable, cut_to_fit, inspected_in
-from dbg_wire.records.ranks import Breakpoint, Place
+from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import Record, bound_of, checked, fitted, hints_of, size_of
 from dbg_wire.records.samples import (
     MAX_ARRIVALS,
@@ -59,12 +59,6 @@ def test_what_no_peer_would_take_is_refused_by_name(approved: Approved) -> None:
 def test_two_fields_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(InvalidMessage, match="complete is about 2 to 5 of 4 characters"):
         Complete(request=1, prompt=1, generation=1, line="p lo", begin=2, end=5)
-
-
-def test_a_breakpoint_is_the_same_one_when_its_line_holds_another_text() -> None:
-    one, other = (Breakpoint(file="/f", line=1, text=text) for text in ("a", "b"))
-    assert (one, hash(one)) == (other, hash(other))
-    assert one != Breakpoint(file="/f", line=2, text="a")
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
