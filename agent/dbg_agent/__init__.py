@@ -162,28 +162,24 @@ def begin_job_part() -> None:
 
 
 def carry_out(function: str, load: Callable[[], Callable[..., object]], *arguments: object) -> object:
-    """Call what ``load`` imports, with the room on the stack that both need; return its result, None if that fails."""
+    """Call what ``load`` imports, return its result, None if it fails or has no room on the stack."""
     if "t" in sys.abiflags:
         go_on_without(function, "needs the interpreter's lock, without which this Python was built")
         return None
     try:
-        from dbg_agent.stop.room import make_room
+        try:
+            from dbg_agent.stop.room import has_room
 
-        room = make_room()
-    except Exception as error:
-        try:  # noqa: SIM105 - contextlib would need the stack that is missing
-            go_on_without(function, error)
-        except RecursionError:
-            pass
-        return None
-    try:
-        with room:
-            try:
-                call = load()
-            except Exception as error:
+            if not has_room():
+                raise RecursionError
+            call = load()
+        except Exception as error:
+            try:  # noqa: SIM105 - contextlib would need the stack that is missing
                 go_on_without(function, error)
-                return None
-            return call(*arguments)
+            except RecursionError:
+                pass
+            return None
+        return call(*arguments)
     except KeyboardInterrupt:
         # One that comes while the interpreter executes a text, as in imports of ours, would end the process by SIGINT
         # at its end, although the program has caught it: CPython forgets it with the next text.

@@ -242,7 +242,7 @@ def test_deep_in_the_stack_it_stops_opens_and_answers(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
     running_broker(processes, home)
-    rank = start_deep(processes, home, "from dbg_agent import set_trace\nwith_left(60, set_trace)\n")
+    rank = start_deep(processes, home, "from dbg_agent import set_trace\nwith_left(300, set_trace)\n")
     wait_until_stopped(home, 1)
     assert texts(ask(home, "eval", "0", NESTED)) == {"0": "0"}
     terminal = open_terminal(attach_command(":0"), cols=100)

@@ -28,7 +28,6 @@ from dbg_agent.breakpoints.wish import (
 )
 from dbg_agent.process.stderr import say
 from dbg_agent.stop.loaded_sources import compiled_sources
-from dbg_agent.stop.room import make_room
 from dbg_wire.errors import printable
 from dbg_wire.finding.environment import STOP_AT, STOP_IN
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
@@ -97,8 +96,7 @@ class Point(Wish):
         """Note that the program is here, and tell whether it may stop."""
         global _process  # noqa: PLW0603 - one per process
         if not self.is_reached:
-            with make_room():
-                _process = _load()
+            _process = _load()
             self.is_reached = True
             self._report_to_parent(reached.REACHED)
         if not _process.halted_at(frame):

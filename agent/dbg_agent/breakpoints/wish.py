@@ -16,7 +16,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from dbg_agent.stop.frame_locals import read_locals
-from dbg_agent.stop.room import make_room
+from dbg_agent.stop.room import lacks_room
 from dbg_wire.errors import error_line
 from dbg_wire.limits import MAX_CONDITION
 
@@ -158,28 +158,22 @@ def come_by(
 
     ``is_due`` gets whether the thread is traced; meanwhile it is not.
     """
+    tracer = sys.gettrace()
     try:
+        if tracer is not None:
+            # As in set_trace: no line in here, nor in a condition, is worth a step.
+            sys.settrace(None)
         # Conditions and log texts need room, too: a RecursionError would count as a condition that raised.
-        room = make_room()
+        if lacks_room(failed) or not is_due(tracer is not None):
+            return
     except Exception as error:
+        # The first promise: no fault of ours ends a training job.
         failed(error)
         return
-    with room:
-        tracer = sys.gettrace()
-        try:
-            if tracer is not None:
-                # As in set_trace: no line in here, nor in a condition, is worth a step.
-                sys.settrace(None)
-            if not is_due(tracer is not None):
-                return
-        except Exception as error:
-            # The first promise: no fault of ours ends a training job.
-            failed(error)
-            return
-        finally:
-            if tracer is not None:
-                sys.settrace(tracer)
-        stop(frame)
+    finally:
+        if tracer is not None:
+            sys.settrace(tracer)
+    stop(frame)
 
 
 NUMBERED: dict[int, Callable[[FrameType], None]] = {}

@@ -13,7 +13,6 @@ from pudb.shell import SetPropagatingDict
 
 from dbg_agent.engines.faults import is_fault_of_value, is_interrupt, words_of
 from dbg_agent.stop.capture import Capture, talking_to
-from dbg_agent.stop.room import make_room
 
 if TYPE_CHECKING:
     from dbg_agent.engines.pudb_ui import RankUI
@@ -141,9 +140,11 @@ def _without_jedis_cache() -> Iterator[None]:
         yield
         return
     sys.setrecursionlimit(limit)
-    with tempfile.TemporaryDirectory(prefix="dbg-agent-") as folder, make_room(JEDI_FRAMES):
+    with tempfile.TemporaryDirectory(prefix="dbg-agent-") as folder:
         before, jedi.settings.cache_directory = jedi.settings.cache_directory, folder
+        sys.setrecursionlimit(max(limit, JEDI_FRAMES))
         try:
             yield
         finally:
+            sys.setrecursionlimit(limit)
             jedi.settings.cache_directory = before

@@ -16,7 +16,6 @@ from dbg_agent.process.imports import loaded
 from dbg_agent.process.stderr import say
 from dbg_agent.rank.rank import MAX_WARNINGS, Rank
 from dbg_agent.settings import CRASH_LEASE_SECONDS, Settings, read_settings
-from dbg_agent.stop import room
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_agent.stop.stacks import outward
 from dbg_wire.errors import DbgError
@@ -228,7 +227,6 @@ def _forked() -> None:
 def _forget_parent() -> None:
     """Forget the parent's rank in a forked child, with the parent's connection, stop and tracing."""
     global _rank, _lock, _is_becoming_rank, _forked_from  # noqa: PLW0603
-    room.forget_other_threads()
     _lock, _is_becoming_rank = threading.RLock(), False
     parent, _rank = _rank, None
     if parent is None:

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.stop.inbox import unharmed
-from dbg_agent.stop.room import make_room
+from dbg_agent.stop.room import has_room
 from dbg_agent.stop.stacks import NoSuchFrame, is_at_end, is_under_ours, thread_frame
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind, answer_to
@@ -95,18 +95,14 @@ class BreakIn:
         """Stop, or do the work that is asked for and go on; exceptions of the program's own handlers come out."""
         if frame is None:
             return
-        if is_under_ours(frame):
-            # A stop here could wait for ever for a lock of that code.
+        if is_under_ours(frame) or not has_room():
+            # A stop here could wait for ever for a lock of that code, or break off.
             self._rank.call_later(AGAIN_SECONDS, self._again)
             return
-        unharmed(partial(self._carry_out, frame), self._failed)
+        unharmed(partial(self._answer_or_stop, frame), self._failed)
 
     def _failed(self, error: Exception) -> None:
         self._rank.warn(f"the break-in failed ({error_line(error)}); going on")
-
-    def _carry_out(self, frame: FrameType) -> None:
-        with make_room():
-            self._answer_or_stop(frame)
 
     def _answer_or_stop(self, frame: FrameType) -> None:
         self._answer_live(frame)

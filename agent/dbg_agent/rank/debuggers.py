@@ -46,7 +46,7 @@ class UserBreakpoints:
         """Tell whether breakpoints are served beside bdb, and then, which one stops the traced frame at its line."""
         if self.wished is None:
             return False, None
-        return True, self.wished.chosen_in_trace(frame, file, line)
+        return True, self.wished.chosen(frame, file, line)
 
     def count(self) -> int:
         """Return how many lines have breakpoints; from any thread."""

@@ -15,7 +15,6 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove, WayOut
-from dbg_agent.stop.room import make_room
 from dbg_agent.stop.stacks import (
     OWN_PACKAGES,
     is_at_end,
@@ -131,15 +130,6 @@ class Engine(bdb.Bdb):
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; a fault of the debugger ends the tracing, not the training."""
         try:
-            room = make_room()
-        except RecursionError:
-            # So few calls below the recursion limit nothing can stop, but the program may come back from there.
-            return self.trace_dispatch
-        with room:
-            return self._follow(frame, event, arg)
-
-    def _follow(self, frame: FrameType, event: str, arg: Any) -> Any:
-        try:
             follow = super().trace_dispatch(frame, event, arg)
             if event == "return" and frame.f_back is None:
                 # Only the end of the thread or of the interpreter follows, and the latter takes our modules apart.
@@ -147,6 +137,9 @@ class Engine(bdb.Bdb):
             return self._rank.debuggers.hand_over(self, frame, follow)
         except ProgramRaised as raised:
             to_raise = raised.error
+        except RecursionError:
+            # Close to the recursion limit nothing can stop, but the program may come back from there.
+            return self.trace_dispatch
         except Exception as error:
             # A fault of the debugger must not come out between two lines of the program.
             self._rank.warn(f"the debugger failed and lets the rank go on ({error_line(error)})")

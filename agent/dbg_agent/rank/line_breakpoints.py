@@ -24,7 +24,6 @@ from dbg_agent.breakpoints.points import stops_at
 from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code, evaluate_at, holds, raised_text
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import unharmed
-from dbg_agent.stop.room import make_room
 from dbg_agent.stop.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
@@ -243,7 +242,7 @@ class LineBreakpoints:
 
         def is_due(is_traced: bool) -> bool:
             comes_by = self._comes_by(frame, is_traced)
-            return comes_by and self._chosen(frame, file, line) is not None and not is_under_ours(frame)
+            return comes_by and self.chosen(frame, file, line) is not None and not is_under_ours(frame)
 
         come_by(frame, is_due, partial(self._stop, file, line), self._failed)
 
@@ -267,12 +266,7 @@ class LineBreakpoints:
     def _failed(self, error: Exception) -> None:
         self._rank.warn(f"a breakpoint failed ({error_line(error)}); going on")
 
-    def chosen_in_trace(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
-        """Return the breakpoint that stops a traced frame at its line."""
-        with make_room():
-            return self._chosen(frame, file, line)
-
-    def _chosen(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
+    def chosen(self, frame: FrameType, file: str, line: int) -> bdb.Breakpoint | None:
         """Return the breakpoint that stops the frame at this line, and count all hits; None if none does."""
         there = tuple(bdb.Breakpoint.bplist.get((file, line), ()))
         stopping = [one for one in there if one.enabled and bdb.checkfuncname(one, frame) and self._stops(one, frame)]

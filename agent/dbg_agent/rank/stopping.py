@@ -23,7 +23,7 @@ from dbg_agent.stop.inbox import (
     Work,
 )
 from dbg_agent.stop.loaded_sources import Loaded, source_message
-from dbg_agent.stop.room import DEBUGGER_FRAMES, make_room
+from dbg_agent.stop.room import DEBUGGER_FRAMES, lacks_room
 from dbg_agent.stop.stacks import is_own, outward, place_of
 from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash
 from dbg_wire.errors import printable
@@ -96,29 +96,31 @@ class Stopping:
         if site is not None:
             self._rank.holding.counts.arrive(site)
         try:
-            with make_room(DEBUGGER_FRAMES):
-                if self._rank.stops.is_mine() and engine is not None:
-                    if site is not None:
-                        self._sites.append(site)
-                    self._halt(frame, reason)
-                    self._show_or_serve(engine, frame, shown_as, None)
-                else:
-                    self._arrive(frame, reason, engine_wanted, detail, site, crash=crash, lease=lease)
-                    self._serve(frame, shown_as, None)
+            if self._rank.stops.is_mine() and engine is not None:
+                if site is not None:
+                    self._sites.append(site)
+                self._halt(frame, reason)
+                self._show_or_serve(engine, frame, shown_as, None)
+            else:
+                self._arrive(frame, reason, engine_wanted, detail, site, crash=crash, lease=lease)
+                self._serve(frame, shown_as, None)
         finally:
             # After a crash only the frames that catch the exception still run.
             self._trace_again(frame if crash is None else _program_frame(), tracer, local_tracers)
 
     def _is_ignored(self, frame: FrameType, site: str | None) -> bool:
-        """Tell whether the thread goes on at once: it is stopped already, or the user has switched the stop off."""
+        """Tell whether the thread goes on at once: it is stopped or too deep already, or the stop is switched off."""
         stops, engine = self._rank.stops, self._rank.debuggers.last
         if stops.is_mine() and stops.phase is not StopPhase.STEPPING:
             # A stop within an expression that was typed into the open debugger could never end.
             return True
-        is_off = engine is not None and engine.ignores(frame)
+        is_off = (engine is not None and engine.ignores(frame)) or lacks_room(self._too_deep, DEBUGGER_FRAMES)
         if is_off and site is not None:
             self._pass_by(site)
         return is_off
+
+    def _too_deep(self, error: Exception) -> None:
+        self._rank.warn(f"a stop is passed by ({error}); going on")
 
     def _trace_again(self, frame: FrameType | None, tracer: Any, local_tracers: list[tuple[FrameType, Any]]) -> None:
         """Trace the thread on for a debugger from this frame on, or for the program as it was traced before."""
@@ -142,19 +144,20 @@ class Stopping:
             # The interpreter runs a finalizer or handler of the program during our own work, and a breakpoint is in it.
             # The stop can't halt a second time, and a debugger that fails would end it.
             return
+        if lacks_room(self._too_deep, DEBUGGER_FRAMES):
+            return
         self.note_halt(frame)
         reason = "interrupt" if engine is not None and engine.breaks_in else "breakpoint"
-        with make_room(DEBUGGER_FRAMES):
-            if stops.is_mine() and engine is not None:
-                self._halt(frame, reason)
-                self._show_or_serve(engine, frame, name, interact)
-            elif goes_on and engine is not None and self._rank.debuggers.is_log_watched(name):
-                stops.arrive(frame, "breakpoint", is_unreported=True)
-                self.frame = frame
-                self._show_or_serve(engine, frame, name, interact)
-            else:
-                self._arrive(frame, reason, name)
-                self._serve(frame, name, interact)
+        if stops.is_mine() and engine is not None:
+            self._halt(frame, reason)
+            self._show_or_serve(engine, frame, name, interact)
+        elif goes_on and engine is not None and self._rank.debuggers.is_log_watched(name):
+            stops.arrive(frame, "breakpoint", is_unreported=True)
+            self.frame = frame
+            self._show_or_serve(engine, frame, name, interact)
+        else:
+            self._arrive(frame, reason, name)
+            self._serve(frame, name, interact)
 
     def take_awaitable(self) -> Awaitable[object] | None:
         """Return, once, what the user has typed as ``await …``."""

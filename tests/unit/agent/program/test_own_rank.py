@@ -16,7 +16,6 @@ import dbg_agent
 from dbg_agent.launch.this_process import this_process
 from dbg_agent.program import entry, own_rank
 from dbg_agent.settings import Settings
-from dbg_agent.stop import room
 from tests.conftest import Approved
 
 
@@ -47,7 +46,6 @@ class Parent:
         self.debuggers = SimpleNamespace(last=self)
         self.break_in = self
         self.has_signal = True
-        monkeypatch.setattr(room, "forget_other_threads", lambda: None)
         for name, value in (("_rank", self), ("_lock", threading.RLock()), ("_forked_from", None), ("_abandoned", [])):
             monkeypatch.setattr(own_rank, name, value)
 
