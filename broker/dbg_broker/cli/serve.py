@@ -59,7 +59,7 @@ def _add_cluster(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--cluster-credentials",
         metavar="FILE",
-        help="what these servers ask for: a .creds file, or one with a line of user:password or a token, mode 600 "
+        help="what these servers ask for: a file with a line of user:password or a token, mode 600 "
         "(default: $DBG_CLUSTER_CREDENTIALS, or nothing)",
     )
 

@@ -66,9 +66,9 @@ def serve(*words: str, **environ: str) -> ServeSettings:
             {"cluster": ClusterSettings(servers=("nats://h1:4222",), credentials="/here/file")},
         ),
         (
-            ["--cluster", "h1", "--cluster-credentials", "/etc/nats.creds"],
+            ["--cluster", "h1", "--cluster-credentials", "/etc/nats"],
             {"DBG_CLUSTER_CREDENTIALS": "file"},
-            {"cluster": ClusterSettings(servers=("nats://h1:4222",), credentials="/etc/nats.creds")},
+            {"cluster": ClusterSettings(servers=("nats://h1:4222",), credentials="/etc/nats")},
         ),
     ],
 )
