@@ -243,17 +243,6 @@ def _no_line(source: bytes, line: int) -> Placed:
     return Placed(None, f"it has {lines} lines" if line > lines else f"no line from {line} on has code")
 
 
-def first_line_of(source: str, function: str, line: int) -> int:
-    """Return the first line that runs in the function with this line in its head; the line itself if there is none.
-
-    Raise what ``ast.parse`` raises if the source is not valid.
-    """
-    for name, node in _functions(parsed(source), ""):
-        if name.rpartition(".")[2] == function and _first_line(node) <= line <= node.lineno:
-            return _first_line(_first_with_code(node) or node.body[0])
-    return line
-
-
 def _first_with_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt | None:
     return next((statement for statement in function.body if _has_code(statement)), None)
 

@@ -20,7 +20,6 @@ from dbg_agent.breakpoints.insertion import (
     CALL,
     Placed,
     compile_with,
-    first_line_of,
     have_same_variables,
 )
 from dbg_agent.program import entry
@@ -182,21 +181,6 @@ def test_tracebacks_are_those_of_the_source() -> None:
 
 
 LOSS, ONE_LINE = (1 + SOURCE[: SOURCE.index(head)].count("\n") for head in ("def loss", "def one_line"))
-
-
-@pytest.mark.parametrize(
-    ("function", "line", "begins"),
-    [
-        ("loss", LOSS - 1, LOSS + 3),
-        ("loss", LOSS, LOSS + 3),
-        ("loss", LOSS + 3, LOSS + 3),
-        ("train", LOSS, LOSS),
-        ("one_line", ONE_LINE, ONE_LINE),
-    ],
-    ids=["decorator", "head", "body", "another function's head", "all in one line"],
-)
-def test_a_function_begins_behind_its_head_and_docstring(function: str, line: int, begins: int) -> None:
-    assert first_line_of(SOURCE, function, line) == begins
 
 
 # --------------------- the condition of a stop sees the variables of its function, and changes nothing of that function
