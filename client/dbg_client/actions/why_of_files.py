@@ -87,11 +87,6 @@ def _explanations(found: Found) -> Iterator[Explanation]:
         verdicts = tuple(replace(verdict, next=None) for verdict in explanation.verdicts)
         yield replace(explanation, verdicts=verdicts)
 
-    for job, told in found.outputs.items():
-        if job not in {report.job for report, _ in found.reports}:
-            verdict = told.verdict(audit_lines(found.audits, job))
-            yield Explanation(verdicts=(verdict,), asked=0, answered=0, missing=(), is_settled=True)
-
 
 def _nothing(found: Found, files: Sequence[str]) -> str:
     if found.problems:

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from dbg_client.core.roll_call import MAX_WORLD
 from dbg_client.dumps.recorder_dumps import RankDump
 from dbg_client.dumps.report_file import BEGINNING, CantReadReport, SavedReport, read_report
-from dbg_client.dumps.run_home import AUDIT_NAME, ToldHang, hang_in
+from dbg_client.dumps.run_home import AUDIT_NAME
 from dbg_wire.errors import printable
 from dbg_wire.limits import KIB
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
@@ -24,12 +24,6 @@ from dbg_wire.recorder.plain_pickle import NotPlain
 
 MAX_FILE = 32 * 1024 * KIB
 """Bytes of a file that is read: a recorder of 100,000 entries with their stacks writes 20 MB, a report has 2 MB."""
-
-TAIL_BYTES = 1024 * KIB
-"""Bytes of the end of a job's output that are read."""
-
-OUTPUT_SUFFIX = ".out"
-"""What the names of jobs' outputs end with in a home."""
 
 NOTHING_KNOWN = "is neither a dump of torch's flight recorder nor a report of dbg-attach"
 
@@ -56,13 +50,11 @@ _KINDS = {
 class Found:
     """What was found: the newest dump of each rank with its path, reports, and sentences on what could not be read.
 
-    ``outputs`` are hangs that outputs of jobs tell of, by job, ``audits`` the audit logs of a home. ``others`` counts
-    files of directories that are none of these.
+    ``audits`` are the audit logs of a home. ``others`` counts files of directories that are none of these.
     """
 
     dumps: dict[int, tuple[RankDump, str]] = field(default_factory=dict)
     reports: list[tuple[SavedReport, str]] = field(default_factory=list)
-    outputs: dict[str, ToldHang] = field(default_factory=dict)
     audits: list[bytes] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -141,7 +133,7 @@ def _take(found: Found, path: str, *, is_named: bool) -> None:
 
 
 def _take_open(found: Found, path: str, file: BinaryIO, *, is_named: bool) -> None:
-    """Take a file by its name or its first bytes; of an output, which may have any length, the end alone is read."""
+    """Take a file by its name or its first bytes."""
     head = file.read(len(BEGINNING))
     if os.path.basename(path).startswith(AUDIT_NAME):  # noqa: PTH119 - a word may be any text
         found.audits.append(head + _rest(file))
@@ -149,12 +141,8 @@ def _take_open(found: Found, path: str, file: BinaryIO, *, is_named: bool) -> No
         _take_report(found, read_report(head + _rest(file)), path, is_named=is_named)
     elif head[:1] in (b"\x80", b"{"):
         _take_dump(found, path, head + _rest(file), os.fstat(file.fileno()).st_mtime)
-    elif path.endswith(OUTPUT_SUFFIX) or is_named:
-        told = hang_in(_tail(file))
-        if told is not None:
-            found.outputs[told.job] = told
-        elif is_named:
-            raise _Unreadable("is empty" if not head else NOTHING_KNOWN)
+    elif is_named:
+        raise _Unreadable("is empty" if not head else NOTHING_KNOWN)
     else:
         found.others += 1
 
@@ -214,11 +202,6 @@ def _rest(file: BinaryIO) -> bytes:
     if len(data) > MAX_FILE:
         raise _Unreadable(f"is larger than {MAX_FILE // 1024 // KIB} MiB, and so neither a dump nor a report")
     return data
-
-
-def _tail(file: BinaryIO) -> str:
-    file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
-    return file.read(TAIL_BYTES).decode("utf-8", "replace")
 
 
 def _require_regular(mode: int) -> None:

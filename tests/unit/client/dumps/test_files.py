@@ -160,17 +160,6 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.Monk
     assert "is larger than" in told(path)
 
 
-def test_of_a_long_output_the_end_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "train-7.out"
-    with path.open("wb") as file:
-        file.truncate(10**12)
-        file.seek(0, os.SEEK_END)
-        file.write(b"\nstep 3\ndbg-attach: no rank of train-7 has moved for 5 min\ntrain-7: rank 2 has not come\n")
-    found = find_in([str(tmp_path)])
-    assert found.outputs["train-7"].lines == ("train-7: rank 2 has not come",)
-    assert not found.problems
-
-
 def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_path: Path) -> None:
     for name, now in (("a.txt", 200.0), ("b.txt", 300.0), ("c.txt", 100.0)):
         lines, _ = case_lines(Case(looks=[LOOK], now=now), 10**9)

@@ -7,11 +7,9 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dbg_client.dumps.recorder_dumps import LATE_SECONDS, RankDump, explain_dumps
-from dbg_client.dumps.run_home import MAX_EVIDENCE, audit_lines, hang_in
+from dbg_client.dumps.run_home import audit_lines
 from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
 from dbg_wire.recorder.entries import read_dump
 from tests.conftest import Approved
@@ -152,47 +150,6 @@ def test_hostile_names_stay_in_their_line() -> None:
     verdict = verdict_of(dump_of(0, entry(5, f"nccl:{name}"), config=config), dump_of(1, ended(4), config=config))
     assert verdict.sentence.isprintable()
     assert all(line.isprintable() for line in verdict.evidence)
-
-
-HEAD = "dbg-attach: all_reduce of train-7 times out in 50 s"
-TOLD = f"""\
-step 3
-{HEAD}
-train-7: rank 2 (gpu013) is late
-  2  running  train.py:20 wait_for_shard
-try: dbg-attach interrupt 2
-dbg-attach: see /home/me/train-7.hang.txt
-step 4
-"""
-
-
-def test_an_output_tells_its_last_hang(approved: Approved) -> None:
-    told = hang_in(f"{TOLD.replace('rank 2', 'rank 1')}{TOLD}".replace("\n", "\r\n"))
-    assert told is not None
-    verdict = told.verdict(["further"])
-    assert (verdict.job, verdict.next) == ("train-7", None)
-    assert verdict.sentence.endswith("rank 2 (gpu013) is late")
-    approved("\n".join(verdict.evidence))
-
-
-@pytest.mark.parametrize(
-    "head", ["all_reduce of train-7 times out in 50 s", "no rank of train-7 moves, and the scheduler ends it in 1 min"]
-)
-def test_a_hang_before_a_time_limit_is_one_as_well(head: str) -> None:
-    told = hang_in(f"dbg-attach: {head}\ntrain-7: rank 2 has not come\n")
-    assert told is not None
-    assert (told.job, told.head, len(told.lines)) == ("train-7", head, 1)
-    assert hang_in("step 3\ndbg-attach: job train-7, its output in x\n") is None
-
-
-@given(st.text())
-def test_what_a_job_prints_garbles_nothing(text: str) -> None:
-    told = hang_in(f"dbg-attach: no rank of x\x1b has moved for {text}\n{text}")
-    if told is not None:
-        verdict = told.verdict([])
-        assert verdict.sentence.isprintable()
-        assert all(line.isprintable() for line in verdict.evidence)
-        assert len(verdict.evidence) <= MAX_EVIDENCE + 1
 
 
 def entry_run_home(at: float, what: str, **more: str) -> bytes:
