@@ -1,22 +1,16 @@
-"""``dbg-attach adopt``: make ranks of processes, and say by which target each is reached.
-
-Of a process that can't be adopted py-spy shows the stack, which it reads from its memory: it runs nothing in it.
-"""
+"""``dbg-attach adopt``: make ranks of processes, and say by which target each is reached."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from dbg_client.actions.consent import agrees
 from dbg_client.actions.streams import show_waiting, tell, write_result
-from dbg_client.adopt.errors import CantAdopt, NothingToAdopt
+from dbg_client.adopt.errors import NothingToAdopt
 from dbg_client.adopt.found import Candidate, find_mine
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
@@ -33,43 +27,11 @@ from dbg_wire.finding.home import home_directory
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.selection import unique_target
 
-DUMP_SECONDS = 10.0
-"""Seconds that py-spy may take: some tenths of one as a rule, more for a process of many libraries."""
-
-MAX_LINES = 200
-"""Lines that are shown: a process with many threads has more, and the main one comes first."""
-
 AT_ONCE = 4
 """Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""
 
 SOME_FAILED, ALL_FAILED = 6, 1
 """Exit statuses where not all processes have become ranks."""
-
-
-def find_py_spy() -> str | None:
-    """Return the path of py-spy, also where it stands beside this Python alone; None if there is none."""
-    beside = Path(sys.executable).with_name("py-spy")
-    return shutil.which("py-spy") or (str(beside) if beside.exists() else None)
-
-
-def stack_of(pid: int) -> str | None:
-    """Return the stacks of a process's threads as lines, or why there are none; None without py-spy. Blocks."""
-    py_spy = find_py_spy()
-    if py_spy is None:
-        return None
-    try:
-        done = subprocess.run(
-            [py_spy, "dump", "--pid", str(pid)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=DUMP_SECONDS,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"py-spy can't show its stack ({printable(str(error))})\n"
-    said = done.stdout if done.returncode == 0 else done.stderr
-    lines = said.decode("utf-8", "replace").splitlines()[:MAX_LINES]
-    return "".join(f"{printable(line)}\n" for line in lines)
 
 
 async def adopt(settings: Adopt) -> int:
@@ -172,14 +134,7 @@ class _Adopting:
                 self._failed += 1
                 self._statuses.add(error.exit_status)
                 tell(f"dbg-attach: {error}")
-                if isinstance(error, CantAdopt) and error.can_be_read:
-                    await self._show_stack(pid)
                 return None
-
-    async def _show_stack(self, pid: int) -> None:
-        shown: str | None = await asyncio.to_thread(stack_of, pid)
-        if shown is not None:
-            write_result(shown)
 
     async def _list(self, answers: Mapping[int, Answer]) -> None:
         """Write a line for each rank once the broker lists it, and a sentence for those that it does not list."""

@@ -30,7 +30,7 @@ OTHERS_SECONDS = 15.0
 OLDEST = (3, 11)
 """The oldest Python on which our package runs."""
 
-_WITHOUT_GDB = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; py-spy shows a stack without it"
+_WITHOUT_GDB = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; `py-spy dump` shows a stack without it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,19 +154,15 @@ def _refuse_ways(python: TargetPython, who: str, gdb: str | None) -> None:
     if can_remote_exec(python.version):
         return
     if gdb is None:
-        raise CantAdopt(
-            who, "can only be adopted with gdb, which is not installed here", _WITHOUT_GDB, can_be_read=True
-        )
+        raise CantAdopt(who, "can only be adopted with gdb, which is not installed here", _WITHOUT_GDB)
     if not is_tried(os.uname().machine):
-        raise CantAdopt(
-            who, f"runs on {os.uname().machine}, where this has not been tried", _WITHOUT_GDB, can_be_read=True
-        )
+        raise CantAdopt(who, f"runs on {os.uname().machine}, where this has not been tried", _WITHOUT_GDB)
     if loses_registers(gdb):
         why = "runs on a processor with AMX, whose registers a gdb before 14 does not put back"
-        raise CantAdopt(who, why, "install gdb 14 or newer, as conda has it", can_be_read=True)
+        raise CantAdopt(who, why, "install gdb 14 or newer, as conda has it")
     if python.missing:
         why = f"has a Python that was stripped of {python.missing[0]} and others, so that nothing can be called in it"
-        raise CantAdopt(who, why, "start it by `python -m dbg_agent`", can_be_read=True)
+        raise CantAdopt(who, why, "start it by `python -m dbg_agent`")
 
 
 def _children(pid: int) -> list[ProcessInfo]:

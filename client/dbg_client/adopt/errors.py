@@ -6,14 +6,10 @@ from dbg_wire.errors import DbgError, printable
 
 
 class CantAdopt(DbgError):
-    """Say why a process was left as it is, and what its user or an administrator can do.
+    """Say why a process was left as it is, and what its user or an administrator can do."""
 
-    ``can_be_read`` says that its memory may be read all the same, so that py-spy shows where it is.
-    """
-
-    def __init__(self, who: str, why: str, remedy: str, *, can_be_read: bool = False) -> None:
+    def __init__(self, who: str, why: str, remedy: str) -> None:
         super().__init__(who, why, remedy)
-        self.can_be_read = can_be_read
         self.who = who
         self.why = why
         self.remedy = remedy

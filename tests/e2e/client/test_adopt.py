@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.adopt import adopt, checks
-from dbg_client.adopt.adopt import find_py_spy, stack_of
+from dbg_client.adopt import checks
 from dbg_client.adopt.checks import examine
 from dbg_client.adopt.errors import CantAdopt, NoSuchProcess
 from dbg_client.adopt.inject import Pipe
@@ -23,7 +21,6 @@ from dbg_client.adopt.one import adopt_one, folders_of_ours, has_package
 from dbg_client.adopt.payload import Outcome, code_to_adopt
 from dbg_client.adopt.process import ProcessInfo, read_process
 from dbg_client.adopt.python import TargetPython, find_python
-from dbg_client.core.switchboard import switchboard_to
 from tests.conftest import Approved
 from tests.support.requirements import needs_gdb
 
@@ -181,43 +178,3 @@ def test_another_thread_does_not_import_threading_for_the_first_time(tmp_path: P
     if sys.version_info < (3, 13):
         assert (answer.outcome, ended.stdout) == (Outcome.BUSY, "False\n")
     assert not answer.main
-
-
-def test_the_functions_of_a_process_are_shown(sleeper: int) -> None:
-    shown = stack_of(sleeper)
-    assert shown is not None
-    assert "wait_for_shard" in shown
-
-
-def test_without_py_spy_nothing_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert find_py_spy() is None
-    assert stack_of(os.getpid()) is None
-
-
-def test_text_of_the_process_obeys_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    fake = tmp_path / "py-spy"
-    fake.write_text("#!/bin/sh\nprintf 'evil\\033[2Jname\\n'\n")
-    fake.chmod(0o755)
-    monkeypatch.setattr(adopt, "find_py_spy", lambda: str(fake))
-    assert stack_of(1) == "evil\\x1b[2Jname\n"
-
-
-def test_adopt_shows_it_below_the_sentence(
-    monkeypatch: pytest.MonkeyPatch, sleeper: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    error = CantAdopt("it", "is odd", "look", can_be_read=True)
-
-    def refuse(pid: int, _: object) -> None:
-        raise error
-
-    monkeypatch.setattr(adopt, "adopt_one", refuse)
-    monkeypatch.setattr(adopt, "rank_variables", lambda *_: {})
-    settings = type("Settings", (), {"broker": None})()
-    # No broker is asked.
-    adopting = adopt._Adopting(settings, switchboard_to(None, 1.0, {}))
-    asyncio.run(adopting._adopt(sleeper))
-    shown = capfd.readouterr()
-    assert str(error) in shown.err
-    assert "wait_for_shard" in shown.out
