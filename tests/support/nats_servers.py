@@ -21,7 +21,6 @@ CONFIGURATION = """\
 server_name: {name}
 listen: "127.0.0.1:{port}"
 {more}
-jetstream {{ store_dir: "{store}", max_memory_store: 128M, max_file_store: 128M }}
 """
 
 CLUSTER = """\
@@ -51,9 +50,7 @@ class NatsServers:
         for number in range(count):
             cluster = CLUSTER.format(port=routes[number], routes=shown) if count > 1 else ""
             self._file(number).write_text(
-                CONFIGURATION.format(
-                    name=f"n{number}", port=self.ports[number], store=self._store(number), more=cluster + more
-                )
+                CONFIGURATION.format(name=f"n{number}", port=self.ports[number], more=cluster + more)
             )
 
     @property
@@ -61,7 +58,7 @@ class NatsServers:
         return "nats://" + ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
     def start(self) -> None:
-        """Start those that don't run, and return when they take connections; JetStream may choose a leader later.
+        """Start those that don't run, and return when they take connections.
 
         From the main thread: the kernel ends a server together with the thread that has started it.
         """
@@ -80,11 +77,10 @@ class NatsServers:
         self.children[number] = None
 
     def stop(self) -> None:
-        """Kill all of them, and remove what they have kept."""
+        """Kill all of them."""
         for number, child in enumerate(self.children):
             if child is not None:
                 self.kill(number)
-            shutil.rmtree(self._store(number), ignore_errors=True)
 
     def suspend(self) -> None:
         """Suspend all of them (SIGSTOP): nobody answers, and no connection ends."""
@@ -102,9 +98,6 @@ class NatsServers:
 
     def _file(self, number: int) -> Path:
         return self._directory / f"nats{number}.conf"
-
-    def _store(self, number: int) -> Path:
-        return self._directory / f"store{number}"
 
 
 def started_servers(directory: Path, count: int = 3, *, more: str = "") -> Iterator[NatsServers]:

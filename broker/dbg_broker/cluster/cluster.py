@@ -10,7 +10,7 @@ from itertools import islice
 
 from dbg_broker.broker import Broker
 from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Members, Presence, read_presence
-from dbg_broker.cluster.nats import SUBJECT, Nats, NatsDown
+from dbg_broker.cluster.nats import Nats
 from dbg_broker.cluster.news import NewsDesk
 from dbg_broker.cluster.tokens import SharedTokens
 from dbg_broker.welcome import Welcomes
@@ -51,19 +51,11 @@ class Cluster:
             broker.journal.occasions.broker = own.name
 
     async def begin(self) -> None:
-        """Join the others, and learn what they have issued and revoked before anybody is taken in.
-
-        Raise CantJoin if NATS takes nobody, and DbgError. A broker whose NATS is without a leader for some seconds
-        takes the tokens of its home, and the others' later.
-        """
+        """Join the others. Raise CantJoin if NATS takes nobody."""
         await self._nats.open()
         await self._nats.subscribe(f"{HERE}.*", self._presence_changed)
-        await self._nats.subscribe(SUBJECT, self.tokens.told)
+        await self.tokens.listen()
         await self.news.listen()
-        try:
-            await self.tokens.exchange()
-        except NatsDown:
-            self.tokens.exchange_soon()
         self._sharing = asyncio.create_task(self.tokens.run())
         self._beat()
 
@@ -109,11 +101,11 @@ class Cluster:
             self._timers.schedule(HEARTBEAT_SECONDS, self._beat)
 
     def _is_back(self) -> None:
-        """Say and ask all anew: messages may have been missed, and NATS may be empty."""
+        """Say and ask all anew: messages may have been missed."""
         if self._is_there:
             self._nats.publish(f"{HERE}.{self.members.own.name}", self.members.value())
             self.news.tell_all(asks=True)
-            self.tokens.exchange_soon()
+            self.tokens.tell()
 
     def _presence_changed(self, name: str, value: bytes) -> None:
         if not value:
@@ -141,6 +133,7 @@ class Cluster:
 
     def _tell_members(self) -> None:
         self._is_due = False
+        self.tokens.tell()
         others = self.members.all()[1:]
         self.write(known_endpoints((one.url, one.fingerprint) for one in others))
         is_idle = next(self._welcoming, None) is None

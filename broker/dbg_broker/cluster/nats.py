@@ -1,4 +1,4 @@
-"""NATS as one broker has it: messages, and one key of JetStream. Only this module imports NATS' client.
+"""NATS as one broker has it: messages. Only this module imports NATS' client.
 
 NATS delivers at most once. So each message says what is true now, and all is said again after a connection was lost.
 """
@@ -16,8 +16,6 @@ from typing import Any
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from nats.js import api, errors
-from nats.js.kv import KeyValue
 
 from dbg_broker.cluster.login import NOBODY, Login
 from dbg_broker.timers import Timers
@@ -32,8 +30,8 @@ CONNECT_SECONDS = 3.0
 AGAIN_SECONDS = 0.5
 """Seconds between two rounds of dialling the servers."""
 
-ANSWER_SECONDS = 2.0
-"""Seconds that JetStream has for an answer; without a leader it gives none."""
+MISSED_SECONDS = 2.0
+"""Seconds after which all is said and asked anew, once messages were dropped."""
 
 PING_SECONDS = 1.0
 MAX_PINGS = 2
@@ -45,29 +43,14 @@ GRACE_SECONDS = 2.0
 CLOSE_SECONDS = 2.0
 """Seconds that the end of a connection may take."""
 
-OLDEST = (2, 9)
-"""The first release of NATS that is known to work: Debian 12 has it."""
-
 MAX_WAITING = 4096
-"""Messages that wait for NATS to take them, 64 KiB each at most; of more all is said again later."""
+"""Messages that wait for NATS to take them, most of them below 64 KiB; of more all is said again later."""
 
 MAX_PENDING_MESSAGES, MAX_PENDING_BYTES = 65536, 64 * limits.MIB
 """What may have come and not been looked at: 200,000 ranks at once. The rest is dropped, and asked for again."""
 
-MAX_REPLICAS = 3
-"""Servers that hold a bucket, if there are so many: one of them may die."""
-
-WITHOUT_JETSTREAM = frozenset({None, 10039, 10076})
-"""JetStream's numbers of the errors that it is not there at all, or not for this account; None if nobody answers."""
-
 REFUSED_STATUS = 5
 """The exit status of a peer that answers and refuses."""
-
-BUCKET, KEY = "dbg_broker_tokens", "issued"
-"""The bucket, and its key, for issued and revoked tokens by their digests."""
-
-STREAM, SUBJECT = f"KV_{BUCKET}", f"$KV.{BUCKET}.{KEY}"
-"""What JetStream calls these."""
 
 Told = Callable[[str, bytes], None]
 """Takes the last word of a subject, and what has come."""
@@ -84,21 +67,6 @@ class CantJoin(DbgError):
         return f"{self.why}; {self.remedy}"
 
 
-class NatsDown(DbgError):
-    """NATS, or what it keeps, can't be reached now; ``why`` says so in NATS' words."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
-
-    def __str__(self) -> str:
-        return f"NATS does not answer ({printable(self.why)})"
-
-
-class Conflict(Exception):
-    """A write with an old revision."""
-
-
 @dataclass(frozen=True, slots=True)
 class Servers:
     """The NATS servers by their URLs, and what they are presented."""
@@ -108,14 +76,6 @@ class Servers:
 
     def __str__(self) -> str:
         return ", ".join(self.urls)
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What a key has; the revision grows with each write."""
-
-    value: bytes
-    revision: int
 
 
 def _ignored() -> None:
@@ -134,7 +94,6 @@ class Nats:
         """Called when messages may have been missed: all is to be said and asked anew."""
         self._servers, self._name, self._timers = servers, name, timers
         self._client = Client()
-        self._jetstream = self._client.jetstream(timeout=ANSWER_SECONDS)
         self._outbox: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(MAX_WAITING)
         self._writing: asyncio.Task[None] | None = None
         self._complaint: Exception | None = None
@@ -148,7 +107,7 @@ class Nats:
         try:
             self._outbox.put_nowait((subject, data))
         except asyncio.QueueFull:
-            self._timers.schedule(ANSWER_SECONDS, self.is_back)
+            self._timers.schedule(MISSED_SECONDS, self.is_back)
 
     async def subscribe(self, subject: str, told: Told) -> None:
         """Have what comes for a subject taken, in order and in the loop's thread. Raise an error of NATS' client."""
@@ -159,51 +118,6 @@ class Nats:
         await self._client.subscribe(
             subject, cb=take, pending_msgs_limit=MAX_PENDING_MESSAGES, pending_bytes_limit=MAX_PENDING_BYTES
         )
-
-    # ------------------------------------------------------------------------------------------------------------- key
-
-    async def read(self) -> Entry | None:
-        """Return what the key has; None if it has nothing. Raise NatsDown."""
-        try:
-            found = await (await self._bucket()).get(KEY)
-        except errors.KeyNotFoundError:
-            return None
-        except _ERRORS as error:
-            raise NatsDown(error_line(error)) from None
-        return Entry(found.value or b"", found.revision or 0)
-
-    async def write(self, value: bytes, last: int) -> None:
-        """Write a value to the key, which has the revision ``last``, 0 for none. Raise Conflict or NatsDown."""
-        try:
-            await (await self._bucket()).update(KEY, value, last=last)
-        except errors.KeyWrongLastSequenceError:
-            raise Conflict from None
-        except _ERRORS as error:
-            raise NatsDown(error_line(error)) from None
-
-    async def _bucket(self) -> KeyValue:
-        """Return the bucket; it is made if it is not there, and spread if it is on too few servers."""
-        replicas = MAX_REPLICAS if len(self._client.servers) >= MAX_REPLICAS else 1
-        try:
-            config = (await self._jetstream.stream_info(STREAM)).config
-        except errors.NotFoundError:
-            return await self._new_bucket(replicas)
-        if (config.num_replicas or 1) < replicas:
-            # It stays where it is until more servers can take it.
-            with contextlib.suppress(*_ERRORS):
-                await self._jetstream.update_stream(config.evolve(num_replicas=replicas))
-        return await self._jetstream.key_value(BUCKET)
-
-    async def _new_bucket(self, replicas: int) -> KeyValue:
-        config = api.KeyValueConfig(bucket=BUCKET, storage=api.StorageType.MEMORY, replicas=replicas)
-        try:
-            return await self._jetstream.create_key_value(config)
-        except errors.APIError as error:
-            if replicas == 1 or isinstance(error, errors.ServiceUnavailableError):
-                raise
-        # The other servers are not there now.
-        config.replicas = 1
-        return await self._jetstream.create_key_value(config)
 
     # ------------------------------------------------------------------------------------------------------ connection
 
@@ -264,7 +178,7 @@ class Nats:
 
     def _note_error(self, error: Exception) -> None:
         if isinstance(error, nats.errors.SlowConsumerError):
-            self._timers.schedule(ANSWER_SECONDS, self.is_back)
+            self._timers.schedule(MISSED_SECONDS, self.is_back)
         elif "permissions violation" in str(error).lower():
             self._complaint = error
         elif not isinstance(error, _ERRORS):
@@ -285,33 +199,13 @@ class Nats:
         self.lost_at, self.is_gone = None, False
         self.is_back()
 
-    # ----------------------------------------------------------------------------------------------------------- checks
-
-    async def why_not_ready(self) -> str | None:
-        """Return why NATS keeps nothing now, None if it does. Raise CantJoin if it never will."""
-        where = self._servers
-        version = self._client.connected_server_version
-        if (version.major, version.minor) < OLDEST:
-            oldest = ".".join(map(str, OLDEST))
+    def check(self) -> None:
+        """Raise CantJoin if NATS has refused what brokers do."""
+        if self._complaint is not None:
             raise CantJoin(
-                f"NATS at {where} is release {version.major}.{version.minor}, and brokers need {oldest} or newer",
-                "install a newer nats-server",
+                f"NATS at {self._servers} does not allow what brokers do ({error_line(self._complaint)})",
+                "give these credentials the subjects dbg_broker.>",
             )
-        try:
-            await self._jetstream.account_info()
-            await self.read()
-        except errors.ServiceUnavailableError as error:
-            if error.err_code in WITHOUT_JETSTREAM:
-                raise CantJoin(f"NATS at {where} runs without JetStream", "start nats-server with -js") from None
-            return error_line(error)
-        except (*_ERRORS, NatsDown) as error:
-            if self._complaint is not None:
-                raise CantJoin(
-                    f"NATS at {where} does not allow what brokers do ({error_line(self._complaint)})",
-                    "give these credentials the subjects dbg_broker.>, $KV.>, $JS.API.> and _INBOX.>",
-                ) from None
-            return error.why if isinstance(error, NatsDown) else error_line(error)
-        return None
 
 
 _ERRORS = (nats.errors.Error, OSError, TimeoutError, ValueError, KeyError)

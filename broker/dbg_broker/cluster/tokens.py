@@ -1,7 +1,7 @@
-"""Issued tokens of a site: a replicated set in one entry of a bucket, changed by compare-and-swap.
+"""Issued tokens of a site: a set that each broker has wholly, in its home, and tells wholly.
 
-Each broker has the whole list in its own home, too. So NATS may come back empty, and a broker that was away brings
-what its home has learnt meanwhile: lists are joined, whoever had them. The home's own three tokens are never here.
+Lists are joined, in any order, whoever had them: a broker that was away brings what its home has learnt meanwhile, and
+learns what the others have. The home's own three tokens are never here; the site is a digest of them.
 """
 
 from __future__ import annotations
@@ -11,31 +11,18 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from dbg_broker.cluster.nats import BUCKET, KEY, Conflict, Nats, NatsDown
+from dbg_broker.cluster.nats import Nats
 from dbg_broker.home.issued import IssuedTokens, format_issued, parse_issued
 from dbg_broker.home.tokens import Tokens
 from dbg_wire.errors import DbgError, printable
 
 logger = logging.getLogger("dbg_broker")
 
-AGAIN_SECONDS = 1.0
-"""Seconds after which an exchange is tried again that NATS did not answer."""
+SUBJECT = "dbg_broker.tokens"
+"""Subjects of lists: the site follows, and then the sender's name."""
 
-MAX_ATTEMPTS = 100
-"""Writes that others come before: each of them has added something, and brokers have only so much to add."""
-
-Keep = Callable[[IssuedTokens], IssuedTokens]
-"""Join a list into that of the home and return the join; blocks. Raise DbgError."""
-
-
-class UnreadableList(DbgError):
-    """The bucket holds no list of tokens that this release knows."""
-
-    def __str__(self) -> str:
-        return (
-            f"the key {KEY} of NATS' bucket {BUCKET} is no list of tokens of this release; "
-            "remove it, and each broker puts what its home has there"
-        )
+Keep = Callable[[IssuedTokens], object]
+"""Join a list into that of the home; blocks. Raise DbgError."""
 
 
 class SharedTokens:
@@ -44,8 +31,9 @@ class SharedTokens:
     What another broker has issued or revoked holds here at once, before a disk has it: ``use`` is called with it.
     """
 
-    def __init__(self, nats: Nats, keep: Keep, tokens: Tokens) -> None:
-        self._nats, self._keep = nats, keep
+    def __init__(self, nats: Nats, name: str, keep: Keep, tokens: Tokens) -> None:
+        self._nats, self._name, self._keep = nats, name, keep
+        self._subject = f"{SUBJECT}.{tokens.site()}"
         self._own = tokens
         self._known = tokens.issued
         self._is_due = asyncio.Event()
@@ -56,74 +44,50 @@ class SharedTokens:
         """Return the home's tokens with what all brokers have issued, and without what one has revoked."""
         return replace(self._own, issued=self._known)
 
-    def changed(self, tokens: Tokens) -> None:
-        """Take the tokens of the home, which have changed, and tell the others."""
-        self._own = tokens
-        self._known = self._known.joined(tokens.issued)
-        self.use(self.tokens)
-        self._is_due.set()
+    async def listen(self) -> None:
+        """Hear the others from now on, and have those answer that know more. Raise an error of NATS' client."""
+        await self._nats.subscribe(f"{self._subject}.*", self._told)
+        self.tell()
 
-    def told(self, _key: str, value: bytes) -> None:
-        """Take a list that somebody writes; the bucket may not have it yet, and may refuse it."""
+    def tell(self) -> None:
+        """Tell the others the whole list: somebody may not know it."""
+        self._nats.publish(f"{self._subject}.{self._name}", format_issued(self._known).encode())
+
+    def changed(self, tokens: Tokens) -> None:
+        """Take the tokens of the home, which have changed, and tell the others what is new."""
+        self._own = tokens
+        is_new = self._join(tokens.issued)
+        self.use(self.tokens)
+        if is_new:
+            self.tell()
+
+    def _told(self, name: str, value: bytes) -> None:
+        """Take the list of another broker, and tell it what it lacks."""
+        if name == self._name:
+            return
         try:
             told = parse_issued(value)
-        except ValueError:
+        except ValueError as error:
+            logger.warning("the broker %s is not understood: %s", printable(name), printable(str(error)))
             return
-        if self._take(told) or told != self._known:
+        if self._join(told):
+            logger.info("other brokers have issued or revoked tokens")
+            self.use(self.tokens)
             self._is_due.set()
+        if told != self._known:
+            self.tell()
 
-    def exchange_soon(self) -> None:
-        """Have the lists exchanged: NATS may be empty, or something may have been missed."""
-        self._is_due.set()
+    def _join(self, others: IssuedTokens) -> bool:
+        """Join a list into the known one, and tell whether that is another one now."""
+        before, self._known = self._known, self._known.joined(others)
+        return self._known != before
 
     async def run(self) -> None:
-        """Exchange the lists whenever that is due, until it is cancelled."""
+        """Have the home keep what the others tell, until it is cancelled."""
         while True:
             await self._is_due.wait()
+            self._is_due.clear()
             try:
-                await self.exchange()
-            except NatsDown:
-                await asyncio.sleep(AGAIN_SECONDS)
-                self._is_due.set()
+                await asyncio.to_thread(self._keep, self._known)
             except DbgError as error:
-                logger.error("the tokens of the other brokers can't be taken: %s", printable(str(error)))
-
-    async def exchange(self) -> None:
-        """Bring the bucket, the home and what is known here to their join. Raise DbgError if one of them can't be."""
-        # What comes from here on is not in this exchange.
-        self._is_due.clear()
-        try:
-            await self._write()
-        finally:
-            kept = await asyncio.to_thread(self._keep, self._known)
-        if self._take(kept):
-            await self._write()
-
-    async def _write(self) -> None:
-        """Join the bucket's list and the known one, and write that unless the bucket has it already."""
-        for _ in range(MAX_ATTEMPTS):
-            entry = await self._nats.read()
-            try:
-                told = IssuedTokens() if entry is None else parse_issued(entry.value)
-            except ValueError:
-                raise UnreadableList from None
-            self._take(told)
-            if self._known == told:
-                return
-            value = format_issued(self._known).encode()
-            try:
-                await self._nats.write(value, entry.revision if entry else 0)
-            except Conflict:
-                continue
-            return
-        raise NatsDown("others write it all the time")
-
-    def _take(self, others: IssuedTokens) -> bool:
-        """Join a list into the known one, and tell whether that is another one now."""
-        joined = self._known.joined(others)
-        if joined == self._known:
-            return False
-        self._known = joined
-        logger.info("other brokers have issued or revoked tokens")
-        self.use(self.tokens)
-        return True
+                logger.error("the tokens of the other brokers can't be kept: %s", printable(str(error)))

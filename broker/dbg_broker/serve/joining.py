@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 import socket
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,8 @@ from dbg_broker.cluster.login import NOBODY, read_login
 from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Presence, read_presence
 from dbg_broker.cluster.nats import CantJoin, Nats, Servers
 from dbg_broker.cluster.tokens import SharedTokens
-from dbg_broker.home.issued import join_issued
+from dbg_broker.home.issued import IssuedTokens, join_issued
+from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.timers import Timers
 from dbg_wire.errors import PeerError, printable
 
@@ -27,46 +27,38 @@ if TYPE_CHECKING:
     from dbg_broker.settings import ClusterSettings
     from dbg_broker.welcome import Welcomes
 
-READY_SECONDS = 15.0
-"""Seconds that JetStream has to choose a leader: servers that have just started take three, slow hosts more."""
-
 HEARD_SECONDS = 1.5 * HEARTBEAT_SECONDS
-"""Seconds in which each broker that is there is heard."""
-
-AGAIN_SECONDS = 0.5
-"""Seconds between two looks for that."""
+"""Seconds in which each broker that is there is heard, and its list of tokens taken."""
 
 
-def look_for_cluster(settings: ClusterSettings, site: str) -> Servers:
-    """Return the servers by which a broker of this site can join others; blocks, before anything listens.
+def look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
+    """Return the servers by which the broker of a home can join others; blocks, before anything listens.
 
-    Raise CantJoin, or BadSecretFile for the file of credentials.
+    What the others have issued and revoked is in the home by then. Raise CantJoin, or BadSecretFile for a file.
     """
     login = NOBODY if settings.credentials is None else read_login(Path(settings.credentials))
     servers = Servers(settings.servers, login)
-    asyncio.run(_look(servers, site))
+    join_issued(home, asyncio.run(_look(servers, load_tokens(home))))
     return servers
 
 
-async def _look(servers: Servers, site: str) -> None:
+async def _look(servers: Servers, tokens: Tokens) -> IssuedTokens:
+    """Return the tokens that have been issued and revoked, once the brokers that are there were heard."""
     loop = asyncio.get_running_loop()
-    nats, until = Nats(servers, "that looks", Timers(loop.time, loop.call_later)), time.monotonic() + READY_SECONDS
-    others: list[bytes] = []
+    name, others = _new_name(), list[bytes]()
+    nats = Nats(servers, name, Timers(loop.time, loop.call_later))
+    shared = SharedTokens(nats, name, lambda _: None, tokens)
     await nats.open()
     try:
         await nats.subscribe(f"{HERE}.*", lambda _, value: others.append(value))
-        while (why := await nats.why_not_ready()) is not None:
-            if time.monotonic() >= until:
-                raise CantJoin(
-                    f"NATS at {servers} can't keep what brokers share ({printable(why)})",
-                    "look whether more than half of its servers are up, and have memory for JetStream",
-                )
-            await asyncio.sleep(AGAIN_SECONDS)
+        await shared.listen()
         await asyncio.sleep(HEARD_SECONDS)
+        nats.check()
     finally:
         await nats.close()
     for value in others:
-        _refuse_other_site(value, servers, site)
+        _refuse_other_site(value, servers, tokens.site())
+    return shared.tokens.issued
 
 
 def _refuse_other_site(value: bytes, servers: Servers, site: str) -> None:
@@ -95,7 +87,8 @@ def new_cluster(broker: Broker, welcomes: Welcomes, servers: Servers, credential
         site=credentials.tokens.site(),
     )
     nats = Nats(servers, own.name, broker.timers)
-    cluster = Cluster(broker, welcomes, nats, own, SharedTokens(nats, partial(join_issued, home), credentials.tokens))
+    tokens = SharedTokens(nats, own.name, partial(join_issued, home), credentials.tokens)
+    cluster = Cluster(broker, welcomes, nats, own, tokens)
     cluster.write = credentials.tell_others
     return cluster
 

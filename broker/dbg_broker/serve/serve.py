@@ -115,8 +115,9 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     log = start_log(settings.verbosity, as_json=settings.logs_json)
     home = open_home(settings.home)
     with take_home(home), contextlib.ExitStack() as ending:
+        servers = None if settings.cluster is None else _look_for_cluster(settings.cluster, home)
+        # The home has by now what the other brokers have issued and revoked.
         credentials = Credentials(home, settings.certificate, log)
-        servers = None if settings.cluster is None else _look_for_cluster(settings.cluster, credentials)
         _raise_descriptor_limit()
         kept = inherited(os.environ, os.getpid())
         if kept is not None:
@@ -140,13 +141,13 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
     return 0
 
 
-def _look_for_cluster(settings: ClusterSettings, credentials: Credentials) -> Servers:
+def _look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
     """Return the servers of NATS, once this broker could join the others. Raise DbgError."""
     try:
         from dbg_broker.serve import joining
     except ImportError:
         raise NeedsExtra("--cluster", "nats-py", "cluster") from None
-    return joining.look_for_cluster(settings, credentials.tokens.site())
+    return joining.look_for_cluster(settings, home)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

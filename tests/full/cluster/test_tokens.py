@@ -19,7 +19,7 @@ from nats.aio.msg import Msg
 from dbg_agent.rank.membership import SECRET_BYTES
 from tests.full.broker.test_tokens import REVOKED, terminal
 from tests.support.cluster import Brokers, admits, issue, make_home, owners
-from tests.support.nats_servers import NatsServers, free_ports, started_servers
+from tests.support.nats_servers import NatsServers, started_servers
 from tests.support.processes import Processes
 from tests.support.ranks import attach_command, wait_until
 from tests.support.serving import run, tokens
@@ -60,9 +60,26 @@ def test_what_is_revoked_while_nats_is_gone_is_told_when_it_is_back(brokers: Bro
         assert admits(broker, dave)
 
 
+def test_a_broker_that_was_down_takes_what_it_missed_before_it_serves(brokers: Brokers, nats: NatsServers) -> None:
+    grace = issue(brokers[0], "grace")
+    brokers.until(lambda: admits(brokers[1], grace))
+    brokers[0].kill()
+    heidi = issue(brokers[2], "heidi")
+    assert run(brokers[1].home, "token", "--revoke", "grace").returncode == 0
+    brokers.until(lambda: not admits(brokers[2], grace) and admits(brokers[1], heidi))
+    # NATS keeps nothing, and who has revoked it is down now.
+    brokers[1].kill()
+    nats.stop()
+    nats.start()
+    brokers.until(lambda: brokers.status(brokers[2])["cluster"]["nats_silent"] is None)
+    brokers[0].restart()
+    assert not admits(brokers[0], grace)
+    assert admits(brokers[0], heidi)
+
+
 @contextmanager
 def overheard(servers: NatsServers) -> Iterator[bytearray]:
-    """Return all that the servers carry in the block, acknowledgements and buckets included."""
+    """Return all that the servers carry in the block."""
     heard, listens, over = bytearray(), threading.Event(), threading.Event()
 
     async def listen() -> None:
@@ -160,14 +177,14 @@ def test_an_address_that_is_none(home: Path) -> None:
     assert "nats://HOST" in line
 
 
-def test_nats_without_jetstream(home: Path, processes: Processes) -> None:
-    (port,) = free_ports(1)
-    nats = processes.start("nats", ["nats-server", "-a", "127.0.0.1", "-p", str(port)])
-    nats.wait_for_output("Server is ready", stream="stderr")
-    line = refusal(home, "--cluster", f"nats://127.0.0.1:{port}", status=1)
-    assert f"nats://127.0.0.1:{port}" in line
-    assert "nats-server" in line
-    assert "-js" in line
+def test_credentials_that_do_not_allow_it(home: Path, tmp_path: Path) -> None:
+    user = "user: u, password: p, permissions: { subscribe: other, publish: other }"
+    login = tmp_path / "login"
+    login.write_text("u:p\n")
+    login.chmod(0o600)
+    with server(tmp_path, f"authorization {{ users: [{{ {user} }}] }}") as nats:
+        line = refusal(home, "--cluster", nats.url, "--cluster-credentials", str(login), status=1)
+    assert "dbg_broker.>" in line
 
 
 def test_another_sites_cluster(nats: NatsServers, processes: Processes, tmp_path: Path) -> None:

@@ -301,10 +301,9 @@ def test_files_are_closed_to_others_and_name_each_host(tmp_path: Path) -> None:
     (nats,) = PODS["nats"]["containers"]
     mounts = {mount["name"]: mount["mountPath"] for mount in nats["volumeMounts"]}
     assert nats["workingDir"] == mounts["files"]
-    assert nats["args"][:4] == ["--config", "nats.conf", "--store_dir", mounts["state"]]
+    assert nats["args"] == ["--config", "nats.conf"]
     unit = (DEPLOY / "systemd/system/dbg-broker-nats.service").read_text()
-    assert "\nStateDirectory=dbg-broker-nats\n" in unit
-    assert "--config nats.conf --store_dir /var/lib/dbg-broker-nats " in unit
+    assert "--config nats.conf\n" in unit
 
 
 @needs_openssl
