@@ -126,7 +126,7 @@ def test_a_message_of_unknown_type_is_refused_and_the_rest_goes_on(a_broker: Run
 BREACHES: dict[str, tuple[str, str | bytes | dict[str, object], str]] = {
     "deeply nested": ("/client", "[" * 100_000, "JSON"),
     "a terminal's message": ("/agent", GREET, "greet"),
-    "job with controls": ("/agent", {**REGISTER, "identity": {**REGISTER["identity"], "job": HOSTILE}}, "pwned"),
+    "job with controls": ("/agent", {**REGISTER, "identity": {**REGISTER["identity"], "job": HOSTILE}}, "identity.job"),
 }
 
 

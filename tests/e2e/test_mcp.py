@@ -80,7 +80,7 @@ async def look(home: Path) -> None:
         assert "loss += 1" in await call(session, "source", rank="0")
         assert "ZeroDivisionError: division by zero" in await call(session, "eval", expression="1/0", ranks="0")
         assert (await call(session, "eval", expression="loss", ranks="77")).startswith("ERROR no rank")
-        assert "'expression'" in await call(session, "eval")
+        assert "`expression`" in await call(session, "eval")
         cut = await call(session, "command", command="!print(long)", ranks="1")
         assert re.search(r"answer='rest-1'.*from=120\]$", cut)
         assert (await call(session, "more", answer="rest-1", **{"from": 120})).startswith("    118")

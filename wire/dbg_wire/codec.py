@@ -76,7 +76,7 @@ def _refused(text: str | bytes, sender: Sender, error: Exception) -> PeerError:
         return UnknownType(f"unknown message type {name[:80]!r}")
     if sender not in kind.sender:
         return PeerError(f"message {name!r} does not come from {sender.value}s")
-    return PeerError(f"{name}{printable(refusal(error, document))}")
+    return PeerError(f"{name}{printable(refusal(error))}")
 
 
 # ------------------------------------------------------------------------------------------------------- binary frames

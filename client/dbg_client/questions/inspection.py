@@ -36,7 +36,7 @@ def given(make: Callable[P, R], *args: P.args, **values: P.kwargs) -> R:
     try:
         return checked(make(*args, **values))  # type: ignore[type-var] # a record's class
     except InvalidMessage as error:
-        raise BadInput(error.suffix.strip().lstrip("."), "give another one") from None
+        raise BadInput(error.suffix.lstrip(":. "), "give another one") from None
 
 
 class RankError(DbgError):

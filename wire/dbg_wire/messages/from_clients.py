@@ -22,7 +22,7 @@ from dbg_wire.records.bounds import (
 )
 from dbg_wire.records.record import length_of
 
-RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True, meaning="a rank set such as 0-3,5")]
+RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True)]
 
 
 class Greet(Message, sender=Sender.CLIENT):

@@ -39,10 +39,6 @@ class InvalidMessage(ValueError):
         self.suffix = suffix
 
 
-MEANINGS: dict[str, str] = {}
-"""What texts of a pattern are, by the pattern as msgspec repeats it in a refusal."""
-
-
 def integers(least: int = -MAX_NUMBER, most: int = MAX_NUMBER) -> Meta:
     """Allow integers of a range."""
     return Meta(ge=least, le=most)
@@ -60,18 +56,14 @@ def characters(
     of: str = "",
     begin: str = "",
     is_shown: bool = False,
-    meaning: str = "",
 ) -> Meta:
-    """Allow texts of ``least`` to ``most`` characters, all of them among ``of``, that begin with ``begin``.
-
-    ``meaning`` says in a refusal what texts of ``of`` or ``begin`` are.
-    """
+    """Allow texts of ``least`` to ``most`` characters, all of them among ``of``, that begin with ``begin``."""
     extra: dict[str, Any] = {"is_shown": is_shown, "of": of, "begin": begin}
     pattern = None
     if of or begin:
-        # `$` would also match before a line feed at the end.
-        pattern = rf"^{re.escape(begin)}" + (rf"[{re.escape(of)}]*\Z" if of else "")
-        MEANINGS[repr(pattern)] = meaning
+        # A refusal shows the pattern. `$` would also match before a line feed at the end.
+        allowed = re.escape(of).replace(_LETTERS, "A-Za-z0-9")
+        pattern = rf"^{re.escape(begin)}" + (rf"[{allowed}]*\Z" if of else "")
     return Meta(min_length=least or None, max_length=most, pattern=pattern, extra=extra)
 
 
@@ -116,15 +108,13 @@ Age = Annotated[float, reals(0.0, MAX_AGE)]
 Path = Annotated[str, characters(limits.MAX_PATH, is_shown=True)]
 """A path or a function's name. It may contain any character, so the code that shows it escapes it."""
 
-Name = Annotated[str, characters(200, least=1, of=_LETTERS + "._-", is_shown=True, meaning="A-Z a-z 0-9 . _ -")]
+Name = Annotated[str, characters(200, least=1, of=_LETTERS + "._-", is_shown=True)]
 """A part of an address."""
 
-Key = Annotated[str, characters(1000, least=1, of=_VISIBLE, is_shown=True, meaning="visible ASCII characters")]
+Key = Annotated[str, characters(1000, least=1, of=_VISIBLE, is_shown=True)]
 """The identity of a rank."""
 
-Word = Annotated[
-    str, characters(64, least=1, of=_LETTERS + "._+-", is_shown=True, meaning="a word of A-Z a-z 0-9 . _ + -")
-]
+Word = Annotated[str, characters(64, least=1, of=_LETTERS + "._+-", is_shown=True)]
 """A version, an engine, or a reason for programs."""
 
 FrameName = Annotated[str, characters(limits.MAX_FRAME_NAME, is_shown=True)]

@@ -10,7 +10,7 @@ from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
 from dbg_wire.records.bounds import MAX_RANK, Count, Sentence, characters, elements, integers
 from dbg_wire.records.record import Inquiry, Record, Row
 
-AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True, meaning="an absolute path")]
+AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True)]
 
 LineNumber = Annotated[int, integers(1, MAX_RANK)]
 

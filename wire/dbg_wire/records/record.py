@@ -8,7 +8,6 @@ fields are checked where a record is read, not where it is made: :func:`fitted` 
 from __future__ import annotations
 
 import math
-import re
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -17,13 +16,13 @@ from typing import Any, ParamSpec, Self, TypeVar, dataclass_transform
 
 import msgspec
 
-from dbg_wire.records.bounds import MEANINGS, InvalidMessage
+from dbg_wire.records.bounds import InvalidMessage
 
 _P = ParamSpec("_P")
 _Known = TypeVar("_Known", bound="Record")
 
-SHOWN_VALUE = 80
-"""Characters of a wrong value that a refusal repeats."""
+MAX_REFUSAL = 300
+"""Characters of a refusal: msgspec repeats a pattern, and a wrong choice of any length."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -117,7 +116,7 @@ def decode_record(kind: Any, text: str | bytes) -> Any:
     try:
         return decoder_of(kind).decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise InvalidMessage("row", refusal(error, document_of(text))) from None
+        raise InvalidMessage("row", refusal(error)) from None
 
 
 def document_of(text: str | bytes) -> Any:
@@ -134,7 +133,7 @@ def checked(record: _Known) -> _Known:
     try:
         return typing.cast(_Known, decoder_of(kind).decode(_encoder.encode(record)))
     except (msgspec.DecodeError, UnicodeError, OverflowError, TypeError) as error:
-        raise InvalidMessage(name_of(kind), refusal(error, plain(record))) from None
+        raise InvalidMessage(name_of(kind), refusal(error)) from None
 
 
 def name_of(kind: type[Record]) -> str:
@@ -142,61 +141,10 @@ def name_of(kind: type[Record]) -> str:
     return kind.__name__.lower()
 
 
-_PLACE = re.compile(r"(.*) - at `(?:key in )?\$(.*)`", re.DOTALL)
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
-_BOUND = re.compile(r"Expected `(?:int|float)` (<=|>=) (\S+)")
-_LENGTH = re.compile(r"Expected `(str|array)` of length (<=|>=) (\d+)")
-_KIND = re.compile(r"Expected `(.+)`, got `.+`")
-_PATTERN = re.compile(r"Expected `str` matching regex (.+)", re.DOTALL)
-_FIELD = re.compile(r"Object missing required field `(\w+)`")
-
-_OVER = {"<=": "above", ">=": "below"}
-_PARTS = {"str": "characters", "array": "elements"}
-
-
-def refusal(error: Exception, document: object) -> str:
-    """Return what is wrong with a record, as the text after its name, such as ``.where.line is -1, below 0``.
-
-    ``document`` is the record as JSON's objects; the wrong value is looked up there.
-    """
-    if isinstance(error, UnicodeError):
-        return " is no text in UTF-8"
-    if not isinstance(error, msgspec.ValidationError):
-        return " is not JSON"
-    found = _PLACE.fullmatch(str(error))
-    place, wrong = (found[2], found[1]) if found else ("", str(error))
-    return place + _in_words(wrong, _value_at(document, place))
-
-
-def _in_words(wrong: str, value: Any) -> str:
-    """Return what msgspec says of a value as people read it."""
-    if (found := _FIELD.fullmatch(wrong)) is not None:
-        return f" lacks the field {found[1]!r}"
-    if (found := _LENGTH.fullmatch(wrong)) is not None and isinstance(value, (str, list, tuple)):
-        return f" has {len(value)} {_PARTS[found[1]]}, {_OVER[found[2]]} {found[3]}"
-    if (found := _BOUND.fullmatch(wrong)) is not None:
-        return f" is {_shown(value)}, {_OVER[found[1]]} {found[2]}"
-    if (found := _PATTERN.fullmatch(wrong)) is not None:
-        return f" is {_shown(value)}, not {MEANINGS[found[1]]}"
-    if (found := _KIND.fullmatch(wrong)) is not None:
-        return f" is {_shown(value)}, not `{found[1]}`"
-    return f" is {_shown(value)}, which is not allowed" if wrong.startswith("Invalid enum value") else f": {wrong}"
-
-
-def _value_at(document: Any, place: str) -> Any:
-    for name, index in _STEP.findall(place):
-        try:
-            document = document[name] if name else document[int(index)]
-        except (LookupError, TypeError):
-            return None
-    return document
-
-
-def _shown(value: object) -> str:
-    """Return a wrong value as a refusal repeats it."""
-    # repr() of a long text may take long.
-    text = repr(value[: SHOWN_VALUE + 1] if isinstance(value, str) else value)
-    return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}…"
+def refusal(error: Exception) -> str:
+    """Return what is wrong with a record, in msgspec's words, as the text after its name."""
+    text = str(error)
+    return f": {text}" if len(text) <= MAX_REFUSAL else f": {text[:MAX_REFUSAL]}…"
 
 
 # ------------------------------------------------------------------------------------------------- a program's values

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import msgspec
 
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.record import document_of
 from dbg_wire.records.record import refusal as why_refused
 
 Message = dict[str, Any]
@@ -101,7 +100,7 @@ def read_request(body: bytes) -> Request | None:
     try:
         found = _decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise BadMessage(printable(f"message{why_refused(error, document_of(body))}", MAX_WRONG)) from None
+        raise BadMessage(printable(f"message{why_refused(error)}", MAX_WRONG)) from None
     return found if isinstance(found, Request) else None
 
 

@@ -67,7 +67,7 @@ class Tool(msgspec.Struct, forbid_unknown_fields=True):
             return msgspec.convert(given, cls)
         except (msgspec.ValidationError, UnicodeError) as error:
             takes = ", ".join(cls.__struct_encode_fields__) or "nothing"
-            what = printable(f"{cls.name}{refusal(error, given)}", MAX_REFUSAL)
+            what = printable(f"{cls.name}{refusal(error)}", MAX_REFUSAL)
             raise BadInput(what, f"it takes {takes}") from None
 
 

@@ -14,7 +14,7 @@ import msgspec
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import KIB, MAX_COLUMNS, MAX_ROWS, MAX_TEXT
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import Record, document_of, refusal
+from dbg_wire.records.record import Record, refusal
 
 MAX_FRAME = 256 * KIB
 """Bytes of one frame from a page; a paste is sent in several."""
@@ -418,4 +418,4 @@ def read(decoder: msgspec.json.Decoder[_Item], text: str) -> _Item:
     try:
         return decoder.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise PeerError(f"a page's text{refusal(error, document_of(text))}") from None
+        raise PeerError(f"a page's text{refusal(error)}") from None

@@ -177,7 +177,7 @@ async def test_names_with_control_characters_are_refused_escaped(broker: Broker,
     await rank.websocket.send(json.dumps(register))
     refusal = await rank.expect(Refusal)
     assert refusal.code == RefusalCode.BAD_MESSAGE
-    assert f"register.identity.{field}" in refusal.text
+    assert f"$.identity.{field}" in refusal.text
     assert "\x1b" not in refusal.text
     assert broker.parts.ranks.registry.keys() == ()
 

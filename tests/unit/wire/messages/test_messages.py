@@ -45,7 +45,7 @@ from tests.unit.broker.peers import registration
     ],
 )
 def test_what_can_not_be_true_is_named(field: str, value: Any) -> None:
-    with pytest.raises(InvalidMessage, match=rf"register\.{field}"):
+    with pytest.raises(InvalidMessage, match=rf"register: .*{field}"):
         checked(registration(**{field.rpartition(".")[2]: value}))
 
 
@@ -61,7 +61,7 @@ def test_a_guard_speaks_for_its_own_rank_alone(approved: Approved) -> None:
     with pytest.raises(InvalidMessage) as caught:
         messages.Testimony(minor=0, key="another", kind=Finding.STUCK, registration=said)
     approved(str(caught.value))
-    with pytest.raises(InvalidMessage, match=r"testimony\.signal is 65, above 64"):
+    with pytest.raises(InvalidMessage, match=r"testimony: .*<= 64 - at `\$\.signal`"):
         checked(messages.Testimony(minor=0, key=said.identity.key, kind=Finding.FATAL, signal=65))
 
 
@@ -72,7 +72,7 @@ def test_no_rank_says_that_it_is_lost() -> None:
 
 @pytest.mark.parametrize("name", ["", "x" * 201, "me\x1b[31m", "me\n@h", "me\u202e"])
 def test_names_that_act_on_terminals_are_refused(name: str) -> None:
-    with pytest.raises(InvalidMessage, match=r"greet\.name"):
+    with pytest.raises(InvalidMessage, match=r"greet.*name"):
         checked(Greet(minor=0, release="1", name=name))
 
 

@@ -48,7 +48,7 @@ PLACE = Place(file="/home/me/train.py", line=41, function="step")
 
 
 def test_what_no_peer_would_take_is_refused_by_name(approved: Approved) -> None:
-    with pytest.raises(InvalidMessage, match=r"^place\.line is -1, below 0$"):
+    with pytest.raises(InvalidMessage, match=r"^place: .*\$\.line"):
         checked(PLACE.replace(line=-1))
     with pytest.raises(InvalidMessage) as caught:
         checked(PLACE.replace(file="\udcff"))
@@ -140,9 +140,9 @@ def test_an_output_comes_back_in_an_answer(text: str, status: int | None, left_o
 @pytest.mark.parametrize(
     ("wish", "why"),
     [
-        (BreakpointsWish(set=(BreakpointWish(file="train.py", line=3),)), "not an absolute path"),
-        (BreakpointsWish(set=(BreakpointWish(file="/train.py", line=0),)), "line is 0, below 1"),
-        (BreakpointsWish(clear=(LineOfFile(file="/a", line=1),) * (MAX_BREAKPOINTS + 1)), "101 elements, above 100"),
+        (BreakpointsWish(set=(BreakpointWish(file="train.py", line=3),)), r"\^/.*\.file"),
+        (BreakpointsWish(set=(BreakpointWish(file="/train.py", line=0),)), r">= 1.*\.line"),
+        (BreakpointsWish(clear=(LineOfFile(file="/a", line=1),) * (MAX_BREAKPOINTS + 1)), r"<= 100.*clear"),
     ],
 )
 def test_a_wrong_wish_is_refused_with_the_reason(wish: BreakpointsWish, why: str) -> None:
