@@ -9,15 +9,14 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from dbg_broker.cluster.login import NOBODY, Login
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.errors import DbgError, error_line, printable
@@ -69,13 +68,27 @@ class CantJoin(DbgError):
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """The NATS servers by their URLs, and what they are presented."""
+    """The NATS servers by their URLs, and what they are presented, as options of NATS' client."""
 
     urls: tuple[str, ...]
-    login: Login = NOBODY
+    login: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __str__(self) -> str:
         return ", ".join(self.urls)
+
+
+class _Client(Client):  # type: ignore[misc]
+    """NATS' client, which says no word to a server without TLS where a URL asks for TLS."""
+
+    def __init__(self, *, needs_tls: bool) -> None:
+        super().__init__()
+        self._needs_tls = needs_tls
+
+    def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> Any:
+        # The client itself would go on in plain text, with the password: whoever sits between could ask it to.
+        if initial_connection and not info.get("tls_required") and self._needs_tls:
+            raise nats.errors.SecureConnWantedError
+        return super()._process_info(info, initial_connection)
 
 
 def _ignored() -> None:
@@ -93,10 +106,11 @@ class Nats:
         self.is_back: Callable[[], None] = _ignored
         """Called when messages may have been missed: all is to be said and asked anew."""
         self._servers, self._name, self._timers = servers, name, timers
-        self._client = Client()
+        self._client = _Client(needs_tls=servers.urls[0].startswith("tls:"))
         self._outbox: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(MAX_WAITING)
         self._writing: asyncio.Task[None] | None = None
-        self._complaint: Exception | None = None
+        self._error: Exception | None = None
+        """What NATS' client has complained of last."""
 
     # ------------------------------------------------------------------------------------------------------- messages
 
@@ -123,21 +137,11 @@ class Nats:
 
     async def open(self) -> None:
         """Connect to one of the servers, and stay connected from then on. Raise CantJoin, for the last one tried."""
-        failures: list[Exception] = []
-
-        async def note_error(error: Exception) -> None:
-            failures.append(error)
-            del failures[:-1]
-            self._note_error(error)
-
-        options: dict[str, Any] = dict(self._servers.login.options)
-        if self._servers.urls[0].startswith("tls:"):
-            options["tls"] = ssl.create_default_context()
         try:
             connecting = self._client.connect(
                 servers=list(self._servers.urls),
                 name=f"dbg-broker {self._name}",
-                error_cb=note_error,
+                error_cb=self._note_error,
                 disconnected_cb=self._note_loss,
                 reconnected_cb=self._note_return,
                 max_reconnect_attempts=1,
@@ -145,14 +149,13 @@ class Nats:
                 connect_timeout=CONNECT_SECONDS,
                 ping_interval=PING_SECONDS,
                 max_outstanding_pings=MAX_PINGS,
-                pending_size=MAX_PENDING_BYTES,
-                **options,
+                **self._servers.login,
             )
             # After a failed handshake of TLS the client waits for a close that nobody answers.
             await asyncio.wait_for(connecting, 2 * CONNECT_SECONDS * len(self._servers.urls))
         except (*_ERRORS, ssl.SSLError) as error:
             await self.close()
-            raise _why_not(self._servers, failures[-1] if failures else error) from None
+            raise _why_not(self._servers, self._error or error) from None
         # The first attempts have an end, and later ones have none.
         self._client.options["max_reconnect_attempts"] = -1
         self._writing = asyncio.create_task(self._write())
@@ -176,11 +179,10 @@ class Nats:
             finally:
                 self._outbox.task_done()
 
-    def _note_error(self, error: Exception) -> None:
+    async def _note_error(self, error: Exception) -> None:
+        self._error = error
         if isinstance(error, nats.errors.SlowConsumerError):
             self._timers.schedule(MISSED_SECONDS, self.is_back)
-        elif "permissions violation" in str(error).lower():
-            self._complaint = error
         elif not isinstance(error, _ERRORS):
             logger.error("an error of the broker in a message of another broker", exc_info=error)
 
@@ -201,9 +203,9 @@ class Nats:
 
     def check(self) -> None:
         """Raise CantJoin if NATS has refused what brokers do."""
-        if self._complaint is not None:
+        if "permissions violation" in str(self._error).lower():
             raise CantJoin(
-                f"NATS at {self._servers} does not allow what brokers do ({error_line(self._complaint)})",
+                f"NATS at {self._servers} does not allow what brokers do ({printable(str(self._error))})",
                 "give these credentials the subjects dbg_broker.>",
             )
 
@@ -215,7 +217,7 @@ _ERRORS = (nats.errors.Error, OSError, TimeoutError, ValueError, KeyError)
 def _why_not(servers: Servers, error: Exception) -> CantJoin:
     text = str(error).lower()
     if "authorization" in text or "authentication" in text:
-        given = "refuses the credentials" if servers.login.options else "asks for credentials"
+        given = "refuses the credentials" if servers.login else "asks for credentials"
         return CantJoin(
             f"NATS at {servers} {given}",
             "name a file with those of this cluster by --cluster-credentials",
@@ -228,9 +230,9 @@ def _why_not(servers: Servers, error: Exception) -> CantJoin:
         )
     if "tls" in text or "secure" in text:
         return CantJoin(f"NATS at {servers} speaks with TLS alone, or without it", "write tls:// or nats:// as it does")
-    if "info" in text or "empty response" in text:
-        return CantJoin(f"what answers at {servers} is not NATS", "look at host and port; NATS listens at 4222")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error_line(error)
     return CantJoin(
-        f"nobody answers as NATS at {servers} ({printable(reason)})", "start it, or name where it listens", 4
+        f"nobody answers as NATS at {servers} ({printable(reason)})",
+        "start it, or name where it listens; that is port 4222",
+        4,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dbg_broker.cluster.cluster import Cluster
-from dbg_broker.cluster.login import NOBODY, read_login
+from dbg_broker.cluster.login import read_login
 from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Presence, read_presence
 from dbg_broker.cluster.nats import CantJoin, Nats, Servers
 from dbg_broker.cluster.tokens import SharedTokens
@@ -36,7 +36,7 @@ def look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
 
     What the others have issued and revoked is in the home by then. Raise CantJoin, or BadSecretFile for a file.
     """
-    login = NOBODY if settings.credentials is None else read_login(Path(settings.credentials))
+    login = {} if settings.credentials is None else read_login(Path(settings.credentials))
     servers = Servers(settings.servers, login)
     join_issued(home, asyncio.run(_look(servers, load_tokens(home))))
     return servers

@@ -23,9 +23,6 @@ FORBIDDEN = {
 }
 """Names that only a package that dials by TLS or WebSocket needs."""
 
-DIALS_NATS = "broker/dbg_broker/cluster/nats.py"
-"""Where a broker dials what is no broker: by TLS with the authorities of the host, and with no token of ours."""
-
 PRESENTED = "Bearer "
 """What stands before a token that is presented."""
 
@@ -91,7 +88,7 @@ def called(node: ast.Call) -> Iterator[str]:
 def test_nobody_else_dials() -> None:
     read = parsed(*FORBIDDEN, "websockets", "ssl", "server_hostname", PRESENTED)
     found = {module.place: sorted(breaches(tree)) for module, tree in read if module.package != "dbg_dial"}
-    assert {place: names for place, names in found.items() if names} == {DIALS_NATS: ["create_default_context"]}
+    assert {place: names for place, names in found.items() if names} == {}
 
 
 @pytest.mark.parametrize(

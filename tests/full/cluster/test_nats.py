@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import trustme
 
-from dbg_broker.cluster.login import Login
 from dbg_broker.cluster.nats import CantJoin, Nats, Servers
 from dbg_broker.timers import Timers
 from tests.support.nats_servers import HAS_NATS, NatsServers, free_ports, started_servers
@@ -80,7 +79,17 @@ async def test_where_nobody_listens() -> None:
 
 async def test_what_is_no_nats() -> None:
     async with posing(b"HTTP/1.1 400 Bad Request\r\n\r\n") as url:
-        assert (await why(Servers((url,)))).startswith(f"what answers at {url} is not NATS; look at host")
+        said = await why(Servers((url,)))
+        assert f"nobody answers as NATS at {url}" in said
+        assert "4222" in said
+
+
+async def test_a_server_without_tls_where_the_url_asks_for_it() -> None:
+    """It has asked for a password in plain text, as whoever sits between can."""
+    info = b'INFO {"server_id":"x","version":"2.9.0","max_payload":1048576,"proto":1,"auth_required":true}\r\n'
+    async with posing(info, b"", b"PONG\r\n") as url:
+        await join(Servers((url,), {"token": "a-token"}))
+        assert "TLS" in await why(Servers((url.replace("nats:", "tls:"),), {"token": "a-token"}))
 
 
 @needs_nats
@@ -90,7 +99,7 @@ async def test_what_is_no_nats() -> None:
 )
 async def test_credentials(tmp_path: Path, options: dict[str, str], said: str) -> None:
     with server(tmp_path, AUTHORIZATION) as nats:
-        servers = Servers(servers_of(nats).urls, Login(dict(options)))
+        servers = Servers(servers_of(nats).urls, options)
         if said:
             assert said in await why(servers)
         else:

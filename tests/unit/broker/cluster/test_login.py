@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.cluster.login import read_login
+from dbg_broker.cluster.nats import Servers
 from dbg_wire.errors import BadSecretFile
 from tests.conftest import Approved
 
@@ -19,8 +20,8 @@ def written(directory: Path, text: str, mode: int = 0o600) -> Path:
 
 
 def test_a_user_with_a_password_and_a_token(tmp_path: Path) -> None:
-    assert read_login(written(tmp_path, "me:pass:word\n")).options == {"user": "me", "password": "pass:word"}
-    assert read_login(written(tmp_path, "a-token\n")).options == {"token": "a-token"}
+    assert read_login(written(tmp_path, "me:pass:word\n")) == {"user": "me", "password": "pass:word"}
+    assert read_login(written(tmp_path, "a-token\n")) == {"token": "a-token"}
 
 
 @pytest.mark.parametrize(
@@ -42,4 +43,4 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_no_form_of_it_shows_the_password(tmp_path: Path) -> None:
-    assert "word" not in repr(read_login(written(tmp_path, "me:word")))
+    assert "word" not in repr(Servers(("nats://h1",), read_login(written(tmp_path, "me:word"))))
