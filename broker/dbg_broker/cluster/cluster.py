@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import islice
 
 from dbg_broker.broker import Broker
 from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Members, Presence, read_presence
@@ -24,9 +22,6 @@ logger = logging.getLogger("dbg_broker")
 TOLD_SECONDS = 0.5
 """Seconds for which changes of the members are gathered: the brokers of a site start and end together."""
 
-WELCOMED_AT_ONCE = 64
-"""Peers that are welcomed again in one turn of the event loop: they take two milliseconds."""
-
 
 class Cluster:
     """The site as one broker has it. All methods belong to the event loop's thread, and none but coroutines waits."""
@@ -42,7 +37,6 @@ class Cluster:
         self._sharing: asyncio.Task[None] | None = None
         self._is_there = True
         self._is_due = False
-        self._welcoming: Iterator[Callable[[], None]] = iter(())
         broker.ranks.add_watcher(self.news)
         welcomes.others = self
         nats.is_back = self._is_back
@@ -136,23 +130,15 @@ class Cluster:
         self.tokens.tell()
         others = self.members.all()[1:]
         self.write(known_endpoints((one.url, one.fingerprint) for one in others))
-        is_idle = next(self._welcoming, None) is None
-        self._welcoming = iter(tuple(self._again()))
-        if is_idle:
-            self._welcome_some()
+        self._broker.turns.begin(self._welcomed_again())
 
-    def _again(self) -> Iterator[Callable[[], None]]:
-        """Return what welcomes each peer again that has been welcomed: a welcome names all brokers."""
-        for link in self._broker.from_ranks.links.values():
+    def _welcomed_again(self) -> Iterator[None]:
+        """Welcome each peer again that has been welcomed: a welcome names all brokers."""
+        for link in tuple(self._broker.from_ranks.links.values()):
             if (rank := link.rank) is not None:
-                yield partial(self._welcomes.send, link.connection, rank.address, rank.child)
-        for terminal in self._broker.terminals.links.values():
+                self._welcomes.send(link.connection, rank.address, rank.child)
+            yield
+        for terminal in tuple(self._broker.terminals.links.values()):
             if terminal.name is not None:
-                yield partial(self._welcomes.send, terminal.connection, role=terminal.role.value)
-
-    def _welcome_some(self) -> None:
-        some = tuple(islice(self._welcoming, WELCOMED_AT_ONCE))
-        for welcome in some:
-            welcome()
-        if some:
-            self._timers.schedule(0, self._welcome_some)
+                self._welcomes.send(terminal.connection, role=terminal.role.value)
+            yield

@@ -10,21 +10,20 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from dbg_broker.cluster.nats import Nats
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.elsewhere import RankFact, fact_of
-from dbg_broker.ranks.rank_record import RankEnd, RankRecord
+from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.table import RankTable, Watcher
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.messages import Register
-from dbg_wire.records.bounds import Key
-from dbg_wire.records.ranks import LIVE_STATES, Place, RankState
+from dbg_wire.records.bounds import Key, Real
+from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import Record
 
 logger = logging.getLogger("dbg_broker")
@@ -48,31 +47,17 @@ MAX_NEWS = 4096
 """Elements of one message."""
 
 
-class EndedRank(Record, array_like=True):
-    """A rank that has ended, as one broker hands it over to another; all times are seconds before that.
-
-    ``registration`` has a digest in place of the secret. ``where`` is the last known stack.
-    """
-
-    registration: Register
-    state: RankState
-    child: int | None
-    since: float
-    heard: float
-    entered: float
-    end: RankEnd
-    where: tuple[Place, ...]
-
-
 class News(Record, array_like=True):
     """What one broker tells: ``facts`` of its ranks, keys that it lists no more, ranks that have ended.
 
-    ``asks`` asks for all facts: the sender may have missed some.
+    All times are by the sender's clock, which says ``at`` now. A rank's registration has a digest in place of the
+    secret. ``asks`` asks for all facts: the sender may have missed some.
     """
 
+    at: Real
     facts: Annotated[tuple[RankFact, ...], msgspec.Meta(max_length=MAX_NEWS)] = ()
     gone: Annotated[tuple[Key, ...], msgspec.Meta(max_length=MAX_NEWS)] = ()
-    ended: Annotated[tuple[EndedRank, ...], msgspec.Meta(max_length=MAX_NEWS)] = ()
+    ended: Annotated[tuple[RankRecord, ...], msgspec.Meta(max_length=MAX_NEWS)] = ()
     asks: bool = False
 
 
@@ -109,7 +94,7 @@ class NewsDesk(Watcher):
     def tell_all(self, *, asks: bool = False) -> None:
         """Tell all facts again, as somebody does not know them; ``asks`` for those of the others."""
         if asks:
-            self._publish("all", News(asks=True))
+            self._publish("all", asks=True)
         for key in self._told:
             self._note(key)
 
@@ -122,31 +107,31 @@ class NewsDesk(Watcher):
         keys = tuple(islice(self._dirty, AT_ONCE))
         for key in keys:
             del self._dirty[key]
-        now = self._timers.clock()
-        told = [self._told[key] for key in keys if key in self._told]
-        facts = tuple(_aged(fact, now) for fact in told)
-        self._publish("all", News(facts=facts, gone=tuple(key for key in keys if key not in self._told)))
+        facts = tuple(self._told[key] for key in keys if key in self._told)
+        self._publish("all", facts=facts, gone=tuple(key for key in keys if key not in self._told))
         if self._dirty:
             self._timers.schedule(0, self._tell)
 
     def hand_over(self, to: str) -> None:
         """Hand the ranks that have ended, or are lost, over to another broker."""
         for page in self._pages():
-            self._publish(to, page)
+            self._publish(to, ended=page)
 
-    def _pages(self) -> Iterator[News]:
-        now, page, size = self._timers.clock(), list[EndedRank](), 0
+    def _pages(self) -> Iterator[tuple[RankRecord, ...]]:
+        page, size = list[RankRecord](), 0
         for rank in self._table.registry.ranks():
             if not rank.is_live and not self._table.elsewhere.has(rank):
-                page.append(_ended(rank, now))
+                # What its debugger asked last is for nobody once the rank has ended.
+                report = rank.report.replace(prompt=None)
+                page.append(replace(rank, registration=rank.registration.replace(report=report), report=report))
                 size += len(_encoder.encode(page[-1]))
             if size >= PAGE_BYTES:
-                yield News(ended=tuple(page))
+                yield tuple(page)
                 page, size = [], 0
-        yield News(ended=tuple(page))
+        yield tuple(page)
 
-    def _publish(self, to: str, news: News) -> None:
-        self._nats.publish(f"{SUBJECT}.{to}.{self._name}", _encoder.encode(news))
+    def _publish(self, to: str, **told: Any) -> None:
+        self._nats.publish(f"{SUBJECT}.{to}.{self._name}", _encoder.encode(News(at=self._timers.clock(), **told)))
 
     # ---------------------------------------------------------------------------------------------------- what it hears
 
@@ -163,15 +148,15 @@ class NewsDesk(Watcher):
         except (msgspec.DecodeError, RecursionError) as error:
             logger.warning("the broker %s is not understood: %s", printable(sender), printable(str(error)))
             return
-        now = self._timers.clock()
+        later = self._timers.clock() - news.at
         for fact in news.facts:
-            self._enter(sender, _aged(fact, now))
+            self._enter(sender, fact.delayed(later))
         for key in news.gone:
             self._table.forget_fact(sender, key)
-        for ended in news.ended:
-            record = _record_of(ended, now)
-            self._table.take_over(record)
-            self.rank_changed(record)
+        for rank in news.ended:
+            rank.delay(later)
+            self._table.take_over(rank)
+            self.rank_changed(rank)
         if news.asks:
             self.tell_all()
 
@@ -204,40 +189,3 @@ class NewsDesk(Watcher):
         if table.registry.find(rank.key) is rank and not rank.is_live and table.elsewhere.has(rank):
             table.registry.forget(rank)
             table.forget(rank.key, f"{rank.address} is at another broker now")
-
-
-def _aged(fact: RankFact, now: float) -> RankFact:
-    """Return a fact with ages in place of times, or with times in place of ages."""
-    if fact.state in LIVE_STATES:
-        return fact
-    return fact.replace(ended=now - fact.ended, left=now - fact.left)
-
-
-def _ended(rank: RankRecord, now: float) -> EndedRank:
-    end = rank.end
-    return EndedRank(
-        registration=rank.registration.replace(report=rank.report.replace(prompt=None)),
-        state=rank.state,
-        child=rank.child,
-        since=now - rank.since,
-        heard=now - rank.heard,
-        entered=now - rank.entered,
-        end=replace(end, at=now - end.at, left=now - end.left),
-        where=rank.frames,
-    )
-
-
-def _record_of(told: EndedRank, now: float) -> RankRecord:
-    end = told.end
-    record = RankRecord(
-        registration=told.registration,
-        report=told.registration.report,
-        state=told.state,
-        child=told.child,
-        since=now - told.since,
-        heard=now - told.heard,
-        entered=now - told.entered,
-        end=replace(end, at=now - end.at, left=now - end.left),
-    )
-    record.frames = told.where
-    return record

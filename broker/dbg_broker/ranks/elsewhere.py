@@ -16,8 +16,8 @@ MAX_FACTS = 200_000
 class RankFact(Record, array_like=True):
     """What ranks at other brokers have to know of a rank: its state, its arrivals, whether it is kept after a crash.
 
-    ``failure`` says how it has failed, empty if it has not. ``ended`` and ``left`` are times as in its record; between
-    brokers they are ages, since no broker's clock counts for another.
+    ``failure`` says how it has failed, empty if it has not. ``ended`` and ``left`` are times as in its record,
+    0 while it is live.
     """
 
     key: Key
@@ -47,6 +47,10 @@ class RankFact(Record, array_like=True):
     def is_news(self) -> bool:
         """Tell whether it matters to others: nobody waits to hear that a rank runs, and has been at one broker."""
         return bool(self.epoch > 1 or self.arrivals or self.is_kept or self.state is RankState.EXITED)
+
+    def delayed(self, seconds: float) -> RankFact:
+        """Return it with later times: they were by another clock."""
+        return self if self.is_live else self.replace(ended=self.ended + seconds, left=self.left + seconds)
 
 
 def fact_of(rank: RankRecord) -> RankFact:

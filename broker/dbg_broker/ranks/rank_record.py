@@ -72,7 +72,7 @@ class RankRecord:
     """What is known of one rank.
 
     ``since`` is when what it reports began, ``heard`` when it last said anything, and ``entered`` when it first did.
-    The secret in its registration is only a digest, see :func:`digest_of`.
+    The secret in its registration is only a digest, see :func:`digest_of`. A broker that ends hands it to another one.
     """
 
     registration: Register
@@ -177,6 +177,11 @@ class RankRecord:
     def steps(self) -> bool:
         """Tell whether its stop's thread runs to the end of a step that takes long."""
         return self.report.stop is not None and self.report.stepping
+
+    def delay(self, seconds: float) -> None:
+        """Take all its times for later ones: they were by another clock."""
+        self.since, self.heard, self.entered = self.since + seconds, self.heard + seconds, self.entered + seconds
+        self.end.at, self.end.left = self.end.at + seconds, self.end.left + seconds
 
     def is_same_process(self, secret: str) -> bool:
         """Tell whether a secret is that of the process that has registered."""
