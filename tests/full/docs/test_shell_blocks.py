@@ -47,7 +47,7 @@ ELSEWHERE = (
     r"dbg-attach (?:wait )?\d",
     r"dbg-attach --(?:watch|take) \d",
     r"dbg-attach tmux .*",
-    r"dbg-attach tcp://.*",
+    r"dbg-attach \d --record \S+",
     r"\s*(?:\w+=\S+ )*python -m dbg_agent .*",
     r"PYTHONBREAKPOINT=\S+ torchrun .*",
 )
