@@ -11,8 +11,7 @@ from dbg_client.actions.streams import show_waiting, tell, write_result
 from dbg_client.actions.why import explained
 from dbg_client.dumps.files import Found, find_in
 from dbg_client.dumps.recorder_dumps import explain_dumps
-from dbg_client.dumps.run_home import audit_lines
-from dbg_client.hang.explain import Explanation, with_lines
+from dbg_client.hang.explain import Explanation
 from dbg_client.hang.verdict import exit_status, worst_first
 from dbg_client.words.settings import Why
 from dbg_client.words.verbs import is_target
@@ -81,8 +80,7 @@ def _explanations(found: Found) -> Iterator[Explanation]:
     if found.dumps:
         yield explain_dumps([dump for dump, _ in found.dumps.values()])
     for report, _ in found.reports:
-        further = audit_lines(found.audits, report.job)
-        explanation = with_lines(report.case.explanation(), (report.job, ""), further)
+        explanation = report.case.explanation()
         # The ranks that a command would be about are gone by the time at which a report is read.
         verdicts = tuple(replace(verdict, next=None) for verdict in explanation.verdicts)
         yield replace(explanation, verdicts=verdicts)

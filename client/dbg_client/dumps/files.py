@@ -16,7 +16,6 @@ from typing import BinaryIO
 from dbg_client.core.roll_call import MAX_WORLD
 from dbg_client.dumps.recorder_dumps import RankDump
 from dbg_client.dumps.report_file import BEGINNING, CantReadReport, SavedReport, read_report
-from dbg_client.dumps.run_home import AUDIT_NAME
 from dbg_wire.errors import printable
 from dbg_wire.limits import KIB
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
@@ -50,12 +49,11 @@ _KINDS = {
 class Found:
     """What was found: the newest dump of each rank with its path, reports, and sentences on what could not be read.
 
-    ``audits`` are the audit logs of a home. ``others`` counts files of directories that are none of these.
+    ``others`` counts files of directories that are none of these.
     """
 
     dumps: dict[int, tuple[RankDump, str]] = field(default_factory=dict)
     reports: list[tuple[SavedReport, str]] = field(default_factory=list)
-    audits: list[bytes] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     others: int = 0
@@ -135,9 +133,7 @@ def _take(found: Found, path: str, *, is_named: bool) -> None:
 def _take_open(found: Found, path: str, file: BinaryIO, *, is_named: bool) -> None:
     """Take a file by its name or its first bytes."""
     head = file.read(len(BEGINNING))
-    if os.path.basename(path).startswith(AUDIT_NAME):  # noqa: PTH119 - a word may be any text
-        found.audits.append(head + _rest(file))
-    elif head == BEGINNING:
+    if head == BEGINNING:
         _take_report(found, read_report(head + _rest(file)), path, is_named=is_named)
     elif head[:1] in (b"\x80", b"{"):
         _take_dump(found, path, head + _rest(file), os.fstat(file.fileno()).st_mtime)

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from dbg_client.actions.report import write_report
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 from dbg_wire.targets.rank_set import format_ranks
 
 MAX_REPORTS = 20
@@ -30,9 +28,6 @@ LINES, LINES_OF_RANK = 40, 5
 
 MAX_LINE = 200
 """Characters of one line."""
-
-MAX_FILES = 64
-"""Ranks whose own files are read."""
 
 _OF_RANK = re.compile(
     r"\[(?:default|rank)?(?P<torchrun>[0-9]{1,7})\]:|"  # torchrun --tee 3, and messages of torch itself
@@ -62,17 +57,11 @@ def write_hang_report(output: str, text: str) -> str:
     return path
 
 
-def last_lines(output: str, ranks: Sequence[RankInfo]) -> list[str]:
-    """Return the last lines that a job has printed: by rank where its launcher tells the rank, or else of all.
-
-    Those of files into which other ranks of this host have their output written follow.
-    """
+def last_lines(output: str) -> list[str]:
+    """Return the last lines that a job has printed: by rank where its launcher tells the rank, or else of all."""
     lines = _tail(output).split("\n")
     own = _lines_of_ranks(lines)
-    told = by_rank(own) if own else _shown(lines, LINES)
-    for names, some in _own_files(output, [rank for rank in ranks if rank.rank not in own]):
-        told += [f"{names}:", *(f"  {line}" for line in some)]
-    return told
+    return by_rank(own) if own else _shown(lines, LINES)
 
 
 def _lines_of_ranks(lines: Sequence[str]) -> dict[int, list[str]]:
@@ -100,30 +89,6 @@ def _shown(lines: Sequence[str], most: int) -> list[str]:
     # A progress bar is drawn over itself: what stands behind its last return is what people see.
     seen = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
     return [printable(line, MAX_LINE) for line in seen if line.strip()][-most:]
-
-
-def _own_files(output: str, ranks: Sequence[RankInfo]) -> Iterator[tuple[str, list[str]]]:
-    """Yield ranks of this host with the last lines of the files that they write to, if these are not the output."""
-    here = socket.gethostname().partition(".")[0]
-    near = [rank for rank in ranks if rank.host == here and rank.state in LIVE_STATES and rank.pid > 0]
-    for rank in sorted(near, key=lambda rank: rank.rank)[:MAX_FILES]:
-        for path in dict.fromkeys(_written_by(rank.pid)):
-            lines = _shown(_tail(path).split("\n"), LINES_OF_RANK)
-            if lines and not _is_same(path, output):
-                yield f"{printable(rank.address)}, {printable(path)}", lines
-
-
-def _written_by(pid: int) -> Iterator[str]:
-    for number in (1, 2):
-        with suppress(OSError):
-            yield str(Path(f"/proc/{pid}/fd/{number}").readlink())
-
-
-def _is_same(path: str, other: str) -> bool:
-    try:
-        return Path(path).samefile(other)
-    except OSError:
-        return False
 
 
 def _tail(path: str) -> str:

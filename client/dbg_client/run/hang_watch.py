@@ -170,7 +170,7 @@ class HangWatch:
         """Write the report beside the job's output; return a sentence on where it is, or why there is none."""
         known = ranks_of(self._task.job, self._directory.ranks)
         try:
-            output = await asyncio.to_thread(last_lines, self._task.output, known)
+            output = await asyncio.to_thread(last_lines, self._task.output)
             text = await make_report(
                 f"{self._task.job}/all", self._switchboard, self._asker, known, time.time(), case=case, output=output
             )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from typing import Any
 
 import pytest
 
 from dbg_client.dumps.recorder_dumps import LATE_SECONDS, RankDump, explain_dumps
-from dbg_client.dumps.run_home import audit_lines
 from dbg_client.hang.verdict import Verdict, VerdictKind, exit_status
 from dbg_wire.recorder.entries import read_dump
 from tests.conftest import Approved
@@ -150,30 +148,3 @@ def test_hostile_names_stay_in_their_line() -> None:
     verdict = verdict_of(dump_of(0, entry(5, f"nccl:{name}"), config=config), dump_of(1, ended(4), config=config))
     assert verdict.sentence.isprintable()
     assert all(line.isprintable() for line in verdict.evidence)
-
-
-def entry_run_home(at: float, what: str, **more: str) -> bytes:
-    """Return a line of an audit log."""
-    return json.dumps({"at": at, "what": what, "job": "train-7", **more}).encode() + b"\n"
-
-
-def test_an_audit_log_tells_who_stopped_and_ended_ranks_of_a_job() -> None:
-    logs = [
-        entry_run_home(30.0, "question", action="kill", ranks="0-3", terminal="alice@login1"),
-        entry_run_home(20.0, "question", action="where", ranks="0-3")
-        + entry_run_home(25.0, "interrupt", ranks="gpu013:2"),
-        entry_run_home(40.0, "question", action="kill", ranks="0").replace(b"train-7", b"train-8"),
-    ]
-    told = [line.partition("  ")[2] for line in audit_lines(logs, "train-7")]
-    assert told == ["interrupt gpu013:2", "kill 0-3 by alice@login1"]
-
-
-def test_a_damaged_or_hostile_log_is_passed_over() -> None:
-    name = b'"train-7"'
-    logs = [
-        b"{" + name + b"\n[" + name + b"]\n" + b"[" * 100_000 + name,
-        b'{"job": "train-7", "at": 1e300, "what": "interrupt"}\n{"job": "train-7", "at": null, "what": "interrupt"}',
-        entry_run_home(1.0, "interrupt", ranks="x\x1b[2J"),
-    ]
-    told = audit_lines(logs, "train-7")
-    assert [line.isprintable() for line in told] == [True]

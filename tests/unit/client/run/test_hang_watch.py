@@ -316,7 +316,7 @@ def told_of(folder: Path, lines: list[str]) -> list[str]:
     """Return what is told of an output with these lines."""
     output = folder / "train.out"
     output.write_bytes("\n".join(lines).encode())
-    return last_lines(str(output), [])
+    return last_lines(str(output))
 
 
 BY_RANK = ["0:", "  step 3", "  step 4", "1:", "  loads"]
@@ -349,5 +349,5 @@ def test_a_progress_bar_is_told_as_it_is_seen_and_nothing_garbles(tmp_path: Path
 
 def test_what_can_not_be_read_is_left_out(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert last_lines(str(tmp_path / "pipe"), []) == []
-    assert last_lines(str(tmp_path / "gone"), []) == []
+    assert last_lines(str(tmp_path / "pipe")) == []
+    assert last_lines(str(tmp_path / "gone")) == []
