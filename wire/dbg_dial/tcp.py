@@ -123,18 +123,11 @@ def ask_peer(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(CONNECTION_DEAD_SECONDS * 1000))
 
 
-def seconds_since_ack(transport: asyncio.BaseTransport) -> float:
+def seconds_since_ack_of(sock: socket.socket) -> float:
     """Return the seconds since the peer's kernel last acknowledged anything; 0 if unknown.
 
     The kernel of a suspended process still acknowledges and answers keepalives; a host that vanished doesn't.
     """
-    sock = transport.get_extra_info("socket")
-    # A TLS transport forgets its socket when the socket is closed.
-    return 0.0 if sock is None else seconds_since_ack_of(sock)
-
-
-def seconds_since_ack_of(sock: socket.socket) -> float:
-    """Return what :func:`seconds_since_ack` does, for a socket that has no transport yet."""
     try:
         info: bytes = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_ACK.size)
         milliseconds: int = _LAST_ACK.unpack(info)[0]

@@ -64,6 +64,3 @@ def payload_of(frame: bytes) -> bytes:
     """Return what a server's frame holds."""
     size = frame[1] if len(frame) > 1 else 0
     return frame[4 if size == 126 else 10 if size == 127 else 2 :]
-
-
-_DATA = bytes([0x80 | Opcode.BINARY])

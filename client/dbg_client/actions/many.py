@@ -8,12 +8,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from pathlib import Path
 
 from dbg_client.actions.output import in_format
 from dbg_client.actions.streams import tell
 from dbg_client.core.asking import Asker
-from dbg_client.core.errors import CantWrite
 from dbg_client.core.remembered_groups import find_remembered_groups
 from dbg_client.core.roll_call import RollCall
 from dbg_client.questions.answers import ValueAnswer, ask_stacks, ask_values
@@ -170,13 +168,6 @@ def remember(groups: Mapping[str, Sequence[str]], target: str | None = None) -> 
         memory.save(groups)
     except OSError as error:
         tell(f"dbg-attach: the groups' names are not remembered ({error.strerror or type(error).__name__})")
-
-
-def _write(path: str, text: str) -> None:
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise CantWrite(path, error.strerror or type(error).__name__, "--save") from None
 
 
 async def run_beside(settings: Exec, asker: Asker, ranks: Sequence[RankInfo]) -> ShownAnswers:

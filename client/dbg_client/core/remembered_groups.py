@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from dbg_wire.targets.grammar import Target, Term
 
 FILE = "groups.json"
-
-MAX_AGE_SECONDS = 7 * 24 * 3600.0
-"""Seconds for which groups are remembered: the ranks of longer ago are gone."""
 
 MAX_FILE = 32 * 1024 * 1024
 """Bytes of one file that are read: the keys of 100,000 ranks are some 10 MB."""
@@ -69,13 +65,11 @@ class RememberedGroups:
         write_whole(self.path, json.dumps(document))
 
     def load(self) -> dict[str, frozenset[str]]:
-        """Return the groups of the last answer; none if it is too old, or its file is missing or not private."""
+        """Return the groups of the last answer; none if its file is missing or not private."""
         try:
             with self.path.open("rb") as file:
                 found = os.fstat(file.fileno())
                 check_private(found.st_mode, found.st_uid, os.getuid(), str(self.path))
-                if time.time() - found.st_mtime > MAX_AGE_SECONDS:
-                    return {}
                 document = json.loads(file.read(MAX_FILE))
         except (OSError, ValueError, DbgError):
             return {}

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 from dbg_client.core import remembered_groups
 from dbg_client.core.config_file import read_config
 from dbg_client.core.remembered_groups import (
-    MAX_AGE_SECONDS,
     RememberedGroups,
     UnknownGroup,
     find_remembered_groups,
@@ -83,15 +81,6 @@ def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
     remembered.path.chmod(0o666)
 
     assert remembered.load() == {}
-
-
-@pytest.mark.parametrize(("age", "is_kept"), [(-60, True), (60, False)])
-def test_groups_of_a_week_ago_are_forgotten(tmp_path: Path, age: float, is_kept: bool) -> None:
-    remembered = remember(tmp_path, _1=keys(1))
-    saved_at = time.time() - MAX_AGE_SECONDS - age
-    os.utime(remembered.path, (saved_at, saved_at))
-
-    assert bool(remembered.load()) == is_kept
 
 
 @pytest.fixture
