@@ -13,11 +13,9 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any
 
 from dbg_broker.timers import Timers
-
-T = TypeVar("T")
 
 BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.04, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 """Upper bounds in seconds of a histogram's classes; 0.05 is the promise to keys, and the others show how far it is."""

@@ -58,9 +58,3 @@ def pack_text(payload: bytes) -> bytes:
 def pack_data(payload: bytes) -> bytes:
     """Return the frame of terminal bytes."""
     return pack(Opcode.BINARY, payload)
-
-
-def payload_of(frame: bytes) -> bytes:
-    """Return what a server's frame holds."""
-    size = frame[1] if len(frame) > 1 else 0
-    return frame[4 if size == 126 else 10 if size == 127 else 2 :]

@@ -117,7 +117,7 @@ def job_environment(
     return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
 
 
-def own_environment(environ: Mapping[str, str]) -> dict[str, str]:
+wn_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for these programs."""
     return {name: value for name, value in environ.items() if name not in OWN_VARIABLES}
 
