@@ -29,7 +29,7 @@ _writers: set[int] = set()
 """The id of this process, while one of its threads writes the waiting lines."""
 
 
-s_written() -> bool:
+def is_written() -> bool:
     """Tell whether no line waits to be written."""
     return os.getpid() not in _writers
 

@@ -19,7 +19,6 @@ from dbg_dial.find import read_if_there, read_secret
 from dbg_wire.errors import BadSecretFile, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
 from dbg_wire.finding.environment import (
-    AUTOSTART,
     BROKER,
     COLLECTIVE_TIMEOUT,
     ENGINE,
@@ -47,9 +46,6 @@ _MORE_NODES = re.compile(r"--(?:nnodes|num[-_]machines|worker[-_]num)(?:=(?P<val
 
 MAX_NAME = 40
 """Characters of a job's name from its script; the list has to have room beside it."""
-
-OWN_VARIABLES = (AUTOSTART, STOP_AT, STOP_IN)
-"""Variables that would make ranks of these programs, if a run is started by a run."""
 
 MAX_KEPT = 100
 """Files of jobs that are not known to be over: a job outlives its run if its terminal is closed, and may dial again."""
@@ -115,11 +111,6 @@ def job_environment(
     }
     # The output goes to a file; buffered, it would come there in blocks, long after it was printed.
     return {"PYTHONUNBUFFERED": "1", **environ, **{name: value for name, value in told.items() if value is not None}}
-
-
-wn_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for these programs."""
-    return {name: value for name, value in environ.items() if name not in OWN_VARIABLES}
 
 
 def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None:
