@@ -23,7 +23,7 @@ OF_RANK = [
     ("INFO", "dbg_agent.stop", r"stop 1, .*rank_script\.py:\d+"),
     ("DEBUG", "dbg_agent.rank", r"says report report=\(state=stopped .*"),
     ("DEBUG", "dbg_agent.link", r"hears ask request=1 action=eval .*text=<8 characters>.*"),
-    ("DEBUG", "dbg_agent.rank", r"says answer request=1 kind=value text=<9 characters> .*"),
+    ("DEBUG", "dbg_agent.rank", r"says answer request=1 kind=value body=<\d+ bytes>"),
     ("INFO", "dbg_agent.stop", r"stop 1 ends"),
 ]
 
