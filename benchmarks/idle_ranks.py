@@ -7,6 +7,7 @@ killed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from typing import Any
 
@@ -24,6 +25,9 @@ STACK = tuple(
     )
     for i in range(12)
 )
+PAUSE_SECONDS = 0.5
+"""Seconds before an idle rank that was turned back comes again."""
+
 PULSE = encode(Pulse(where=STACK[-1], frames=STACK))
 
 
@@ -37,9 +41,16 @@ async def be_ranks(url: str, token: str, count: int, first: int) -> None:
             if isinstance(decode(frame, Sender.BROKER), Probe):
                 await connection.send(PULSE)
 
+    async def connected() -> ClientConnection:
+        while True:
+            # A broker on a busy machine may turn one back, which then comes again, as ranks do.
+            with contextlib.suppress(ConnectionError):
+                return await connect(f"{url}/agent", **options(token), **secure)
+            await asyncio.sleep(PAUSE_SECONDS)
+
     async def come(number: int) -> asyncio.Task[None]:
         async with places:
-            connection = await connect(f"{url}/agent", **options(token), **secure)
+            connection = await connected()
             key, host = f"idle/crowd/{number}", f"idle{number // 8}"
             said = registration(number, job="idle", world_size=first + count, report=RUNNING, key=key, host=host)
             await connection.send(encode(said))
