@@ -33,8 +33,8 @@ TLS_BUFFER_BYTES = 16 * limits.KIB
 ACCEPTS_AT_ONCE = 64
 """Connections accepted in one turn of the event loop: they only wait then, and take a millisecond."""
 
-HANDSHAKES_AT_ONCE = 8
-"""Handshakes begun in one turn of the event loop: the first step of each takes up to a millisecond."""
+HANDSHAKES_AT_ONCE = 16
+"""Handshakes begun in one turn of the event loop: the first step of each takes up to a millisecond, which keys wait."""
 
 NO_ACCEPT_SECONDS = 1.0
 """Seconds without accepting after an error, such as a lack of descriptors."""
