@@ -43,7 +43,7 @@ STATE = 2
 LIST_FIELDS = (
     *("address", "job", "run", "host", "rank", "local_rank", "world_size", "child", "pid", "state", "reason"),
     *("where", "engine", "queued", "since", "driver", "watchers", "exit", "detail", "driver_silent", "passed"),
-    "name",
+    *("name", "will_stop"),
 )
 
 MAX_ROWS = 40

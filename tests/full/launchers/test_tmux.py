@@ -142,4 +142,6 @@ def test_a_token_reaches_the_panes_by_a_file_alone(
     shell.send(f"unset DBG_TOKEN; clear; DBG_TOKEN_FILE={shlex.quote(str(file))} {panes}\r")
     on_screen(shell, "Variables:", 2)
     shell.send("\x1dd")
-    shell.wait_for("Pane is dead")
+    # A pane whose session has ended stays, with what it said last.
+    shell.wait_for("Detached from")
+    assert len(tmux.panes()) == 2

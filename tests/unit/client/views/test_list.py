@@ -100,7 +100,7 @@ def test_json_has_the_agreed_keys_in_order() -> None:
     assert document["schema"] == 1
     assert ",".join(document["ranks"][0]) == (
         "address,job,run,host,rank,local_rank,world_size,child,pid,state,reason,where,engine,queued,since,driver,"
-        "watchers,exit,detail,driver_silent,passed,name"
+        "watchers,exit,detail,driver_silent,passed,name,will_stop"
     )
     assert document["ranks"][0]["where"] == {"file": "/home/me/train.py", "line": 41, "function": "step"}
     assert (document["ranks"][1]["where"], document["ranks"][1]["state"]) == (None, "running")
