@@ -20,15 +20,11 @@ HERE = os.uname().nodename.partition(".")[0]
 
 PROGRAM = """\
 #!{python}
-import multiprocessing, os, subprocess, sys
+import os, subprocess, sys
 
-def children():
+def call_programs():
     for command in (["-c", "pass"], ["-m", "pip", "--version"], [__file__, "child"]):
         subprocess.run([sys.executable, *command], check=True, stdout=subprocess.DEVNULL)
-    for method in ("fork", "spawn"):
-        child = multiprocessing.get_context(method).Process(target=print)
-        child.start()
-        child.join()
 
 def train():
     total = 0
@@ -37,11 +33,11 @@ def train():
     return total
 
 if __name__ == "__main__" and sys.argv[1:] != ["child"]:
-    children()
+    call_programs()
     os.write(1, f"trained to {{train()}}\\n".encode())
 """
 
-TOTAL = 15
+TOTAL = PROGRAM.splitlines().index("        total += step") + 1
 """The line that adds."""
 
 
