@@ -58,9 +58,14 @@ FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS = 0.1, 2.0
 """Bounds of the random pause before the next attempt. A restarted broker has its ranks back within the upper bound, and
 2,000 ranks come no faster than the broker can shake hands."""
 
-NEWCOMERS_PER_SECOND = 10_000
-"""How many ranks of a job come in a second at most, all brokers together, when all start or lose theirs: the pauses of
-larger jobs are longer, up to LAST_BACKOFF_SECONDS. The kernel of a broker's host holds some thousand for it."""
+AT_ONCE = 3_000
+"""Ranks of a job that may dial at the same time, when all start or lose their broker: it holds so many in line."""
+
+NEWCOMERS_PER_SECOND = 1_000
+"""Ranks of a larger job that dial in a second: a broker with a core of its own shakes hands with so many."""
+
+LONGEST_SPREAD_SECONDS = 5.0
+"""Seconds over which the ranks of the largest jobs dial. A stop waits 10 s for the broker (``connect_timeout``)."""
 
 LAST_REFUSED_SECONDS = 3.0
 """The upper bound if a broker refuses the rank: each attempt costs the broker a handshake."""
@@ -191,11 +196,13 @@ class Dialler:
         """Whether a kernel took the last connection that was taken or refused."""
 
     def first_pause(self) -> float:
-        """Return the seconds to wait before the first attempt: next to none, but in a job of thousands of ranks."""
-        return random.uniform(0, self._for_all()) if self._for_all() > FIRST_BACKOFF_SECONDS else 0.0  # noqa: S311
+        """Return the seconds to wait before the first attempt: none, but in a job of thousands of ranks."""
+        return random.uniform(0, self._spread())  # noqa: S311 - no secret
 
-    def _for_all(self) -> float:
-        return min(LAST_BACKOFF_SECONDS, self._world_size() / NEWCOMERS_PER_SECOND)
+    def _spread(self) -> float:
+        """Return the seconds over which the ranks of this job dial."""
+        ranks = self._world_size()
+        return 0.0 if ranks <= AT_ONCE else min(LONGEST_SPREAD_SECONDS, ranks / NEWCOMERS_PER_SECOND)
 
     def pause(self, error: DbgError | None) -> float:
         """Return the seconds to wait before the next attempt, after one that ended with ``error``, or None if good."""
@@ -203,7 +210,7 @@ class Dialler:
         last = LAST_BACKOFF_SECONDS if error is None or isinstance(error, BrokerUnreachable) else LAST_REFUSED_SECONDS
         if isinstance(error, HungUp):
             last = LAST_HUNG_UP_SECONDS
-        longest = max(2 * self._for_all(), min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))
+        longest = max(self._spread(), min(last, FIRST_BACKOFF_SECONDS * 2**self._attempt))
         longest = self._handover.bound(longest, time.monotonic())
         return random.uniform(0, longest)  # noqa: S311 - no secret
 
