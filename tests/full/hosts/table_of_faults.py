@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dbg_broker.net.newcomers import HANDSHAKE_SECONDS
 from dbg_wire.limits import SILENT_SECONDS
 from tests.support.proxy import Direction, Proxy
 
@@ -24,6 +25,8 @@ NOTICED_SILENT = SILENT_SECONDS + 2.5
 BACK = 3.5
 """Seconds after the end of a fault until keys work: pauses between two attempts are 1.5 s at most, and a handshake."""
 
+BACK_AFTER_LOSS = HANDSHAKE_SECONDS + BACK
+"""The same where the fault ate a part of a handshake, which ends only when the broker gives it up."""
 
 REPEATED = 12.0
 """The same after the first of several cuts: the pauses grow while connections end soon after they stand."""
@@ -196,17 +199,19 @@ NETWORK = (
         mended, Shows.NOTHING, PROXIED,
     ),
     Fault(
-        "all bytes lost", at_proxies(lambda proxy, _: proxy.swallow()), mended, Shows.NOTICE, PROXIED, NOTICED_SILENT
+        "all bytes lost",
+        at_proxies(lambda proxy, _: proxy.swallow()),
+        mended, Shows.NOTICE, PROXIED, NOTICED_SILENT, BACK_AFTER_LOSS,
     ),
     Fault(
         "bytes of output lost, keys arrive",
         at_proxies(lambda proxy, output: proxy.swallow(output)),
-        mended, Shows.NOTICE, PROXIED, NOTICED_SILENT,
+        mended, Shows.NOTICE, PROXIED, NOTICED_SILENT, BACK_AFTER_LOSS,
     ),
     Fault(
         "bytes of keys lost, output arrives",
         at_proxies(lambda proxy, output: proxy.swallow("up" if output == "down" else "down")),
-        mended, Shows.NOTICE_IF_QUIET, PROXIED, NOTICED_SILENT,
+        mended, Shows.NOTICE_IF_QUIET, PROXIED, NOTICED_SILENT, BACK_AFTER_LOSS,
     ),
     Fault(
         "stalled, nothing lost", at_proxies(lambda proxy, _: proxy.freeze()), mended, Shows.NOTICE, PROXIED,
