@@ -13,18 +13,17 @@ from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.http import (
     METRICS,
     PAGES,
+    PROMETHEUS,
     Connected,
     HttpAnswer,
     Upgrade,
     admit,
     may_see_figures,
     method_not_allowed,
-    not_found,
-    page,
     path_of,
     path_shown,
 )
-from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters
+from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters, metrics
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.quotas import TokenBucket
@@ -150,18 +149,18 @@ class Admission:
     # ------------------------------------------------------------------------------------------------------- refusals
 
     def _page(self, peer: Peer, upgrade: Upgrade) -> HttpAnswer:
+        if path_of(upgrade.path) != METRICS:
+            return HttpAnswer(200, "ok\n")
         now = self._timers.clock()
-        has_figures = path_of(upgrade.path) == METRICS
-        if has_figures and upgrade.authorization is not None:
+        if upgrade.authorization is not None:
             refusal = may_see_figures(upgrade, self._tokens, time.time())
-            if refusal is not None:
-                return self._refused(peer, upgrade, refusal)
-        elif has_figures and self._figures is not None and now < self._figures[0]:
-            return self._figures[1]
-        answer = page(upgrade.path, self._meters, self.gauges()) or not_found(upgrade.path)
-        if has_figures and upgrade.authorization is None:
-            self._figures = now + FIGURES_SECONDS, answer
-        return answer
+            return self._figures_now() if refusal is None else self._refused(peer, upgrade, refusal)
+        if self._figures is None or now >= self._figures[0]:
+            self._figures = now + FIGURES_SECONDS, self._figures_now()
+        return self._figures[1]
+
+    def _figures_now(self) -> HttpAnswer:
+        return HttpAnswer(200, metrics(self._meters, self.gauges()), content_type=PROMETHEUS)
 
     def _refused(self, peer: Peer, upgrade: Upgrade, answer: HttpAnswer) -> HttpAnswer:
         """Count a refusal, and return it."""

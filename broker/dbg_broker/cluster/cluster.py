@@ -1,4 +1,4 @@
-"""One broker's part in a site of several: it joins members, tokens and news to the hub."""
+"""One broker's part in a cluster: members, tokens and news."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dbg_broker.cluster.nats import Nats
 from dbg_broker.cluster.news import NewsDesk
 from dbg_broker.cluster.tokens import SharedTokens
 from dbg_broker.welcome import Welcomes
+from dbg_wire import limits
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.finding.rendezvous import known_endpoints
@@ -41,8 +42,6 @@ class Cluster:
         welcomes.others = self
         nats.is_back = self._is_back
         broker.journal.broker = own.name
-        if broker.journal.occasions is not None:
-            broker.journal.occasions.broker = own.name
 
     async def begin(self) -> None:
         """Join the others. Raise CantJoin if NATS takes nobody."""
@@ -117,7 +116,8 @@ class Cluster:
 
     def _gone(self, name: str) -> None:
         logger.info("the broker %s has gone", printable(name))
-        self.news.gone(name)
+        self._broker.turns.begin(self.news.losing(name))
+        self._timers.schedule(limits.ENDED_RANK_SECONDS, lambda: self.news.forget(name))
         self._members_changed()
 
     def _members_changed(self) -> None:

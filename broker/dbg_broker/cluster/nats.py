@@ -109,6 +109,7 @@ class Nats:
         self._client = _Client(needs_tls=servers.urls[0].startswith("tls:"))
         self._outbox: asyncio.Queue[tuple[str, bytes]] = asyncio.Queue(MAX_WAITING)
         self._writing: asyncio.Task[None] | None = None
+        self._is_again_due = False
         self._error: Exception | None = None
         """What NATS' client has complained of last."""
 
@@ -121,7 +122,7 @@ class Nats:
         try:
             self._outbox.put_nowait((subject, data))
         except asyncio.QueueFull:
-            self._timers.schedule(MISSED_SECONDS, self.is_back)
+            self._say_again()
 
     async def subscribe(self, subject: str, told: Told) -> None:
         """Have what comes for a subject taken, in order and in the loop's thread. Raise an error of NATS' client."""
@@ -182,9 +183,19 @@ class Nats:
     async def _note_error(self, error: Exception) -> None:
         self._error = error
         if isinstance(error, nats.errors.SlowConsumerError):
-            self._timers.schedule(MISSED_SECONDS, self.is_back)
+            self._say_again()
         elif not isinstance(error, _ERRORS):
             logger.error("an error of the broker in a message of another broker", exc_info=error)
+
+    def _say_again(self) -> None:
+        """Call :attr:`is_back` soon, once for all messages that were dropped."""
+        if not self._is_again_due:
+            self._is_again_due = True
+            self._timers.schedule(MISSED_SECONDS, self._again)
+
+    def _again(self) -> None:
+        self._is_again_due = False
+        self.is_back()
 
     async def _note_loss(self) -> None:
         if self.lost_at is None and not self._client.is_closed:

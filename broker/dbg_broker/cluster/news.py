@@ -160,12 +160,20 @@ class NewsDesk(Watcher):
         if news.asks:
             self.tell_all()
 
-    def gone(self, broker: str) -> None:
-        """Take note that a broker has gone: its ranks are lost until they register anew."""
+    def losing(self, broker: str) -> Iterator[None]:
+        """Enter the ranks of a broker that has gone as lost until they register again, one in each step."""
         now = self._timers.clock()
         for fact in self._table.elsewhere.told_by(broker):
-            if fact.is_live:
+            # A rank may have registered elsewhere since the last step.
+            if fact.is_live and self._table.elsewhere.find(fact.key) is fact:
                 self._enter(broker, fact.replace(state=RankState.LOST, ended=now, left=now))
+            yield
+
+    def forget(self, broker: str) -> None:
+        """Forget what a broker has told that has not come back: its ranks are with others by now, or have ended."""
+        for fact in self._table.elsewhere.told_by(broker):
+            if not fact.is_live:
+                self._table.forget_fact(broker, fact.key)
 
     def _enter(self, sender: str, fact: RankFact) -> None:
         own = self._table.registry.find(fact.key)

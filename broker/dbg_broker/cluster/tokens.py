@@ -21,7 +21,7 @@ logger = logging.getLogger("dbg_broker")
 SUBJECT = "dbg_broker.tokens"
 """Subjects of lists: the site follows, and then the sender's name."""
 
-Keep = Callable[[IssuedTokens], object]
+Keep = Callable[[IssuedTokens], None]
 """Join a list into that of the home; blocks. Raise DbgError."""
 
 

@@ -108,7 +108,7 @@ def document(event: Event, left_out: int = 0) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A rank at the moment of an event, in words: its record changes later. ``is_kept``: a debugger can be opened."""
+    """A rank at the moment of an event, in words: its record changes later."""
 
     rank: RankRecord
     where: Place | None
@@ -180,8 +180,6 @@ class Occasions:
         """For each reported hang and refused host, the time after which it may be reported again."""
         self._noted: dict[tuple[EventKind, str], Hashable] = {}
         """For each listed rank, the process whose crash, and the stop whose lease, has been reported."""
-        self.broker = ""
-        """This broker's name in a cluster; empty without one."""
 
     def rank_changed(self, rank: RankRecord) -> None:
         """Look for events in a rank's new state."""
@@ -224,7 +222,7 @@ class Occasions:
             del recent[known]
         if name not in recent and len(recent) < MAX_SELDOM:
             recent[name] = now + SELDOM_SECONDS
-            event = Event(kind=kind, at=self._timers.wall(), sentence=sentence, broker=self.broker)
+            event = Event(kind=kind, at=self._timers.wall(), sentence=sentence)
             self._emit(replace(event, **fields))  # type: ignore[arg-type] # texts alone
 
     def _gather_once(self, kind: EventKind, rank: RankRecord, what: Hashable) -> None:
@@ -253,4 +251,4 @@ class Occasions:
             self._last[name] = self._timers.clock()
             if len(self._last) > MAX_KNOWN:
                 del self._last[next(iter(self._last))]
-            self._emit(replace(of_ranks(kind, seen, self._timers.wall()), broker=self.broker))
+            self._emit(of_ranks(kind, seen, self._timers.wall()))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -80,7 +81,7 @@ class Journal(Watcher):
         self._close.append(self._entries.close)
         if on_event is not None:
             events = WorkerThread("dbg-broker-event", on_event.put, most=MAX_EVENTS)
-            self.occasions = Occasions(events.put, self._timers)
+            self.occasions = Occasions(lambda event: events.put(replace(event, broker=self.broker)), self._timers)
             self._close += [on_event.end, events.close]
 
     def close(self) -> None:

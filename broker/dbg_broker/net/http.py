@@ -13,7 +13,6 @@ from websockets.http11 import Request, Response
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import PATHS, Tokens, may_open
 from dbg_broker.net.capacity import Capacity
-from dbg_broker.net.metrics import Gauges, Meters, metrics
 from dbg_wire.errors import printable
 from dbg_wire.finding.endpoint import MIN_TOKEN
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
@@ -109,8 +108,10 @@ def _full(role: Role, connected: Connected, capacity: Capacity) -> str:
         return f"{connected.ranks} ranks are connected, and it takes {capacity.ranks}{capacity.why}"
     if role is Role.WATCHER and connected.watchers >= capacity.watchers:
         return f"{connected.watchers} watchers are connected, and it takes {capacity.watchers}{capacity.why}"
-    if role is Role.DRIVER and connected.drivers >= capacity.clients:
-        return f"{connected.drivers} terminals are connected, and it takes {capacity.clients}{capacity.why}"
+    # A watcher is closed for a terminal that types.
+    terminals = connected.drivers + (connected.watchers if role is Role.WATCHER else 0)
+    if role is not Role.RANK and terminals >= capacity.clients:
+        return f"{terminals} terminals are connected, and it takes {capacity.clients}{capacity.why}"
     return ""
 
 
@@ -143,16 +144,6 @@ def not_found(path: str) -> HttpAnswer:
 def method_not_allowed(method: str) -> HttpAnswer:
     """Return the answer to a request that is neither GET nor HEAD."""
     return HttpAnswer(405, f"{printable(method, 20)} is not for this broker\n", {"Allow": "GET, HEAD"})
-
-
-def page(target: str, meters: Meters, gauges: Gauges) -> HttpAnswer | None:
-    """Return the page at a path, or None if there is none."""
-    path = path_of(target)
-    if path == "/healthz":
-        return HttpAnswer(200, "ok\n")
-    if path == METRICS:
-        return HttpAnswer(200, metrics(meters, gauges), content_type=PROMETHEUS)
-    return None
 
 
 def upgrade_of(request: Request) -> Upgrade:

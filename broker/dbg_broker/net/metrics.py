@@ -13,7 +13,7 @@ from dbg_wire.records.ranks import RankState
 
 @dataclass(slots=True)
 class Meters:
-    """Counters of what happens; they only grow."""
+    """Counters of what happens, and calls that return present numbers."""
 
     handshakes: int = 0
     refusals: Counter[int] = field(default_factory=Counter)
@@ -24,7 +24,6 @@ class Meters:
     bytes_to_ranks: int = 0
     bytes_to_terminals: int = 0
     dropped_frames: int = 0
-    repaints: int = 0
     disconnected: int = 0
     key_waits: KeyWaits = field(default_factory=KeyWaits)
     pending: Callable[[], int] = int
@@ -72,14 +71,14 @@ def _gauges(gauges: Gauges) -> Iterable[str]:
     yield from _many("ranks", "gauge", "Ranks by state.", states)
     yield from _one("terminals", "gauge", "Terminals connected.", gauges.terminals)
     yield from _one("sessions", "gauge", "Ranks with a terminal on them.", gauges.sessions)
-    yield from _one("drivers", "gauge", "Terminals that may type.", gauges.drivers)
-    yield from _one("watchers", "gauge", "Terminals that only look.", gauges.watchers)
+    yield from _one("drivers", "gauge", "Terminals that type at a rank.", gauges.drivers)
+    yield from _one("watchers", "gauge", "Terminals that look on at a rank.", gauges.watchers)
 
 
 def _counters(meters: Meters) -> Iterable[str]:
     refusals = {f'{{status="{status}"}}': float(count) for status, count in sorted(meters.refusals.items())}
     yield from _one("handshakes_total", "counter", "WebSocket handshakes completed.", meters.handshakes)
-    yield from _one("handshake_failures_total", "counter", "Connections that were no HTTP or TLS.", meters.failures)
+    yield from _one("handshake_failures_total", "counter", "Connections without a valid request.", meters.failures)
     yield from _one("turned_away_total", "counter", "Connections from addresses not allowed.", meters.turned_away)
     crowded = "Connections closed as too many waited, or said nothing."
     yield from _one("crowded_out_total", "counter", crowded, meters.crowded_out)
@@ -89,8 +88,8 @@ def _counters(meters: Meters) -> Iterable[str]:
     yield from _one("input_bytes_total", "counter", "Input bytes to ranks.", meters.bytes_to_ranks)
     yield from _one("terminal_bytes_total", "counter", "Terminal bytes queued for them.", meters.bytes_to_terminals)
     yield from _one("dropped_frames_total", "counter", "Frames dropped for slow terminals.", meters.dropped_frames)
-    yield from _one("repaints_total", "counter", "Repaints asked of ranks.", meters.repaints)
-    yield from _one("slow_disconnects_total", "counter", "Terminals that did not keep up.", meters.disconnected)
+    slow = "Terminals closed because they did not keep up, or were silent."
+    yield from _one("slow_disconnects_total", "counter", slow, meters.disconnected)
     lost = "Entries that the audit log has not, as a disk was slow or full."
     yield from _one("audit_lost_total", "counter", lost, meters.audit_lost())
 

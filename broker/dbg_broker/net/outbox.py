@@ -64,14 +64,9 @@ class Outbox:
         return not self.is_paused and not self._waiting
 
     @property
-    def held(self) -> int:
-        """Return how many bytes the transport holds."""
-        return self.transport.get_write_buffer_size() if self.transport else 0
-
-    @property
     def waiting_bytes(self) -> int:
         """Return how many bytes wait for the peer, here, each frame's own cost included, and in the transport."""
-        return self._bytes + self.held
+        return self._bytes + (self.transport.get_write_buffer_size() if self.transport else 0)
 
     def has_room(self, size: int) -> bool:
         """Tell whether a frame of ``size`` bytes could wait."""
@@ -88,7 +83,7 @@ class Outbox:
             self.dropped += 1
             return False
         if self.is_free:
-            self._pass(frame)
+            self.write(frame)
             return True
         is_late = most is not None and self._bytes + len(frame) > most
         if is_late or not self.has_room(len(frame)):
@@ -105,7 +100,7 @@ class Outbox:
         terminal is closed then, and a rank misses the message.
         """
         if self.is_free:
-            self._pass(frame)
+            self.write(frame)
             return True
         if instead_of is not None and (old := self._waiting.pop(instead_of, None)) is not None:
             self._bytes -= len(old.frame) + FRAME_COST
@@ -145,14 +140,11 @@ class Outbox:
         self._skips = False
         return True
 
-    def _pass(self, frame: bytes) -> None:
-        self.write(frame)
-
     def _pop(self) -> None:
         _, (frame, is_output) = self._waiting.popitem(last=False)
         self._outputs -= is_output
         self._bytes -= len(frame) + FRAME_COST
-        self._pass(frame)
+        self.write(frame)
 
     def _put(self, frame: bytes, name: Hashable, is_output: bool) -> None:
         self._serial += 1

@@ -109,9 +109,9 @@ class Peer(asyncio.Protocol):
         "_is_paused",
         "_is_resting",
         "_is_scheduled",
+        "_message",
         "_outbox",
         "_owner",
-        "_parts",
         "_piece",
         "_protocol",
         "_rate",
@@ -140,7 +140,8 @@ class Peer(asyncio.Protocol):
         """Bytes that the library takes apart at once."""
         self._events: list[Event] = []
         """Events of the library that are to be handled, the next one last."""
-        self._parts: list[Frame] | None = None
+        self._message: tuple[Opcode, bytearray] | None = None
+        """The kind and the data so far of a message that comes in several frames."""
         """Frames of a message that is not complete."""
         self._is_closing = self._is_resting = self._is_scheduled = self._is_paused = self._has_ended = False
         self._abort_handle: asyncio.TimerHandle | None = None
@@ -306,13 +307,17 @@ class Peer(asyncio.Protocol):
         if frame.opcode in (Opcode.PING, Opcode.PONG):
             owner.received_control()
             return
-        if not frame.fin:
-            self._parts = [*(self._parts or ()), frame]
-            owner.received_control()
-            return
-        parts, self._parts = (*(self._parts or ()), frame), None
-        data = bytes(frame.data) if len(parts) == 1 else b"".join(part.data for part in parts)
-        if parts[0].opcode is Opcode.BINARY:
+        opcode: Opcode = frame.opcode
+        data = bytes(frame.data)
+        if self._message is not None or not frame.fin:
+            opcode, parts = self._message or (opcode, bytearray())
+            parts += frame.data
+            self._message = None if frame.fin else (opcode, parts)
+            if not frame.fin:
+                owner.received_control()
+                return
+            data = bytes(parts)
+        if opcode is Opcode.BINARY:
             owner.received_data(data)
         else:
             # A wrong byte becomes a character that no known name has, so the text is refused like any wrong message.
@@ -342,7 +347,7 @@ class Peer(asyncio.Protocol):
             self._server.failed(self, "it ended before a request")
         self._has_ended = self._is_closing = True
         self._outbox.clear()
-        self._parts = None
+        self._message = None
         # The library's objects refer to one another, and would stay until the next garbage collection.
         self._protocol.parser.close()
         self._protocol.parser_exc = self._protocol.handshake_exc = None

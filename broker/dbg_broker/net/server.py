@@ -82,7 +82,7 @@ class Server:
     ) -> None:
         self.timers, self.turns, self.listener = timers, turns, listener
         self.admit = admit
-        self._meters, self._opened, self._sweep_hub, self._allowed = meters, opened, sweep, allowed
+        self._meters, self._opened, self._sweep_rest, self._allowed = meters, opened, sweep, allowed
         self._sweep_seconds = sweep_seconds
         self._loop = asyncio.get_running_loop()
         self._context = context
@@ -260,7 +260,7 @@ class Server:
             now = self.timers.clock()
             for number in self._slots.overdue(self._line, now):
                 self._end_slot(self._peers[number])
-            self._sweep_hub(now)
+            self._sweep_rest(now)
         except Exception:
             logger.exception("an error of the broker during its sweep")
         self._sweeping = self._loop.call_later(self._sweep_seconds, self._sweep)

@@ -47,12 +47,7 @@ PING = pack(Opcode.PING, b"")
 
 def pack_message(message: Message) -> bytes:
     """Return the frame of a control message."""
-    return pack_text(encode(message).encode())
-
-
-def pack_text(payload: bytes) -> bytes:
-    """Return the frame of a control message that is a text already."""
-    return pack(Opcode.TEXT, payload)
+    return pack(Opcode.TEXT, encode(message).encode())
 
 
 def pack_data(payload: bytes) -> bytes:

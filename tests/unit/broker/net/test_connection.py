@@ -305,3 +305,7 @@ async def test_a_broker_full_of_watchers_takes_a_driver(broker: Broker, monkeypa
     for watcher in reversed(watchers):
         await gives_way(watcher, "the broker ")
     assert len(broker.parts.terminals.links) == len(drivers)
+    with pytest.raises(InvalidStatus) as refused:
+        await broker.dial("/client", broker.tokens.watcher)
+    assert refused.value.response.status_code == 503
+    assert b"8 terminals" in (refused.value.response.body or b"")

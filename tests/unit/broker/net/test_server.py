@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import re
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from websockets.frames import Frame
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.home.tokens import Tokens
-from dbg_broker.net.http import PROMETHEUS, page
 from dbg_broker.net.loop import BOUNDS
-from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters
+from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters, metrics
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -100,6 +102,25 @@ async def test_fragmented_messages_are_put_together(broker: Broker) -> None:
     assert await terminal.expect(Welcome)
 
 
+async def test_a_message_in_many_pieces_takes_the_memory_of_its_bytes(broker: Broker) -> None:
+    terminal = await broker.terminal()
+    sent, ended = asyncio.Event(), asyncio.Event()
+
+    async def pieces() -> AsyncIterator[str]:
+        for _ in range(500):
+            yield ""
+        sent.set()
+        await ended.wait()
+
+    sending = asyncio.create_task(terminal.websocket.send(pieces()))
+    await sent.wait()
+    # A pong is behind all pieces.
+    await (await terminal.websocket.ping())
+    assert sum(type(each) is Frame for each in gc.get_objects()) < 50
+    ended.set()
+    sending.cancel()
+
+
 async def test_shutdown_says_goodbye_to_everyone(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         rank, terminal = await broker.rank(), await broker.seated(KEY)
@@ -122,11 +143,9 @@ def samples_of(text: str) -> dict[str, str]:
 def test_metrics_are_what_prometheus_reads() -> None:
     meters = Meters(handshakes=5, bytes_from_ranks=10**12)
     meters.refusals.update([401, 401, 426])
-    answer = page("/metrics", meters, GAUGES)
-    assert answer is not None
-    assert answer.content_type == PROMETHEUS
-    samples = samples_of(answer.body)
-    types = dict(re.findall(r"^# TYPE (\w+) (gauge|counter|histogram)$", answer.body, re.MULTILINE))
+    text = metrics(meters, GAUGES)
+    samples = samples_of(text)
+    types = dict(re.findall(r"^# TYPE (\w+) (gauge|counter|histogram)$", text, re.MULTILINE))
     assert {re.sub(r"\{.*", "", name) for name in samples} == {
         f"{name}{end}"
         for name, kind in types.items()
@@ -143,9 +162,7 @@ def test_metrics_are_what_prometheus_reads() -> None:
 
 def test_metrics_tell_what_a_broker_has_to_do_with_others() -> None:
     figures = ClusterFigures(brokers=3, nats_silent=2.5)
-    answer = page("/metrics", Meters(), replace(GAUGES, cluster=figures))
-    assert answer is not None
-    samples = samples_of(answer.body)
+    samples = samples_of(metrics(Meters(), replace(GAUGES, cluster=figures)))
     assert [samples[f"dbg_broker_{name}"] for name in ("cluster_brokers", "nats_silent_seconds")] == ["3", "2.5"]
 
 
@@ -153,9 +170,7 @@ def test_lengths_are_counted_up_to_each_bound() -> None:
     meters = Meters()
     for seconds in (0.0, BOUNDS[0], BOUNDS[1], 2 * BOUNDS[-1]):
         meters.key_waits.seconds.note(seconds)
-    answer = page("/metrics", meters, GAUGES)
-    assert answer is not None
-    samples = samples_of(answer.body)
+    samples = samples_of(metrics(meters, GAUGES))
     counted = [
         int(count) for name, count in samples.items() if name.startswith("dbg_broker_key_wait_cpu_seconds_bucket")
     ]
