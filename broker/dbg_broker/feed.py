@@ -33,9 +33,6 @@ class Feed(Generic[K]):
         self._places: dict[K, int] = {}
         self.end = 0
 
-    def __len__(self) -> int:
-        return len(self._places)
-
     def changed(self, key: K) -> None:
         """Note that a key has changed."""
         self.end += 1

@@ -179,6 +179,9 @@ class FromRanks:
         if former is not None:
             former.connection.abort()
             self.asked.rank_left(former)
+        if (guard := self._table.guards.get(known.key)) is not None:
+            guard.connection.abort()
+            self.guards.left(guard)
         self._table.registry.forget(known)
         self._table.forget(known.key, f"another process is {known.address} by now; attach again to reach that one")
         return False
@@ -230,7 +233,7 @@ class FromRanks:
         registry = self._table.registry
         registry.goodbye(rank, message.exit, self._timers.clock())
         if message.frames or message.detail:
-            registry.last_words(rank, message.frames, message.detail)
+            rank.frames, rank.end.detail = message.frames, message.detail
         if message.exit == -signal.SIGKILL and rank.end.cause:
             rank.end.signal = signal.SIGKILL
             registry.killed(rank)

@@ -1,4 +1,4 @@
-"""Guards: what the guards of ranks say and are asked: commands beside a rank, native stacks, and what NCCL tells.
+"""Guards: their findings, and the questions that they answer: commands and native stacks.
 
 A guard is no rank and is not listed. It tells that its rank is stuck or suspended, was hit by a fatal signal, or was
 ended by one. What it says is kept with the rank; while it stays it answers for the rank. A guard dials only when it has
@@ -120,10 +120,10 @@ class Guards:
             self._welcomes.send(link.connection, rank.address, rank.child)
         former, self._table.guards[message.key] = self._table.guards.get(message.key), link
         if former is not None and former is not link:
-            self._settle_orphaned_asks(former)
+            self._settle_orphaned_asks(former, message.key)
         self._take_finding(link, rank, message)
         self._take_over(link, message.key)
-        self._table.registry.last_words(rank, message.frames or rank.frames, rank.end.detail)
+        rank.frames = message.frames or rank.frames
         if message.kind is Finding.ENDED:
             self._ended(rank)
             link.connection.close(CloseCode.DONE, "the rank has ended")
@@ -154,8 +154,7 @@ class Guards:
             self._table.disconnected(rank)
         elif rank is not None and rank.state is RankState.UNRESPONSIVE:
             self._relay.send(key, PROBE, "probe")
-        for unanswered in self._settle_orphaned_asks(link):
-            self._relay.send(key, unanswered)
+        self._settle_orphaned_asks(link, key)
 
     def _enter_unregistered(self, message: Testimony) -> RankRecord | None:
         """Enter a rank that has not registered, and may never do so."""
@@ -194,18 +193,19 @@ class Guards:
         except InvalidMessage as error:
             raise PeerError(f"an answer of a guard that can't be read: {error}") from None
         if body.frames:
-            self._table.registry.last_words(rank, body.frames, rank.end.detail)
+            rank.frames = body.frames
             return said
         return said._replace(body=bytes(body_of(body.replace(frames=rank.frames))))
 
-    def _settle_orphaned_asks(self, guard: RankLink) -> list[Ask]:
-        """Settle what a guard whose connection has ended was asked; return what its rank can be asked instead."""
+    def _settle_orphaned_asks(self, guard: RankLink, key: str) -> None:
+        """Settle what a guard was asked whose connection has ended; its rank is asked what it can answer itself."""
         left, guard.asks = list(guard.asks.values()), {}
         for ask in left:
-            if ask.action in GUARD_ACTIONS and guard.guard_of is not None:
+            if ask.action in GUARD_ACTIONS:
                 text = "its guard has gone, and has ended what it had begun"
-                self._asked.answer(guard.guard_of, ask.request, broker_says(Kind.ERROR, text))
-        return [ask for ask in left if ask.action not in GUARD_ACTIONS]
+                self._asked.answer(key, ask.request, broker_says(Kind.ERROR, text))
+            else:
+                self._relay.send(key, ask)
 
     def _ended(self, rank: RankRecord) -> None:
         """Enter how a rank's process has ended; the guard knows it from the kernel, so it counts for more."""

@@ -53,7 +53,6 @@ class Due:
 class ProbeSchedule:
     """For each connected rank, when its next probe is due and how many wait for an answer.
 
-    The length is the number of entries that wait for their time; some are out of date.
     A silent rank is not probed again: it answers the waiting probes when it goes on, and more would only pile up.
     """
 
@@ -61,9 +60,6 @@ class ProbeSchedule:
         self._intervals = intervals
         self._ranks: dict[str, _Probed] = {}
         self._heap: list[tuple[float, str]] = []
-
-    def __len__(self) -> int:
-        return len(self._heap)
 
     def add(self, key: str, now: float) -> None:
         """Begin with a rank that was just heard."""

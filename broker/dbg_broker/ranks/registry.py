@@ -17,11 +17,9 @@ from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import (
-    LIVE_STATES,
     SUBRUN,
     WITHOUT_TRACEBACK,
     Numbering,
-    Place,
     RankState,
     signal_name,
 )
@@ -202,10 +200,6 @@ class Registry:
         """Return all keys, in the order of registration."""
         return tuple(self._ranks)
 
-    def live(self) -> int:
-        """Return how many ranks are connected."""
-        return sum(self.counts[state] for state in LIVE_STATES)
-
     def ranks(self) -> Iterator[RankRecord]:
         """Go through all ranks."""
         return iter(self._ranks.values())
@@ -301,9 +295,8 @@ class Registry:
         self._move(rank, RankEvent.FALLS_SILENT)
 
     def disconnected(self, rank: RankRecord, now: float) -> None:
-        """Note that a rank's connection ended; this changes nothing if the rank has said goodbye."""
-        if rank.state is not RankState.EXITED:
-            self._end(rank, RankEvent.CONNECTION_ENDS, now)
+        """Note that the connection of a rank ended that has not said goodbye."""
+        self._end(rank, RankEvent.CONNECTION_ENDS, now)
 
     def found_dead(self, rank: RankRecord, now: float) -> None:
         """Note that the process of a lost rank is gone."""
@@ -313,12 +306,13 @@ class Registry:
 
     def killed(self, rank: RankRecord) -> None:
         """Enter the signal or status that ended an exited rank, if its guard has told one and the rank has not."""
-        if rank.state is RankState.EXITED and rank.end.signal is not None:
+        if rank.state is not RankState.EXITED:
+            return
+        if rank.end.signal is not None:
             rank.end.exit = -rank.end.signal
             if rank.end.detail in ("", rank.end.signal_told):
                 rank.end.detail = rank.end.signal_told = describe_signal(rank.end.signal, rank.end.core, rank.end.cause)
-
-        elif rank.state is RankState.EXITED and rank.end.died and rank.end.exit is None:
+        elif rank.end.died and rank.end.exit is None:
             rank.end.exit = rank.end.status
             if rank.end.status is not None and not rank.end.detail:
                 rank.end.detail = WITHOUT_TRACEBACK
@@ -347,10 +341,6 @@ class Registry:
                 self._remove(self._ranks[gone[-1]])
         return gone
 
-    def last_words(self, rank: RankRecord, frames: tuple[Place, ...], detail: str) -> None:
-        """Note where a rank was when it ended, which may become known before its end or after it."""
-        rank.frames, rank.end.detail = frames, detail
-
     # ------------------------------------------------------------------------------------------------------------ moves
 
     def _note_report(self, rank: RankRecord, report: RankReport, now: float) -> None:
@@ -368,13 +358,10 @@ class Registry:
             self._lost[rank.registration.kernel, rank.process.pid] = rank.key
         else:
             self._forget_lost(rank)
-        self._note_end(rank.key, now)
+        self._ended.pop(rank.key, None)
+        self._ended[rank.key] = now
         if rank.state is RankState.EXITED:
             self.children.ended(rank)
-
-    def _note_end(self, key: str, now: float) -> None:
-        self._ended.pop(key, None)
-        self._ended[key] = now
 
     def _move(self, rank: RankRecord, event: RankEvent) -> None:
         self.counts[rank.state] -= 1

@@ -209,7 +209,9 @@ class RankTable:
         self.disconnected(rank)
 
     def disconnected(self, rank: RankRecord) -> None:
-        """Note that neither a rank nor its guard is connected any more."""
+        """Note that neither a rank nor its guard is connected any more; nothing is new about one that has ended."""
+        if rank.state is RankState.EXITED:
+            return
         self.registry.disconnected(rank, self._timers.clock())
         if rank.state is RankState.LOST and self._kernel is not None and rank.registration.kernel == self._kernel:
             self._check_death(rank.key, 0, self._timers.clock())

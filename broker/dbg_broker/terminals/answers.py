@@ -52,18 +52,17 @@ class AnswerQueue:
         self._waiting: dict[int, _Waiting] = {}
         self.size = 0
         """Bytes of all that waits."""
-        self._ended = 0
         self._is_gathered = False
 
     @property
     def ended(self) -> int:
         """Return how many questions have ended whose last answers wait."""
-        return self._ended
+        return sum(one.is_ended for one in self._waiting.values())
 
     @property
     def may_send(self) -> bool:
         """Tell whether a message is to be sent now: a question has ended, or no equal answers are waited for."""
-        return bool(self._ended) or self._is_gathered or self.size >= PAGE_BYTES
+        return bool(self.ended) or self._is_gathered or self.size >= PAGE_BYTES
 
     def gathered(self) -> None:
         """Note that what waits has waited long enough for equal answers of other ranks."""
@@ -88,7 +87,6 @@ class AnswerQueue:
     def end(self, request: int) -> None:
         """Note that no more answers to a question come."""
         self._waiting.setdefault(request, _Waiting()).is_ended = True
-        self._ended += 1
 
     def page(self) -> Answers | None:
         """Take out what the next message says; None if nothing waits."""
@@ -118,7 +116,5 @@ class AnswerQueue:
         if waiting.same:
             # Behind the answers to other questions: a long one delays no short one.
             self._waiting[request] = waiting
-        elif waiting.is_ended:
-            self._ended -= 1
         self._is_gathered = self._is_gathered and bool(self._waiting)
         return Answers(request=request, answers=tuple(answers), last=waiting.is_ended and not waiting.same)

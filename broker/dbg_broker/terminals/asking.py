@@ -146,8 +146,10 @@ class Asking:
             self._table.registry.condemned(key, asking.link.name or "somebody")
         if ask.action in GUARD_ACTIONS or (ask.action is Action.WHERE and self._guards.speaks_for(rank)):
             self._guards.pass_on(key, ask)
-        elif (peer := self._relay.ranks.get(key)) is not None:
-            peer.send_packed(ask, frame)
+        elif (peer := self._relay.ranks.get(key)) is None or not peer.send_packed(ask, frame):
+            text = "the rank is not connected, or does not read what it is sent"
+            self._asked.answer(key, ask.request, broker_says(Kind.ERROR, text))
+        else:
             self._table.probes.asked(key, self._timers.clock())
 
     def _answer_for(self, asking: _Question, key: str, known: Said) -> None:

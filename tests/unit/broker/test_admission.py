@@ -85,12 +85,16 @@ async def test_where_the_first_process_is_gone_the_driver_is_asked_before_keys_g
 
 async def test_a_process_whose_host_is_silent_gives_way(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     await broker.rank(secret=SECRET)
+    guard = await knocking(broker)
+    await guard.say(GuardsWord(minor=0, key=KEY, kind=Finding.CALLED, secret=SECRET))
+    await guard.expect(Welcome)
     connection = broker.parts.ranks.links[KEY].connection
     monkeypatch.setattr(type(connection), "seconds_since_ack", lambda _: limits.SILENT_SECONDS)
     second = await knocking(broker)
     await second.say(registration(secret=OTHER))
     await second.expect(Welcome)
     assert broker.parts.ranks.links[KEY].connection is not connection
+    assert not broker.parts.ranks.guards
 
 
 async def test_only_the_guard_of_that_process_speaks_for_it(broker: Broker) -> None:

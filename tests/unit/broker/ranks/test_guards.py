@@ -94,6 +94,28 @@ async def test_a_guard_makes_its_rank_unresponsive_and_answers_for_it(broker: Br
     assert [known.state for known in broker.parts.ranks.registry.ranks()] == [RankState.STOPPED]
 
 
+async def test_a_guard_that_dials_again_leaves_the_open_question_to_the_rank(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    witness = await guard(broker, found())
+    await listed(watcher, RankState.UNRESPONSIVE)
+    await ask_where(watcher)
+    await witness.expect(Ask)
+    await guard(broker, found(Finding.CALLED))
+    again = await rank.expect(Ask)
+    await rank.say(answer_to(again.request, Kind.VALUE, "running"))
+    assert told(await watcher.expect(Answers))[0].text == "running"
+
+
+async def test_the_end_of_a_rank_is_told_once(broker: Broker) -> None:
+    rank, watcher = await broker.rank(), await terminal(broker)
+    await rank.say(Goodbye(exit=0, detail=""))
+    await listed(watcher, RankState.EXITED, 0)
+    await rank.cut()
+    await broker.left(lambda parts: not parts.ranks.links)
+    await broker.rank(1)
+    assert (await watcher.expect(Change)).rank.rank == 1
+
+
 async def test_when_the_guard_is_gone_the_last_stack_is_still_there(broker: Broker) -> None:
     await broker.rank()
     watcher = await terminal(broker)

@@ -54,6 +54,14 @@ def test_an_answer_that_many_ranks_have_in_common_is_kept_and_sent_once() -> Non
     }
 
 
+def test_a_question_that_ends_twice_has_ended_once() -> None:
+    queue = AnswerQueue()
+    for _ in range(2):
+        queue.end(1)
+    assert [page.request for page in pages_of(queue)] == [1]
+    assert (queue.ended, queue.may_send) == (0, False)
+
+
 def test_a_long_answer_delays_no_short_one_of_another_question() -> None:
     queue = AnswerQueue()
     for number in range(9):
