@@ -128,9 +128,13 @@ class Credentials:
                 in_loop(use, self.tokens)
 
     def _write_again(self) -> None:
-        self._is_written = False
-        self.write()
+        # Set first: another broker may be named while the files are written.
         self._is_written = True
+        try:
+            self.write()
+        except BaseException:
+            self._is_written = False
+            raise
 
     def _tries(self, what: str, call: Callable[[], Any]) -> Any:
         """Return the result of a call, None if it fails; the same failure is logged once, and tried again each time."""

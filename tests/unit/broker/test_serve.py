@@ -260,6 +260,25 @@ def test_what_can_not_be_read_is_told_once_and_a_later_change_is_taken(
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 2
 
 
+def test_a_broker_that_is_named_while_the_files_are_written_is_in_the_next_ones(
+    watching: Callable[..., Watching], made_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    credentials, written = watching(made_home).credentials, threading.Semaphore(0)
+    write = credentials.write
+
+    def write_and_name() -> None:
+        write()
+        if len(credentials._others) == 1:
+            credentials.tell_others(two)
+        written.release()
+
+    two = ENDPOINT, replace(ENDPOINT, host="login2")
+    monkeypatch.setattr(credentials, "write", write_and_name)
+    credentials.tell_others(two[:1])
+    for _ in range(2):
+        assert written.acquire(timeout=seconds(20))
+
+
 def test_a_given_certificate_that_was_renewed_is_shown_and_a_bad_one_changes_nothing(
     watching: Callable[..., Watching], made_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
