@@ -128,14 +128,7 @@ def serve(settings: ServeSettings, say: Callable[[str], None], columns: int | No
             ending.enter_context(stock)
         credentials.serve_at(host_for_others(settings.listen), listener.getsockname()[1])
         meters = Meters()
-        setup = _Setup(
-            home=home,
-            credentials=credentials,
-            listener=listener,
-            stock=stock,
-            settings=settings,
-            servers=servers,
-        )
+        setup = _Setup(home, credentials, listener, stock, settings, servers)
         ready = partial(announce, settings, credentials.endpoint, stock, say, columns)
         run_measured(_run(setup, ready, meters), meters.key_waits)
     return 0
@@ -150,7 +143,7 @@ def _look_for_cluster(settings: ClusterSettings, home: Path) -> Servers:
     return joining.look_for_cluster(settings, home)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Setup:
     """All that one broker serves with."""
 
@@ -171,16 +164,15 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
     stopping = _stopped_by_signals(loop)
     welcomes = Welcomes(loop.time, host=socket.gethostname(), pid=os.getpid(), max_lease=settings.max_lease)
     broker = _new_broker(loop, setup, welcomes, meters)
-    leaving = Leaving(loop, lambda: broker.admission.is_used, stopping.set, settings.idle_seconds)
+    leaving = Leaving(loop.time(), lambda: broker.admission.is_used, stopping.set, settings.idle_seconds)
 
     def sweep(now: float) -> None:
         broker.sweep(now)
-        if broker.admission.is_used:
-            leaving.poll()
+        leaving.sweep(now)
 
     def opened(peer: Peer, bearer: Bearer) -> Owner:
         # A run that looks whether a broker is there has its terminal come a moment later.
-        leaving.poll()
+        leaving.used(loop.time())
         return broker.admission.opened(peer, bearer)
 
     # What is begun ends in the reverse order, at the end and after an error.
@@ -211,7 +203,6 @@ async def _run(setup: _Setup, announce: Callable[[], None], meters: Meters) -> N
             ending.callback(port.stop)
         credentials.write()
         ending.callback(_leave_home, home, cluster)
-        ending.callback(leaving.close)
         credentials.watch(loop.call_soon_threadsafe, use, show)
         ending.callback(credentials.close)
         manager = ServiceManager(os.environ, os.getpid(), loop.call_later)

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
-
-import pytest
-
 from dbg_broker.serve.leaving import Leaving
-
-IDLE = 0.05
 
 
 class Broker:
-    """A broker that leaves after a moment without use."""
+    """A broker that leaves after 10 s without use; it began at 0."""
 
-    def __init__(self, idle: float | None = IDLE) -> None:
-        self.is_used = False
-        self.left = asyncio.Event()
-        self.leaving = Leaving(asyncio.get_running_loop(), lambda: self.is_used, self.left.set, idle)
+    def __init__(self, idle: float | None = 10.0) -> None:
+        self.is_used = self.has_left = False
+        self.leaving = Leaving(0.0, lambda: self.is_used, self._leave, idle)
 
+    def _leave(self) -> None:
+        self.has_left = True
 
-async def stays(broker: Broker) -> None:
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(broker.left.wait(), 3 * IDLE)
-
-
-async def test_a_broker_that_nobody_ever_needed_leaves() -> None:
-    await Broker().left.wait()
+    def leaves(self, now: float) -> bool:
+        self.leaving.sweep(now)
+        return self.has_left
 
 
-async def test_it_counts_anew_when_the_last_connection_is_gone() -> None:
+def test_a_broker_that_nobody_ever_needed_leaves() -> None:
+    broker = Broker()
+    assert [broker.leaves(now) for now in (0.0, 9.9, 10.0)] == [False, False, True]
+
+
+def test_it_counts_anew_when_the_last_connection_is_gone() -> None:
     broker = Broker()
     broker.is_used = True
-    await stays(broker)
+    assert not broker.leaves(50.0)
     broker.is_used = False
-    broker.leaving.poll()
-    await broker.left.wait()
+    assert [broker.leaves(now) for now in (59.9, 60.0)] == [False, True]
 
 
-async def test_a_broker_that_was_started_by_hand_or_ends_does_not_leave() -> None:
-    ended = Broker()
-    ended.leaving.close()
-    await stays(Broker(idle=None))
-    await stays(ended)
+def test_a_connection_of_a_moment_counts() -> None:
+    broker = Broker()
+    broker.leaving.used(8.0)
+    assert [broker.leaves(now) for now in (17.9, 18.0)] == [False, True]
+
+
+def test_a_broker_that_was_started_by_hand_does_not_leave() -> None:
+    assert not Broker(idle=None).leaves(1e9)
