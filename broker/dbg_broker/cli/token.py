@@ -23,7 +23,6 @@ from dbg_broker.journal.audit import note
 from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
-from dbg_wire.finding.job_token import job_token
 from dbg_wire.records.audit import What
 
 MAX_SECONDS = 10 * 365 * 86400.0
@@ -58,7 +57,7 @@ def print_token(home: Path, options: TokenOptions, say: Say, aside: Say) -> int:
             say(load_tokens(home).of(options.role))
             return 0
         if options.role is Role.RANK:
-            say(job_token(load_tokens(home).rank, options.job))
+            say(load_tokens(home).for_job(options.job))
             return 0
     _make(home, options, say, aside)
     return 0

@@ -52,26 +52,25 @@ def load_own(home: Path) -> Shown:
     certificate, key = read_private(certificate_path, others_may_read=True), read_private(key_path)
     if certificate is None or key is None:
         certificate = _make_and_keep(certificate_path, key_path)
-    context = new_context()
     try:
-        # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
-        context.load_cert_chain(certificate_path, key_path, password="")
-        return Shown(context=context, certificate=first_der(certificate))
+        return _shown(certificate_path, key_path, first_der(certificate))
     except (OSError, ValueError) as error:
         raise BadSecretFile(
             f"{CERTIFICATE_FILE} and {KEY_FILE} in {printable(str(home))} can't be used", _REMEDY
         ) from error
 
 
-def new_context() -> ssl.SSLContext:
-    """Return a server's context for TLS 1.2 or later, without a certificate."""
+def _shown(certificate: Path, key: Path, der: bytes) -> Shown:
+    """Return a certificate with a server's context for TLS 1.2 or later. Raise OSError and ValueError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # A peer must not have the costly part of TLS done again and again on one connection.
     context.options |= ssl.OP_NO_RENEGOTIATION
     # No peer resumes a session, and two tickets are a sixth of the broker's work for a handshake.
     context.num_tickets = 0
-    return context
+    # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
+    context.load_cert_chain(certificate, key, password="")
+    return Shown(context=context, certificate=der)
 
 
 def _make_and_keep(certificate_path: Path, key_path: Path) -> str:
@@ -135,13 +134,10 @@ def load_given(certificate: Path, key: Path) -> Shown:
     if "ENCRYPTED" in key_text:
         raise BadSecretFile(f"--key {printable(str(key))} has a password", "write it out without one, mode 600")
     _check_dates(certificate, der)
-    context = new_context()
     try:
-        # With an empty password OpenSSL doesn't ask the terminal for that of an encrypted key.
-        context.load_cert_chain(certificate, key, password="")
+        return _shown(certificate, key, der)
     except (OSError, ValueError) as error:
         raise _unusable(certificate, key, error) from None
-    return Shown(context=context, certificate=der)
 
 
 def _first_der(path: Path) -> bytes:

@@ -153,14 +153,13 @@ def load_issued(home: Path) -> IssuedTokens:
         ) from None
 
 
-def join_issued(home: Path, others: IssuedTokens) -> IssuedTokens:
-    """Join a list into that of the home, and return the join; wait while a command changes it. Raise BadSecretFile."""
+def join_issued(home: Path, others: IssuedTokens) -> None:
+    """Join a list into that of the home; wait while a command changes it. Raise BadSecretFile."""
     with tokens_locked(home):
         own = load_issued(home)
         joined = own.joined(others)
         if joined != own:
             save_issued(home, joined)
-    return joined
 
 
 def save_issued(home: Path, issued: IssuedTokens) -> None:

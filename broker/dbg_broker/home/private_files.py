@@ -69,13 +69,8 @@ def write_private(path: Path, text: str) -> None:
     try:
         write_whole(path, text, lasting=True)
     except OSError as error:
-        raise cant_write(path, error) from error
-
-
-def cant_write(path: Path, error: OSError) -> BadSecretFile:
-    """Return the error of a file of the home that can't be written for this reason."""
-    what_to_do = "make room there, or set DBG_HOME"
-    return BadSecretFile(f"{printable(str(path))} can't be written ({error.strerror})", what_to_do)
+        what = f"{printable(str(path))} can't be written ({error.strerror})"
+        raise BadSecretFile(what, "make room there, or set DBG_HOME") from error
 
 
 def read_private(path: Path, *, others_may_read: bool = False) -> str | None:
@@ -122,11 +117,10 @@ def _text_of(path: Path, named: str, remedy: str, *, others_may_read: bool) -> s
     raise BadSecretFile(f"{named} is too large or not text, so it is a wrong file", remedy)
 
 
-def check_way(home: Path, what: str = "the home", remedy: str = ANOTHER_HOME) -> None:
+def check_way(home: Path) -> None:
     """Raise BadSecretFile, naming the directory, if one above the home lets other users replace it.
 
-    Directories that are missing are passed over. Raise OSError if one can't be looked at. ``what`` and ``remedy`` are
-    the sentence's, for another directory than the home.
+    Directories that are missing are passed over. Raise OSError if one can't be looked at.
     """
     # A volume of Kubernetes is a directory of root's in which each user of its container may write.
     if os.environ.get(SOLE_USER) == "1":
@@ -138,7 +132,7 @@ def check_way(home: Path, what: str = "the home", remedy: str = ANOTHER_HOME) ->
         mode = found.st_mode & ~0o022 if closed is not None and directory.is_relative_to(closed) else found.st_mode
         if mode & 0o022 == stat.S_IWGRP and found.st_uid == os.geteuid() and _is_our_own_group(found.st_gid):
             mode &= ~stat.S_IWGRP
-        check_above(mode, found.st_uid, trusted, str(directory), what=what, remedy=remedy)
+        check_above(mode, found.st_uid, trusted, str(directory))
         if closed is None and found.st_uid == os.geteuid() and is_closed(found.st_mode):
             closed = directory
 

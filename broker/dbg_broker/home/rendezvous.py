@@ -44,17 +44,13 @@ def read_rendezvous(home: Path) -> Rendezvous | None:
     return None if text is None else parse_rendezvous(text, str(path))
 
 
-def remove_rendezvous(home: Path, *, pid: int, host: str) -> bool:
-    """Remove both files if they are still those of this process, and tell whether they were. Raise nothing."""
-    try:
+def remove_rendezvous(home: Path, *, pid: int, host: str) -> None:
+    """Remove both files if they are still those of this process. Raise nothing."""
+    with contextlib.suppress(BadSecretFile, OSError):
         rendezvous = read_rendezvous(home)
-        if rendezvous is None or (rendezvous.pid, rendezvous.host) != (pid, host):
-            return False
-        (home / RENDEZVOUS_FILE).unlink()
-        (home / DRIVER_FILE).unlink(missing_ok=True)
-    except (BadSecretFile, OSError):
-        return False
-    return True
+        if rendezvous is not None and (rendezvous.pid, rendezvous.host) == (pid, host):
+            (home / RENDEZVOUS_FILE).unlink()
+            (home / DRIVER_FILE).unlink(missing_ok=True)
 
 
 def lock(home: Path) -> FileIO | None:

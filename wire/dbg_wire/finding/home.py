@@ -46,24 +46,20 @@ def check_closed(mode: int, path: str) -> None:
         )
 
 
-def check_above(
-    mode: int, uid: int, trusted: Collection[int], path: str, *, what: str = "the home", remedy: str = ANOTHER_HOME
-) -> None:
+def check_above(mode: int, uid: int, trusted: Collection[int], path: str) -> None:
     """Refuse a directory above a home if other users could replace the home in it, by ``st_mode`` and ``st_uid``.
 
     The directory must belong to one of ``trusted`` (us and root). Other users may write in it only if it is sticky, as
-    sshd requires for the directories above its keys. Raise BadSecretFile, which names the directory, with ``what`` lies
-    below it and a ``remedy``.
+    sshd requires for the directories above its keys. Raise BadSecretFile, which names the directory.
     """
     shown = printable(path)
     if uid not in trusted:
-        raise BadSecretFile(
-            f"{what} lies below {shown}, which belongs to user {uid}, who is neither you nor root", remedy
-        )
+        what = f"the home lies below {shown}, which belongs to user {uid}, who is neither you nor root"
+        raise BadSecretFile(what, ANOTHER_HOME)
     if mode & 0o022 and not mode & stat.S_ISVTX:
         raise BadSecretFile(
-            f"{what} lies below {shown}, in which others can put another in its place (mode {mode & 0o777:03o})",
-            f"{remedy}, or type `chmod go-w {printable(shlex.quote(path))}`",
+            f"the home lies below {shown}, in which others can put another in its place (mode {mode & 0o777:03o})",
+            f"{ANOTHER_HOME}, or type `chmod go-w {printable(shlex.quote(path))}`",
         )
 
 
