@@ -1,4 +1,4 @@
-"""The settings of each verb: arguments first, then variables, then defaults. Pure."""
+"""The settings of ``serve``: arguments first, then variables, then defaults. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 LOOPBACK = "127.0.0.1"
 
 IDLE_SECONDS = 45.0
-"""Seconds for which a run's own broker stays when no run, rank or terminal is left: the next run after an edit finds
+"""Seconds for which a run's own broker stays when no rank or terminal is connected: the next run after an edit finds
 it, and nothing is left on the host after a minute, the time to shut down included."""
 
 MAX_IDLE_SECONDS = 7 * 24 * 3600.0
-"""The largest $DBG_IDLE in seconds; `serve` runs a broker for longer."""
+"""The largest $DBG_IDLE in seconds; ``serve`` without ``--while-used`` runs a broker for longer."""
 
 CLASSIC_PORT = 6899
 """The port that stock ``pudb.remote`` calls by itself."""

@@ -1,4 +1,4 @@
-"""What the broker asks of a guard beside its rank: commands, native stacks, what NCCL tells; each ends with its asker.
+"""What the broker asks of a guard beside its rank: commands and native stacks; each ends with its asker.
 
 All of it runs in the guard's event loop, several at a time, while the guard goes on watching its rank. A stack with its
 frames of C code is read by py-spy from the rank's memory.

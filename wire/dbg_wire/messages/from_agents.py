@@ -42,7 +42,7 @@ ProcessSecret = Annotated[str, characters(64)]
 Ancestors = Annotated[tuple[Pid, ...], elements(MAX_ANCESTORS)]
 
 KINDS_OF_AGENTS = frozenset({Kind.VALUE, Kind.ERROR, Kind.RUNNING})
-"""The kinds of answers that an agent may give; the broker alone gives the other kinds."""
+"""The kinds of answers that an agent may give."""
 
 
 class Register(Message, sender=Sender.AGENT):
@@ -204,8 +204,8 @@ class Source(Message, sender=(Sender.AGENT, Sender.BROKER)):
 class Notice(Message, sender=(Sender.AGENT, Sender.BROKER)):
     """Tell the terminals on the rank a sentence that has no place on its screen or in its log.
 
-    The broker says in one that the session is recorded, and in another what somebody else has done at the rank by a
-    question; ``ends_stop`` tells that the stop ends by that. With ``is_log`` it is the text of a log point, which the
+    The broker sends one when somebody else acts at the rank by a question; ``ends_stop`` tells that the stop ends by
+    that. With ``is_log`` it is the text of a log point, which the
     rank also sends while no terminal is there: clients that ask for it get it as :class:`Logged`.
     """
 

@@ -36,7 +36,7 @@ class Action(str, enum.Enum):
     RELEASE = "release"
     """Let a held rank go on."""
     EXEC = "exec"
-    """Run a command beside the rank; this action and the next two are the guard's, while the rank may run or hang."""
+    """Run a command next to the rank. The guard does this and ``native``, also while the rank hangs."""
     NATIVE = "native"
     """The stack with its native frames, by a profiler that reads the memory of the rank."""
     INSPECT = "inspect"
@@ -80,7 +80,7 @@ class PromptState(str, enum.Enum):
 
 
 class Kind(str, enum.Enum):
-    """The kind of one rank's answer; the broker gives ``silent`` and ``lost``, and ``running`` like an agent."""
+    """The kind of one rank's answer: ``lost`` is the broker's, and ``silent`` that of the terminal that asked."""
 
     VALUE = "value"
     ERROR = "error"
