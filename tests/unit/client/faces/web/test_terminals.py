@@ -123,6 +123,8 @@ async def test_the_keyboard_is_given_up_and_taken(broker: FakeBroker) -> None:
         await terminal.say("release")
         await terminal.until("state", lambda said: not said["driving"])
         assert (await broker.heard(Attach, 2)).mode is Mode.WATCH
+        # The keyboard can be taken once the seat is there.
+        await terminal.until("clear")
         await terminal.say("take")
         await broker.heard(Take)
         await terminal.until("state", lambda said: said["driving"])
