@@ -34,7 +34,7 @@ from dbg_wire.messages import (
 )
 
 AWAY_SECONDS = 10.0
-"""Seconds after which a broker is forgotten that is no member any more: its ranks are at the others in half of that."""
+"""Seconds after which a broker is forgotten that is no member any more: its ranks are at others in half of that."""
 
 WAITING = 4
 """Events of several brokers that wait for the program; then nothing more is read, as with one broker."""
@@ -244,8 +244,7 @@ class Brokers:
         if broker.away_since is None:
             broker.away_since = asyncio.get_running_loop().time()
         self._list.cut_off(broker)
-        for request in [request for request, parts in self._asked.items() if broker in parts]:
-            self._answer_for(broker, request)
+        self._answer_all(broker)
         if not self.is_up:
             self._all_gone(event)
             return
@@ -256,11 +255,16 @@ class Brokers:
         if not self._is_listed:
             self._tell_list(self._list.whole())
 
+    def _answer_all(self, broker: _Broker) -> None:
+        """Answer for the ranks that a broker was asked for and will not answer for."""
+        for request in [request for request, parts in self._asked.items() if broker in parts]:
+            self._answer_for(broker, request)
+
     def _all_gone(self, event: Down) -> None:
         """Go on as with one broker: the first link looks for any."""
+        self._asked.clear()
         for broker in self._all[1:]:
             self._forget(broker)
-        self._asked.clear()
         self._is_listed = False
         self._ready.append(event)
 
@@ -274,6 +278,9 @@ class Brokers:
                 parts.pop(broker, None)
             if parts:
                 return event.replace(last=False)
+        else:
+            for other in parts.keys() - {broker}:
+                other.link.send(Withdraw(request=event.request or 0))
         self._asked.pop(event.request or 0)
         return event
 
@@ -285,7 +292,9 @@ class Brokers:
             self._list.drop(lambda _, owner: owner not in self._all)
             message, self._is_listed = self._list.whole(), True
         if self._rank is not None:
-            self._follow_seat(self._list.owner(self._rank) or self._seat)
+            # Of a broker that was forgotten nothing comes any more: another one says that the rank is not there.
+            fallback = self._seat if self._seat in self._all else self._any
+            self._follow_seat(self._list.owner(self._rank) or fallback)
         self._ready.append(message)
 
     def _follow_seat(self, owner: _Broker) -> None:
@@ -339,6 +348,7 @@ class Brokers:
         if broker is not self._first:
             self._all.remove(broker)
             self._list.cut_off(broker)
+            self._answer_all(broker)
             self._stop_reading(broker)
 
     def _taken(self, broker: _Broker) -> set[str]:

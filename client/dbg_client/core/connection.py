@@ -156,7 +156,7 @@ class Connection:
 async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, again: bool = False) -> Connection:
     """Connect, greet as ``name``, and return the connection once the broker has said welcome.
 
-    ``spent`` of the ``seconds`` are over already: the search for the broker took them. With ``again`` another attempt
+    ``spent`` of the ``seconds`` are over already, or kept for other brokers. With ``again`` another attempt
     follows, so each address of the broker gets CONNECT_SECONDS at most.
     Raises BrokerUnreachable if no broker answers within ``seconds``, and WrongCertificate, WrongToken, WrongVersion or
     another Refused if a broker answers that is the wrong one or refuses.
@@ -170,7 +170,7 @@ async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, a
         raise explain(reach.endpoint.url, error, seconds, WORDING) from None
     connection = Connection(websocket, reach.endpoint)
     try:
-        await _greet(connection, name, seconds)
+        await _greet(connection, name, max(0.0, end - loop.time()), seconds)
     except BaseException:
         await connection.close()
         raise
@@ -194,11 +194,11 @@ async def _connected(reach: Reach, end: float, patience: float) -> socket.socket
     raise problem
 
 
-async def _greet(connection: Connection, name: str, seconds: float) -> None:
+async def _greet(connection: Connection, name: str, left: float, seconds: float) -> None:
     url = connection.endpoint.url
     connection.send(fitted(Greet, minor=PROTOCOL_MINOR, release=RELEASE, name=name))
     try:
-        answer = await within(seconds, connection.receive())
+        answer = await within(left, connection.receive())
     except TimeoutError:
         raise BrokerUnreachable(url, f"it let us in and then was silent for {seconds:g} s") from None
     except Disconnected as ended:

@@ -27,7 +27,7 @@ MAX_EVENTS = 1024
 """Pages of answers that wait for one question; its task takes each at once, so more are a fault of ours."""
 
 MAX_QUESTIONS = 15
-"""Pages of questions that are open at once: a broker takes one more of a program, which may have to withdraw one."""
+"""Pages of questions that are open at once: one less than a broker takes, which may hold one that was withdrawn."""
 
 WATCHER = "watcher"
 """The role whose tokens let a terminal look and nothing else."""

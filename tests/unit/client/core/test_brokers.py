@@ -15,6 +15,7 @@ from dbg_client.core import brokers as module
 from dbg_client.core.asking import Asker
 from dbg_client.core.brokers import Brokers
 from dbg_client.core.connection import Connection
+from dbg_client.core.errors import Declined
 from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard
@@ -30,10 +31,13 @@ from dbg_wire.messages import (
     Kind,
     Mode,
     Question,
+    Refusal,
+    RefusalCode,
     Seat,
     Snapshot,
     Subscribe,
     Welcome,
+    Withdraw,
 )
 from dbg_wire.records.ranks import RankInfo
 from tests.conftest import Approved
@@ -140,6 +144,16 @@ async def test_a_question_to_ranks_of_several_brokers_has_one_answer(three: tupl
             assert (await broker.heard(Question)).keys == (rank.key,)
 
 
+async def test_where_one_broker_refuses_a_question_the_others_withdraw_it(three: tuple[FakeBroker, ...]) -> None:
+    three[0].silent.add(Question)
+    three[1].refusals[Question] = Refusal(code=RefusalCode.FULL, text="16 questions are open")
+    async with switchboard_to(three[0]) as switchboard:
+        with pytest.raises(Declined):
+            await Asker(switchboard).ask(Action.WHERE, [FIRST, SECOND])
+        asked = await three[0].heard(Question)
+        assert (await three[0].heard(Withdraw)).request == asked.request
+
+
 async def test_ranks_of_a_broker_that_dies_while_it_is_asked_do_not_answer_and_the_others_do(
     three: tuple[FakeBroker, ...],
 ) -> None:
@@ -228,6 +242,21 @@ async def test_a_broker_that_is_long_away_and_that_nobody_names_is_forgotten_wit
             say_welcome(broker)
         three[1].stop()
         await switchboard.until(lambda: numbers(switchboard) == [0, 2] or None, PATIENCE)
+
+
+async def test_a_seat_at_a_broker_that_is_forgotten_is_at_one_that_does_not_know_the_rank(
+    three: tuple[FakeBroker, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "AWAY_SECONDS", 0.3)
+    async with switchboard_to(three[0]) as switchboard, seated(switchboard, SECOND):
+        know_each_other(three[0], three[2])
+        for broker in (three[0], three[2]):
+            say_welcome(broker)
+        heard = Heard(switchboard)
+        with switchboard.watched_by(heard.receive):
+            three[1].stop()
+            await heard.until(SeatDown)
+            await heard.until(SeatUp)
 
 
 async def test_the_first_broker_is_forgotten_as_any_other_one(

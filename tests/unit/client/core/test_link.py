@@ -221,6 +221,16 @@ async def test_a_suspended_broker_leaves_the_others_their_part_of_the_time() -> 
         await link.close()
 
 
+async def test_a_broker_that_never_says_welcome_leaves_the_others_their_part_of_the_time() -> None:
+    with FakeBroker() as mute, FakeBroker(make_rank()) as second:
+        mute.silent.add(Greet)
+        where = Where(replace(reach(mute.port), others=(reach(second.port).endpoint,)))
+        link = BrokerLink(where, "me@here", seconds(2))
+        await link.open()
+        await second.heard(Subscribe)
+        await link.close()
+
+
 async def test_a_terminal_comes_again_when_a_broker_hangs_up_and_tells_it_at_the_end_of_its_time() -> None:
     with FakeBroker(make_rank()) as broker:
         broker.hangs_up = 3
