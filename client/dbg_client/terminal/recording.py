@@ -16,9 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dbg_wire.errors import BadInput, printable
+from dbg_wire.limits import MIB
 
-MAX_WAITING = 50_000
-"""Events that wait for the disk, some minutes of a busy session. The recording ends if there are more."""
+MAX_WAITING_BYTES = 64 * MIB
+"""Bytes that wait for the disk: some minutes of a busy session. The recording ends if there are more."""
 
 END_SECONDS = 1.0
 """Seconds given at the end to the events that still wait."""
@@ -27,8 +28,8 @@ END_SECONDS = 1.0
 class Recording:
     """One file with what the terminal is shown, and with ``keys`` what is typed.
 
-    No method waits for the disk. A failure ends the recording, and :meth:`close` returns the reason. All methods
-    belong to one thread. ``size`` returns the terminal's (rows, columns).
+    Only the constructor and :meth:`close` wait for the disk. A failure ends the recording, and :meth:`close` returns
+    the reason. All methods belong to one thread. ``size`` returns the terminal's (rows, columns).
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Recording:
         self._shown, self._typed = (codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2))
         self._problem = ""
         self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self._written = 0
+        self._put_bytes = self._written = 0
         """Bytes of whole lines in the file."""
         self._thread = threading.Thread(target=self._work, name="dbg-attach-record", daemon=True)
         self._thread.start()
@@ -91,14 +92,20 @@ class Recording:
     def _put(self, kind: str, text: str) -> None:
         if self._problem or not text:
             return
-        if self._waiting.qsize() > MAX_WAITING:
+        if self._put_bytes - self._written > MAX_WAITING_BYTES:
             self._end("its disk is too slow")
             return
         now = time.monotonic()
         if self._began is None:
             self._began = now
-            self._waiting.put(_line(self._header()))
-        self._waiting.put(_line([round(now - self._began, 6), kind, text]))
+            self._put_line(self._header())
+        self._put_line([round(now - self._began, 6), kind, text])
+
+    def _put_line(self, document: object) -> None:
+        # All but ASCII is escaped, so that `cat` shows a recording without harm.
+        line = json.dumps(document).encode() + b"\n"
+        self._put_bytes += len(line)
+        self._waiting.put(line)
 
     def _header(self) -> dict[str, object]:
         rows, columns = self._size()
@@ -127,8 +134,3 @@ class Recording:
             os.ftruncate(self._descriptor, self._written)
             raise
         self._written += len(line)
-
-
-def _line(document: object) -> bytes:
-    # All but ASCII is escaped, so that `cat` shows a recording without harm.
-    return json.dumps(document).encode() + b"\n"

@@ -106,7 +106,7 @@ def test_a_full_disk_ends_the_recording_after_its_last_whole_line(tmp_path: Path
 def test_a_slow_disk_ends_the_recording_and_delays_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, approved: Approved
 ) -> None:
-    monkeypatch.setattr(module, "MAX_WAITING", 3)
+    monkeypatch.setattr(module, "MAX_WAITING_BYTES", 300)
     monkeypatch.setattr(module, "END_SECONDS", 0.05)
     disk = Disk(10**6, blocks=True)
     recording = Recording(str(tmp_path / "session.cast"), lambda: SIZE, write=disk.write)
