@@ -389,7 +389,9 @@ class Link:
             await asyncio.wait({serving, watching}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             welcomed = self._registration.is_there
-            if watching.done() and not serving.done():
+            # A ping fails as well when the connection has ended, which is not silence.
+            is_silent = watching.done() and not watching.cancelled() and watching.exception() is None
+            if is_silent and not serving.done():
                 logger.info("%s is silent", connection.broker_url)
                 dialler.was_silent(connection)
             for task in (serving, watching):
