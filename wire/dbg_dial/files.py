@@ -1,7 +1,4 @@
-"""Files as others see them: written whole under their name at once, and watched while they grow.
-
-A file that is gone in a moment, and is not to be on a disk, has a directory in this host's memory.
-"""
+"""Files as others see them: written whole under their name at once, and watched while they grow."""
 
 from __future__ import annotations
 

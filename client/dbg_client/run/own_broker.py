@@ -153,7 +153,7 @@ def _start(home: Path, listen: str | None, environ: Mapping[str, str]) -> Found 
 
 
 def _last_words(log: Path) -> str:
-    """Return the last line of a broker's log. Raise BadSecretFile if the home takes no words."""
+    """Return the last line of a broker's log. Raise BadSecretFile if it can't be written to."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines:
         # On a full file system the broker can neither begin nor say so: its log lies there, too.

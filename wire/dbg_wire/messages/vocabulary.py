@@ -99,7 +99,7 @@ class Finding(str, enum.Enum):
     FATAL = "fatal"
     """A fatal signal came; the process ends by it, unless the program catches that signal itself."""
     ENDED = "ended"
-    """The process was ended by a signal."""
+    """The process has ended, by a signal or without a goodbye."""
     CALLED = "called"
     """The rank has called its guard, which is asked for something; the rank itself runs."""
 
