@@ -197,7 +197,7 @@ def test_help_covers_the_screen_and_drops_keys_until_q(broker: FakeBroker, envir
     with Window(broker, environ) as window:
         window.opened()
         window.send("\x1d?nnn")
-        window.wait_for(" detach")
+        window.wait_for("q goes back")
         broker.draw(b"HIDDEN")
         window.send("c all n\r\x1b[B")
         window.send("q")
