@@ -6,10 +6,11 @@ import argparse
 
 from dbg_broker.cli.parser import VERBS as BROKER_VERBS
 from dbg_broker.cli.parser import parser_of_the_command, verbs_of
-from dbg_client.words.config import PREFERENCES
-from dbg_client.words.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
-from dbg_client.words.parsers import ASKING, ATTACH, OTHER, RUNNING, all_options
-from dbg_client.words.verbs import VERBS, VerbRow
+from dbg_client.verbs.preferences import PREFERENCES
+from dbg_client.command_line.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
+from dbg_client.command_line.parsers import all_options
+from dbg_client.verbs.option import Heading
+from dbg_client.verbs.table import VERBS, VerbRow
 from dbg_wire.command_line.parser import help_of, options_of, usage_of
 from tests.docs.pages import ROOT
 from tests.docs.roff import ManPage
@@ -35,9 +36,9 @@ def attach_page() -> str:
     page.entries((_usage(row), _verb_text(row)) for row in VERBS)
     page.section("options")
     options = all_options()
-    for group in (ASKING, ATTACH, RUNNING, OTHER):
-        page.subsection(group[0].upper() + group[1:])
-        page.entries((usage_of(one.action), f"{full_help(one)}.") for one in options if one.group == group)
+    for heading in Heading:
+        page.subsection(heading.value[0].upper() + heading.value[1:])
+        page.entries((usage_of(one.action), f"{full_help(one)}.") for one in options if one.heading is heading)
     page.entries(
         [("-h, --help", "Show a short page of this, or that of the verb."), ("--version", "Show release and protocol.")]
     )
@@ -56,12 +57,14 @@ def attach_page() -> str:
 
 
 def _usage(row: VerbRow) -> str:
-    return ", ".join(filter(None, [row.usage, row.short]))
+    return ", ".join(filter(None, [row.load().usage(), row.short]))
 
 
 def _verb_text(row: VerbRow) -> str:
-    spoken = f" In a session: {row.usage_in_session}." if row.in_session is not None else ""
-    return f"{row.help[0].upper()}{row.help[1:]}. Example: dbg-attach {row.example}.{spoken}"
+    verb = row.load()
+    usage = f"{row.name} {verb.in_session.value}".rstrip() if verb.in_session is not None else ""
+    spoken = f" In a session: {usage}." if usage else ""
+    return f"{row.help[0].upper()}{row.help[1:]}. Example: dbg-attach {verb.example}.{spoken}"
 
 
 BROKER_SUMMARY = "the meeting point of ranks that stop in a debugger and of terminals that attach to them"

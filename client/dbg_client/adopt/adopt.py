@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from dbg_client.actions.consent import agrees
-from dbg_client.actions.streams import show_waiting, tell, write_result
 from dbg_client.adopt.errors import NothingToAdopt
 from dbg_client.adopt.found import Candidate, find_mine
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
+from dbg_client.adopt.verb import Adopt
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list
+from dbg_client.shell.consent import agrees
+from dbg_client.shell.streams import show_waiting, tell, write_result
 from dbg_client.views.waits import show_age
-from dbg_client.words.settings import Adopt
 from dbg_dial.find import Opening
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
@@ -106,7 +106,7 @@ class _Adopting:
     async def _pids(self) -> list[int] | None:
         """Return the processes to adopt, None if the user does not want to."""
         if not self._settings.mine:
-            return list(dict.fromkeys(self._settings.pids))
+            return list(dict.fromkeys(map(int, self._settings.pids)))
         found, doubtful = await asyncio.to_thread(find_mine)
         for sentence in doubtful:
             tell(sentence)

@@ -7,20 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dbg_client.core.collective_matching import Matched
-from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import Explanation
-from dbg_client.hang.show import show_verdicts, verdicts_document
-from dbg_client.questions.answers import StackAnswer, ValueAnswer
 from dbg_client.questions.breakpoints import BreakpointAnswer
-from dbg_client.questions.slow import Stragglers
-from dbg_client.views.groups import AnswerGroup, groups_document, show_groups
+from dbg_client.verbs.answer import Answer as VerbAnswer
+from dbg_client.verbs.answer import GroupedAnswer, Style
+from dbg_client.verbs.where import StackAnswer
+from dbg_client.views.groups import AnswerGroup
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.breakpoints import BreakpointState
-from dbg_wire.records.ranks import Place
+from dbg_wire.records.ranks import Place, RankInfo
 
 T = TypeVar("T")
 
@@ -55,10 +52,25 @@ class Group:
 
 
 class Shown:
-    """Something whose text is all that a prompt of Python shows of it."""
+    """An answer whose text is all that a prompt of Python shows of it."""
+
+    def __init__(self, answer: VerbAnswer) -> None:
+        self._shown = answer
+
+    @property
+    def document(self) -> Any:
+        """Return the document that ``--json`` prints."""
+        return self._shown.document()
+
+    def __str__(self) -> str:
+        return self._shown.text()
 
     def __repr__(self) -> str:
         return str(self).rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """Return the text for a notebook; what comes from ranks is escaped."""
+        return text_html(self._shown.text(Style(columns=NOTEBOOK_COLUMNS)))
 
 
 class Answer(Shown):
@@ -67,10 +79,11 @@ class Answer(Shown):
     ``str()`` of it is the table that the terminal shows, and a notebook shows it as one.
     """
 
-    def __init__(self, answer: ValueAnswer) -> None:
+    def __init__(self, answer: GroupedAnswer) -> None:
+        super().__init__(answer)
         self._answer = answer
         self.command = answer.command
-        self.groups: tuple[Group, ...] = tuple(_group(one, answer.naming) for one in answer.groups)
+        self.groups: tuple[Group, ...] = tuple(_group(one, answer.naming) for one in answer.grouped)
         """The biggest group first."""
 
     @property
@@ -88,22 +101,12 @@ class Answer(Shown):
         """Return why each other rank has not answered, by its address: it runs, is silent, or was lost."""
         return {
             rank.address: safe_text(answer.text)
-            for rank, answer in self._answer.said
+            for rank, answer in self._answer.answers
             if answer.kind not in (Kind.VALUE, Kind.ERROR)
         }
 
-    @property
-    def document(self) -> dict[str, object]:
-        """Return the document that ``--json`` prints."""
-        answer = self._answer
-        return groups_document(answer.command, answer.groups, answer.naming, answer.missing)
-
     def _texts(self, kind: Kind) -> dict[str, str]:
-        return {rank.address: safe_text(answer.text) for rank, answer in self._answer.said if answer.kind is kind}
-
-    def __str__(self) -> str:
-        answer = self._answer
-        return show_groups(answer.command, answer.groups, answer.naming, color=False, missing=answer.missing)
+        return {rank.address: safe_text(answer.text) for rank, answer in self._answer.answers if answer.kind is kind}
 
     def _repr_html_(self) -> str:
         """Return the groups as a table, for a notebook; all that comes from ranks is escaped."""
@@ -118,7 +121,7 @@ class Breakpoints(Answer):
     ``by_rank`` has all breakpoints of each rank that has answered, by its address.
     """
 
-    def __init__(self, answer: ValueAnswer, told: BreakpointAnswer) -> None:
+    def __init__(self, answer: GroupedAnswer, told: BreakpointAnswer) -> None:
         super().__init__(answer)
         self.by_rank: Mapping[str, tuple[BreakpointState, ...]] = {
             rank.address: told.states[rank.key] for rank, _ in told.said if rank.key in told.states
@@ -129,23 +132,12 @@ class Where(Shown):
     """Where ranks are; :meth:`tree` merges their stacks."""
 
     def __init__(self, answer: StackAnswer) -> None:
-        self._answer = answer
-        self.groups: tuple[Group, ...] = tuple(_group(one, answer.naming) for one in answer.groups)
+        super().__init__(answer)
+        self.groups: tuple[Group, ...] = tuple(_group(one, answer.naming) for one in answer.grouped)
 
     def tree(self) -> str:
         """Return all stacks as one tree, as the terminal shows it."""
-        return self._answer.shown()
-
-    @property
-    def document(self) -> dict[str, object]:
-        """Return the document that ``--json`` prints."""
-        return self._answer.document()
-
-    def __str__(self) -> str:
-        return self.tree()
-
-    def _repr_html_(self) -> str:
-        return text_html(self.tree())
+        return str(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,59 +183,23 @@ class SlowVerdict:
 class Why(Shown):
     """Why a job does not go on, the worst verdict first."""
 
-    def __init__(self, found: Explanation) -> None:
-        self._found = found
+    def __init__(self, answer: VerbAnswer, missing: Sequence[RankInfo]) -> None:
+        super().__init__(answer)
         self.verdicts: tuple[Verdict, ...] = _verdicts(Verdict, self.document["verdicts"])
-        self.missing: tuple[str, ...] = tuple(rank.address for rank in found.missing)
+        self.missing: tuple[str, ...] = tuple(rank.address for rank in missing)
         """The addresses of ranks that have not come to a collective in which others wait."""
-
-    @property
-    def document(self) -> dict[str, object]:
-        """Return the document that ``--json`` prints."""
-        return verdicts_document(self._found)
-
-    def __str__(self) -> str:
-        return show_verdicts(self._found.verdicts, color=False)
-
-    def _repr_html_(self) -> str:
-        return text_html(str(self))
 
 
 class Slow(Shown):
     """Who slows a job down, the rank that costs most first; a notebook shows the table and the chart, too."""
 
-    def __init__(self, found: Stragglers) -> None:
-        self._found = found
+    def __init__(self, answer: VerbAnswer) -> None:
+        super().__init__(answer)
         self.verdicts: tuple[SlowVerdict, ...] = _verdicts(SlowVerdict, self.document["verdicts"])
-
-    @property
-    def document(self) -> dict[str, object]:
-        """Return the document that ``--json`` prints."""
-        return self._found.document()
-
-    def __str__(self) -> str:
-        return self._found.shown()
-
-    def _repr_html_(self) -> str:
-        return text_html(self._found.shown(columns=NOTEBOOK_COLUMNS))
 
 
 class Collectives(Shown):
     """The last collective of each process group, and who is in it."""
-
-    def __init__(self, matched: Sequence[Matched]) -> None:
-        self._matched = matched
-
-    @property
-    def document(self) -> dict[str, object]:
-        """Return the document that ``--json`` prints."""
-        return collectives_document(self._matched)
-
-    def __str__(self) -> str:
-        return show_collectives(self._matched, color=False)
-
-    def _repr_html_(self) -> str:
-        return text_html(str(self))
 
 
 def text_html(text: str) -> str:

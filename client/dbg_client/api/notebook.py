@@ -14,7 +14,7 @@ from typing import Any
 
 from dbg_client.api.answers import Answer
 from dbg_client.api.blocking import Broker, Job, connect
-from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL, in_words_of
+from dbg_client.faces.error_wording import ONLY_IN_A_TERMINAL, in_words_of
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets.selection import parse_target
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why, table_html
 from dbg_client.api.stop import AsyncStop, open_stop
@@ -15,14 +16,19 @@ from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_r
 from dbg_client.core.directory import RankChange
 from dbg_client.core.errors import RankEnded, TimedOut
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.questions.answers import ValueAnswer, ValueOptions
+from dbg_client.questions.breakpoints import change_breakpoints
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
-from dbg_client.questions.verbs import CONTINUE, INTERRUPT, RELEASE, Order, Questions
-from dbg_client.views.groups import remembered
+from dbg_client.verbs.answer import GroupedAnswer
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.interrupt import Interrupt
+from dbg_client.verbs.orders import Continue, Release
+from dbg_client.verbs.table import load_verb
+from dbg_client.verbs.values import Eval, PdbCommand
+from dbg_client.verbs.verb import RanksVerb
+from dbg_client.verbs.where import Where as WhereVerb
+from dbg_client.views.groups import group_answers
 from dbg_client.views.naming import Naming
-from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import NoSuchRank, printable
-from dbg_wire.messages import Action
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
@@ -71,18 +77,16 @@ class AsyncRanks:
         It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
         names those that did not answer. Raises DbgError if the broker fails.
         """
-        wishes = ValueOptions(frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance)
-        return await self._values(Action.EVAL, expression, wishes, timeout)
+        verb = Eval(expression=expression, frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance)
+        return Answer(await self.ask(verb, timeout=timeout))
 
     async def command(self, text: str, *, frame: str = "", timeout: float | None = None) -> Answer:
         """Run a command of pdb, such as ``n`` or ``p x``, in each of these ranks that is stopped."""
-        return await self._values(Action.COMMAND, text, ValueOptions(frame=frame), timeout)
+        return Answer(await self.ask(PdbCommand(command=text, frame=frame), timeout=timeout))
 
     async def where(self, *, threads: bool = False, timeout: float | None = None) -> Where:
         """Return the stacks of these ranks, running ones included; with ``threads`` those of all their threads."""
-        answer = await self._questions(timeout).stacks(self._found(), threads=threads)
-        self._memory.keep(remembered(answer.groups))
-        return Where(answer)
+        return Where(await self.ask(WhereVerb(threads=threads), timeout=timeout))
 
     async def variables(
         self,
@@ -117,36 +121,35 @@ class AsyncRanks:
 
     async def why(self, *, timeout: float | None = None) -> Why:
         """Return why the job of these ranks does not go on; it may look several times, for some seconds."""
-        found = await self._questions(timeout).cause(self._found())
-        self._memory.keep({"@missing": tuple(rank.key for rank in found.missing)})
-        return Why(found)
+        answer = await self.ask(load_verb("why")(), timeout=timeout)
+        return Why(answer, answer.found.missing)
 
-    async def slow(self, seconds: float = DEFAULT_SECONDS, *, timeout: float | None = None) -> Slow:
+    async def slow(self, seconds: float = 10.0, *, timeout: float | None = None) -> Slow:
         """Return who slows the job of these ranks down; its ranks look at themselves for so many seconds first.
 
         Raises BadInput for a time that is too long, and DbgError if the broker fails.
         """
-        return Slow(await self._questions(timeout).stragglers(self._found(), seconds))
+        return Slow(await self.ask(load_verb("slow")(seconds=seconds), timeout=timeout))
 
     async def collectives(self, *, timeout: float | None = None) -> Collectives:
         """Return the last collective of each process group of the job, and who is in it."""
-        return Collectives(await self._questions(timeout).collectives(self._found()))
+        return Collectives(await self.ask(load_verb("collectives")(), timeout=timeout))
 
     # --------------------------------------------------------------------------------------------------------- orders
 
     async def interrupt(self, *, timeout: float | None = None) -> Answer:
         """Have these ranks stop where they are; a rank in C code says so, and stops when it returns."""
-        return await self._order(INTERRUPT, self._found(), timeout)
+        return Answer(await self.ask(Interrupt(), timeout=timeout))
 
     async def resume(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are stopped; one that :meth:`interrupt` would stop later does not."""
         found = self._found()
-        self._memory.note_resumed(CONTINUE.those(found))
-        return await self._order(CONTINUE, found, timeout)
+        self._memory.note_resumed([rank for rank in found if is_ready(rank)])
+        return self._kept(await Continue().give(self._asker(timeout), found))
 
     async def release(self, *, timeout: float | None = None) -> Answer:
         """Let those of these ranks go on that are held, waiting for others."""
-        return await self._order(RELEASE, self._found(), timeout)
+        return self._kept(await Release().give(self._asker(timeout), self._found()))
 
     async def breakpoints(self, *, timeout: float | None = None) -> Breakpoints:
         """Return the breakpoints that each of these ranks has, running ones included, those of PuDB and pdb, too."""
@@ -227,14 +230,17 @@ class AsyncRanks:
     def _found(self) -> tuple[RankInfo, ...]:
         return find(self._target(), self._switchboard.directory.ranks).ranks
 
-    def _questions(self, timeout: float | None) -> Questions:
-        return Questions(self._switchboard, self._asker(timeout), self._target())
-
-    async def _values(self, action: Action, text: str, wishes: ValueOptions, timeout: float | None) -> Answer:
-        return self._kept(await self._questions(timeout).values(self._found(), action, text, wishes))
-
-    async def _order(self, order: Order, ranks: Sequence[RankInfo], timeout: float | None) -> Answer:
-        return self._kept(await self._questions(timeout).order(order, ranks))
+    async def ask(self, verb: RanksVerb, *, timeout: float | None = None) -> Any:
+        """Ask a verb's question, and keep the groups of its answer."""
+        asking = Asking(
+            asker=self._asker(timeout),
+            ranks=self._found(),
+            known=self._switchboard.directory.ranks,
+            target=self._target(),
+        )
+        answer = await verb.ask(asking)
+        self._memory.keep(answer.groups)
+        return answer
 
     async def _breakpoints(
         self,
@@ -244,15 +250,16 @@ class AsyncRanks:
         at: LineOfFile | None = None,
         wish: BreakpointWish | None = None,
     ) -> Breakpoints:
-        answer, told = await self._questions(timeout).breakpoints(ranks, command, at, wish)
-        self._kept(answer)
+        told, said = await change_breakpoints(self._asker(timeout), ranks, at, wish)
+        answer = GroupedAnswer(command=command, answers=said, grouped=tuple(group_answers(said)), naming=Naming(ranks))
+        self._memory.keep(answer.groups)
         return Breakpoints(answer, told)
 
     async def _line_in(self, ranks: Sequence[RankInfo], file: str, line: int, timeout: float | None) -> LineOfFile:
         return given(LineOfFile, file=await file_in_ranks(self._asker(timeout), ranks, os.fspath(file)), line=line)
 
-    def _kept(self, answer: ValueAnswer) -> Answer:
-        self._memory.keep(remembered(answer.groups))
+    def _kept(self, answer: GroupedAnswer) -> Answer:
+        self._memory.keep(answer.groups)
         return Answer(answer)
 
     def __repr__(self) -> str:

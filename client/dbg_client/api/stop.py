@@ -15,7 +15,7 @@ from dbg_client.core.choose import is_ready
 from dbg_client.core.errors import Declined, RankEnded, RankVanished, TimedOut
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.inspection import ask_one
-from dbg_client.words.config import Wish
+from dbg_client.verbs.preferences import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Mode, RankAnswer, StopInfo
 from dbg_wire.records.inspection import Inspection

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from dbg_client.command_line.session_line import read_scope
 from dbg_client.core.choose import is_ready
 from dbg_client.core.remembered_groups import with_groups
-from dbg_client.words.session_line import read_scope
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target, parse_target

@@ -14,7 +14,7 @@ from dbg_client.attachment.output import Drawing
 from dbg_client.attachment.state import Absence, Ending, Motion, Offer
 from dbg_client.attachment.unsettled_keys import Typed, UnsettledKeys
 from dbg_client.core.errors import RankEnded, RankStayedAway, why_refused
-from dbg_client.words.config import NO_WISH, Wish
+from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_INPUT_PENDING

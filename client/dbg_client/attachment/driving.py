@@ -13,7 +13,7 @@ from dbg_client.core.directory import LISTS
 from dbg_client.core.errors import TimedOut
 from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.words.config import Wish
+from dbg_client.verbs.preferences import Wish
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Attach, Mode

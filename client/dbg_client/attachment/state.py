@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dbg_client.words.config import Wish
+from dbg_client.verbs.preferences import Wish
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import Place
 

@@ -85,6 +85,24 @@ def find_remembered_groups(environ: Mapping[str, str]) -> RememberedGroups | Non
     return RememberedGroups(Path(home) / FILE)
 
 
+def remember(environ: Mapping[str, str], groups: Mapping[str, Sequence[str]], target: str | None = None) -> str:
+    """Keep the names of an answer's groups for targets of later commands. Return why they can't be kept. Blocks.
+
+    An answer without groups, such as that to ``list``, leaves the names as they are. An answer of ``@missing`` alone
+    does not know the collective, so that name stays, too.
+    """
+    memory = find_remembered_groups(environ)
+    if memory is None or not groups:
+        return ""
+    try:
+        if target == "@missing" and not groups.get("@missing"):
+            groups = {**groups, "@missing": tuple(memory.load().get("@missing", ()))}
+        memory.save(groups)
+    except OSError as error:
+        return f"the groups' names are not remembered ({error.strerror or type(error).__name__})"
+    return ""
+
+
 def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Target:
     """Read a target as typed, its remembered groups looked up.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any
 
 from dbg_client.core.errors import bug
-from dbg_client.words.other_faces import in_words_of
+from dbg_client.faces.error_wording import in_words_of
 from dbg_wire.errors import BadInput, DbgError, printable
 
 LOOPBACK = "127.0.0.1"

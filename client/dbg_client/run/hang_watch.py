@@ -10,21 +10,23 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from dbg_client.actions.many import show_stacks_of
-from dbg_client.actions.report import make_report
-from dbg_client.actions.streams import tell
-from dbg_client.actions.why import judge
+from dbg_client.after.hang_report import last_lines, write_hang_report
+from dbg_client.after.report import make_report
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, switchboard_to
+from dbg_client.hang.questions import judge
 from dbg_client.hang.show import show_verdicts
+from dbg_client.hang.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
 from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
-from dbg_client.questions.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
-from dbg_client.run.hang_report import last_lines, write_hang_report
+from dbg_client.run.options import END
 from dbg_client.run.task import Task
+from dbg_client.shell.streams import tell
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.verb import BrokerOptions
+from dbg_client.verbs.where import Where
 from dbg_client.views.waits import show_age
-from dbg_client.words.settings import END, BrokerOptions, Where
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
@@ -156,7 +158,7 @@ class HangWatch:
         if status == UNKNOWN_STATUS:
             # What can't be told at once may be seen from the stacks, which are no longer there in the morning.
             with contextlib.suppress(DbgError):
-                why += (await show_stacks_of(Where(), self._asker, ranks, known=self._directory.ranks)).text
+                why += (await Where().ask(self._asking(ranks))).text()
         job = printable(self._task.job)
         stood = f"no rank of {job} has moved for {show_age(self._seconds)}" if end is None else ""
         head = stood or (_ends_soon(job, end) if end is not None else "")
@@ -171,9 +173,8 @@ class HangWatch:
         known = ranks_of(self._task.job, self._directory.ranks)
         try:
             output = await asyncio.to_thread(last_lines, self._task.output)
-            text = await make_report(
-                f"{self._task.job}/all", self._switchboard, self._asker, known, time.time(), case=case, output=output
-            )
+            target = f"{self._task.job}/all"
+            text = await make_report(target, self._asking(known), time.time(), case=case, output=output)
             path = await asyncio.to_thread(write_hang_report, self._task.output, text)
         except CantWrite as error:
             return f"no report: {error.path} can't be written ({error.reason}); what stands above is all there is"
@@ -192,6 +193,10 @@ class HangWatch:
             return
         await asyncio.to_thread(self._write, f"dbg-attach: {job} is ended, as --on-hang end asks for\n")
         self._end_job()
+
+    def _asking(self, ranks: Sequence[RankInfo]) -> Asking:
+        board = self._switchboard
+        return Asking(asker=self._asker, ranks=ranks, known=self._directory.ranks, url=board.url, welcome=board.welcome)
 
     def _write(self, text: str) -> None:
         try:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dbg_client.actions.streams import has_cursor, tell
 from dbg_client.core.choose import (
     PREFERRED_SECONDS,
     SAME_RANK_SECONDS,
@@ -26,13 +25,16 @@ from dbg_client.core.choose import (
     ranks_of,
 )
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
+from dbg_client.faces.web.verb import Web
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.keeper import JobProcess
 from dbg_client.run.progress import COMES_BACK, progress, way_back
 from dbg_client.run.task import Task
+from dbg_client.run.verb import Run
+from dbg_client.shell.streams import has_cursor, tell
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
-from dbg_client.words.settings import Attach, Run, Web
+from dbg_client.terminal.verb import Attach
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from dbg_client.actions.streams import show_waiting
 from dbg_client.core.choose import find
 from dbg_client.core.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.core.own_process import ATTACH, own_command
@@ -24,7 +23,10 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
-from dbg_client.words.settings import AttachOptions, BrokerOptions, Tmux
+from dbg_client.run.verb import Tmux
+from dbg_client.shell.streams import show_waiting
+from dbg_client.verbs.attach_options import AttachOptions
+from dbg_client.verbs.verb import BrokerOptions
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.finding.environment import TOKEN, TOKEN_FILE
 from dbg_wire.messages import Mode
@@ -159,7 +161,6 @@ def attach_words(broker: BrokerOptions, settings: AttachOptions, *, follow: bool
         ("--no-status", not settings.status),
         ("--no-rc", not settings.rc),
         ("--vi", settings.vi),
-        ("--verbose", settings.verbose),
     )
     words += [name for name, given in flags if given]
     if settings.frame:

@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from dbg_client.actions.streams import tell
 from dbg_client.core.own_process import own_environment
 from dbg_client.run.environment import (
     end_by_scheduler,
@@ -29,8 +28,8 @@ from dbg_client.run.folder import Folder, NothingToRepeat, Remembered, folder_of
 from dbg_client.run.keeper import JobProcess, JobTerminal, is_wanted
 from dbg_client.run.own_broker import Found, find_or_start, notes_of
 from dbg_client.run.task import Task
-from dbg_client.words.settings import Run
-from dbg_client.words.values import check_run
+from dbg_client.run.verb import Run
+from dbg_client.shell.streams import tell
 from dbg_dial.apart import apart
 from dbg_wire.errors import BadInput, BadSecretFile, NeedsExtra, printable
 from dbg_wire.finding.environment import BROKER, HOME, JOB
@@ -82,7 +81,7 @@ def _remembered(settings: Run, directory: str, folder: Folder) -> Remembered:
         options, command, rank = last.options.with_changes(options), last.command, last.rank
     elif last is not None and (last.command, last.options) == (command, options):
         rank = last.rank
-    check_run(options)
+    options.check()
     for typed in options.stop_at:
         _refuse_short(parse_stop_at(typed), directory)
     if options.commands is not None and not os.access(options.commands, os.R_OK):

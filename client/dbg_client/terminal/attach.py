@@ -12,13 +12,13 @@ import termios
 from dataclasses import replace
 from functools import partial
 
-from dbg_client.actions.streams import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.errors import NoTerminal, RankEnded
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
+from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.terminal.options import (
     MAX_DEED,
     End,
@@ -30,7 +30,8 @@ from dbg_client.terminal.options import (
 )
 from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.session import Session
-from dbg_client.words.settings import Attach, AttachOptions
+from dbg_client.terminal.verb import Attach
+from dbg_client.verbs.attach_options import RecordingOptions
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.targets.selection import Target, parse_target, unique_target
@@ -54,7 +55,7 @@ async def attach(settings: Attach) -> int:
     home = os.environ.get("HOME") if settings.attach.rc else None
     startup = await asyncio.to_thread(read_startup, home, settings.attach.commands)
     switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
-    recording = await asyncio.to_thread(_open_recording, settings.attach)
+    recording = await asyncio.to_thread(_open_recording, settings.recording)
     attaching = Attaching(settings, switchboard, startup, recording=recording)
     try:
         await open_and_list(switchboard, attaching.line, tell)
@@ -65,8 +66,8 @@ async def attach(settings: Attach) -> int:
             tell(f"{problem}.")
 
 
-def _open_recording(options: AttachOptions) -> Recording | None:
-    return None if options.record is None else Recording(options.record, terminal_size, keys=options.record_input)
+def _open_recording(options: RecordingOptions) -> Recording | None:
+    return None if options.record is None else Recording(options.record, terminal_size, keys=options.keys)
 
 
 def require_terminal() -> None:
@@ -126,8 +127,8 @@ class Attaching:
             from dbg_client.terminal.picker import pick_from
 
             return await pick_from(self._switchboard, color=self._settings.color)
-        if self._settings.wait is not None:
-            return await self._wait(target, self._settings.wait)
+        if self._settings.patience is not None:
+            return await self._wait(target, self._settings.patience)
         if self._settings.attach.follow:
             return await self._wait(target, math.inf)
         return choose(target, self.directory.ranks)

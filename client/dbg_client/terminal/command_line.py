@@ -12,19 +12,20 @@ from collections.abc import Awaitable, Callable, Iterator
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 
-from dbg_client.actions.in_session import Answered, Answering, NeedsYes
-from dbg_client.actions.output import is_usable, page
-from dbg_client.actions.streams import write_result
+from dbg_client.command_line.help import session_help
+from dbg_client.command_line.reading import Surroundings
+from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.choose import Choice
-from dbg_client.core.config_file import read_config
+from dbg_client.shell.output import is_usable, page
+from dbg_client.shell.streams import write_result
+from dbg_client.terminal.answering import Answered, Answering, NeedsYes
 from dbg_client.terminal.command_row import CommandRow
 from dbg_client.terminal.line_prompt import terminal_output
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 from dbg_client.terminal.recording import Recording
-from dbg_client.words.help import session_help
-from dbg_client.words.session_line import parse_command
-from dbg_client.words.settings import Attach, RankSettings
+from dbg_client.verbs.config_file import read_config
+from dbg_client.verbs.verb import Verb
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.records.ranks import RankInfo
 
@@ -107,18 +108,17 @@ class SessionCommandLine:
             return Answered(f"{error}\n")
 
     async def _answer(self, text: str) -> Answered | None:
-        settings = parse_command(text, os.environ, await asyncio.to_thread(read_config, os.environ))
-        if settings is None:
+        config = await asyncio.to_thread(read_config, os.environ)
+        verb = read_session_line(text, Surroundings(os.environ, config))
+        if verb is None:
             return Answered(session_help())
-        if isinstance(settings, RankSettings):
-            settings = settings.with_color(self._color)
         try:
-            return await self._wait(text, settings)
+            return await self._wait(text, verb)
         except NeedsYes as needed:
-            settings = needed.agreed
             if not await self._row.agrees(needed.question):
                 return Answered("Nothing was done.\n")
-        return await self._wait(text, settings)
+        return await self._wait(text, verb.replace(yes=True))
 
-    async def _wait(self, text: str, settings: Attach | RankSettings) -> Answered | None:
-        return await self._row.wait(printable(text, MAX_SHOWN), self._answering.answer(settings, self._rank))
+    async def _wait(self, text: str, verb: Verb) -> Answered | None:
+        work = self._answering.answer(verb, self._rank, color=self._color)
+        return await self._row.wait(printable(text, MAX_SHOWN), work)

@@ -20,8 +20,8 @@ from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, 
 from prompt_toolkit.layout.processors import AfterInput, BeforeInput, ConditionalProcessor
 from prompt_toolkit.output import Output
 
+from dbg_client.command_line.help import session_hint
 from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS
-from dbg_client.words.help import session_hint
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from dbg_client.words.config import DEFAULT_PREFIX
+from dbg_client.verbs.preferences import DEFAULT_PREFIX
 
 HELP = "?"
 COMMANDS = frozenset("d.?rnpw:R")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_client.terminal.recording import Recording
-from dbg_client.words.config import key_name
-from dbg_client.words.settings import AttachOptions
+from dbg_client.verbs.attach_options import AttachOptions
+from dbg_client.verbs.preferences import key_name
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.records.ranks import RankInfo

@@ -16,10 +16,10 @@ from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
 
-from dbg_client.actions.in_session import Answering
 from dbg_client.core.choose import Choice, may_be_picked
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.terminal.answering import Answering
 from dbg_client.terminal.line_prompt import terminal_output
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.pick_keys import Mode, pick_keys

@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_client.actions.streams import tell
 from dbg_client.attachment.attachment import Attachment
 from dbg_client.attachment.driving import Driving
 from dbg_client.attachment.effects import Bell, Effect, Effects
 from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.shell.streams import tell
 from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
 from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal, catch_hangup, release_hangup
+from dbg_client.verbs.preferences import COMMON_NAMES
 from dbg_client.views.status_line import Others, Status, count_others, status_of
-from dbg_client.words.config import COMMON_NAMES
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
@@ -29,7 +29,7 @@ from dbg_wire.records.ranks import RankInfo
 from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
 
 if TYPE_CHECKING:
-    from dbg_client.actions.in_session import Answering
+    from dbg_client.terminal.answering import Answering
     from dbg_client.terminal.line_display import LineDisplay
 
     Display = RawDisplay | LineDisplay
@@ -299,7 +299,7 @@ class Session:
         return None, unused
 
     def _answers(self) -> Answering:
-        from dbg_client.actions.in_session import Answering  # what it needs is not loaded before
+        from dbg_client.terminal.answering import Answering  # what it needs is not loaded before
 
         self._answering = self._answering or Answering(self._switchboard)
         return self._answering

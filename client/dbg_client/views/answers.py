@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
@@ -12,15 +12,12 @@ from dbg_wire.records.ranks import RankInfo
 MAX_NAMED = 8
 """Ranks with the same answer that are named one by one; more are counted."""
 
-ANSWERED = frozenset({Kind.VALUE, Kind.ERROR})
-"""Kinds of answers that the rank itself gave; the broker gives the other kinds for a rank that did not answer."""
 
-
-def show_answers(answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> str:
+def show_answers(answers: Sequence[tuple[RankInfo, RankAnswer]]) -> str:
     """Return a line for each rank, ranks beyond MAX_NAMED with the same answer counted in one; most frequent first."""
     groups: defaultdict[tuple[Kind, str], list[str]] = defaultdict(list)
-    for answer in answers:
-        groups[answer.kind, answer.text].append(_address(answer, ranks))
+    for rank, answer in answers:
+        groups[answer.kind, answer.text].append(printable(rank.address))
     lines = []
     for (kind, text), addresses in sorted(groups.items(), key=lambda item: -len(item[1])):
         said = _said(kind, text)
@@ -29,25 +26,6 @@ def show_answers(answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -
         else:
             lines += [f"{address} {said}" for address in addresses]
     return "".join(f"{line}\n" for line in lines)
-
-
-def answers_document(command: str, answers: Sequence[RankAnswer], ranks: Mapping[str, RankInfo]) -> dict[str, object]:
-    """Return what becomes the JSON document with every rank's answer."""
-    return {
-        "schema": 1,
-        "command": command,
-        "asked": len(answers),
-        "answered": sum(answer.kind in ANSWERED for answer in answers),
-        "answers": [
-            {
-                "address": _known(answer, ranks, "address"),
-                "job": _known(answer, ranks, "job"),
-                "kind": answer.kind.value,
-                "text": answer.text,
-            }
-            for answer in answers
-        ],
-    }
 
 
 def lines_in(answer: RankAnswer) -> tuple[str, ...]:
@@ -75,11 +53,3 @@ def _said(kind: Kind, text: str) -> str:
         Kind.LOST: "is lost",
     }[kind]
     return f"{explained} ({printable(text)})" if text else explained
-
-
-def _address(answer: RankAnswer, ranks: Mapping[str, RankInfo]) -> str:
-    return printable(ranks[answer.key].address if answer.key in ranks else answer.key)
-
-
-def _known(answer: RankAnswer, ranks: Mapping[str, RankInfo], name: str) -> str | None:
-    return getattr(ranks[answer.key], name) if answer.key in ranks else None

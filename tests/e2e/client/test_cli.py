@@ -75,7 +75,7 @@ def test_a_call_that_hangs_ends_the_process_behind_what_is_known(environ: dict[s
         "import dbg_client.core.live_targets as live, signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n"
         "live.live_ranks = lambda environ: signal.sigwait([signal.SIGALRM])\n"
-        "from dbg_client.cli.completion import complete\n"
+        "from dbg_client.command_line.completion import complete\n"
         "sys.exit(complete(['whe']))\n"
     )
     done = subprocess.run(

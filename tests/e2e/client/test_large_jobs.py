@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.dumps.report_file import (
+from dbg_client.after.report_file import (
     MAX_REPORT,
     case_lines,
     read_report,
@@ -20,7 +20,7 @@ from dbg_client.hang.verdict import Certainty, VerdictKind, exit_status
 from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, waiting
-from tests.unit.client.dumps.test_files import case_of, written
+from tests.unit.client.after.test_files import case_of, written
 from tests.unit.client.hang.test_explain import ranks, twice
 from tests.unit.client.views.test_tree import said, stack, tree
 

@@ -23,7 +23,7 @@ import asyncio, dataclasses, json, os, sys
 from dbg_client.run import job
 from dbg_client.run.keeper import JobProcess
 from dbg_client.run.task import Task
-from dbg_client.words.settings import Run
+from dbg_client.run.verb import Run
 job.END_SECONDS = 0.5
 process, task = JobProcess(), Task(**json.loads(sys.argv[1]))
 output = os.open(task.output, os.O_WRONLY | os.O_APPEND)

@@ -14,7 +14,7 @@ import pytest
 import dbg_agent
 from dbg_agent.program.script import FLAGS, OPTIONS
 from dbg_broker.cli.main import parse
-from dbg_client.words.command_line import parse as parse_attach
+from dbg_client.command_line.reading import Surroundings, read_verb
 from dbg_wire.errors import BadInput
 from tests.docs.pages import blocks, pages
 from tests.docs.reference import PAGE
@@ -69,7 +69,7 @@ def is_taken(words: list[str]) -> bool:
             # The verb in a sentence, without a command behind it.
             return True
         if words[0] == "dbg-attach":
-            parse_attach(words[1:])
+            read_verb(words[1:], Surroundings({}))
         elif words[0] == "dbg-broker":
             parse(words[1:])
         else:

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from dbg_broker.cli.parser import parser_of_the_command, verbs_of
-from dbg_client.words.parsers import all_options
-from dbg_client.words.verbs import VERBS
+from dbg_client.command_line.parsers import all_options
+from dbg_client.verbs.table import VERBS
 from dbg_wire.command_line.parser import options_of
 from tests.docs import reference
 from tests.docs.man_pages import PAGES

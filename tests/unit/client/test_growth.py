@@ -14,17 +14,18 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.core.roll_call import call_roll
 from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.show import show_verdicts, verdicts_document
-from dbg_client.questions import cause
-from dbg_client.questions.answers import ask_stacks, ask_values
-from dbg_client.questions.cause import find_case
-from dbg_client.views.groups import show_groups
+from dbg_client.hang import questions as cause
+from dbg_client.hang.questions import find_case
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.values import Eval
+from dbg_client.verbs.where import Where
 from dbg_client.views.list import list_document, show_plain, show_table
 from dbg_client.views.pick_list import PickList
 from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 from tests.support.calls import calls_of
 from tests.support.rank_evidence import LOADING, MAIN, REDUCING, call, done, group, told
-from tests.unit.client.actions.desk import answer_of
+from tests.unit.client.shell.desk import answer_of
 
 FEW = 500
 NOW = 1760000100.0
@@ -89,14 +90,14 @@ def standing(rank: int, answer: RankAnswer) -> RankAnswer:
     return answer.replace(frames=LOADING)
 
 
-def asker_of(job: Sequence[RankEvidence]) -> Asker:
-    return cast(Asker, CannedAsker([answer_of(one) for one in job]))
+def asking(job: Sequence[RankEvidence]) -> Asking:
+    ranks = [one.rank for one in job]
+    return Asking(asker=cast(Asker, CannedAsker([answer_of(one) for one in job])), ranks=ranks, known=ranks)
 
 
 def where(job: Sequence[RankEvidence]) -> None:
-    ranks = [one.rank for one in job]
-    found = asyncio.run(ask_stacks(asker_of(job), ranks, known=ranks))
-    found.shown()
+    found = asyncio.run(Where().ask(asking(job)))
+    found.text()
     found.document()
 
 
@@ -107,9 +108,7 @@ def why(job: Sequence[RankEvidence]) -> None:
 
 
 def values(job: Sequence[RankEvidence]) -> None:
-    ranks = [one.rank for one in job]
-    found = asyncio.run(ask_values(asker_of(job), ranks, Action.EVAL, "loss", calls=call_roll(ranks)))
-    show_groups("loss", found.groups, found.naming, color=False, missing=found.missing)
+    asyncio.run(Eval(expression="loss").ask(asking(job))).text()
 
 
 def listed(job: Sequence[RankEvidence]) -> None:

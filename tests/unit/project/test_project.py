@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from dbg_broker.cli.parser import OF_THE_TERMINAL, parser_of_the_command, verbs_of
-from dbg_client.words.verbs import OF_THE_BROKER, VERBS
+from dbg_client.verbs.table import OF_THE_BROKER, VERBS
 from dbg_wire.version import RELEASE
 from tests.support.packages import ROOT, parsed
 

@@ -15,9 +15,9 @@ from dbg_client.core.link import Event
 from dbg_client.faces.dap.listing import MAX_SHOWN, Threads
 from dbg_client.faces.dap.moves import Keyboard
 from dbg_client.faces.dap.window import Window
+from dbg_client.faces.error_wording import ONLY_IN_A_TERMINAL
+from dbg_client.verbs.table import is_target
 from dbg_client.views.naming import Naming, clip
-from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
-from dbg_client.words.verbs import is_target
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Logged
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -17,9 +17,8 @@ from dbg_client.faces.dap.messages import Message
 from dbg_client.faces.dap.threads import REST
 from dbg_client.faces.dap.window import Window
 from dbg_client.questions.inspection import RankError
-from dbg_client.questions.verbs import CONTINUE, RELEASE
+from dbg_client.verbs.preferences import Wish
 from dbg_client.views.naming import name_few
-from dbg_client.words.config import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, Mode
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -234,7 +233,7 @@ class Moves:
         rank = self._threads.stopped_rank(arguments.get("threadId"))
         self._threads.require_typed(rank)
         self._keyboard.require_free(rank)
-        action = (RELEASE if RELEASE.fits(rank) else CONTINUE).action
+        action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
         if self._window.may_act:
             # A debugger opens by itself at the next stop of a rank whose keyboard is held, and that moves the rank.
             if self._keyboard.is_ours(rank):

@@ -9,15 +9,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TextIO
 
-from dbg_client.actions.streams import tell
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.faces.dap import messages
 from dbg_client.faces.dap.adapter import Adapter, Connect
 from dbg_client.faces.dap.messages import Message
+from dbg_client.faces.dap.verb import Dap
 from dbg_client.faces.requests import LOOPBACK, is_same, listen, new_secret
-from dbg_client.words.settings import BrokerOptions, Dap
+from dbg_client.shell.streams import tell
+from dbg_client.verbs.verb import BrokerOptions
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 from dbg_wire.targets.selection import Target

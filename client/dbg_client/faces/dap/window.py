@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dbg_client.api.values import Values, values_of
+from dbg_client.command_line.session_line import read_scope
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.dap.messages import Message, Send, event, output
 from dbg_client.questions.inspection import ask_one
-from dbg_client.words.session_line import read_scope
 from dbg_wire.errors import NoSuchRank
 from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState

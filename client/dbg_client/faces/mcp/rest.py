@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
-from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
+from dbg_client.faces.error_wording import ONLY_IN_A_TERMINAL
 from dbg_wire.errors import BadInput, printable
 
 MAX_LINES = 120

@@ -18,7 +18,7 @@ from dbg_client.faces.mcp import protocol
 from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS, Rests
 from dbg_client.faces.mcp.tools import TOOLS, BrokerTool, More
 from dbg_client.faces.requests import OpenRequests, sentence_of
-from dbg_client.words.settings import BrokerOptions
+from dbg_client.verbs.verb import BrokerOptions
 from dbg_wire.errors import DbgError
 from dbg_wire.version import RELEASE
 

@@ -15,15 +15,18 @@ from msgspec import Meta
 
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
+from dbg_client.command_line.reading import TEXTS, text_field
 from dbg_client.core.choose import there
 from dbg_client.core.roll_call import call_roll
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.faces.mcp.rest import with_tools
 from dbg_client.faces.mcp.start_run import start_run
-from dbg_client.questions.verbs import RankList
+from dbg_client.verbs.list import RankList
+from dbg_client.verbs.option import fields_of
+from dbg_client.verbs.table import load_verb
+from dbg_client.verbs.verb import RanksVerb
 from dbg_client.views.missing import absent_only
 from dbg_client.views.naming import Naming
-from dbg_client.words.settings import DEFAULT_SECONDS
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
 from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit, rank_order
@@ -118,108 +121,50 @@ class ListRanks(BrokerTool):
             return "no rank is connected"
         shown = tuple(sorted(found, key=rank_order))
         calls = call_roll(known, asked={rank.key for rank in shown})
-        return RankList(shown, tuple(absent_only(calls)), known).table(color=False, fold=True)
+        return RankList(shown=shown, absent=tuple(absent_only(calls)), known=known).text()
 
 
-class Where(RanksTool):
-    """Show where ranks are: all their stacks merged into one tree, running ranks included. Stops nobody."""
+class VerbTool(RanksTool):
+    """A verb as a tool: its arguments are the options that it has in a session."""
 
-    name = "where"
-    threads: Annotated[bool, Meta(description="all threads of each rank")] = False
-    seconds: Seconds = None
+    verb: ClassVar[type[RanksVerb]]
 
     async def do(self, broker: AsyncBroker) -> str:
-        return (await self.chosen(broker).where(threads=self.threads, timeout=self.seconds)).tree()
+        names = [name for name in self.__struct_fields__ if name not in ("ranks", "job")]
+        given = {name: getattr(self, name) for name in names}
+        seconds = None if "seconds" in self.verb.__struct_fields__ else given.pop("seconds")
+        answer = await self.chosen(broker).ask(self.verb(**given), timeout=seconds)
+        text = "".join(f"{line.rstrip()}\n" for line in (answer.text(), answer.hint) if line)
+        return with_tools(text, may_change=broker.role != WATCHER)
 
 
-class Why(RanksTool):
-    """Say why a job does not go on: who has not come to which collective, who is dead, stuck or deadlocked, or that
-    everybody is busy; with the evidence and what to do next. Stops nobody. Ask this first of a hang.
-    """
-
-    name = "why"
-
-    async def do(self, broker: AsyncBroker) -> str:
-        return with_tools(str(await self.chosen(broker).why()), may_change=broker.role != WATCHER)
-
-
-class Slow(RanksTool):
-    """Say which rank slows down a job that does not hang: who comes last to collectives, how often and by how much,
-    where it is then, and what it lacks (processor quota, cores, memory, disks). Ranks look at themselves for some
-    seconds and are not stopped.
-    """
-
-    name = "slow"
-    seconds: Annotated[float, Meta(description="to look for, up to 300, 10 by default")] = DEFAULT_SECONDS
-
-    async def do(self, broker: AsyncBroker) -> str:
-        return with_tools(str(await self.chosen(broker).slow(self.seconds)), may_change=broker.role != WATCHER)
-
-
-class Collectives(RanksTool):
-    """Show the last collective of each process group, and which ranks are in it."""
-
-    name = "collectives"
-
-    async def do(self, broker: AsyncBroker) -> str:
-        return str(await self.chosen(broker).collectives())
+def tool_of(name: str) -> type[VerbTool]:
+    """Return the tool that a verb is."""
+    verb = load_verb(name)
+    made: dict[str, tuple[str, Any] | tuple[str, Any, Any]] = {}
+    if verb.operands in TEXTS:
+        text = text_field(verb)
+        made[text] = (text, Annotated[str, Meta(description=f"as in `{verb.example}`, without the ranks")])
+    if name == "interrupt":
+        # Nobody stops a whole job by leaving an argument out.
+        made["ranks"] = ("ranks", SomeRanks)
+    elif verb.usual not in (None, "all"):
+        made["ranks"] = ("ranks", SomeRanks, verb.usual)
+    for field in fields_of(verb):
+        option = next((option for option in field.options if option.in_session), None)
+        if option is not None and field.name not in _NOT_FOR_AGENTS:
+            made[field.name] = (field.name, Annotated[field.kind, Meta(description=option.help)], field.default)
+    made.setdefault("seconds", ("seconds", Seconds, None))
+    changes = verb().may_change()
+    namespace = {"name": name, "changes": changes, "verb": verb, "__doc__": verb.for_agents}
+    tool: Any = msgspec.defstruct(
+        verb.__name__, list(made.values()), bases=(VerbTool,), namespace=namespace, kw_only=True
+    )
+    return tool  # type: ignore[no-any-return] # a subclass of VerbTool
 
 
-class Eval(RanksTool, kw_only=True):
-    """Evaluate a Python expression in the frame where each stopped or held rank stands. Equal values are one group,
-    whose name (@1, @2) can be used as `ranks` afterwards. The expression can change the program.
-    """
-
-    name = "eval"
-    changes = True
-    expression: Annotated[str, Meta(description="a Python expression, such as `loss, optimizer.param_groups[0]['lr']`")]
-    frame: Frame = ""
-    live: Annotated[bool, Meta(description="ask running ranks, too, between two of their lines")] = False
-    stats: Annotated[bool, Meta(description="minimum, maximum, mean and NaNs of tensors")] = False
-    seconds: Seconds = None
-
-    async def do(self, broker: AsyncBroker) -> str:
-        ranks = self.chosen(broker)
-        return str(
-            await ranks.eval(self.expression, frame=self.frame, live=self.live, stats=self.stats, timeout=self.seconds)
-        )
-
-
-class Command(RanksTool, kw_only=True):
-    """Run a command of pdb on each stopped rank: n, s, r, unt, p x, up;;p x, … `n` steps all of them."""
-
-    name = "command"
-    changes = True
-    command: Annotated[str, Meta(description="a command of pdb")]
-    seconds: Seconds = None
-
-    async def do(self, broker: AsyncBroker) -> str:
-        return str(await self.chosen(broker).command(self.command, timeout=self.seconds))
-
-
-class Interrupt(RanksTool):
-    """Break into running ranks: each stops where it is and stays stopped until it is continued. Other ranks will wait
-    for it in collectives.
-    """
-
-    name = "interrupt"
-    changes = True
-    ranks: SomeRanks
-    seconds: Seconds = None
-
-    async def do(self, broker: AsyncBroker) -> str:
-        return str(await self.chosen(broker).interrupt(timeout=self.seconds))
-
-
-class Continue(RanksTool):
-    """Let stopped ranks go on; without `ranks` all that are stopped."""
-
-    name = "continue"
-    changes = True
-    ranks: SomeRanks = "stopped"
-
-    async def do(self, broker: AsyncBroker) -> str:
-        return str(await self.chosen(broker).resume())
+_NOT_FOR_AGENTS = ("yes", "native", "all")
+"""Options that a tool does not have: an agent has agreed, and reading native frames stops a rank for a moment."""
 
 
 class WaitForStop(RanksTool):
@@ -363,8 +308,9 @@ class More(Tool):
 
 
 TOOLS: tuple[type[BrokerTool], ...] = (
-    *(ListRanks, Where, Why, Slow, Collectives, Eval, Command, Interrupt, Continue, WaitForStop, Variables, Source),
-    *(Breakpoints, Crashes, Run),
+    ListRanks,
+    *map(tool_of, ("where", "why", "slow", "collectives", "eval", "command", "interrupt", "continue")),
+    *(WaitForStop, Variables, Source, Breakpoints, Crashes, Run),
 )
 
 

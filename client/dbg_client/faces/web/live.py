@@ -10,39 +10,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from dbg_client.api.answers import Answer, Collectives, Slow, Where, Why
+from dbg_client.command_line.reading import Surroundings
+from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import find, is_ready
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.faces.error_wording import ONLY_IN_A_TERMINAL
 from dbg_client.faces.requests import OpenRequests, sentence_of
 from dbg_client.faces.web import messages
 from dbg_client.faces.web.verdicts import told_of
-from dbg_client.questions.answers import ValueAnswer
-from dbg_client.questions.cause import find_case
+from dbg_client.hang.verb import WhyAnswer
 from dbg_client.questions.inspection import file_in_ranks, read_source
-from dbg_client.questions.verbs import (
-    CONTINUE,
-    INTERRUPT,
-    KILL,
-    RELEASE,
-    Order,
-    Questions,
-    list_ranks,
-    reached_by,
-    value_question,
-)
-from dbg_client.views.groups import remembered
-from dbg_client.views.list import list_document
-from dbg_client.views.missing import missing_documents
+from dbg_client.verbs.answer import Answer
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.exec import Exec
+from dbg_client.verbs.interrupt import Interrupt
+from dbg_client.verbs.list import ListRanks
+from dbg_client.verbs.orders import Continue, Order
+from dbg_client.verbs.screen import Screen
+from dbg_client.verbs.table import BY_NAME
+from dbg_client.verbs.values import Eval, PdbCommand
+from dbg_client.verbs.verb import RanksVerb
 from dbg_client.views.naming import name_few
-from dbg_client.views.stacks import MISSING, missing_from_collectives
-from dbg_client.words import settings as verbs
-from dbg_client.words.other_faces import ONLY_IN_A_TERMINAL
-from dbg_client.words.session_line import USUAL_TARGETS, parse_command, read_scope
-from dbg_client.words.settings import RankSettings
-from dbg_client.words.verbs import VERBS
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
@@ -56,24 +47,11 @@ if TYPE_CHECKING:
 MAX_AT_ONCE = 16
 """Questions of one page that are open at the same time; the link asks as many at once of all pages together."""
 
-CHANGING = (verbs.Eval, verbs.PdbCommand, verbs.Interrupt, verbs.Continue, verbs.Release, verbs.Kill)
-"""Verbs by which a program may move, end or compute: not for a page that only looks."""
-
-ORDERS: Mapping[type[RankSettings], Order] = {
-    verbs.Interrupt: INTERRUPT,
-    verbs.Continue: CONTINUE,
-    verbs.Release: RELEASE,
-    verbs.Kill: KILL,
-}
-
-WORDS = {"help", *(row.name for row in VERBS if row.in_session is not None)}
-"""Words with which a line is no expression."""
+WORDS = frozenset(BY_NAME)
+"""Words with which a line is not an expression."""
 
 MAX_ANSWERS = 60
 """Answers of one page whose groups are known by name; the page keeps as many."""
-
-USUAL = {**USUAL_TARGETS, "command": "stopped", "continue": "stopped", "interrupt": "running", "list": ""}
-"""The ranks that a verb means in a page if none are chosen; a page has no rank of its own, as a session has."""
 
 COMMANDS = {
     "list": "the grid",
@@ -84,14 +62,6 @@ COMMANDS = {
     **ONLY_IN_A_TERMINAL,
 }
 """What a page has where an error names a command of the terminal."""
-
-
-class Told(NamedTuple):
-    """An answer: its document, what a terminal shows of it, and the keys of its groups' ranks."""
-
-    document: object
-    text: str
-    members: Mapping[str, Sequence[str]] = {}
 
 
 class Meant(NamedTuple):
@@ -150,34 +120,34 @@ class LivePage:
 
     async def _answer(self, item: messages.Ask) -> None:
         line = item.line if item.line.partition(" ")[0] in WORDS else f"eval {item.line}"
-        settings = _settings(line)
-        changes = isinstance(settings, CHANGING) or (isinstance(settings, verbs.Where) and settings.native)
-        if changes and (why_not := self._why_not()):
-            raise BadInput(f"`{settings.name}` may change the program", why_not)
-        if item.every is not None and type(settings) in ORDERS:
-            raise BadInput(f"`{settings.name}` is not for again and again", "ask it once")
+        verb = _verb(line)
+        if verb.may_change() and (why_not := self._why_not()):
+            raise BadInput(f"`{verb.name}` may change the program", why_not)
+        if item.every is not None and isinstance(verb, Interrupt | Order):
+            raise BadInput(f"`{verb.name}` is not for again and again", "ask it once")
         is_first = True
         while True:
-            meant = self._meant(item, settings, changes=changes)
-            if changes and is_first:
-                question = _question(settings, meant.ranks, self._feed.rows.ranks)
+            meant = self._meant(item, verb)
+            if verb.may_change() and is_first:
+                asks, those = verb.consent(meant.ranks)
+                question = f"{asks} {name_few(those, self._feed.rows.ranks)}?" if those else ""
                 # Other ranks may fit by now than those to which the user has agreed.
                 if question != item.yes and question:
                     self._outbox.say(messages.Confirm(id=item.id, question=question))
                     return
                 self._feed.note("asked", line, meant.ranks, user_name())
-            told = await self._ask(settings, meant, item.id)
-            self._remember(item.id, told.members)
-            answer = messages.Answer(
+            answer = await self._ask(verb, meant, item.id)
+            self._remember(item.id, answer.groups)
+            message = messages.Answer(
                 id=item.id,
                 at=time.time(),
-                document=msgspec.Raw(msgspec.json.encode(told.document)),
-                text=told.text,
+                document=msgspec.Raw(msgspec.json.encode(answer.document())),
+                text=answer.text(),
                 whom=meant.whom,
-                members={name: tuple(keys) for name, keys in told.members.items()},
+                members={name: tuple(keys) for name, keys in answer.groups.items()},
                 last=item.every is None,
             )
-            self._outbox.say(answer)
+            self._outbox.say(message)
             if item.every is None:
                 return
             is_first = False
@@ -192,78 +162,55 @@ class LivePage:
     def _target(self, text: str, shown: int | None) -> Target:
         return with_groups(parse_target(text), {} if shown is None else self._groups.get(shown, {}))
 
-    def _meant(self, item: messages.Ask, settings: RankSettings, *, changes: bool) -> Meant:
+    def _meant(self, item: messages.Ask, verb: RanksVerb) -> Meant:
         """Return the ranks that are meant, of those that this server shows."""
         rows = self._feed.rows
-        if settings.target is None and item.keys:
+        if verb.target is None and item.keys:
             wanted = frozenset(item.keys)
             target = with_groups(parse_target("@1"), {"@1": wanted})
             chosen = [rank for rank in rows.ranks if rank.key in wanted]
             if not chosen:
                 raise BadInput("none of the chosen ranks is there any more", "choose others")
             return Meant(chosen, target, "")
-        named = settings.target or item.ranks
-        text = named or USUAL.get(settings.name)
-        is_live = isinstance(settings, verbs.Eval) and settings.live
-        if not named and (is_live or not any(map(_is_halted, rows.ranks))):
-            text = "all" if isinstance(settings, (verbs.Eval, verbs.Continue)) else text
-        if text is None:
-            raise BadInput(f"`{settings.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
-        if not text:
+        named = verb.target or item.ranks
+        if not named and isinstance(verb, ListRanks):
             return Meant(rows.ranks, rows.target, "")
+        text = named or self._usual(verb)
+        if text is None:
+            raise BadInput(f"`{verb.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
         target = read_scope(self._target(text, item.shown), item.job)
         try:
             # A page that shows several jobs may look at all of them at once.
-            found = find(target, rows.ranks) if named or changes else select(target, rows.ranks, any_job=True)
+            is_strict = named or verb.may_change()
+            found = find(target, rows.ranks) if is_strict else select(target, rows.ranks, any_job=True)
         except AmbiguousTarget as error:
-            raise error if named else _name_job(settings, text, rows.ranks) from None
+            raise error if named else _name_job(verb, text, rows.ranks) from None
         if text == "all":
-            return Meant(found.ranks, rows.target or target, "all ranks" if settings.target else "")
-        if isinstance(settings, verbs.Continue) and not named:
+            return Meant(found.ranks, rows.target or target, "all ranks" if verb.target else "")
+        if isinstance(verb, Continue) and not named:
             # Ranks that were asked to stop, and have not stopped yet, go on as well.
             jobs = {rank.job for rank in found.ranks}
             return Meant([rank for rank in rows.ranks if rank.job in jobs], target, text)
         return Meant(found.ranks, target, text)
 
-    async def _ask(self, settings: RankSettings, meant: Meant, number: int) -> Told:
-        ranks, known = meant.ranks, self._switchboard.directory.ranks
-        line = WaitingLine(lambda text: self._outbox.say(messages.Progress(id=number, text=text)) if text else None)
-        asker = Asker(self._switchboard, settings.broker.timeout, line=line)
-        questions = Questions(self._switchboard, asker, meant.target)
-        if isinstance(settings, verbs.Eval) and not any(map(_is_halted, ranks)):
-            settings = settings.replace(live=True)
-        if isinstance(settings, verbs.Asked):
-            action, wishes = value_question(settings, ranks)
-            return _values(await questions.values(ranks, action, settings.question, wishes))
-        if isinstance(settings, verbs.Where):
-            stacks = await questions.stacks(ranks, threads=settings.threads, native=settings.native)
-            return Told(Where(stacks).document, stacks.shown(), remembered(stacks.groups))
-        if isinstance(settings, verbs.Why):
-            case, found = await find_case(asker, ranks, known)
-            for verdict in told_of(case, found, known, time.time()):
-                self._feed.judge(verdict)
-            why = Why(found)
-            return Told(why.document, str(why), {MISSING: [rank.key for rank in found.missing]})
-        if isinstance(settings, verbs.Slow):
-            slow = Slow(await questions.stragglers(ranks, settings.seconds))
-            return Told(slow.document, str(slow))
-        if isinstance(settings, verbs.Collectives):
-            matched = await questions.collectives(ranks)
-            collectives, absent = Collectives(matched), missing_from_collectives(matched)
-            keys = [rank.key for rank in absent.ranks] if absent is not None else []
-            return Told(collectives.document, str(collectives), {MISSING: keys})
-        if isinstance(settings, verbs.ListRanks):
-            listed = list_ranks(known, meant.target, ranks, with_exited=settings.all)
-            document = list_document(listed.shown, missing_documents(listed.absent))
-            return Told(document, listed.table(color=False, fold=True))
-        return await self._order(questions, ORDERS[type(settings)], ranks)
+    def _usual(self, verb: RanksVerb) -> str | None:
+        """Return the ranks that a verb means in a page if none are chosen: a page has no rank of its own."""
+        none_is_halted = not any(map(_is_halted, self._feed.rows.ranks))
+        if isinstance(verb, Eval) and (verb.live or none_is_halted):
+            return "all"
+        return "all" if isinstance(verb, Continue) and none_is_halted else verb.usual
 
-    async def _order(self, questions: Questions, order: Order, ranks: Sequence[RankInfo]) -> Told:
-        if not reached_by(order, ranks):
-            names = name_few(ranks, self._feed.rows.ranks)
-            who = f"none of {names} is" if len(ranks) > 1 else f"{names} is not"
-            raise BadInput(f"{who} {order.fitting}", "choose others")
-        return _values(await questions.order(order, ranks))
+    async def _ask(self, verb: RanksVerb, meant: Meant, number: int) -> Answer:
+        known = self._switchboard.directory.ranks
+        line = WaitingLine(lambda text: self._outbox.say(messages.Progress(id=number, text=text)) if text else None)
+        asker = Asker(self._switchboard, verb.broker.timeout, line=line)
+        if isinstance(verb, Eval) and not any(map(_is_halted, meant.ranks)):
+            verb = verb.replace(live=True)
+        answer = await verb.ask(Asking(asker=asker, ranks=meant.ranks, known=known, target=meant.target))
+        if isinstance(answer, WhyAnswer) and answer.case is not None:
+            for verdict in told_of(answer.case, answer.found, known, time.time()):
+                self._feed.judge(verdict)
+        return answer
 
     # --------------------------------------------------------------------------------------------- ranks and source
 
@@ -286,36 +233,23 @@ class LivePage:
         self._outbox.say(messages.Lines(id=item.id, file=source.path, first=source.begin, lines=source.lines))
 
 
-def _settings(line: str) -> RankSettings:
-    settings = parse_command(line, os.environ, has_ranks=True)
-    if isinstance(settings, (verbs.Attach, verbs.Screen)):
-        raise BadInput("a page attaches in a terminal of its own", "open the terminal of one rank")
-    if settings is None or isinstance(settings, verbs.Exec):
-        what = "help" if settings is None else settings.name
+def _verb(line: str) -> RanksVerb:
+    verb = read_session_line(line, Surroundings(os.environ), has_ranks=True)
+    if verb is None or isinstance(verb, Exec):
+        what = "help" if verb is None else verb.name
         raise BadInput(f"`{what}` is not for a page", "use it in a terminal")
-    return settings
+    if not isinstance(verb, RanksVerb) or isinstance(verb, Screen):
+        raise BadInput("a page attaches in a terminal of its own", "open the terminal of one rank")
+    return verb
 
 
 def _is_halted(rank: RankInfo) -> bool:
     return is_ready(rank) or rank.state is RankState.HELD
 
 
-def _name_job(settings: RankSettings, text: str, ranks: Sequence[RankInfo]) -> BadInput:
+def _name_job(verb: RanksVerb, text: str, ranks: Sequence[RankInfo]) -> BadInput:
     """Return the error for a line without a target whose ranks are of several jobs."""
     job = max(rank.job for rank in ranks if rank.state in LIVE_STATES)
-    line = f"{job}/all" if isinstance(settings, verbs.Eval) else f"{settings.name} {in_job(text, job)}"
-    asked = f" {settings.question}" if isinstance(settings, verbs.Asked) else ""
-    return BadInput("several jobs have such ranks", f"name one of them, as in `{line}{asked}`")
-
-
-def _question(settings: RankSettings, ranks: Sequence[RankInfo], known: Sequence[RankInfo]) -> str:
-    """Return what the user has to agree to first, empty for nothing."""
-    order = ORDERS.get(type(settings))
-    those = order.those(ranks) if order is not None else []
-    asks = order is not None and order.asks and (len(those) > 1 or (order is KILL and those))
-    return f"{order.asks} {name_few(those, known)}?" if order is not None and asks else ""
-
-
-def _values(values: ValueAnswer) -> Told:
-    answer = Answer(values)
-    return Told(answer.document, str(answer), remembered(values.groups))
+    line = f"{job}/all" if isinstance(verb, Eval) else f"{verb.name} {in_job(text, job)}"
+    asked = verb.expression if isinstance(verb, Eval) else verb.command if isinstance(verb, PdbCommand) else ""
+    return BadInput("several jobs have such ranks", f"name one of them, as in `{line} {asked}".rstrip() + "`")

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from dbg_client.core.roll_call import RollCall
+from dbg_client.core.roll_call import RollCall, call_roll
 from dbg_client.faces.web.messages import Axis
-from dbg_client.questions.verbs import list_ranks
+from dbg_client.verbs.list import list_ranks
 from dbg_client.views.list import LIST_FIELDS
-from dbg_client.views.missing import missing_documents
+from dbg_client.views.missing import absent_only, missing_documents
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import Target, select
@@ -82,11 +82,12 @@ class Rows:
 
     def choose(self, known: Sequence[RankInfo]) -> RowChanges:
         """Take the ranks that are listed now, and return what has changed."""
-        listed = list_ranks(known, self.target, self._fitting(known))
-        shown = {rank.key: rank for rank in listed.shown}
+        shown = {rank.key: rank for rank in list_ranks(known, self.target, self._fitting(known))}
         gone = [key for key in self._ranks if key not in shown]
         changes = self._take([*((key, None) for key in gone), *shown.items()])
-        self.missing = tuple(msgspec.Raw(_encoder.encode(one)) for one in self._missing(listed.absent))
+        self.missing = tuple(
+            msgspec.Raw(_encoder.encode(one)) for one in self._missing(absent_only(call_roll(known, self.target)))
+        )
         return changes
 
     def update(self, keys: Iterable[str], known: Mapping[str, RankInfo]) -> RowChanges:

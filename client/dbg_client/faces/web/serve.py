@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from dbg_client.actions.streams import tell
 from dbg_client.core.errors import bug
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
@@ -40,10 +39,11 @@ from dbg_client.faces.web.live import LivePage
 from dbg_client.faces.web.messages import BEAT_SECONDS, Beat, Ended, Hello
 from dbg_client.faces.web.outbox import Guest, Outbox, hold, new_socket
 from dbg_client.faces.web.terminals import NO_RANK, PageSeat
+from dbg_client.faces.web.verb import Web
 from dbg_client.faces.web.verdicts import HANG_SECONDS, VerdictWatch
+from dbg_client.shell.streams import tell
+from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_client.views.list import nobody_yet
-from dbg_client.words.config import NO_WISH, Wish
-from dbg_client.words.settings import Web
 from dbg_dial.apart import begin
 from dbg_wire.messages import Mode
 from dbg_wire.targets.selection import Target

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dbg_client.core.link import Event
     from dbg_client.core.switchboard import Switchboard
     from dbg_client.faces.web.outbox import Outbox
-    from dbg_client.words.config import Wish
+    from dbg_client.verbs.preferences import Wish
     from dbg_wire.records.ranks import RankInfo
 
 COLORS = 256

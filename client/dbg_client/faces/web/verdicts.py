@@ -14,9 +14,9 @@ import msgspec
 
 from dbg_client.core.asking import Asker
 from dbg_client.faces.web.messages import Standing, Verdict
+from dbg_client.hang.questions import find_case, hangs_among
 from dbg_client.hang.show import verdicts_document
-from dbg_client.questions.cause import find_case, hangs_among
-from dbg_client.questions.standstill import Standstill, ask_where
+from dbg_client.hang.standstill import Standstill, ask_where
 from dbg_client.views.tree import is_library
 from dbg_dial.waiting import within
 from dbg_wire.errors import DbgError

@@ -5,7 +5,7 @@ from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText,
 from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
 from dbg_client.attachment.output import REPAINT_SECONDS
 from dbg_client.core.errors import RankEnded, RankStayedAway, RankVanished
-from dbg_client.words.config import Wish
+from dbg_client.verbs.preferences import Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (

@@ -20,7 +20,7 @@ from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import open_and_list
-from dbg_client.words.config import NO_WISH
+from dbg_client.verbs.preferences import NO_WISH
 from dbg_wire.messages import (
     Action,
     Attach,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dbg_client.core import remembered_groups
-from dbg_client.core.config_file import read_config
+from dbg_client.verbs.config_file import read_config
 from dbg_client.core.remembered_groups import (
     RememberedGroups,
     UnknownGroup,

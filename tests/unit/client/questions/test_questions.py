@@ -17,12 +17,12 @@ from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang import explain as explaining
 from dbg_client.hang.explain import Explanation, explain
 from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.questions import cause
-from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, split_wishes
-from dbg_client.questions.cause import find_case, gather_case
-from dbg_client.questions.child_processes import MAX_CHILDREN, with_children
-from dbg_client.questions.standstill import ask_where
-from dbg_client.questions.verbs import CONTINUE, INTERRUPT, KILL, RELEASE, SCREEN, Order, Questions
+from dbg_client.hang import questions as cause
+from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_wishes
+from dbg_client.hang.questions import find_case, gather_case
+from dbg_client.hang.child_processes import MAX_CHILDREN, with_children
+from dbg_client.hang.standstill import ask_where
+from dbg_client.verbs.orders import Continue, Kill, Order, Release, is_moving
 from dbg_client.views.groups import group_answers
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
@@ -167,18 +167,17 @@ EVERYBODY = [make_rank(number, state=state) for number, state in enumerate(RankS
 
 
 @pytest.mark.parametrize(
-    ("order", "states"),
+    ("verb", "states"),
     [
-        (CONTINUE, {"stopped", "unresponsive"}),
-        (RELEASE, {"held"}),
-        (INTERRUPT, {"running", "unresponsive"}),
-        (KILL, {"running", "stopped", "held", "unresponsive"}),
-        (SCREEN, {"running", "stopped", "held", "unresponsive"}),
+        (Continue(), {"stopped", "unresponsive"}),
+        (Release(), {"held"}),
+        (Kill(), {"running", "stopped", "held", "unresponsive"}),
     ],
     ids=lambda case: case.name if isinstance(case, Order) else "",
 )
-def test_an_order_fits_ranks_by_their_state(order: Order, states: set[str]) -> None:
-    assert {rank.state.value for rank in order.those(EVERYBODY)} == states
+def test_an_order_fits_ranks_by_their_state(verb: Order, states: set[str]) -> None:
+    assert {rank.state.value for rank in EVERYBODY if verb.fits(rank)} == states
+    assert {rank.state.value for rank in EVERYBODY if is_moving(rank)} == {"running", "unresponsive"}
 
 
 FILE = "/job/train.py"
@@ -237,7 +236,7 @@ async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(
         [answered(1, tells(ranks[0]), tells(ranks[1]))],
     )
     async with switchboard_on(link) as switchboard:
-        answer, _ = await Questions(switchboard, Asker(switchboard)).breakpoints(ranks, at=LINE)
+        answer, _ = await change_breakpoints(Asker(switchboard), ranks, LINE, None)
 
     approved("\n".join(one.text for _, one in answer.said))
 

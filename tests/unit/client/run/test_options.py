@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.words.settings import Run, RunOptions
-from dbg_client.words.values import check_run
+from dbg_client.run.options import RunOptions
+from dbg_client.run.verb import Run
 from dbg_wire.errors import BadInput
 from tests.conftest import Approved
-from tests.unit.client.words.typed import settled
+from tests.unit.client.command_line.typed import settled
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from tests.unit.client.words.typed import settled
     ],
 )
 def test_what_can_be_used_is_taken(options: RunOptions) -> None:
-    check_run(options)
+    options.check()
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_can_be_used_is_taken(options: RunOptions) -> None:
 )
 def test_what_can_not_be_used_is_refused_with_its_value(approved: Approved, options: RunOptions) -> None:
     with pytest.raises(BadInput) as refused:
-        check_run(options)
+        options.check()
     approved(str(refused.value))
     assert str(refused.value).isprintable()
 

@@ -9,12 +9,13 @@ import pytest
 
 from dbg_client.run.panes import TooManyPanes, attach_words, plan_panes
 from dbg_client.run.progress import progress, way_back
-from dbg_client.words.settings import Attach, Tmux
+from dbg_client.run.verb import Tmux
+from dbg_client.terminal.verb import Attach
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import make_rank
-from tests.unit.client.words.typed import settled
+from tests.unit.client.command_line.typed import settled
 
 SETTINGS = settled("tmux 0-3", Tmux)
 

@@ -8,7 +8,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from dbg_client.actions.in_session import Answering
+from dbg_client.terminal.answering import Answering
 from dbg_client.core.brokers import Brokers
 from dbg_client.core.choose import Choice
 from dbg_client.core.directory import Directory

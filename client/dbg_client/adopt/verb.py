@@ -1,0 +1,40 @@
+"""``adopt``: make ranks of processes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dbg_client.verbs.option import Operands, Option
+from dbg_client.verbs.verb import Verb
+from dbg_wire.errors import BadInput, printable
+
+MOST_PIDS = 1000
+"""Processes that are named at once: more than a host has ranks."""
+
+
+class Adopt(Verb):
+    """Make ranks of processes; ``mine`` means all processes of this user that a launcher has started here."""
+
+    name = "adopt"
+    example = "adopt --mine"
+    operands = Operands.PROCESSES
+
+    pids: tuple[str, ...] = ()
+    mine: Annotated[bool, Option("--mine", help="all processes of yours here that a launcher started")] = False
+
+    def check(self) -> None:
+        for text in self.pids:
+            if not (text.isascii() and text.isdecimal()) or len(text) > 9 or int(text) < 1:
+                raise BadInput(f"'{printable(text)}' is no process number", "write those that `ps` shows, or --mine")
+        if len(self.pids) > MOST_PIDS:
+            raise BadInput(f"adopt takes {MOST_PIDS} processes at most", "write --mine for all that a launcher started")
+        if bool(self.pids) == self.mine:
+            what = "--mine finds the processes itself" if self.mine else "adopt needs processes"
+            raise BadInput(what, "write `adopt PID…` or `adopt --mine`")
+
+    def run(self) -> int:
+        import asyncio
+
+        from dbg_client.adopt.adopt import adopt
+
+        return asyncio.run(adopt(self))

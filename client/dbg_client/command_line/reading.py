@@ -1,0 +1,344 @@
+"""Read a command line: the verb, its operands and its options become one object. Pure but for the terminal's colours.
+
+An option applies before a preference of the environment, and that before the user's file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NoReturn, TypeVar
+
+from dbg_client.command_line.parsers import LEADING, VerbParser, parser_of
+from dbg_client.verbs.option import Field, Operands, fields_of
+from dbg_client.verbs.preferences import NO_CONFIG, Config, preferred
+from dbg_client.verbs.table import BY_NAME, OF_THE_BROKER, VERBS, VerbRow, is_target, refuse_mistyped
+from dbg_client.verbs.verb import Verb
+from dbg_wire.command_line.completion import nearest
+from dbg_wire.command_line.parser import refuse_unknown_option
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.records.record import Record
+
+_NEGATIVE_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+_LETTERS = re.compile(r"[A-Za-z]+")
+_PATHS = ("/", "./", "../")
+"""The beginnings of words that are always files: a job could have the name of a dot."""
+
+TEXTS = (Operands.EXPRESSION, Operands.COMMAND)
+"""Operands that end in a text."""
+
+_R = TypeVar("_R", bound=Record)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the value of an option depends on if it was not typed."""
+
+    environ: Mapping[str, str]
+    config: Config = NO_CONFIG
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A command line in its parts: the options, the words between them, and those after ``--``."""
+
+    row: VerbRow
+    verb: type[Verb]
+    options: argparse.Namespace
+    operands: list[str]
+    behind: list[str]
+    in_session: bool
+    help_page: str
+
+
+def read_verb(words: Sequence[str], around: Surroundings, *, in_session: bool = False) -> Verb:
+    """Return the verb that was typed; raise BadInput. argparse itself exits for --help and --version."""
+    return made(part(words, in_session=in_session), around)
+
+
+def part(words: Sequence[str], *, in_session: bool = False) -> Words:
+    """Return a command line in its parts; raise BadInput for an option that the verb does not have."""
+    row, topic, words = verb_first(words)
+    verb = row.load()
+    front, behind = _part(words)
+    parser = parser_of(verb, page=partial(_page, topic), in_session=in_session)
+    options, left = parser.parse_known_args(front)
+    if left and left[0] in OF_THE_BROKER and not topic:
+        what, command = f"`{left[0]}` is a verb of dbg-broker", f"dbg-broker {left[0]}"
+        raise BadInput(what, f"type `{command}`; all ranks of a host of that name are {left[0]}:*")
+    for word in left:
+        if _is_option(word):
+            _refuse_option(word, row, words, parser, in_session=in_session)
+    return Words(row, verb, options, left, behind, in_session, parser.help_page)
+
+
+def made(words: Words, around: Surroundings) -> Verb:
+    """Return the verb that a command line makes. Raises BadInput."""
+    given = _OPERANDS[words.verb.operands](words)
+    return build(words.verb, words.options, around, given)
+
+
+def build(verb: type[Verb], options: argparse.Namespace, around: Surroundings, given: Mapping[str, object]) -> Verb:
+    """Return a verb with these options and operands. Raises BadInput for options that contradict each other."""
+    found = _record(verb, options, around, given, "", has_flags=True)
+    found.check()
+    return found
+
+
+def _record(
+    kind: type[_R],
+    options: argparse.Namespace,
+    around: Surroundings,
+    given: Mapping[str, object],
+    prefix: str,
+    *,
+    has_flags: bool,
+) -> _R:
+    values = dict(given)
+    for field in fields_of(kind):
+        if field.nested is not None:
+            inner = f"{prefix}{field.name}."
+            flags = has_flags and field.has_flags
+            values[field.name] = _record(field.nested, options, around, {}, inner, has_flags=flags)
+        elif has_flags and hasattr(options, f"{prefix}{field.name}"):
+            values[field.name] = _typed(field, getattr(options, f"{prefix}{field.name}"))
+        elif field.preferred is not None:
+            text = preferred(field.preferred.key, around.environ, around.config, strict=field.preferred.strict)
+            if text is not None:
+                values[field.name] = field.preferred.read(text)
+    return kind(**values)
+
+
+def _typed(field: Field, value: Any) -> object:
+    """Return the value of an option that was typed: a switch has it already, a text is read."""
+    read = next((option.read for option in field.options if option.takes_value), None)
+    if read is None:
+        return value
+    return tuple(map(read, value)) if isinstance(value, list) else read(value)
+
+
+# -------------------------------------------------------------------------------------------------------- the operands
+
+
+def read_question(row: VerbRow, text: str, around: Surroundings) -> tuple[Verb, bool]:
+    """Return ``eval`` or ``command`` as typed in a session, and whether the line names ranks.
+
+    Options stand first, then ranks, and then a text that is taken as it stands.
+    """
+    verb = row.load()
+    parser = parser_of(verb, in_session=True)
+    known, words = parser._option_string_actions, list[str]()
+    while (option := known.get(text.split(" ", 1)[0].partition("=")[0])) is not None:
+        word, _, text = text.partition(" ")
+        words.append(word)
+        if option.nargs is None and "=" not in word:
+            value, _, text = text.strip().partition(" ")
+            words += [value] if value else []
+        text = text.strip()
+    first, _, behind = text.partition(" ")
+    target = first if behind.strip() and is_target(first) else None
+    given = {"target": target, text_field(verb): behind.strip() if target else text}
+    return build(verb, parser.parse_args(words), around, given), target is not None
+
+
+def text_field(verb: type[Verb]) -> str:
+    """Return the name of the field that has the expression or the command."""
+    return "expression" if verb.operands is Operands.EXPRESSION else "command"
+
+
+def verb_first(words: Sequence[str]) -> tuple[VerbRow, str, list[str]]:
+    """Return the verb, the topic of its help, and the words without it; ``attach`` if the first word is not a verb."""
+    at = leading(words)
+    row = BY_NAME.get(words[at]) if at < len(words) else None
+    if row is None:
+        return BY_NAME["attach"], "", list(words)
+    return row, row.name, [*words[:at], *words[at + 1 :]]
+
+
+def leading(words: Sequence[str]) -> int:
+    """Return how many words belong to options that may stand before the verb."""
+    at = 0
+    while at < len(words) and (takes_value := LEADING.get(words[at].partition("=")[0])) is not None:
+        at += 2 if takes_value and "=" not in words[at] else 1
+    return at
+
+
+def _nothing(words: Words) -> dict[str, object]:
+    if words.operands or words.behind:
+        first = printable([*words.operands, *words.behind][0])
+        raise BadInput(f"{words.row.name} takes no word behind it, and has '{first}'", "leave it out")
+    return {}
+
+
+def _one_target(words: Words) -> dict[str, object]:
+    operands = [*words.operands, *words.behind]
+    if words.row.name == "wait" and len(operands) == 2 and operands[1].isdecimal():
+        first, second = map(printable, operands)
+        raise BadInput(
+            "wait takes one TARGET",
+            f"for {second} seconds write `wait {first} --for {second}s`, for both ranks {first},{second}",
+        )
+    return {"target": _target(operands, words)}
+
+
+def _files(words: Words) -> dict[str, object]:
+    operands = [*words.operands, *words.behind]
+    if not words.in_session and _are_files(operands):
+        return {"files": tuple(operands)}
+    return _one_target(words)
+
+
+def _are_files(operands: list[str]) -> bool:
+    """Whether these words can't be one target: paths, or names with letters that no target has."""
+    if any(word.startswith(_PATHS) for word in operands):
+        return True
+    if len(operands) == 1:
+        return not is_target(operands[0]) and not _LETTERS.fullmatch(operands[0])
+    return not all(word in BY_NAME or is_target(word) for word in operands)
+
+
+def _asked(words: Words) -> dict[str, object]:
+    """Part what follows ``eval`` and ``command``: the first word is the target if it can be one.
+
+    ``--wait`` names the ranks of a command, too: those that are stopped then.
+    """
+    verb, operands = words.verb, [*words.operands, *words.behind]
+    is_expression = verb.operands is Operands.EXPRESSION
+    target, text = None, " ".join(operands)
+    if len(operands) > 1 and is_target(operands[0]):
+        target, text = operands[0], " ".join(operands[1:])
+    elif not is_expression and not (operands and hasattr(words.options, "wait")):
+        raise BadInput(f"{verb.name} needs ranks and a command", f"write both, e.g. `{verb.example}`")
+    elif not operands:
+        raise BadInput(f"{verb.name} needs an expression", f"write one, e.g. `{verb.example}`")
+    notes: tuple[str, ...] = ()
+    count = len(operands) - (target is not None)
+    if is_expression and count > 1:
+        notes = (f"{count} words are read as one expression, {printable(text)}; quote it, or the shell may change it.",)
+    elif is_expression and target is None and is_target(text):
+        notes = (f"'{printable(text)}' is asked for as an expression; to ask ranks, write one behind it.",)
+    return {"target": target, text_field(verb): text, "notes": notes}
+
+
+def _job(words: Words) -> dict[str, object]:
+    """Return the command after ``--``, or none with ``--again``."""
+    again = hasattr(words.options, "again")
+    first = next(iter([*words.operands, *words.behind]), None)
+    if again and first is not None:
+        what = f"--again repeats the last command, and '{printable(first)}' is another"
+        raise BadInput(what, "leave one of them out")
+    if not again and (words.operands or not words.behind):
+        raise BadInput("there is no command to run", "write it behind `--`, such as dbg-attach run -- python train.py")
+    return {"command": tuple(words.behind)}
+
+
+def _program(words: Words) -> dict[str, object]:
+    """Return the ranks before ``--`` and the program after it."""
+    verb = words.verb
+    if not words.behind or not words.behind[0]:
+        what = f"{verb.name} needs ranks and, behind --, a command"
+        raise BadInput(what, f"write both, e.g. `{verb.example}`")
+    if not words.operands:
+        raise BadInput(f"{verb.name} needs ranks before the --", f"write them, e.g. `{verb.example}`")
+    return {"target": _target(words.operands, words), "program": tuple(words.behind)}
+
+
+_OPERANDS: Mapping[Operands, Callable[[Words], dict[str, object]]] = {
+    Operands.NONE: _nothing,
+    Operands.TARGET: _one_target,
+    Operands.MAYBE_TARGET: _one_target,
+    Operands.MAYBE_FILES: _files,
+    Operands.EXPRESSION: _asked,
+    Operands.COMMAND: _asked,
+    Operands.SHELL: lambda words: {"shell": " ".join([*words.operands, *words.behind])},
+    Operands.PROGRAM: _program,
+    Operands.JOB: _job,
+    Operands.PROCESSES: lambda words: {"pids": (*words.operands, *words.behind)},
+    Operands.VERB: lambda words: {"topic": " ".join([*words.operands, *words.behind])},
+}
+"""The reader of each kind of operands; it returns the fields of the verb that they give."""
+
+
+def _target(operands: list[str], words: Words) -> str | None:
+    """Return the only word as target. Raise BadInput for several, and for one that is a verb mistyped."""
+    if not operands:
+        return None
+    verb = next((word for word in operands if word in BY_NAME), None)
+    if verb is not None:
+        _refuse_verb(verb, operands, in_session=words.in_session)
+    refuse_mistyped(operands[0], [row.name for row in VERBS])
+    if len(operands) > 1:
+        _refuse_several(operands, words.help_page)
+    return operands[0]
+
+
+def _refuse_verb(verb: str, operands: list[str], *, in_session: bool) -> NoReturn:
+    others = [word for word in operands if word != verb]
+    if not others:
+        raise BadInput(f"'{verb}' is a verb, which stands first, and no rank", f"a host of that name is `{verb}:0`")
+    what = f"the verb '{verb}' stands first, and not beside '{printable(others[0])}'"
+    raise BadInput(what, f"write {_line(verb, others, in_session)}")
+
+
+def _refuse_several(operands: list[str], help_page: str) -> NoReturn:
+    first, second = (printable(word) for word in operands[:2])
+    if operands[0].startswith("@") and operands[1].startswith("@"):
+        raise BadInput(
+            f"'{first}' and '{second}' are two targets", "if the shell has made them of @?, put that into quotes: '@?'"
+        )
+    if all(map(is_target, operands)):
+        raise BadInput(f"'{first}' and '{second}' are two targets", f"write one: {printable(','.join(operands))}")
+    raise BadInput(f"'{second}' is one word too many behind '{first}'", f"see `{help_page}`")
+
+
+def _refuse_option(word: str, row: VerbRow, words: list[str], parser: VerbParser, *, in_session: bool) -> NoReturn:
+    """Raise BadInput for an option that the verb does not have, with what the user may have meant."""
+    name = word.partition("=")[0]
+    meant_verb = BY_NAME.get(name.lstrip("-"))
+    if meant_verb is not None:
+        at = words.index(word)
+        others = [*words[:at], *words[at + 1 :]]
+        if meant_verb.load().operands in TEXTS and len(others) > at:
+            others.append(others.pop(at))
+        typed = _line(meant_verb.name, others, in_session)
+        raise BadInput(
+            f"{printable(name)} is no option, {meant_verb.name} is a verb and stands first", f"write {typed}"
+        )
+    owners = [each.name for each in VERBS if name in parser_of(each.load())._option_string_actions]
+    if in_session and row.name in owners:
+        raise BadInput(f"{name} is not for the command line of a session", "run dbg-attach in another terminal")
+    if owners:
+        *others, last = owners[:3]
+        who = f"{', '.join(others)} and {last} have" if others else f"{last} has"
+        raise BadInput(f"{row.name} has no option {name}", f"{who} it")
+    known = parser._option_string_actions
+    meant = None if nearest(name, known) else nearest(name.lstrip("-"), [each.name for each in VERBS])
+    if meant is not None:
+        raise BadInput(f"there is no option {printable(name)}", f"did you mean the verb `{meant}`?")
+    refuse_unknown_option(word, known, parser.help_page)
+
+
+def _line(verb: str, words: Sequence[str], in_session: bool) -> str:
+    typed = shlex.join([*([] if in_session else ["dbg-attach"]), verb, *words])
+    return f"`{printable(typed, 300)}`"
+
+
+def _page(topic: str) -> str:
+    from dbg_client.command_line.help import help_on  # hardly any command asks for it
+
+    return help_on(topic)
+
+
+def _part(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Part the words at the first ``--``: what is after it is not an option."""
+    parted = list(words)
+    at = parted.index("--") if "--" in parted else len(parted)
+    return parted[:at], parted[at + 1 :]
+
+
+def _is_option(word: str) -> bool:
+    return len(word) > 1 and word[0] == "-" and " " not in word and not _NEGATIVE_NUMBER.fullmatch(word)

@@ -1,0 +1,174 @@
+"""Ask ranks why their job does not go on, once or some seconds apart, and return the verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from dbg_client.core.asking import Asker
+from dbg_client.core.collective_matching import Matched, match_collectives
+from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.process_groups import RankEvidence, read_evidence
+from dbg_client.core.roll_call import ended_of_live_runs, live_runs
+from dbg_client.hang.child_processes import with_children
+from dbg_client.hang.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
+from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
+from dbg_wire.errors import printable
+from dbg_wire.messages import Action, Hang, Look, Message, RankAnswer
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.records.record import fitted
+from dbg_wire.targets.rank_set import format_ranks
+
+BETWEEN_SECONDS = 1.0
+"""Seconds between two looks: shorter than that, a rank that works may be where it was."""
+
+
+async def find_case(
+    asker: Asker,
+    chosen: Sequence[RankInfo],
+    known: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    longest: float = LAST_LOOK_SECONDS,
+) -> tuple[Case, Explanation]:
+    """Ask all ranks of the runs of the chosen ones, as often as it takes to tell waiting from working.
+
+    The verdicts are those about the chosen ranks, or all if none is. One look takes as long as the slowest rank, and
+    more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
+    """
+    ranks = ranks_of_runs(chosen, known)
+    case = await gather_case(asker, ranks, show=show, longest=longest)
+    return case, about(await asyncio.to_thread(case.explanation), chosen, ranks)
+
+
+async def gather_case(
+    asker: Asker,
+    ranks: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    longest: float = LAST_LOOK_SECONDS,
+) -> Case:
+    """Ask these ranks, which are all of their runs, for what :func:`find_case` makes its verdicts from."""
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]
+    now = time.time()
+    # Of ten thousand ranks this takes seconds, and keys of a debugger beside it must not wait for that.
+    found = await asyncio.to_thread(explain, tuple(looks), now)
+    # What a look takes counts for nothing: on a busy host the last one would be too early to tell.
+    while not found.is_settled and looks[-1].at < longest:
+        show("looking again, to tell waiting from working")
+        try:
+            await asyncio.sleep(BETWEEN_SECONDS)
+        finally:
+            show(None)
+        at = loop.time() - begun
+        looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
+        now = time.time()
+        found = await asyncio.to_thread(explain, tuple(looks), now)
+    everybody = await with_children(asker, found.verdicts, looks[-1].everybody)
+    has_more = any(one is not before for one, before in zip(everybody, looks[-1].everybody, strict=True))
+    looks[-1] = replace(looks[-1], everybody=everybody)
+    return Case(looks=looks, now=now, found=None if has_more else found)
+
+
+def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:
+    """Return the worst verdict on each job, as given worst first, unless it names no culprit.
+
+    With ``stands`` it is known that no rank moves, so that a hang without a known cause counts, too. A verdict does not
+    count if all ranks that it names stand in a debugger or are held, as the ``known`` ranks tell: a user stopped them.
+    """
+    found: dict[str, Verdict] = {}
+    in_debugger = {(rank.job, rank.rank) for rank in known if rank.is_paused}
+    for verdict in verdicts:
+        is_hang = verdict.kind not in HARMLESS or (stands and verdict.kind is VerdictKind.UNKNOWN)
+        is_stop = bool(verdict.ranks) and all((verdict.job, number) in in_debugger for number in verdict.ranks)
+        if is_hang and not is_stop:
+            found.setdefault(verdict.job, verdict)
+    return list(found.values())
+
+
+async def judge(
+    asker: Asker,
+    chosen: Sequence[RankInfo],
+    known: Sequence[RankInfo],
+    *,
+    show: Show = show_nobody,
+    stands: bool = False,
+) -> tuple[Case, Explanation]:
+    """Return the evidence and the verdicts on the runs of the chosen ranks, and report a hang to the broker.
+
+    With ``stands`` it is known that no rank moves, whatever the reason. Raises DbgError if the broker fails.
+    """
+    case, found = await find_case(asker, chosen, known, show=show)
+    report_hangs(asker.send, found.verdicts, known, stands=stands)
+    return case, found
+
+
+def report_hangs(
+    send: Callable[[Message], None],
+    verdicts: Sequence[Verdict],
+    known: Sequence[RankInfo] = (),
+    *,
+    stands: bool = False,
+) -> None:
+    """Send the broker the worst verdict on each job that hangs; with ``stands`` it is known that no rank moves."""
+    for verdict in hangs_among(verdicts, known, stands=stands):
+        send(
+            fitted(
+                Hang,
+                job=verdict.job,
+                kind=verdict.kind.value,
+                sentence=printable(verdict.sentence, 500),
+                ranks=format_ranks(verdict.ranks),
+            )
+        )
+
+
+async def ask_collectives(
+    asker: Asker, chosen: Sequence[RankInfo], known: Sequence[RankInfo]
+) -> tuple[list[Matched], list[RankAnswer]]:
+    """Return the collectives of the chosen ranks' runs, and what tells them. Raises what the asker raises."""
+    ranks = ranks_of_runs(chosen, known)
+    answers = await asker.ask(Action.WHERE, ranks, look=Look.COLLECTIVES)
+    return match_collectives(read_evidence(ranks, answers)), answers
+
+
+def ranks_of_runs(chosen: Sequence[RankInfo], known: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return all ranks of the runs of these: a hang can't be told from a part of its ranks.
+
+    Those that have exited are among them, the newest process of each that is missing; all are, of a run that is over.
+    """
+    runs = {(rank.job, rank.run) for rank in chosen}
+    live = live_runs(known)
+    ended = {rank.key for rank in ended_of_live_runs(known)}
+    return [
+        rank
+        for rank in known
+        if (rank.job, rank.run) in runs
+        and (rank.state is not RankState.EXITED or (rank.job, rank.run) not in live or rank.key in ended)
+    ]
+
+
+async def _ask_evidence(asker: Asker, ranks: Sequence[RankInfo]) -> list[RankEvidence]:
+    return read_evidence(ranks, await asker.ask(Action.WHERE, ranks, look=Look.EVIDENCE))
+
+
+def about(found: Explanation, chosen: Sequence[RankInfo], ranks: Sequence[RankInfo]) -> Explanation:
+    """Leave out verdicts that are not about the chosen ranks, if these are a part of those that are there."""
+    keys = {rank.key for rank in chosen}
+    if all(rank.key in keys for rank in ranks if rank.state is not RankState.EXITED):
+        return found
+    numbers: defaultdict[str, set[int]] = defaultdict(set)
+    for rank in chosen:
+        numbers[rank.job].add(rank.rank)
+    concerning = [one for one in found.verdicts if _concerns(one, numbers)]
+    return replace(found, verdicts=tuple(concerning or found.verdicts))
+
+
+def _concerns(verdict: Verdict, numbers: Mapping[str, set[int]]) -> bool:
+    everybody = {*verdict.ranks, *verdict.others}
+    return not everybody or bool(everybody & numbers.get(verdict.job, set()))

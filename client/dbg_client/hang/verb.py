@@ -1,0 +1,115 @@
+"""``why`` and ``collectives``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dbg_client.core.collective_matching import Matched
+from dbg_client.hang.collectives_table import collectives_document, show_collectives
+from dbg_client.hang.explain import Case, Explanation
+from dbg_client.hang.show import show_verdicts, verdicts_document
+from dbg_client.hang.verdict import exit_status
+from dbg_client.verbs.answer import PARTIAL, PLAIN, Style
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.option import Operands
+from dbg_client.verbs.table import WHY_OF_FILES, load
+from dbg_client.verbs.verb import WaitingVerb
+from dbg_client.views.stacks import MISSING, missing_from_collectives
+from dbg_wire.messages import Kind
+
+
+class Why(WaitingVerb):
+    """Say why jobs do not go on; ``files`` are words that can't be a target."""
+
+    name = "why"
+    example = "why"
+    operands = Operands.MAYBE_FILES
+    in_session = Operands.MAYBE_TARGET
+    help_in_session = "why the job does not go on, and who is missing"
+    usual = "all"
+    without_target = True
+    for_agents = (
+        "Say why a job does not go on: who has not come to which collective, who is dead, stuck or deadlocked, or that "
+        "everybody is busy; with the evidence and what to do next. Stops nobody. Ask this first of a hang."
+    )
+
+    files: tuple[str, ...] = ()
+
+    def begin(self) -> int | None:
+        status: int | None = load(WHY_OF_FILES)(self) if self.files or self.target else None
+        return status
+
+    async def ask(self, asking: Asking) -> WhyAnswer:
+        from dbg_client.hang.questions import judge
+
+        case, found = await judge(asking.asker, asking.ranks, asking.known, show=asking.show)
+        return WhyAnswer(case, found)
+
+
+@dataclass(frozen=True, slots=True)
+class WhyAnswer:
+    """The evidence of a job and the verdicts on it."""
+
+    case: Case | None
+    found: Explanation
+    hint: str = ""
+
+    @property
+    def status(self) -> int:
+        return exit_status(self.found.verdicts)
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        return {MISSING: tuple(rank.key for rank in self.found.missing)}
+
+    def text(self, style: Style = PLAIN) -> str:
+        return show_verdicts(self.found.verdicts, color=style.color, columns=style.columns)
+
+    def document(self) -> dict[str, object]:
+        return verdicts_document(self.found)
+
+
+class Collectives(WaitingVerb):
+    """Show the last collective of each process group, and who is in it."""
+
+    name = "collectives"
+    example = "collectives"
+    operands = Operands.MAYBE_TARGET
+    in_session = Operands.MAYBE_TARGET
+    help_in_session = "each group's last collective, and who is in it"
+    usual = "all"
+    without_target = True
+    for_agents = "Show the last collective of each process group, and which ranks are in it."
+
+    async def ask(self, asking: Asking) -> CollectivesAnswer:
+        from dbg_client.hang.questions import ask_collectives
+
+        matched, answers = await ask_collectives(asking.asker, asking.ranks, asking.known)
+        silent = any(answer.kind is Kind.SILENT for answer in answers)
+        return CollectivesAnswer(tuple(matched), is_partial=silent)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectivesAnswer:
+    """The last collective of each process group."""
+
+    matched: tuple[Matched, ...]
+    is_partial: bool = False
+    hint: str = ""
+
+    @property
+    def status(self) -> int:
+        told = any(one.tells_collectives for each in self.matched for one in each.roster.values())
+        return PARTIAL if self.is_partial or not told else 0
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        absent = missing_from_collectives(self.matched)
+        return {MISSING: tuple(rank.key for rank in absent.ranks) if absent is not None else ()}
+
+    def text(self, style: Style = PLAIN) -> str:
+        return show_collectives(self.matched, color=style.color)
+
+    def document(self) -> dict[str, object]:
+        return collectives_document(self.matched)

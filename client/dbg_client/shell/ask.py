@@ -1,0 +1,188 @@
+"""Carry out a verb on ranks from a shell: wait, ask for a yes, ask the ranks, print the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+
+from dbg_client.core.asking import Asker
+from dbg_client.core.break_in import break_in
+from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
+from dbg_client.core.errors import NeedsTarget, why_not_stopped
+from dbg_client.core.patience import WaitingLine, read_in_thread
+from dbg_client.core.remembered_groups import read_target, remember
+from dbg_client.core.switchboard import Switchboard, switchboard_to
+from dbg_client.core.waiting import open_and_list, wait_for_stop
+from dbg_client.shell.consent import agrees, unless_given_up
+from dbg_client.shell.output import show_result, written
+from dbg_client.shell.streams import columns_of_stdout, has_cursor, show_waiting, tell, terminal_size
+from dbg_client.verbs.answer import Answer, Style
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.interrupt import Interrupt
+from dbg_client.verbs.orders import answered
+from dbg_client.verbs.table import load_verb
+from dbg_client.verbs.verb import Format, RanksVerb, Verb
+from dbg_client.views.naming import name_few
+from dbg_wire.errors import printable
+from dbg_wire.messages import Mode, RankAnswer
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.targets.selection import Target, parse_target, select, unique_target
+
+
+class AttachInstead(Exception):
+    """Say that the command goes on as a session at the rank that it broke into; never shown."""
+
+    def __init__(self, verb: Interrupt, target: str, mode: Mode) -> None:
+        super().__init__(target)
+        self._verb, self._target, self._mode = verb, target, mode
+
+    def attach(self) -> int:
+        """Attach to the rank, and return the exit status. Raises DbgError."""
+        verb = self._verb
+        attach: Verb = load_verb("attach")(
+            broker=verb.broker,
+            target=self._target,
+            attach=verb.attach.replace(mode=self._mode),
+            recording=verb.recording,
+            color=verb.output.color,
+        )
+        return attach.run()
+
+
+async def ask_ranks(verb: RanksVerb) -> int:
+    """Ask ranks, print their answer, and return the exit status. Raises DbgError and AttachInstead."""
+    text = _target_text(verb)
+    target = None
+    if text is not None:
+        target = await read_in_thread(partial(read_target, text, os.environ), verb.broker.timeout)
+    switchboard = switchboard_to(verb.broker.address, verb.broker.timeout)
+    try:
+        return await _Command(verb, switchboard, target).run()
+    finally:
+        await switchboard.close()
+
+
+def _target_text(verb: RanksVerb) -> str | None:
+    """Return the ranks that are meant, None for all. Raises NeedsTarget."""
+    if verb.target is not None:
+        return verb.target
+    if not verb.without_target:
+        if verb.patience is None:
+            raise NeedsTarget(verb.name)
+        return "stopped"
+    return None if verb.usual in (None, "all") else verb.usual
+
+
+class _Command:
+    """One verb over one connection; ``target`` is None for all ranks."""
+
+    def __init__(self, verb: RanksVerb, switchboard: Switchboard, target: Target | None) -> None:
+        self._verb = verb
+        self._switchboard = switchboard
+        self._target = target
+        self._line = WaitingLine(show_waiting)
+        self._asker = Asker(switchboard, verb.broker.timeout, terminal_size, self._line)
+
+    @property
+    def _known(self) -> Sequence[RankInfo]:
+        return self._switchboard.directory.ranks
+
+    async def run(self) -> int:
+        verb = self._verb
+        await open_and_list(self._switchboard, self._line, tell)
+        if verb.patience is not None:
+            wanted = self._target or parse_target("stopped")
+            await wait_for_stop(self._switchboard, wanted, verb.patience, tell=tell, line=self._line)
+        ranks = self._meant()
+        if not verb.yes and not await self._is_agreed(ranks):
+            return 1
+        if isinstance(verb, Interrupt) and len(ranks) == 1 and verb.output.format is Format.TABLE and _on_terminal():
+            return await self._attach_to(verb, ranks[0])
+        asking = Asking(
+            asker=self._asker,
+            ranks=ranks,
+            known=self._known,
+            target=self._target,
+            show=show_waiting,
+            url=self._switchboard.url,
+            welcome=self._switchboard.welcome,
+        )
+        answer = await (unless_given_up(verb.ask(asking)) if verb.is_stoppable else verb.ask(asking))
+        if answer is None:
+            # The broker ends the commands when this terminal has gone.
+            raise KeyboardInterrupt
+        if problem := await asyncio.to_thread(remember, os.environ, answer.groups, verb.target):
+            tell(f"dbg-attach: {problem}")
+        return await self._print(answer)
+
+    def _meant(self) -> Sequence[RankInfo]:
+        """Return the ranks that are asked."""
+        verb, target, known = self._verb, self._target, self._known
+        if target is None:
+            left = there(known)
+            if verb.with_exited and left:
+                return left + exited(known, None)
+            # Without a live job the user means the last one: the stacks of a job that has ended stay readable.
+            return left or list(select(parse_target("all"), known).ranks)
+        if verb.takes_one:
+            choice = choose(target, known)
+            ranks: tuple[RankInfo, ...] = (choice.rank,)
+            note = choice.note
+        else:
+            found = find(target, known, any_job=verb.any_job)
+            ranks, note = tuple(found.ranks), found.note
+        if note:
+            tell(printable(note))
+        return listed(known, target, ranks, with_exited=True) if verb.with_exited else ranks
+
+    async def _is_agreed(self, ranks: Sequence[RankInfo]) -> bool:
+        asks, those = self._verb.consent(ranks)
+        if not those:
+            return True
+        names, deed = name_few(those, self._known), asks.lower()
+        without_terminal = f"{self._verb.name} would {deed} {names}, and there is no terminal to ask"
+        return await agrees(f"{asks} {names}?", without_terminal)
+
+    async def _attach_to(self, verb: Interrupt, rank: RankInfo) -> int:
+        """Break into one rank and go on as a session there. Raises AttachInstead."""
+        mode = verb.attach.mode
+        if not is_ready(rank):
+            if rank.state in (RankState.HELD, RankState.LOST, RankState.EXITED):
+                raise why_not_stopped(rank, verb.target or rank.address)
+            found = await self._broken_into(rank)
+            if isinstance(found, RankAnswer):
+                return await self._print(answered(verb.name, [(rank, found)], [rank]))
+            rank, mode = found, Choice(found, is_broken_into=True).mode(mode)
+        raise AttachInstead(verb, unique_target(rank, self._known), mode)
+
+    async def _broken_into(self, rank: RankInfo) -> RankInfo | RankAnswer:
+        address = printable(rank.address)
+
+        def waits(answer: RankAnswer) -> None:
+            tell(f"{address} is {printable(answer.text)}; Ctrl-C gives up.")
+
+        def withdrawn(answer: RankAnswer) -> None:
+            tell(f"Given up: {address} {printable(answer.text)}.")
+
+        async with self._line.says(lambda: f"waiting for {address} to stop"):
+            work = break_in(self._switchboard, self._asker, rank, waits=waits, withdrawn=withdrawn)
+            found = await unless_given_up(work)
+        if found is None:
+            raise KeyboardInterrupt
+        return found
+
+    async def _print(self, answer: Answer) -> int:
+        output = self._verb.output
+        style = Style(color=output.color, columns=columns_of_stdout())
+        is_table = output.format is Format.TABLE
+        await show_result(written(answer, output.format, style), output.pager if is_table else "")
+        if answer.hint and output.format is not Format.JSON:
+            tell(f"dbg-attach: {answer.hint}")
+        return answer.status
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty() and has_cursor(os.environ)

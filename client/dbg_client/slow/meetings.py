@@ -1,0 +1,230 @@
+"""What ranks tell of a sampling: collectives as meetings, to which each rank came at a time of one clock. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dbg_client.core.process_groups import ProcessGroup, Roster, process_groups, read_evidence, rosters
+from dbg_client.core.roll_call import Run
+from dbg_client.slow.clocks import Passage, RoundTrip, Shift, align
+from dbg_wire.messages import RankAnswer
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.records.samples import GroupArrivals, Sampled, sampled_in
+
+MICROSECONDS = 1_000_000
+
+_SYNCHRONOUS = ("all", "barrier", "reduce_scatter")
+"""How the names of collectives begin that nobody leaves before all have come; of the others a few ranks wait alone."""
+
+
+def is_synchronous(call: str) -> bool:
+    """Tell whether nobody leaves a collective before all have come; ``call`` begins with its name."""
+    return call.lower().startswith(_SYNCHRONOUS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledRun:
+    """The ranks of one run that have told something; ``trips`` are questions for the clocks of hosts.
+
+    ``arrivals`` are those of each group, by the group's library and name, and then by rank.
+    """
+
+    run: Run
+    roster: Roster
+    told: Mapping[int, Sampled]
+    groups: tuple[ProcessGroup, ...]
+    arrivals: Mapping[str, Mapping[int, GroupArrivals]]
+    shifts: Mapping[str, Shift]
+
+    def shift(self, number: int) -> float:
+        """Return by how many seconds the clock of a rank is ahead."""
+        return self.shifts[self.roster[number].rank.host].middle / MICROSECONDS
+
+    def looseness(self, numbers: Sequence[int]) -> float:
+        """Return by how many seconds times of these ranks may be compared wrongly: 0 for ranks of one host."""
+        hosts = {self.roster[number].rank.host for number in numbers if number in self.roster}
+        return sum(sorted(self.shifts[host].looseness for host in hosts)[-2:]) / MICROSECONDS if len(hosts) > 1 else 0.0
+
+
+def sampled_runs(
+    ranks: Sequence[RankInfo],
+    answers: Sequence[RankAnswer],
+    trips: Mapping[str, Sequence[RoundTrip]],
+) -> list[SampledRun]:
+    """Return what the ranks of each run have told; ``trips`` are questions for the clocks of hosts."""
+    return [_sampled_run(run, roster, trips) for run, roster in rosters(read_evidence(ranks, answers)).items()]
+
+
+def _sampled_run(run: Run, roster: Roster, trips: Mapping[str, Sequence[RoundTrip]]) -> SampledRun:
+    read = ((number, sampled_in(one.answer.rows)) for number, one in roster.items())
+    told = {number: sampled for number, sampled in read if sampled is not None}
+    arrivals: defaultdict[str, dict[int, GroupArrivals]] = defaultdict(dict)
+    groups = tuple(process_groups(run, roster))
+    for group in groups:
+        for number in group.numbers:
+            for row in told[number].arrivals if number in told else ():
+                if row.group == group.name and row.came:
+                    arrivals[key_of(group)][number] = row
+    hosts = {number: roster[number].rank.host for number in told}
+    passages = [passage for of_group in arrivals.values() for passage in _passages(of_group, hosts)]
+    shifts = align(sorted(set(hosts.values())), trips, passages)
+    return SampledRun(run=run, roster=roster, told=told, groups=groups, arrivals=arrivals, shifts=shifts)
+
+
+def key_of(group: ProcessGroup) -> str:
+    """Return what no other group of the run has."""
+    return f"{group.library}/{group.name}/{group.label}"
+
+
+def _passages(arrivals: Mapping[int, GroupArrivals], hosts: Mapping[int, str]) -> list[Passage]:
+    """Return the collectives of one group whose end somebody knows, if it spans several hosts."""
+    if len({hosts[number] for number in arrivals}) < 2:
+        return []
+    came: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    ended: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for number, row in arrivals.items():
+        host = hosts[number]
+        for index, sequence in enumerate(row.sequences):
+            if not is_synchronous(row.calls[row.which[index]]):
+                continue
+            at = row.begin + row.came[index]
+            came[sequence][host] = max(at, came[sequence].get(host, at))
+            if row.ended and row.ended[index] >= 0:
+                out = row.begin + row.ended[index]
+                ended[sequence][host] = min(out, ended[sequence].get(host, out))
+    return [Passage(came[sequence], known) for sequence, known in sorted(ended.items())]
+
+
+LEAST = 3
+"""Collectives of a group that are compared at least: the first one after a pause tells nothing."""
+
+ENOUGH = 10
+"""Collectives within the sampling from which on earlier ones don't count."""
+
+MOST_EARLIER = 50
+"""Collectives that count if there are fewer within the sampling."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meeting:
+    """One collective of a group: its call, its number, and when each rank came, in seconds."""
+
+    call: str
+    sequence: int
+    came: Mapping[int, float]
+
+    @cached_property
+    def last_rank(self) -> int:
+        """Return the rank that came last."""
+        return max(self.came, key=self.came.__getitem__)
+
+    @property
+    def last(self) -> float:
+        """Return when the last rank came."""
+        return self.came[self.last_rank]
+
+    @cached_property
+    def typical(self) -> float:
+        """Return when the typical rank came: of an even number the earlier one of the two in the middle."""
+        return sorted(self.came.values())[(len(self.came) - 1) // 2]
+
+    @property
+    def delay(self) -> float:
+        """Return the seconds between the typical rank and the last."""
+        return self.last - self.typical
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMeetings:
+    """The meetings of one group in the order of their numbers; ``unheard`` are members that have told nothing.
+
+    ``looseness`` is by how many seconds the times of two ranks may be compared wrongly. With ``by_device`` the times
+    are those of a device, and with ``is_enqueued`` those at which a host has called what its device does later.
+    """
+
+    group: ProcessGroup
+    meetings: Sequence[Meeting]
+    unheard: tuple[int, ...]
+    looseness: float
+    by_device: bool = False
+    is_enqueued: bool = False
+
+    @property
+    def span(self) -> float:
+        """Return the seconds from the first meeting to the last."""
+        return self.meetings[-1].last - self.meetings[0].last if len(self.meetings) > 1 else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds that all meetings take, each with what passes before it."""
+        return self.span * len(self.meetings) / max(1, len(self.meetings) - 1)
+
+
+def meetings_of(run: SampledRun) -> list[GroupMeetings]:
+    """Return the meetings of each group with several members that have told of them."""
+    found = []
+    for group in run.groups:
+        arrivals = run.arrivals.get(key_of(group), {})
+        if len(arrivals) > 1:
+            found.append(_of_group(run, group, arrivals))
+    return found
+
+
+def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, GroupArrivals]) -> GroupMeetings:
+    by_device = all(row.took and min(row.took) >= 0 for row in arrivals.values())
+    columns = {number: _column(row, run.shift(number), by_device=by_device) for number, row in arrivals.items()}
+    first = next(iter(columns))
+    common = set(columns[first])
+    for column in columns.values():
+        common &= column.keys()
+    calls = dict(zip(arrivals[first].sequences, arrivals[first].which, strict=True))
+    meetings = []
+    for sequence in sorted(common):
+        call = arrivals[first].calls[calls[sequence]]
+        if is_synchronous(call):
+            told = {number: column[sequence] for number, column in columns.items()}
+            meetings.append(Meeting(call=call, sequence=sequence, came=_on_device(told) if by_device else _host(told)))
+    begin = min(run.told[number].sample.begin / MICROSECONDS - run.shift(number) for number in arrivals)
+    backend = next(iter(group.members.values())).seen.backend
+    return GroupMeetings(
+        group=group,
+        meetings=_latest(meetings, begin),
+        unheard=tuple(number for number in group.numbers if number not in arrivals),
+        looseness=0.0 if by_device else run.looseness(tuple(arrivals)),
+        by_device=by_device,
+        is_enqueued=not by_device and backend == "nccl",
+    )
+
+
+def _column(row: GroupArrivals, shift: float, *, by_device: bool) -> dict[int, tuple[float, float]]:
+    """Return when a rank came to each collective and for how long its device was in it, in seconds."""
+    return {
+        sequence: (
+            (row.begin + row.came[index]) / MICROSECONDS - shift,
+            row.took[index] / MICROSECONDS if by_device else 0.0,
+        )
+        for index, sequence in enumerate(row.sequences)
+    }
+
+
+def _host(told: Mapping[int, tuple[float, float]]) -> dict[int, float]:
+    return {number: came for number, (came, _) in told.items()}
+
+
+def _on_device(told: Mapping[int, tuple[float, float]]) -> dict[int, float]:
+    """Return when devices came: all leave at the same time, so the one that was in it for the shortest time came last.
+
+    No clock of a host is needed for that.
+    """
+    longest = max(took for _, took in told.values())
+    begin = min(came for came, _ in told.values())
+    return {number: begin + longest - took for number, (_, took) in told.items()}
+
+
+def _latest(meetings: list[Meeting], begin: float) -> list[Meeting]:
+    """Return the meetings since the sampling began, or the last ones if these are few."""
+    within = [meeting for meeting in meetings if meeting.last >= begin]
+    return within if len(within) >= ENOUGH else meetings[-MOST_EARLIER:]

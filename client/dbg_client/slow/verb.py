@@ -1,0 +1,83 @@
+"""``slow``: which ranks slow a job down that does not hang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from dbg_client.slow.explain import RunFindings
+from dbg_client.slow.lateness import SlowVerdict, exit_status
+from dbg_client.slow.show import show_findings, slow_document
+from dbg_client.verbs.answer import PLAIN, Style
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.option import Heading, Operands, Option
+from dbg_client.verbs.verb import RanksVerb
+from dbg_wire.command_line.parser import read_duration
+from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
+
+DEFAULT_SECONDS = 10.0
+"""Seconds for which ranks look: a full recorder of torch, which is read once, takes less than 1 % of them."""
+
+
+class Slow(RanksVerb):
+    """Say which rank slows a job down; ranks look for ``seconds``."""
+
+    name = "slow"
+    example = "slow --for 30"
+    operands = Operands.MAYBE_TARGET
+    in_session = Operands.MAYBE_TARGET
+    help_in_session = "who comes last to collectives, and by how much"
+    usual = "all"
+    without_target = True
+    for_agents = (
+        "Say which rank slows down a job that does not hang: who comes last to collectives, how often and by how much, "
+        "where it is then, and what it lacks (processor quota, cores, memory, disks). Ranks look at themselves for "
+        "some seconds and are not stopped."
+    )
+
+    seconds: Annotated[
+        float,
+        Option(
+            "--for",
+            heading=Heading.ASKING,
+            metavar="S",
+            in_session=True,
+            help=f"look for S seconds, as in 60, 60s or 5m (default {DEFAULT_SECONDS:g})",
+            read=lambda text: read_duration(text, "--for", MAX_SAMPLE_SECONDS),
+        ),
+    ] = DEFAULT_SECONDS
+
+    async def ask(self, asking: Asking) -> SlowAnswer:
+        from dbg_client.slow.questions import find_stragglers
+
+        found = await find_stragglers(asking.asker, asking.ranks, asking.known, self.seconds)
+        return SlowAnswer(found, self.seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowAnswer:
+    """What the samples of some runs tell; ``seconds`` is for how long ranks were asked to look."""
+
+    found: tuple[RunFindings, ...]
+    seconds: float
+    hint: str = ""
+
+    @property
+    def verdicts(self) -> list[SlowVerdict]:
+        """The verdicts on all runs, those that cost most of each run first."""
+        return [verdict for one in self.found for verdict in one.verdicts]
+
+    @property
+    def status(self) -> int:
+        return exit_status(self.verdicts)
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        return {}
+
+    def text(self, style: Style = PLAIN) -> str:
+        return show_findings(self.found, color=style.color, columns=style.columns)
+
+    def document(self) -> dict[str, object]:
+        return slow_document(self.found, self.seconds)

@@ -1,0 +1,71 @@
+"""``attach`` and ``wait``: this terminal at the debugger of a rank."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar
+
+from dbg_client.verbs.attach_options import AttachOptions, RecordingOptions
+from dbg_client.verbs.option import Heading, Operands, Option
+from dbg_client.verbs.texts import LONGEST_WAIT
+from dbg_client.verbs.verb import Color, Verb, refuse
+from dbg_wire.command_line.parser import read_duration
+
+
+class Attach(Verb):
+    """Attach to a stopped rank, or to the one that the user picks."""
+
+    name = "attach"
+    example = "attach gpu013:5"
+    operands = Operands.MAYBE_TARGET
+    in_session: ClassVar[Operands | None] = Operands.TARGET
+    help_in_session = "go to that rank; the word may be left out"
+    takes_one = True
+
+    target: str | None = None
+    attach: AttachOptions = AttachOptions()
+    recording: RecordingOptions = RecordingOptions()
+    color: Color = False
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds to wait for a stop, infinity for no limit, None for no wait."""
+        return None
+
+    def check(self) -> None:
+        self.attach.check()
+        self.recording.check()
+
+    def check_in_session(self) -> None:
+        what = "--frame is for eval, command and interrupt here"
+        refuse(bool(self.attach.frame), what, "choose a frame in the debugger by `u` and `d`")
+
+    def run(self) -> int:
+        import asyncio
+
+        from dbg_client.terminal.attach import attach  # hardly any verb ends in a session
+
+        return asyncio.run(attach(self))
+
+
+class Wait(Attach):
+    """Attach as soon as the target stops."""
+
+    name = "wait"
+    example = "wait 5 --for 60s"
+    in_session = None
+
+    bound: Annotated[
+        float | None,
+        Option(
+            "--for",
+            heading=Heading.ATTACH,
+            metavar="S",
+            help="wait at most S seconds, as in 60, 60s, 5m or 1h",
+            read=lambda text: read_duration(text, "--for", LONGEST_WAIT),
+        ),
+    ] = None
+
+    @property
+    def patience(self) -> float | None:
+        return self.bound or math.inf

@@ -1,0 +1,132 @@
+"""What a session at a rank is like: the options of all verbs that attach."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dbg_client.verbs.option import Heading, Option, Preferred
+from dbg_client.verbs.preferences import (
+    DEFAULT_PREFIX,
+    PREFERENCES,
+    Wish,
+    parse_escape_key,
+    read_engine,
+)
+from dbg_client.verbs.texts import read_frame
+from dbg_client.verbs.verb import refuse
+from dbg_wire.messages import Mode
+from dbg_wire.records.record import Record
+from dbg_wire.tables.engines import ENGINES
+
+Engine = Annotated[
+    str | None,
+    Option(
+        "--engine",
+        heading=Heading.ATTACH,
+        metavar="NAME",
+        choices=ENGINES,
+        help="the debugger to open, pudb or pdb (or DBG_ENGINE)",
+    ),
+]
+Commands = Annotated[
+    str | None,
+    Option("-x", heading=Heading.ATTACH, metavar="FILE", help="tell pdb the lines of FILE first"),
+]
+
+
+class AttachOptions(Record):
+    """What sessions are like.
+
+    ``prefix`` is the byte of the escape key, None for no such key. ``status`` says whether the last row is a status
+    line. ``commands`` is the file whose lines a line debugger is told on attach, and ``rc`` whether it is told those of
+    ``~/.pdbrc`` before. ``frame`` is empty for the usual one. ``pager`` is the command that shows what a session
+    answers. ``record`` is the new file for a recording, None for no recording, and ``record_input`` adds keys to it.
+    """
+
+    frame: Annotated[
+        str,
+        Option(
+            "--frame",
+            heading=Heading.ASKING,
+            metavar="FRAME",
+            in_session=True,
+            help="in this frame: a function's name or a number such as -2, instead of the innermost of your own code",
+            read=read_frame,
+        ),
+    ] = ""
+    mode: Annotated[
+        Mode,
+        Option("--watch", heading=Heading.ATTACH, const=Mode.WATCH, help="look only"),
+        Option("--take", heading=Heading.ATTACH, const=Mode.TAKE, help="take the keyboard from whoever has it"),
+    ] = Mode.DRIVE
+    follow: Annotated[
+        bool, Option("--follow", heading=Heading.ATTACH, help="wait for the next stop whenever one ends")
+    ] = False
+    asked_engine: Engine = None
+    default_engine: Annotated[str | None, Preferred("engine", read_engine, strict=True)] = None
+    commands: Commands = None
+    rc: Annotated[
+        bool, Option("--no-rc", heading=Heading.ATTACH, const=False, help="don't tell pdb the lines of ~/.pdbrc")
+    ] = True
+    vi: Annotated[
+        bool,
+        Option("--vi", heading=Heading.ATTACH, help="vi keys at pdb's prompt (or DBG_EDITING=vi)"),
+        Preferred("editing", lambda text: text.lower() == "vi", strict=True),
+    ] = False
+    prefix: Annotated[
+        bytes | None,
+        Option(
+            "--escape",
+            heading=Heading.ATTACH,
+            metavar="KEY",
+            help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)",
+            read=parse_escape_key,
+        ),
+        Preferred("escape", parse_escape_key, strict=True),
+    ] = DEFAULT_PREFIX
+    status: Annotated[
+        bool,
+        Option(
+            "--no-status",
+            heading=Heading.ATTACH,
+            const=False,
+            help="no status line; the debugger gets the last row, too",
+        ),
+    ] = True
+    pager: Annotated[str, Preferred("pager")] = PREFERENCES["pager"].default
+
+    @property
+    def wish(self) -> Wish:
+        """The debugger that the user prefers."""
+        return Wish(self.asked_engine, self.default_engine)
+
+    def check(self) -> None:
+        """Raise BadInput for options that contradict each other."""
+        what = "--frame chooses what the debugger shows and --watch looks only"
+        refuse(bool(self.frame) and self.mode is Mode.WATCH, what)
+
+
+class RecordingOptions(Record):
+    """Where a session is recorded: ``record`` is a new file, None for no recording; ``keys`` adds the keys to it."""
+
+    record: Annotated[
+        str | None,
+        Option(
+            "--record",
+            heading=Heading.ATTACH,
+            metavar="FILE",
+            help="record what the terminal shows in a new file; `asciinema play FILE` plays it",
+        ),
+    ] = None
+    keys: Annotated[
+        bool,
+        Option(
+            "--record-input",
+            heading=Heading.ATTACH,
+            help="with --record: record keys as well, passwords included",
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Raise BadInput for options that contradict each other."""
+        refuse(self.keys and self.record is None, "--record-input was given without --record", "add --record FILE")

@@ -1,0 +1,108 @@
+"""``exec``: a command next to each rank, on its host."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from typing import Annotated
+
+from dbg_client.verbs.answer import GroupedAnswer
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.option import Heading, Operands, Option
+from dbg_client.verbs.values import Exact, FailIfDiffer
+from dbg_client.verbs.verb import WaitingVerb
+from dbg_client.views.groups import AnswerGroup, group_answers, normal
+from dbg_client.views.naming import Naming
+from dbg_wire import limits
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.beside import command_line, output_in
+from dbg_wire.records.bounds import InvalidMessage
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, rank_order
+from dbg_wire.records.record import length_of
+
+EXTRA_SECONDS = 1.0
+"""Seconds of the question beyond those of the command, for the way of its answer."""
+
+
+class Exec(WaitingVerb):
+    """Run a command next to each rank; equal outputs are one group."""
+
+    name = "exec"
+    example = "exec 0-7 -- nvidia-smi -L"
+    operands = Operands.PROGRAM
+    in_session = Operands.PROGRAM
+    help_in_session = "run a command beside ranks, e.g. exec 3 -- nvidia-smi"
+    is_stoppable = True
+
+    program: tuple[str, ...] = ()
+    per_host: Annotated[
+        bool,
+        Option("--per-host", heading=Heading.ASKING, in_session=True, help="beside one rank of each host only"),
+    ] = False
+    exact: Exact = False
+    fail_if_differ: FailIfDiffer = False
+
+    def check(self) -> None:
+        super().check()
+        try:
+            length = length_of(command_line(self.program))
+        except InvalidMessage as error:
+            raise BadInput(f"the command can't be run ({error})", "name a program") from None
+        if length > limits.MAX_TEXT:
+            raise BadInput(f"the command is longer than {limits.MAX_TEXT:,} characters", "put it into a script")
+
+    def may_change(self) -> bool:
+        return True
+
+    async def ask(self, asking: Asking) -> GroupedAnswer:
+        asking.require_living()
+        ranks = one_of_each_host(asking.ranks) if self.per_host else asking.ranks
+        seconds = self.broker.timeout + EXTRA_SECONDS
+        answers = await asking.asker.ask(Action.EXEC, ranks, inquiry=command_line(self.program), seconds=seconds)
+        outputs = {answer.key: _output(answer) for answer in answers}
+        said = tuple(
+            (rank, _comparable(answer, outputs[answer.key])) for rank, answer in zip(ranks, answers, strict=True)
+        )
+        return GroupedAnswer(
+            command=shlex.join(self.program),
+            answers=said,
+            grouped=tuple(_with_output(group, outputs) for group in group_answers(said, exact=self.exact)),
+            naming=Naming(ranks),
+            fails_if_different=self.fail_if_differ,
+            errors_fail=True,
+        )
+
+
+def one_of_each_host(ranks: Sequence[RankInfo]) -> list[RankInfo]:
+    """Return the first rank of each host, a living one if there is one."""
+    chosen: dict[str, RankInfo] = {}
+    for rank in sorted(ranks, key=lambda rank: (rank.state not in LIVE_STATES, rank_order(rank))):
+        chosen.setdefault(rank.host, rank)
+    return sorted(chosen.values(), key=rank_order)
+
+
+def _output(answer: RankAnswer) -> str:
+    """Return the output of a command, and how it ended unless it succeeded; else the answer's own text."""
+    found = output_in(answer.rows)
+    if found is None:
+        return answer.text
+    output = found[0].rstrip("\n")
+    if answer.kind is Kind.VALUE:
+        return output or "(no output)"
+    return f"{output}\n({answer.text})" if output else f"({answer.text})"
+
+
+def _comparable(answer: RankAnswer, output: str) -> RankAnswer:
+    """Return an answer that is compared by its whole output, which is longer than the text of an answer may be."""
+    if answer.kind not in (Kind.VALUE, Kind.ERROR):
+        return answer
+    digest, exact = (sha256(normal(output, exact=exactly).encode()).hexdigest() for exactly in (False, True))
+    return answer.replace(text="", rows=(), digest=digest, exact=exact)
+
+
+def _with_output(group: AnswerGroup, outputs: Mapping[str, str]) -> AnswerGroup:
+    is_output = group.kind in (Kind.VALUE.value, Kind.ERROR.value)
+    return replace(group, text=outputs[group.ranks[0].key]) if is_output else group

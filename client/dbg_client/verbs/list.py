@@ -1,0 +1,97 @@
+"""``list``: the ranks and their states."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from dbg_client.core.choose import listed
+from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.verbs.answer import PLAIN, Style
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.option import Operands, Option
+from dbg_client.verbs.verb import Format, OutputOptions, WaitingVerb
+from dbg_client.views.list import list_document, nobody_yet, show_plain, show_table
+from dbg_client.views.missing import absent_only, absent_rows, missing_documents
+from dbg_wire.records.ranks import RankInfo, rank_order
+from dbg_wire.targets.grammar import Target
+
+
+class ListOutput(OutputOptions):
+    """How the list is written."""
+
+    format: Annotated[
+        Format,
+        Option("--json", const=Format.JSON, help="one JSON document on stdout"),
+        Option("--plain", const=Format.PLAIN, help="tab separated; column 1 is a unique target"),
+    ] = Format.TABLE
+
+
+class ListRanks(WaitingVerb):
+    """List ranks; of a target those that it fits, else all that are there."""
+
+    name = "list"
+    example = "list stopped"
+    operands = Operands.MAYBE_TARGET
+    in_session = Operands.MAYBE_TARGET
+    help_in_session = "the ranks and their states; --all: exited ones, too"
+    without_target = True
+    any_job = True
+
+    output: ListOutput = ListOutput()
+    all: Annotated[bool, Option("--all", in_session=True, help="all exited ranks, too")] = False
+    all_rows: Annotated[
+        bool, Option("--all-rows", in_session=True, help="a row for each of more than 40 ranks, too")
+    ] = False
+
+    async def ask(self, asking: Asking) -> RankList:
+        who = "No rank" if asking.target is None else "None of these ranks"
+        hint = f"{who} is left; --all lists the exited ones." if asking.known else nobody_yet(asking.url)
+        ranks = list_ranks(asking.known, asking.target, asking.ranks, with_exited=self.all)
+        return RankList(
+            shown=ranks,
+            absent=tuple(absent_only(call_roll(asking.known, asking.target))),
+            known=asking.known,
+            folds=not self.all_rows,
+            is_plain=self.output.format is Format.PLAIN,
+            hint="" if ranks else hint,
+        )
+
+
+def list_ranks(
+    known: Sequence[RankInfo], target: Target | None, found: Sequence[RankInfo], *, with_exited: bool = False
+) -> tuple[RankInfo, ...]:
+    """Return the ranks of a list in their order; exited ranks of runs that live are among them."""
+    return tuple(sorted(listed(known, target, found, with_exited=with_exited), key=rank_order))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankList:
+    """The ranks of a list in their order, and of which live runs ranks never connected."""
+
+    shown: tuple[RankInfo, ...]
+    absent: tuple[RollCall, ...]
+    known: Sequence[RankInfo]
+    folds: bool = True
+    is_plain: bool = False
+    hint: str = ""
+
+    @property
+    def status(self) -> int:
+        return 0
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        return {}
+
+    def text(self, style: Style = PLAIN) -> str:
+        if self.is_plain:
+            return show_plain(self.shown, self.known)
+        several = len({rank.job for rank in self.shown}) > 1
+        table = show_table(self.shown, time.time(), color=style.color, fold=self.folds, known=self.known)
+        return table + absent_rows(self.absent, several_jobs=several)
+
+    def document(self) -> object:
+        return list_document(self.shown, missing_documents(self.absent))

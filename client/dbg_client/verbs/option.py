@@ -1,0 +1,146 @@
+"""Options of verbs, declared at the fields of a record. Parser, help, completion and schemas are made of them. Pure.
+
+::
+
+    frame: Annotated[str, Option("--frame", metavar="FRAME", help="in this frame", read=read_frame)] = ""
+"""
+
+from __future__ import annotations
+
+import enum
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from dbg_wire.records.record import Record
+
+
+class Heading(enum.Enum):
+    """Title of a group of options in the help."""
+
+    ASKING = "asking many ranks"
+    ATTACH = "attaching"
+    RUNNING = "running a job"
+    OTHER = "other options"
+
+
+class Operands(enum.Enum):
+    """The words after a verb, as the usage line shows them."""
+
+    NONE = ""
+    TARGET = "TARGET"
+    MAYBE_TARGET = "[TARGET]"
+    MAYBE_FILES = "[TARGET|FILE…]"
+    EXPRESSION = "[TARGET] EXPR"
+    COMMAND = "TARGET CMD"
+    SHELL = "bash|zsh|fish"
+    PROGRAM = "TARGET -- CMD..."
+    JOB = "-- CMD...|--again"
+    PROCESSES = "PID…|--mine"
+    VERB = "[VERB|all]"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Option:
+    """Describe one option of a field.
+
+    Without ``metavar`` it is a switch that gives the field the value ``const``. ``read`` makes the value of the text
+    that was typed, and raises BadInput. ``preference`` is the key of the preference that applies if nothing is typed.
+    """
+
+    flags: tuple[str, ...]
+    help: str
+    heading: Heading
+    metavar: str | None
+    const: object
+    choices: tuple[str, ...]
+    read: Callable[[str], object]
+    repeats: bool
+    in_session: bool
+
+    def __init__(
+        self,
+        *flags: str,
+        help: str,  # noqa: A002 - argparse calls it so
+        heading: Heading = Heading.OTHER,
+        metavar: str | None = None,
+        const: object = True,
+        choices: tuple[str, ...] = (),
+        read: Callable[[str], object] = str,
+        repeats: bool = False,
+        in_session: bool = False,
+    ) -> None:
+        for name, value in {**locals(), "flags": flags}.items():
+            if name in self.__slots__:
+                object.__setattr__(self, name, value)
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether a value follows the option."""
+        return self.metavar is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Preferred:
+    """Name the preference that gives a field its value if no option does.
+
+    A bad value in the user's file is an error if ``strict``; otherwise it is reported and left out.
+    """
+
+    key: str
+    read: Callable[[str], object] = str
+    strict: bool = False
+
+
+NO_FLAGS = "no flags"
+"""Marks a nested record that is made of preferences only: its options are not offered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record: its options, its preference, or the record that is nested in it."""
+
+    name: str
+    kind: Any
+    default: object
+    options: tuple[Option, ...] = ()
+    preferred: Preferred | None = None
+    nested: type[Record] | None = None
+    has_flags: bool = True
+
+
+@cache
+def fields_of(record: type[Record]) -> tuple[Field, ...]:
+    """Return the fields of a record, those of its own class before those of its bases."""
+    hints = typing.get_type_hints(record, include_extras=True)
+    names: dict[str, None] = {}
+    records = [base for base in record.__mro__ if issubclass(base, Record)]
+    for base, above in pairwise(records):
+        names.update(dict.fromkeys(name for name in base.__struct_fields__ if name not in above.__struct_fields__))
+    defaults = dict(zip(record.__struct_fields__, record.__struct_defaults__, strict=True))
+    return tuple(_field(name, hints[name], defaults[name]) for name in names)
+
+
+def _field(name: str, hint: Any, default: object) -> Field:
+    extras: tuple[object, ...] = getattr(hint, "__metadata__", ())
+    kind = hint.__origin__ if extras else hint
+    return Field(
+        name=name,
+        kind=kind,
+        default=default,
+        options=tuple(extra for extra in extras if isinstance(extra, Option)),
+        preferred=next((extra for extra in extras if isinstance(extra, Preferred)), None),
+        nested=kind if isinstance(kind, type) and issubclass(kind, Record) else None,
+        has_flags=NO_FLAGS not in extras,
+    )
+
+
+def options_in(record: type[Record], prefix: str = "") -> Iterator[tuple[str, Option]]:
+    """Yield each option with the dotted name of its field."""
+    for field in fields_of(record):
+        if field.nested is not None and field.has_flags:
+            yield from options_in(field.nested, f"{prefix}{field.name}.")
+        yield from ((f"{prefix}{field.name}", option) for option in field.options)

@@ -1,0 +1,139 @@
+"""``continue``, ``release`` and ``kill``: commands to ranks, each of which fits ranks in some states only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import is_ready
+from dbg_client.core.errors import NotHeld, NotStopped, why_not_stopped
+from dbg_client.verbs.answer import PARTIAL, PLAIN, GroupedAnswer, Style
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.option import Operands
+from dbg_client.verbs.verb import WaitingVerb
+from dbg_client.views.answers import show_answers
+from dbg_client.views.groups import RankAndAnswer, group_answers
+from dbg_client.views.naming import Naming
+from dbg_wire.errors import DbgError
+from dbg_wire.messages import Action, Kind
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+
+MOVING = (RankState.RUNNING, RankState.UNRESPONSIVE)
+"""States of ranks that a break-in stops."""
+
+
+def is_moving(rank: RankInfo) -> bool:
+    """Whether a break-in stops the rank."""
+    return rank.state in MOVING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderAnswer(GroupedAnswer):
+    """What ranks have answered to a command that fits some states only."""
+
+    @property
+    def status(self) -> int:
+        kinds = {answer.kind for _, answer in self.answers}
+        return 0 if kinds == {Kind.VALUE} else PARTIAL if kinds - {Kind.VALUE, Kind.ERROR} else 1
+
+    def text(self, style: Style = PLAIN) -> str:
+        return show_answers(self.answers)
+
+
+def answered(command: str, said: Sequence[RankAndAnswer], ranks: Sequence[RankInfo]) -> OrderAnswer:
+    """Return the answer to a command that was given to ranks."""
+    grouped = tuple(group_answers(said, compare=False))
+    return OrderAnswer(command=command, answers=tuple(said), grouped=grouped, naming=Naming(ranks))
+
+
+class Order(WaitingVerb):
+    """A command that is given to those ranks that it fits."""
+
+    operands = Operands.TARGET
+
+    def fits(self, rank: RankInfo) -> bool:
+        """Whether the rank does it."""
+        raise NotImplementedError
+
+    def may_change(self) -> bool:
+        return True
+
+    def why_none_fits(self, asking: Asking) -> DbgError:
+        """Return the error for ranks none of which it fits."""
+        return why_not_stopped(asking.ranks[0], _named(asking))
+
+    async def give(self, asker: Asker, ranks: Sequence[RankInfo]) -> OrderAnswer:
+        """Give the command to the ranks that it fits, if there are any. Raises what the asker raises."""
+        fitting = [rank for rank in ranks if self.fits(rank)]
+        answers = await asker.ask(Action(self.name), fitting) if fitting else []
+        return answered(self.name, list(zip(fitting, answers, strict=True)), ranks)
+
+    async def ask(self, asking: Asking) -> OrderAnswer:
+        answer = await self.give(asking.asker, asking.ranks)
+        if not answer.answers:
+            raise self.why_none_fits(asking)
+        return answer
+
+
+class Continue(Order):
+    """Let stopped ranks go on; a rank that was asked to stop and has not stopped yet does not stop then."""
+
+    name = "continue"
+    example = "continue stopped"
+    in_session = Operands.TARGET
+    help_in_session = "let stopped ranks go on"
+    usual = "stopped"
+    for_agents = "Let stopped ranks go on; without `ranks` all that are stopped."
+
+    def fits(self, rank: RankInfo) -> bool:
+        return is_ready(rank)
+
+    def why_none_fits(self, asking: Asking) -> DbgError:
+        if len(asking.ranks) < 2:
+            return super().why_none_fits(asking)
+        target = _named(asking)
+        return NotStopped(f"none of the {len(asking.ranks)} ranks that fit {target} is stopped", target)
+
+    async def give(self, asker: Asker, ranks: Sequence[RankInfo]) -> OrderAnswer:
+        moving = [rank for rank in ranks if is_moving(rank) and not is_ready(rank)]
+        # A rank that was asked to stop and is in C code would stop later.
+        withdrawn = await asker.ask(Action.INTERRUPT, moving, withdrawn=True) if moving else []
+        if any(map(is_ready, ranks)):
+            return await super().give(asker, ranks)
+        return answered(self.name, list(zip(moving, withdrawn, strict=True)), ranks)
+
+
+class Release(Order):
+    """Let ranks go on that are held, waiting for others."""
+
+    name = "release"
+    example = "release held"
+    in_session = Operands.MAYBE_TARGET
+    help_in_session = "let held ranks go on; all, or these"
+    usual = "all"
+
+    def fits(self, rank: RankInfo) -> bool:
+        return rank.state is RankState.HELD
+
+    def why_none_fits(self, asking: Asking) -> DbgError:
+        return NotHeld([rank.address for rank in asking.ranks], others=any(map(self.fits, asking.known)))
+
+
+class Kill(Order):
+    """End ranks; the user has to agree."""
+
+    name = "kill"
+    example = "kill 5"
+    in_session = Operands.TARGET
+    help_in_session = "end ranks; asks first"
+
+    def fits(self, rank: RankInfo) -> bool:
+        return rank.state in LIVE_STATES
+
+    def consent(self, ranks: Sequence[RankInfo]) -> tuple[str, Sequence[RankInfo]]:
+        return "End", [rank for rank in ranks if self.fits(rank)]
+
+
+def _named(asking: Asking) -> str:
+    return asking.target.text if asking.target is not None else asking.ranks[0].address

@@ -1,0 +1,59 @@
+"""``screen``: what the debugger of one rank shows, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dbg_client.verbs.answer import PARTIAL, PLAIN, Style
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.option import Operands
+from dbg_client.verbs.verb import WaitingVerb
+from dbg_client.views.answers import lines_in, screen_document, show_answers, show_screen
+from dbg_wire.messages import Action, Kind, RankAnswer
+from dbg_wire.records.ranks import RankInfo
+
+
+class Screen(WaitingVerb):
+    """Print the screen of a rank's debugger."""
+
+    name = "screen"
+    example = "screen 2"
+    operands = Operands.TARGET
+    in_session = Operands.MAYBE_TARGET
+    help_in_session = "what a rank's debugger shows; none named: this one's"
+    takes_one = True
+    is_about_this_rank = True
+
+    async def ask(self, asking: Asking) -> ScreenAnswer:
+        (rank,) = asking.ranks
+        (answer,) = await asking.asker.ask(Action.SCREEN, [rank])
+        return ScreenAnswer(rank, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenAnswer:
+    """The rows of a debugger's screen, or why there are none."""
+
+    rank: RankInfo
+    answer: RankAnswer
+
+    @property
+    def status(self) -> int:
+        if self.answer.kind is Kind.VALUE:
+            return 0
+        return 1 if self.answer.kind in (Kind.ERROR, Kind.RUNNING) else PARTIAL
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        return {}
+
+    @property
+    def hint(self) -> str:
+        return "" if self.answer.kind is Kind.VALUE else show_answers([(self.rank, self.answer)]).strip()
+
+    def text(self, style: Style = PLAIN) -> str:
+        return show_screen(lines_in(self.answer)) if self.answer.kind is Kind.VALUE else ""
+
+    def document(self) -> object:
+        return screen_document(self.rank, lines_in(self.answer) if self.answer.kind is Kind.VALUE else ())

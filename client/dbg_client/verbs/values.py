@@ -1,0 +1,182 @@
+"""``eval`` and ``command``: a value of each rank, or what a command of pdb prints there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from dbg_client.verbs.answer import GroupedAnswer
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.differences import with_differences
+from dbg_client.verbs.option import Heading, Operands, Option
+from dbg_client.verbs.texts import check_question, read_frame, read_tolerance
+from dbg_client.verbs.verb import WaitingVerb, refuse
+from dbg_client.views.groups import RankAndAnswer, group_answers
+from dbg_client.views.naming import Naming
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.messages import Action, Kind
+
+_INSTEAD = {
+    **dict.fromkeys(("q", "quit", "exit", "EOF"), "`kill` ends ranks and `continue` lets them go on"),
+    **dict.fromkeys(("interact", "debug", "commands"), "it needs a terminal: attach to one rank for it"),
+    **dict.fromkeys(("run", "restart"), "a rank can't be started again by itself: end the job and launch it anew"),
+}
+"""Commands that are refused for several ranks, and what to do instead."""
+
+_WORD = re.compile(r"\s*([A-Za-z_]+)")
+
+Frame = Annotated[
+    str,
+    Option(
+        "--frame",
+        heading=Heading.ASKING,
+        metavar="FRAME",
+        in_session=True,
+        help="in this frame: a function's name or a number such as -2, instead of the innermost of your own code",
+        read=read_frame,
+    ),
+]
+Exact = Annotated[
+    bool,
+    Option(
+        "--exact",
+        heading=Heading.ASKING,
+        in_session=True,
+        help="also count differing memory addresses as a difference",
+    ),
+]
+FailIfDiffer = Annotated[bool, Option("--fail-if-differ", heading=Heading.ASKING, help="status 1 if ranks disagree")]
+
+
+class Eval(WaitingVerb):
+    """Evaluate an expression in each rank that is stopped or held, in the stopped thread.
+
+    ``tolerance`` is the relative difference up to which floats are equal, None for none.
+    """
+
+    name = "eval"
+    example = "eval 0-7 'loss, lr'"
+    operands = Operands.EXPRESSION
+    in_session = Operands.EXPRESSION
+    help_in_session = "a value, of all stopped and held ranks or of these"
+    usual = "stopped,held"
+    without_target = True
+    for_agents = (
+        "Evaluate a Python expression in the frame where each stopped or held rank stands. Equal values are one group, "
+        "whose name (@1, @2) can be used as `ranks` afterwards. The expression can change the program."
+    )
+
+    expression: str = ""
+    live: Annotated[
+        bool,
+        Option("--live", heading=Heading.ASKING, in_session=True, help="break into running ranks for it, too"),
+    ] = False
+    frame: Frame = ""
+    stats: Annotated[
+        bool,
+        Option(
+            "--stats",
+            heading=Heading.ASKING,
+            in_session=True,
+            help="figures of tensors, e.g. min, max and NaN count",
+        ),
+    ] = False
+    exact: Exact = False
+    tolerance: Annotated[
+        float | None,
+        Option(
+            "--tol",
+            heading=Heading.ASKING,
+            metavar="X",
+            in_session=True,
+            help="floats that differ by less, relative above 1, are equal",
+            read=read_tolerance,
+        ),
+    ] = None
+    fail_if_differ: FailIfDiffer = False
+
+    def check(self) -> None:
+        super().check()
+        check_question(self.expression, self.name, "an expression", self.example)
+        given = self.tolerance is not None
+        refuse(given and self.stats, "--tol compares values and --stats adds figures to them")
+        refuse(given and self.exact, "--exact tells all differences apart and --tol does not")
+
+    def may_change(self) -> bool:
+        return True
+
+    async def ask(self, asking: Asking) -> GroupedAnswer:
+        asking.require_living()
+        answers = await asking.asker.ask(
+            Action.EVAL, asking.ranks, self.expression, live=self.live, stats=self.stats, frame=self.frame
+        )
+        said = tuple(zip(asking.ranks, answers, strict=True))
+        groups = group_answers(said, exact=self.exact, tolerance=self.tolerance)
+        groups = list(await with_differences(asking.asker, groups, said, exact=self.exact))
+        return GroupedAnswer(
+            command=self.expression,
+            answers=said,
+            grouped=tuple(groups),
+            naming=Naming(asking.ranks),
+            missing=asking.missing(),
+            hint=_why_none_has_answered(said, "" if self.live else "; --live asks them all the same"),
+            fails_if_different=self.fail_if_differ,
+        )
+
+
+class PdbCommand(WaitingVerb):
+    """Run a command of pdb in each stopped rank."""
+
+    name = "command"
+    example = "command all n"
+    operands = Operands.COMMAND
+    in_session = Operands.COMMAND
+    help_in_session = "a pdb command, e.g. c all n: one step everywhere"
+    usual = "stopped"
+    for_agents = "Run a command of pdb on each stopped rank: n, s, r, unt, p x, up;;p x, … `n` steps all of them."
+
+    command: str = ""
+    frame: Frame = ""
+    exact: Exact = False
+    fail_if_differ: FailIfDiffer = False
+
+    def check(self) -> None:
+        super().check()
+        check_question(self.command, self.name, "a command", self.example)
+
+    def may_change(self) -> bool:
+        return True
+
+    async def ask(self, asking: Asking) -> GroupedAnswer:
+        asking.require_living()
+        refuse_for_sets(self.command, len(asking.ranks))
+        answers = await asking.asker.ask(Action.COMMAND, asking.ranks, self.command, frame=self.frame)
+        said = tuple(zip(asking.ranks, answers, strict=True))
+        return GroupedAnswer(
+            command=self.command,
+            answers=said,
+            grouped=tuple(group_answers(said, exact=self.exact, compare=False)),
+            naming=Naming(asking.ranks),
+            missing=asking.missing(),
+            hint=_why_none_has_answered(said, ""),
+            fails_if_different=self.fail_if_differ,
+        )
+
+
+def refuse_for_sets(command: str, count: int) -> None:
+    """Raise BadInput for a command that would end several ranks, or makes no sense for them."""
+    if count < 2:
+        return
+    for part in command.split(";;"):
+        word = _WORD.match(part)
+        if word is not None and word[1] in _INSTEAD:
+            raise BadInput(f"`{word[1]}` is not for {count} ranks at once", _INSTEAD[word[1]])
+
+
+def _why_none_has_answered(said: Sequence[RankAndAnswer], live: str) -> str:
+    """Return what to do if all ranks run, so that none has answered; else empty."""
+    if not all(answer.kind is Kind.RUNNING for _, answer in said):
+        return ""
+    who = "no rank of them is" if len(said) > 1 else f"{printable(said[0][0].address)} is not"
+    return f"{who} stopped; --wait waits until one is, and `interrupt` breaks in{live}"

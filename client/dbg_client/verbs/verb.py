@@ -1,0 +1,190 @@
+"""The base of all verbs, and the options that they share."""
+
+from __future__ import annotations
+
+import enum
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from dbg_client.verbs.option import Heading, Operands, Option, Preferred
+from dbg_client.verbs.preferences import DEFAULT_TIMEOUT, PREFERENCES
+from dbg_client.verbs.texts import LONGEST_WAIT, read_seconds
+from dbg_wire import limits
+from dbg_wire.command_line.parser import read_duration
+from dbg_wire.errors import BadInput
+from dbg_wire.records.record import Record
+
+if TYPE_CHECKING:
+    from dbg_client.verbs.answer import Answer
+    from dbg_client.verbs.asking import Asking
+    from dbg_wire.records.ranks import RankInfo
+
+
+class Format(enum.Enum):
+    """How data is written to stdout."""
+
+    TABLE = "table"
+    PLAIN = "--plain"
+    JSON = "--json"
+
+
+def use_color(wanted: str) -> bool:
+    """Whether answers on stdout have colours."""
+    is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return wanted == "always" or (wanted == "auto" and is_terminal)
+
+
+Color = Annotated[bool, Preferred("colors", use_color)]
+
+
+class BrokerOptions(Record):
+    """Where the broker is, if not where the environment says, and how many seconds we wait for it and its answers."""
+
+    timeout: Annotated[
+        float,
+        Option(
+            "--timeout",
+            metavar="S",
+            in_session=True,
+            help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
+            read=lambda text: read_seconds(text, "--timeout", limits.MAX_ASK_SECONDS),
+        ),
+        Preferred("timeout", lambda text: read_seconds(text, "DBG_TIMEOUT", limits.MAX_ASK_SECONDS)),
+    ] = DEFAULT_TIMEOUT
+    address: Annotated[
+        str | None,
+        Option("--broker", metavar="ADDRESS", help="host:port or URL of the broker (or DBG_BROKER)"),
+    ] = None
+
+
+class OutputOptions(Record):
+    """How answers are written; ``pager`` is the command for long ones, empty for none."""
+
+    format: Annotated[Format, Option("--json", const=Format.JSON, help="one JSON document on stdout")] = Format.TABLE
+    color: Color = False
+    pager: Annotated[str, Option("--no-pager", const="", help="print long answers as they are"), Preferred("pager")] = (
+        PREFERENCES["pager"].default
+    )
+
+
+class Verb(Record):
+    """What one command line does. A subclass adds its options as fields.
+
+    ``example`` is typed after ``dbg-attach``, ``short`` instead of the name. ``operands`` are those of a shell and
+    ``in_session`` those in a session, None where the verb can't be used. ``notes`` are sentences for the user, shown
+    before all else.
+    """
+
+    name: ClassVar[str]
+    short: ClassVar[str | None] = None
+    example: ClassVar[str]
+    operands: ClassVar[Operands]
+    in_session: ClassVar[Operands | None] = None
+    help_in_session: ClassVar[str] = ""
+    takes_one: ClassVar[bool] = False
+    """Whether the target has to be one rank."""
+
+    broker: BrokerOptions = BrokerOptions()
+    yes: Annotated[bool, Option("-y", "--yes", in_session=True, help="don't ask")] = False
+    verbose: Annotated[bool, Option("-v", "--verbose", help="show where an error came from")] = False
+    notes: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Raise BadInput for options that contradict each other."""
+
+    def check_in_session(self) -> None:
+        """Raise BadInput for options that a session does not take."""
+
+    def run(self) -> int:
+        """Do it, and return the exit status. Raises DbgError. A verb on ranks is asked instead."""
+        raise NotImplementedError
+
+    @classmethod
+    def usage(cls) -> str:
+        """Return the verb with its operands."""
+        return f"{cls.name} {cls.operands.value}".rstrip()
+
+
+def refuse(is_wrong: bool, what: str, remedy: str = "give one of them") -> None:
+    """Raise BadInput if options contradict each other."""
+    if is_wrong:
+        raise BadInput(what, remedy)
+
+
+class RanksVerb(Verb):
+    """A question or a command for any number of ranks.
+
+    ``usual`` are the ranks if the user names none, None where a target is needed. ``is_about_this_rank`` says that a
+    session means its own rank then. ``without_target`` says that a shell needs no target. ``for_agents`` is the
+    description that a coding agent reads, empty where the verb is no tool.
+    """
+
+    usual: ClassVar[str | None] = None
+    without_target: ClassVar[bool] = False
+    is_about_this_rank: ClassVar[bool] = False
+    for_agents: ClassVar[str] = ""
+    any_job: ClassVar[bool] = False
+    """Whether a target may mean ranks of several jobs without naming them."""
+    is_stoppable: ClassVar[bool] = False
+    """Whether Ctrl-C withdraws the question and the ranks end what they have begun."""
+
+    target: str | None = None
+    output: OutputOptions = OutputOptions()
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds to wait for a stop first, infinity for no limit, None for no wait."""
+        return None
+
+    @property
+    def with_exited(self) -> bool:
+        """Whether ranks that have exited are among those that are asked."""
+        return False
+
+    def begin(self) -> int | None:
+        """Do what needs no broker; return the exit status if that is all, else None. Blocks. Raises DbgError."""
+        return None
+
+    def may_change(self) -> bool:
+        """Whether a program may move, end or compute because of this."""
+        return False
+
+    def consent(self, ranks: Sequence[RankInfo]) -> tuple[str, Sequence[RankInfo]]:
+        """Return how the question begins that the user has to agree to, and the ranks that it names; empty for none."""
+        return "", ()
+
+    async def ask(self, asking: Asking) -> Answer:
+        """Ask the ranks, and return their answers. Raises DbgError if the broker fails."""
+        raise NotImplementedError
+
+
+class WaitingVerb(RanksVerb):
+    """A verb that can wait until one of its ranks stops."""
+
+    wait: Annotated[bool, Option("--wait", heading=Heading.ASKING, help="first wait until one of the ranks stops")] = (
+        False
+    )
+    bound: Annotated[
+        float | None,
+        Option(
+            "--for",
+            heading=Heading.ATTACH,
+            metavar="S",
+            help="wait at most S seconds, as in 60, 60s, 5m or 1h",
+            read=lambda text: read_duration(text, "--for", LONGEST_WAIT),
+        ),
+    ] = None
+
+    @property
+    def patience(self) -> float | None:
+        return (self.bound or math.inf) if self.wait else None
+
+    def check(self) -> None:
+        refuse(
+            self.bound is not None and not self.wait,
+            "--for bounds a wait, and there is none",
+            "add --wait, or leave --for out",
+        )

@@ -1,0 +1,127 @@
+"""``where``: the stacks of ranks, merged into one tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from dbg_client.verbs.answer import PARTIAL, PLAIN, Style, left_unanswered
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.option import Heading, Operands, Option
+from dbg_client.verbs.table import ANNOTATE, load
+from dbg_client.verbs.verb import WaitingVerb, refuse
+from dbg_client.views.groups import AnswerGroup, RankAndAnswer, remembered
+from dbg_client.views.missing import MissingInAnswer
+from dbg_client.views.naming import Naming
+from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document
+from dbg_client.views.tree import ThreadAnswers, group_threads, show_others, show_threads, show_tree, threads_document
+from dbg_wire.messages import Action, Look
+
+WithExited = Annotated[bool, Option("--all", in_session=True, help="all exited ranks, too")]
+
+
+class Where(WaitingVerb):
+    """Merge the stacks of ranks into one tree; running ranks answer, too."""
+
+    name = "where"
+    example = "where all"
+    operands = Operands.MAYBE_TARGET
+    in_session = Operands.MAYBE_TARGET
+    help_in_session = "stacks of all ranks, or of these, as one tree"
+    usual = "all"
+    without_target = True
+    for_agents = "Show where ranks are: all their stacks merged into one tree, running ranks included. Stops nobody."
+
+    threads: Annotated[
+        bool, Option("--threads", heading=Heading.ASKING, in_session=True, help="all threads of each rank")
+    ] = False
+    native: Annotated[
+        bool,
+        Option(
+            "--native",
+            heading=Heading.ASKING,
+            in_session=True,
+            help="frames of C code, too, which py-spy reads beside each rank; it stops the rank for a moment",
+        ),
+    ] = False
+    all: WithExited = False
+
+    def check(self) -> None:
+        super().check()
+        refuse(
+            self.native and self.threads,
+            "--native shows the main thread alone and --threads all of them",
+        )
+
+    @property
+    def with_exited(self) -> bool:
+        return self.all
+
+    def may_change(self) -> bool:
+        return self.native
+
+    async def ask(self, asking: Asking) -> StackAnswer:
+        action = Action.NATIVE if self.native else Action.WHERE
+        answers = await asking.asker.ask(action, asking.ranks, threads=self.threads, look=Look.COLLECTIVES)
+        said = tuple(zip(asking.ranks, answers, strict=True))
+        notes = load(ANNOTATE)(asking.ranks, answers)
+        threads = group_threads(said, asking.known, notes.standings) if self.threads else None
+        if threads is not None:
+            stacks, others = threads.stacks, threads.others
+        else:
+            stacks, others = group_stacks(said, asking.known, notes.standings)
+        return StackAnswer(
+            answers=said,
+            stacks=tuple(stacks),
+            others=tuple(others),
+            absent=notes.absent,
+            naming=Naming(asking.ranks),
+            missing=asking.missing(),
+            threads=threads,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackAnswer:
+    """Where ranks are: equal stacks are one group, ranks without a stack are in ``others``.
+
+    ``absent`` are the ranks that have not reached a collective in which others wait; None if there are none.
+    ``threads`` has the stacks of all threads, if they were asked for.
+    """
+
+    answers: tuple[RankAndAnswer, ...]
+    stacks: tuple[StackGroup, ...]
+    others: tuple[AnswerGroup, ...]
+    absent: AnswerGroup | None
+    naming: Naming
+    missing: MissingInAnswer
+    threads: ThreadAnswers | None = None
+    hint: str = ""
+
+    @property
+    def grouped(self) -> tuple[AnswerGroup, ...]:
+        """All groups, those that are absent from a collective last."""
+        return (*self.stacks, *self.others, *([self.absent] if self.absent is not None else ()))
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        return remembered(self.grouped)
+
+    @property
+    def status(self) -> int:
+        return PARTIAL if left_unanswered(self.answers) else 0
+
+    def text(self, style: Style = PLAIN) -> str:
+        if self.threads is not None:
+            text = show_threads(self.threads, self.naming, color=style.color)
+        else:
+            text = show_tree(self.stacks, self.others, self.naming, color=style.color, missing=self.missing)
+        if self.absent is not None:
+            text += "".join(f"{line}\n" for line in show_others([self.absent], self.naming))
+        return text
+
+    def document(self) -> dict[str, object]:
+        if self.threads is not None:
+            return threads_document(self.threads, self.naming)
+        return stacks_document(self.stacks, self.others, self.naming, self.missing)

@@ -1,0 +1,284 @@
+"""What is read of files and directories that anybody may have filled, and what is told of the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dbg_client.core.process_groups import RankEvidence
+from dbg_client.after import files
+from dbg_client.after.files import find_in, rank_in
+from dbg_client.after.report_file import (
+    BEGINNING,
+    TITLE,
+    CantReadReport,
+    case_lines,
+    read_report,
+)
+from dbg_client.hang.explain import Case, JobLook
+from dbg_client.views.report import OUT
+from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
+from dbg_wire.records.ranks import Place, RankState
+from tests.conftest import Approved
+from tests.support.rank_evidence import elsewhere, silent, waiting
+from tests.support.rank_infos import changed
+from tests.support.recorded import dump, pickled, raw
+from tests.unit.client.hang.test_case import LOOK
+
+DUMP = pickled(raw(1, "nccl:all_reduce"))
+
+
+class Runs:
+    """An object whose pickle makes a file when it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("/tmp/nccl_trace_rank_0", 0),
+        ("comm_lib_trace_rank_12", 12),
+        ("rank3.pkl", 3),
+        ("rank-4.json", 4),
+        ("trace.5", 5),
+        ("node7_rank_1", 1),
+        ("rank_2_of_8", 2),
+        ("dump_7.pickle", 7),
+        ("trace", None),
+        ("rank_999999999", None),
+        ("rank_12345678901234567890", None),
+    ],
+)
+def test_the_rank_is_in_the_name(name: str, rank: int | None) -> None:
+    assert rank_in(name) == rank
+
+
+def test_a_directory_is_read_with_those_below(tmp_path: Path) -> None:
+    (tmp_path / "node1").mkdir()
+    (tmp_path / "node1" / "trace_rank_1").write_bytes(DUMP)
+    (tmp_path / "trace_rank_0.json").write_bytes(dump(raw(1, "gloo:all_reduce")))
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "settings.json").write_text('{"lr": 1}')
+
+    found = find_in([str(tmp_path)])
+
+    assert sorted(found.dumps) == [0, 1]
+    assert (found.problems, found.others) == ([], 2)
+
+
+def test_of_two_dumps_of_a_rank_the_newer_one_counts(tmp_path: Path) -> None:
+    for name, moment in (("a_rank_0", 200), ("b_rank_0", 100)):
+        (tmp_path / name).write_bytes(DUMP)
+        os.utime(tmp_path / name, (moment, moment))
+    found = find_in([str(tmp_path)])
+    assert found.dumps[0][0].written == 200
+    assert "b_rank_0 is left out" in found.notes[0]
+
+
+def told(path: Path | str) -> str:
+    """Return the only sentence on a file that is named."""
+    found = find_in([str(path)])
+    assert not found.dumps
+    (problem,) = found.problems
+    assert problem.isprintable()
+    return problem
+
+
+def test_a_pickle_that_would_run_code_runs_none(tmp_path: Path) -> None:
+    path = tmp_path / "trace_rank_0"
+    path.write_bytes(pickle.dumps({"entries": [Runs(tmp_path / "ran")]}))
+    assert "would run code" in told(path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(DUMP[:size] for size in (0, 1, 40, len(DUMP) - 1)),
+        b"\x80\x02]q\x00.",
+        b"{" * 100_000,
+        b'{"entries": 5}',
+        b'{"entries": [' + b"[" * 100_000,
+        pickle.dumps({"entries": [{}]}),
+        b"\x80\x02" + b"]" * 200,
+        b"text",
+        b"dbg-attach report, 2026\n",
+    ],
+    ids=range(12),
+)
+def test_what_is_no_dump_is_told(approved: Approved, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "trace_rank_0"
+    path.write_bytes(content)
+    approved(told(path))
+
+
+def test_a_name_without_a_rank_is_told(approved: Approved, tmp_path: Path) -> None:
+    (tmp_path / "trace").write_bytes(DUMP)
+    approved(told(tmp_path / "trace"))
+
+
+def test_only_regular_files_are_opened(approved: Approved, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe_rank_0")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket_rank_1"))
+    (tmp_path / "round").symlink_to("round")
+    (tmp_path / "gone").symlink_to("nowhere")
+    paths = [str(tmp_path / name) for name in ("pipe_rank_0", "socket_rank_1", "round", "gone")]
+    approved("\n".join(told(name) for name in (*paths, "/dev/zero", "x\0y/z")))
+    found = find_in([str(tmp_path)])
+    assert (found.dumps, found.others) == ({}, 2)
+
+
+def test_a_link_to_a_dump_is_read_and_one_to_a_directory_is_not_entered(tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "kept").write_bytes(DUMP)
+    (inner / "trace_rank_0").symlink_to("kept")
+    (inner / "up").symlink_to(tmp_path)
+    found = find_in([str(tmp_path)])
+    assert sorted(found.dumps) == [0]
+
+
+def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_FILE", 1024)
+    path = tmp_path / "trace_rank_0"
+    with path.open("wb") as file:
+        file.write(b"\x80\x02")
+        file.truncate(10**12)
+    assert "is larger than" in told(path)
+
+
+def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_path: Path) -> None:
+    for name, now in (("a.txt", 200.0), ("b.txt", 300.0), ("c.txt", 100.0)):
+        lines, _ = case_lines(Case(looks=[LOOK], now=now), 10**9)
+        (tmp_path / name).write_bytes(written(lines))
+    found = find_in([str(tmp_path)])
+    assert [path.rpartition("/")[2] for _, path in found.reports] == ["b.txt"]
+    assert len(found.notes) == 2
+    named = find_in([str(tmp_path / name) for name in ("a.txt", "b.txt")])
+    assert len(named.reports) == 2
+
+
+PLENTY = 10**9
+
+
+def case_of(*looks: Sequence[RankEvidence]) -> Case:
+    """Return a case of these looks, some seconds apart."""
+    made = [JobLook(at=1.5 * number, everybody=look) for number, look in enumerate(looks)]
+    return Case(looks=made, now=1_790_000_000.0, lines=[])
+
+
+def written(lines: Sequence[str]) -> bytes:
+    """Return a report that ends in these lines."""
+    return (
+        b"%b about all\n\nRanks\n  0\n\n%b\n" % (BEGINNING, TITLE.encode())
+        + "".join(f"  {line}\n" for line in lines).encode()
+    )
+
+
+def again(case: Case, most: int = PLENTY) -> Case:
+    """Return the case as it is read from a report."""
+    lines, _ = case_lines(case, most)
+    return read_report(written(lines)).case
+
+
+def with_waits(one: RankEvidence, *waits: ThreadWait) -> RankEvidence:
+    """Return a rank with threads and a process, too."""
+    assert one.evidence is not None
+    evidence = Evidence(
+        sources=one.evidence.sources,
+        groups=one.evidence.groups,
+        collectives=one.evidence.collectives,
+        waits=waits,
+        process=ProcessSeen(state="S", cpu=12.5, main_cpu=3.25 + one.rank.rank),
+    )
+    return RankEvidence(rank=one.rank, answer=one.answer, evidence=evidence)
+
+
+SOCKET = ThreadWait(thread="MainThread", kind=WaitKind.SOCKET, text="reads the socket 10.0.0.7:4711", is_main=True)
+
+
+HERE = Place(file="/home/me/train.py", line=41, function="step")
+DRIVEN = changed(waiting(0).rank, stop=3, reason="breakpoint", where=HERE, driver="me@h1", local_rank=None)
+HALTED = [
+    elsewhere(1, state=RankState.HELD),
+    elsewhere(2, state=RankState.STOPPED, reason="breakpoint", where=HERE, stop=3),
+    silent(3, state=RankState.EXITED, exit=-9),
+]
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param([[waiting(0), silent(1)]], id="a silent rank"),
+        pytest.param([[waiting(0), with_waits(elsewhere(2), SOCKET)]], id="threads and processes"),
+        pytest.param(
+            [
+                [
+                    replace(waiting(0), rank=DRIVEN),
+                    waiting(2),
+                    replace(waiting(1), rank=waiting(1).rank.replace(placement=None)),
+                ]
+            ],
+            id="ranks that tell different things",
+        ),
+        pytest.param([[waiting(0), *HALTED], [waiting(0, age=61.0), *HALTED]], id="halted and dead ranks"),
+        pytest.param([[]], id="no rank"),
+    ],
+)
+def test_looks_are_read_again(looks: list[list[RankEvidence]]) -> None:
+    case = replace(case_of(*looks), lines=[(("4711.0", "0.0"), ["of two dumps"])])
+    assert again(case) == case
+
+
+def test_secrets_are_left_out() -> None:
+    secret = ThreadWait(thread="main", kind=WaitKind.CHILD, text="waits for `login --password hunter22`", is_main=True)
+    case = case_of([with_waits(elsewhere(0), secret.replace(text="waits for `x password=hunter22`"))])
+    lines, read = case_lines(case, PLENTY)
+    assert "hunter22" not in "".join(lines)
+    assert OUT in "".join(lines)
+    assert read == read_report(written(lines)).case
+
+
+RANKS = {"ranks": {"count": 0, "columns": {}}}
+HEAD = {"case": 1, "now": 0, "looks": [0], "lines": [], "parts": []}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["{"],
+        ["{}"],
+        ["[" * 100_000],
+        [json.dumps({**HEAD, "case": 2}), json.dumps(RANKS)],
+        [json.dumps(HEAD)],
+        [json.dumps(HEAD), json.dumps({"ranks": {"count": 10**9, "columns": {}}})],
+        [json.dumps(HEAD), json.dumps({"ranks": {"count": 5, "columns": {"key": {"all": 1}}}})],
+        [json.dumps(HEAD), json.dumps(RANKS), json.dumps({"look": 7, "answers": {"count": 0, "columns": {}}})],
+        [json.dumps(HEAD), json.dumps(RANKS), json.dumps({"look": 0, "rows": "wait", "count": 10**8, "columns": {}})],
+        [
+            json.dumps(HEAD),
+            json.dumps({"ranks": {"count": 2, "columns": {"key": {"of": ["a"] * 999, "in": ["0-999999"] * 999}}}}),
+        ],
+    ],
+)
+def test_hostile_evidence_is_refused(lines: list[str]) -> None:
+    with pytest.raises(CantReadReport, match="damaged"):
+        read_report(written([*lines] if lines[0].startswith("{") else ["{}", *lines]))
+
+
+def test_a_report_without_evidence_says_so() -> None:
+    with pytest.raises(CantReadReport, match="without evidence"):
+        read_report(BEGINNING + b" about all\n\nRanks\n  0\n")

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dbg_client.command_line.reading import Surroundings, part, read_verb
+from dbg_client.command_line.help import SHORT, help_on
+from dbg_client.verbs.table import VERBS
+from dbg_client.verbs.verb import Format, Verb
+from dbg_wire.errors import BadInput
+from tests.conftest import Approved
+
+
+def parse(words: list[str]) -> Any:
+    """Return the verb of a command line."""
+    return read_verb(words, Surroundings({}))
+
+
+def text_of(verb: Verb) -> str:
+    """Return the expression, the command, or the topic."""
+    return next((getattr(verb, name) for name in ("expression", "command", "topic") if hasattr(verb, name)), "")
+
+
+def heard(words: list[str]) -> tuple[str, str | None, str]:
+    """Return verb, target and text."""
+    verb = parse(words)
+    return verb.name, getattr(verb, "target", None), text_of(verb)
+
+
+@pytest.mark.parametrize(
+    ("line", "verb", "target", "text"),
+    [
+        ("where", "where", None, ""),
+        ("where all", "where", "all", ""),
+        ("w all", "where", "all", ""),
+        ("list --all stopped", "list", "stopped", ""),
+        ("list stopped --all", "list", "stopped", ""),
+        ("e 0-7 loss --stats", "eval", "0-7", "loss"),
+        ("eval --live 0-7 loss", "eval", "0-7", "loss"),
+        ("eval loss", "eval", None, "loss"),
+        ("command all b train.py:7", "command", "all", "b train.py:7"),
+        ("command n --wait", "command", None, "n"),
+        ("where all --", "where", "all", ""),
+        ("attach 5", "attach", "5", ""),
+        ("help where", "help", None, "where"),
+        ("gpu013:5", "attach", "gpu013:5", ""),
+        ("--follow 5", "attach", "5", ""),
+        ("5 --watch", "attach", "5", ""),
+        ("--timeout 3", "attach", None, ""),
+        ("-- 5", "attach", "5", ""),
+        ("list:0", "attach", "list:0", ""),
+        ("where list:0", "where", "list:0", ""),
+    ],
+)
+def test_the_first_word_is_a_verb_or_else_a_target(line: str, verb: str, target: str | None, text: str) -> None:
+    assert heard(line.split()) == (verb, target, text)
+
+
+def test_options_of_many_verbs_may_stand_before_the_verb() -> None:
+    verb = parse(["-y", "--broker", "login1:6900", "--timeout=3", "-v", "kill", "5"])
+
+    assert (verb.name, verb.target) == ("kill", "5")
+    assert (verb.yes, verb.broker.address, verb.broker.timeout) == (True, "login1:6900", 3.0)
+    assert parse(["--broker", "list"]).name == "attach"
+
+
+@pytest.mark.parametrize(("line", "page"), [("--help", SHORT), ("5 -h", SHORT), ("list --help", help_on("list"))])
+def test_help_is_the_page_of_one_screen_or_that_of_the_verb(
+    line: str, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        part(line.split())
+
+    assert capsys.readouterr().out == page
+
+
+def test_words_behind_two_dashes_are_no_options() -> None:
+    assert parse(["eval", "all", "--", "-x"]).expression == "-x"
+
+
+@pytest.mark.parametrize(
+    ("words", "expression", "note"),
+    [
+        (["eval", "all", "loss,", "lr"], "loss, lr", "2 words are read as one expression, loss, lr; quote it"),
+        (["eval", "loss,", "lr"], "loss, lr", "2 words are read as one expression"),
+        (["eval", "0-7"], "0-7", "'0-7' is asked for as an expression; to ask ranks"),
+        (["eval", "all", "loss, lr"], "loss, lr", None),
+        (["eval", "loss"], "loss", None),
+    ],
+)
+def test_how_an_expression_was_understood_is_told(words: list[str], expression: str, note: str | None) -> None:
+    verb = parse(words)
+
+    assert verb.expression == expression
+    assert [told[: len(note or "")] for told in verb.notes] == ([note] if note is not None else [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["wher"],
+        ["where", "stoped"],
+        ["5", "where"],
+        ["--follow", "list"],
+        ["where", "0", "1"],
+        ["where", "@x", "@y"],
+        ["where", "all", "train.py"],
+        ["eval", "all", "--exat", "loss"],
+        ["--lis"],
+        ["--zebra"],
+        ["mcp", "me"],
+        ["serve"],
+        ["serve", "--listen", "x"],
+        ["lst"],
+        ["command", "n"],
+        ["command", "all"],
+        ["command"],
+        ["eval"],
+        ["wait", "5", "60"],
+        ["eval", "all", "x", "--timeout"],
+        ["wh\x1ber", "5", "6"],
+        ["5", "--json"],
+        ["list", "--stats"],
+        ["0", "--engine", "gdb"],
+    ],
+)
+def test_what_can_not_be_understood_is_said_with_what_to_type(approved: Approved, words: list[str]) -> None:
+    with pytest.raises(BadInput) as error:
+        parse(words)
+
+    approved(str(error.value))
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["all", "-w"], "dbg-attach where all"),
+        (["-w"], "dbg-attach where"),
+        (["all", "-e", "loss, lr", "--stats"], "dbg-attach eval all --stats 'loss, lr'"),
+        (["--wait", "5"], "dbg-attach wait 5"),
+        (["0-3", "--kill", "-y"], "dbg-attach kill 0-3 -y"),
+        (["list", "all", "--where"], "dbg-attach where all"),
+    ],
+)
+def test_a_verb_that_is_typed_as_an_option_is_told_how_it_is_written(
+    approved: Approved, words: list[str], typed: str
+) -> None:
+    with pytest.raises(BadInput) as error:
+        parse(words)
+
+    approved(str(error.value))
+    assert f"write `{typed}`" in str(error.value)
+
+
+def test_the_words_of_a_program_are_taken_as_they_stand() -> None:
+    words = ["exec", "--json", "0-3", "--", "sh", "-c", "echo --timeout 5", "--help", "--", "-w"]
+    verb = parse(words)
+    assert (verb.target, verb.output.format, verb.program) == ("0-3", Format.JSON, tuple(words[4:]))
+    assert parse(["--timeout", "5", *words]).broker.timeout == 5.0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["exec"],
+        ["exec", "5", "nvidia-smi"],
+        ["exec", "5", "nvidia-smi", "-L"],
+        ["exec", "5", "--"],
+        ["exec", "--", "ls"],
+        ["exec", "1", "2", "--", "ls"],
+        ["exec", "1", "--perhost", "--", "ls"],
+    ],
+)
+def test_a_program_without_its_dashes_is_told_how_to_write_it(approved: Approved, words: list[str]) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse(words)
+    approved(str(caught.value))
+
+
+def test_each_example_is_understood() -> None:
+    import shlex
+
+    for row in VERBS:
+        assert parse(shlex.split(row.load().example)).name == row.load().name == row.name

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import math
+import sys
+
+import pytest
+
+from dbg_client.verbs.preferences import Wish
+from dbg_client.after.verb import Report
+from dbg_client.faces.dap.verb import Dap
+from dbg_client.run.verb import Tmux
+from dbg_client.terminal.verb import Attach, Wait
+from dbg_client.verbs.interrupt import Interrupt
+from dbg_client.verbs.list import ListRanks
+from dbg_client.verbs.screen import Screen
+from dbg_client.verbs.values import Eval, PdbCommand
+from dbg_client.verbs.verb import RanksVerb, Verb
+from dbg_client.verbs.where import Where
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Mode
+from tests.unit.client.command_line.typed import settled
+
+
+def test_attach_is_what_happens_without_a_verb() -> None:
+    settings = settled("gpu013:5", Attach)
+
+    assert (settings.name, settings.attach.mode, settings.target) == ("attach", Mode.DRIVE, "gpu013:5")
+    assert settled("attach gpu013:5", Attach) == settings
+
+
+def test_a_frame_is_for_what_looks_at_a_stop() -> None:
+    assert settled("eval x --frame ' Model.step '", Eval).frame == "Model.step"
+    assert settled("command all n --frame ' Model.step '", PdbCommand).frame == "Model.step"
+    assert settled("5 --frame ' Model.step '", Attach).attach.frame == "Model.step"
+    assert settled("interrupt 5 --frame ' Model.step '", Interrupt).attach.frame == "Model.step"
+    assert settled("tmux 5 --frame ' Model.step '", Tmux).attach.frame == "Model.step"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5 --watch --take",
+        "5 --watch --frame f",
+        "list --json --plain",
+        "where --native --threads",
+        "eval ''",
+        "eval ' '",
+        "command all ''",
+        f"eval {'x' * 16385}",
+        "eval x --tol 1 --stats",
+        "eval x --tol 1 --exact",
+        "eval x --frame ' '",
+        f"eval x --frame {'f' * 301}",
+        "where --for 60s",
+        "wait 5 --for soon",
+        "where --wait --for -1s",
+        "adopt",
+        "adopt 1 --mine",
+        "adopt x",
+        "adopt 0",
+        f"adopt {' '.join(map(str, range(1, 1002)))}",
+        "completion",
+        "completion csh",
+        "exec 0 -- ''",
+        f"exec 0 -- {'x' * 16385}",
+        "dap --no-secret",
+        "dap all --port 70000",
+        "dap all --port 0-7",
+        "dap all --port 0 --vscode",
+    ],
+)
+def test_contradictions_and_values_that_can_not_be_are_refused(line: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        settled(line, Verb)
+
+    assert caught.value.exit_status == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "target", "wait"),
+    [
+        ("where --wait", Where, None, math.inf),
+        ("where --wait --for 5m", Where, None, 300.0),
+        ("screen 5 --wait", Screen, "5", math.inf),
+        ("eval x --wait", Eval, None, math.inf),
+        ("command n --wait --for 2", PdbCommand, None, 2.0),
+        ("report", Report, None, None),
+    ],
+)
+def test_a_verb_may_wait_for_a_stop_first(
+    line: str, kind: type[RanksVerb], target: str | None, wait: float | None
+) -> None:
+    settings = settled(line, kind)
+
+    assert (settings.target, settings.patience) == (target, wait)
+
+
+@pytest.mark.parametrize("text", ["little", "-1", "nan", "inf"])
+def test_a_tolerance_that_is_none_is_refused_by_name(text: str) -> None:
+    with pytest.raises(BadInput, match="--tol"):
+        settled(f"eval x --tol={text}", Eval)
+    assert settled("eval x --tol 1e-6", Eval).tolerance == 1e-6
+
+
+def test_what_is_for_attaching_is_for_breaking_in_too() -> None:
+    settings = settled("interrupt 5 --engine pdb --take", Interrupt, {"DBG_ESCAPE": "^^"})
+
+    assert (settings.attach.wish.asked, settings.attach.mode, settings.attach.prefix) == ("pdb", Mode.TAKE, b"\x1e")
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "0", "nan", "inf", "1e99"])
+def test_seconds_that_are_none_are_refused_by_name(text: str) -> None:
+    with pytest.raises(BadInput, match="--for"):
+        settled(f"wait 5 --for={text}", Wait)
+    with pytest.raises(BadInput, match="--timeout"):
+        settled(f"5 --timeout={text}", Attach)
+    with pytest.raises(BadInput, match="DBG_TIMEOUT"):
+        settled("5", Attach, {"DBG_TIMEOUT": text})
+
+
+@pytest.mark.parametrize(
+    ("environ", "tty", "color"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, True, False),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], tty: bool, color: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: tty)
+    for name in ("TERM", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+    assert settled("list", ListRanks, environ).output.color is color
+    assert settled("5", Attach, environ).color is color
+
+
+# --------------------------------------------------------------------------------------------------- other verbs
+
+
+@pytest.mark.parametrize(
+    ("line", "target", "port"),
+    [
+        ("dap", None, None),
+        ("dap train/all", "train/all", None),
+        ("dap train/all --port 0", "train/all", 0),
+        ("dap --port 5678", None, 5678),
+    ],
+)
+def test_an_ide_is_served_on_a_port_or_on_stdin(line: str, target: str | None, port: int | None) -> None:
+    settings = settled(line, Dap)
+
+    assert (settings.target, settings.port) == (target, port)
+
+
+# ------------------------------------------------------------------------------------------------------ line debuggers
+
+
+def test_the_engine_asked_for_and_the_default_are_kept_apart() -> None:
+    wish = settled("5 --engine pudb", Attach, {"DBG_ENGINE": "pdb"}).attach.wish
+
+    assert (wish.asked, wish.default) == ("pudb", "pdb")
+    assert settled("5", Attach, {"DBG_ENGINE": "pdb"}).attach.wish == Wish(None, "pdb")
+    assert settled("5", Attach, {"DBG_ENGINE": ""}).attach.wish == Wish()
+
+
+def test_the_users_own_commands_come_along_unless_left_out() -> None:
+    assert settled("5", Attach).attach.rc
+    assert not settled("5 --no-rc", Attach).attach.rc
+    assert settled("5 -x cmds", Attach).attach.commands == "cmds"

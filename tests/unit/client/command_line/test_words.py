@@ -1,0 +1,248 @@
+"""What an error names can be done where the error is read."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dbg_client
+import dbg_dial
+import dbg_wire
+from dbg_client.api.notebook import CALLS, CellError
+from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, TimedOut
+from dbg_client.faces.dap.console import COMMANDS
+from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
+from dbg_client.faces.web import live
+from dbg_client.verbs.preferences import key_name, parse_escape_key
+from dbg_client.command_line.help import SHORT, help_on, whole_page
+from dbg_client.faces.error_wording import in_words_of
+from dbg_client.command_line.parsers import LEADING, all_options
+from dbg_client.command_line.reading import Surroundings
+from dbg_client.command_line.session_line import read_session_line
+from dbg_client.verbs.table import VERBS, is_target, refuse_mistyped
+from dbg_wire.errors import BadInput, DbgError, NoSuchRank
+from tests.conftest import Approved
+
+
+@pytest.mark.parametrize(
+    ("text", "byte"),
+    [
+        ("^]", 0x1D),
+        ("^\\", 0x1C),
+        ("C-]", 0x1D),
+        ("c-a", 1),
+        ("ctrl-]", 0x1D),
+        ("Ctrl-O", 0x0F),
+        ("^^", 0x1E),
+        ("^@", 0),
+        ("\x1d", 0x1D),
+        ("\x1c", 0x1C),
+    ],
+)
+def test_escape_keys_as_users_write_them(text: str, byte: int) -> None:
+    assert parse_escape_key(text) == bytes([byte])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "]", "d", "^", "^]]", "alt-x", "C-", "^é", "^ſ", "\x9b", "\x1d\x1d", "ctrl-\x1b[31m"]
+)
+def test_what_is_no_control_key_is_refused_by_value(text: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        parse_escape_key(text)
+    sentence = str(refusal.value)
+    assert "^]" in sentence
+    assert sentence.isprintable()
+    assert text.isprintable() <= (f"'{text}'" in sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("^C", "interrupt"),
+        ("^D", "end of input"),
+        ("^z", "suspends"),
+        ("^S", "flow"),
+        ("C-q", "flow"),
+        ("^[", "Esc"),
+        ("\x1b", "Esc"),
+        ("^M", "Enter"),
+        ("^J", "Enter"),
+        ("^I", "Tab"),
+        ("^H", "Backspace"),
+        ("^?", "Backspace"),
+        ("\x7f", "Backspace"),
+    ],
+)
+def test_keys_that_others_own_are_refused_with_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        parse_escape_key(text)
+
+
+@given(st.integers(0, 0x1F).map(lambda code: bytes([code])))
+def test_the_name_of_a_key_can_be_read_back(prefix: bytes) -> None:
+    try:
+        parsed = parse_escape_key(key_name(prefix))
+    except BadInput as refusal:
+        assert "can't be used" in str(refusal)  # noqa: PT017 - the other outcome is as good
+    else:
+        assert parsed == prefix
+
+
+def test_help_leads_with_examples_and_tells_every_exit_status() -> None:
+    text = whole_page()
+
+    assert text.index("examples:") < text.index("--watch  ")
+    for status in ("0", "1", "2", "3", "4", "5", "6", "7", "8", "130"):
+        assert f" {status}  " in text[text.index("exit status:") :]
+
+
+def test_each_verb_and_each_option_has_a_line() -> None:
+    lines = [line.split() for line in whole_page().splitlines()]
+    begins = [line[0].rstrip(",") for line in lines if line]
+
+    for row in VERBS:
+        assert row.name in begins
+    for option in all_options():
+        assert option.action.option_strings[0] in begins
+
+
+def test_help_of_a_verb_has_its_options_and_an_example() -> None:
+    text = help_on("eval")
+
+    assert "dbg-attach eval 0-7 'loss, lr'" in text
+    assert "--live" in text
+    assert "--watch" not in text
+    assert help_on("e") == text
+    assert help_on("") == SHORT
+    assert help_on("all") == whole_page()
+    for row in VERBS:
+        assert row.load().example in help_on(row.name)
+
+
+def test_help_of_what_is_no_verb_says_so(approved: Approved) -> None:
+    with pytest.raises(BadInput) as caught:
+        help_on("wher")
+    approved(str(caught.value))
+    with pytest.raises(BadInput) as caught:
+        help_on("zebra")
+    approved(str(caught.value), "2")
+
+
+VERBS_MISTYPED = ("where", "list", "continue")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("wher", "where"),
+        ("LIST", "list"),
+        ("contineu", "continue"),
+        ("stoped", "stopped"),
+        ("lst", "list"),
+        ("runing", "running"),
+    ],
+)
+def test_a_word_like_a_verb_or_a_state_is_told_what_it_may_be(approved: Approved, word: str, meant: str) -> None:
+    with pytest.raises(BadInput) as error:
+        refuse_mistyped(word, VERBS_MISTYPED)
+
+    approved(str(error.value))
+
+
+@pytest.mark.parametrize("word", ["5", "all", "gpu013", "gpu013:5", "list:0", "@2", "zebra", ""])
+def test_what_is_like_no_verb_passes(word: str) -> None:
+    refuse_mistyped(word, VERBS_MISTYPED)
+
+
+def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
+    assert is_target("@x")
+    assert not is_target("gpu013")
+
+
+@pytest.mark.parametrize(
+    ("error", "command"),
+    [
+        (NotStopped("vm:3 runs", "3", runs=True), "`pause 3` in the debug"),
+        (NotStopped("vm:3 runs", "3"), "; this window "),
+        (HeldBack("vm:3 is held", "a b/3", has_place=True), "`where a b/3` in"),
+        (HeldBack("vm:3 is held", "3", has_place=False), "`continue 3` in"),
+        (NotHeld(["vm:3"], others=True), "`where all` in the debug console shows"),
+        (RankVanished("vm:3"), "`where all` in the debug console shows"),
+        (NoSuchRank("9", 0, exited=2), "are listed by `where all`"),
+        (TimedOut("`dbg-attach wait 3` waits"), "this window waits"),
+        (TimedOut("`dbg-attach interrupt 0-3`"), "`pause 0-3` in the debug console"),
+        (TimedOut("`dbg-attach list` shows it"), "`where all` in the debug console shows it"),
+        (TimedOut("`dbg-attach attach 3`"), "`where 3` in the debug console"),
+    ],
+)
+def test_an_error_names_what_the_user_of_another_face_can_do(approved: Approved, error: DbgError, command: str) -> None:
+    told = in_words_of(error, TOOLS_OF_COMMANDS), in_words_of(error, COMMANDS)
+    approved(told[0])
+    assert command in told[1]
+    assert "dbg-attach" not in "".join(told)
+    assert "dbg_client.connect()" in str(CellError(error))
+    assert "dbg-attach" not in str(CellError(error))
+
+
+def test_a_command_that_no_other_face_has_stays() -> None:
+    for text in ("`dbg-attach adopt --mine`", "`dbg-attach 'x` is no command", "`dbg-attach --ask-token`"):
+        assert in_words_of(DbgError(text), COMMANDS) == text
+    for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
+        assert in_words_of(DbgError("`dbg-attach kill 3`"), words) == "`dbg-attach kill 3` in a terminal"
+
+
+OF_A_TERMINAL = {"run", "--version", "help", "adopt", "dap", "web", "tmux", "--follow"}
+"""What commands are about that only somebody at a terminal can use; beside them ``dbg-attach`` alone."""
+
+
+def sentences(source: str) -> Iterator[str]:
+    """Return the texts of a module that are no docstrings, with 3 for what is put into them."""
+    tree = ast.parse(source)
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "3" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
+            yield node.value
+
+
+def test_every_command_in_a_sentence_is_known_to_all_faces_or_is_for_a_terminal_alone() -> None:
+    folders = [Path(package.__file__ or "").parent for package in (dbg_client, dbg_wire, dbg_dial)]
+    commands = {
+        command
+        for folder in folders
+        for module in folder.rglob("*.py")
+        # To parse all modules takes seconds.
+        if "`dbg-attach " in (source := module.read_text())
+        for text in sentences(source)
+        for command in re.findall("`dbg-attach [^`]*`", text)
+    }
+    assert len(commands) > 10
+    for command in sorted(commands):
+        if not any(word in OF_A_TERMINAL for word in command.strip("`").split()):
+            for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
+                assert in_words_of(DbgError(command), words) != command, command
+
+
+OPTIONS = {max(one.action.option_strings, key=len): one for one in all_options()}
+
+
+def test_options_that_may_stand_before_the_verb_are_known_with_their_values() -> None:
+    for flag, takes_value in LEADING.items():
+        (one,) = (one for one in OPTIONS.values() if flag in one.action.option_strings)
+        assert (one.action.nargs is None) is takes_value
+
+
+def test_each_example_of_a_verb_that_is_spoken_in_a_session_is_understood_there() -> None:
+    for row in VERBS:
+        verb = row.load()
+        if verb.in_session is not None and row.name != "help":
+            found = read_session_line(verb.example, Surroundings({}))
+            assert isinstance(found, verb)
+            assert verb.help_in_session

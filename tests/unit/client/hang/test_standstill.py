@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.hang.standstill import LEAD_SECONDS, SCHEDULER, SLACK_SECONDS, Standstill, first_end, look_every
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.messages.declared import AnyRow
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen
+from dbg_wire.records.ranks import Place
+
+LIMIT = 30.0
+
+
+def answer(key: str = "a", line: int = 1, age: float | None = None, rows: tuple[AnyRow, ...] = ()) -> RankAnswer:
+    frames = (Place(file="/home/me/train.py", line=line, function="step"),)
+    return RankAnswer(key=key, kind=Kind.VALUE, text="running", frames=frames, age=age, at_least=True, rows=rows)
+
+
+def silent(key: str = "a") -> RankAnswer:
+    return RankAnswer(key=key, kind=Kind.SILENT, text="no answer in 10 s")
+
+
+def waiting(sequence: int = 7, state: CollectiveState = CollectiveState.STARTED) -> tuple[EvidenceRecord, ...]:
+    group = GroupSeen(library="torch", name="0", title="dp_0", enqueued=sequence)
+    return group, CollectiveSeen(group="0", name="all_reduce", state=state, sequence=sequence)
+
+
+Look = tuple[float, list[RankAnswer]]
+
+
+def at(times: Sequence[float], *ranks: Callable[[float], RankAnswer]) -> list[Look]:
+    """Return looks at ranks whose answers depend on the time."""
+    return [(now, [rank(now) for rank in ranks]) for now in times]
+
+
+def busy(_: float) -> RankAnswer:
+    return answer("a", age=0.01)
+
+
+ENDED = waiting(state=CollectiveState.COMPLETED)
+ONE = [answer("a", rows=waiting())]
+TWO = [*ONE, answer("b")]
+GONE = RankAnswer(key="a", kind=Kind.LOST, text="no answer")
+THRICE = (0.0, 30.0, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("looks", "told"),
+    [
+        pytest.param([], [], id="nobody looks"),
+        pytest.param([(0, []), (100, [])], [], id="no rank"),
+        pytest.param(at(THRICE, busy, lambda now: answer("b", age=now)), [], id="a thread uses the processor"),
+        pytest.param(
+            at(THRICE, busy, lambda _: answer("b", rows=waiting())), [30], id="it spins and another rank waits"
+        ),
+        pytest.param(
+            at(THRICE, busy, lambda now: answer("b", age=now, rows=ENDED)), [], id="it spins and no rank waits"
+        ),
+        pytest.param(
+            [(now, [answer(rows=waiting(number))]) for now, number in ((0, 7), (30, 8), (60, 8))],
+            [60],
+            id="another collective is a move",
+        ),
+        pytest.param(
+            [(now, [answer(age=age)]) for now, age in ((0, 0), (30, 30), (40, 1), (60, 21), (70, 31))],
+            [30, 70],
+            id="a rank has come back to its place",
+        ),
+        pytest.param(
+            [(0, [answer(age=0)]), (30, [answer(age=30)]), (60, [silent()]), (90, [silent()])],
+            [30],
+            id="falling silent is no move",
+        ),
+        pytest.param([(0, [answer()]), (10, [silent()]), (30, [silent()])], [30], id="a silent rank stands"),
+        pytest.param([(0, [silent()]), (30, [silent()])], [30], id="a rank that never answered stands"),
+        pytest.param([(0, [GONE]), (30, [GONE])], [30], id="a lost rank stands"),
+        pytest.param(
+            [(0, ONE), (30, ONE), (60, TWO), (90, TWO), (120, ONE), (150, ONE)],
+            [30, 90, 120],
+            id="ranks that come and go",
+        ),
+    ],
+)
+def test_a_standstill_is_told_once_for_each_time_without_a_move(looks: list[Look], told: list[float]) -> None:
+    standstill = Standstill(LIMIT)
+    assert [now for now, answers in looks if standstill.look(answers, now)] == told
+
+
+def test_after_a_stop_the_time_begins_anew() -> None:
+    standstill = Standstill(LIMIT)
+    assert not standstill.look([answer(age=0)], 0)
+    standstill.begin_anew()
+    assert not standstill.look([answer(age=30)], 30)
+    assert standstill.look([answer(age=60)], 60)
+    standstill.begin_anew()
+    assert not standstill.look([answer(age=80)], 80)
+    assert standstill.look([answer(age=110)], 110)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0.5, 40), st.lists(st.integers(1, 2), min_size=2, max_size=2)), min_size=1, max_size=12
+    )
+)
+def test_nothing_is_told_within_the_time_after_a_move_nor_twice_without_one(
+    steps: list[tuple[float, list[int]]],
+) -> None:
+    standstill, now, last_move, is_told = Standstill(LIMIT), 0.0, 0.0, False
+    places: list[int] = []
+    for elapsed, lines in steps:
+        now += elapsed
+        if lines != places:
+            last_move, is_told, places = now, False, lines
+        answers = [answer(f"{number}", line, age=now, rows=waiting()) for number, line in enumerate(lines)]
+        expected = not is_told and now - last_move >= LIMIT - SLACK_SECONDS
+        assert standstill.look(answers, now) is expected
+        is_told = is_told or expected
+
+
+# ------------------------------------------------------------------------------------------- who ends the job otherwise
+
+
+def in_collective(age: float | None, timeout: float | None) -> RankAnswer:
+    """Return a rank that waits in a collective with this time limit."""
+    call = CollectiveSeen(
+        group="0", name="all_reduce", state=CollectiveState.STARTED, sequence=7, age=age, timeout=timeout
+    )
+    return answer(rows=(call,))
+
+
+@pytest.mark.parametrize(
+    ("answers", "scheduler", "who", "left", "due"),
+    [
+        (
+            [in_collective(100.0, 600.0), in_collective(90.0, 600.0), answer("b")],
+            None,
+            "all_reduce",
+            500.0,
+            500.0 - LEAD_SECONDS,
+        ),
+        ([in_collective(11.0, 20.0)], None, "all_reduce", 9.0, -1.0),
+        ([in_collective(100.0, 600.0)], 300.0, SCHEDULER, 300.0, 300.0 - LEAD_SECONDS),
+    ],
+    ids=["a minute before the limit", "half of a short limit", "the scheduler comes first"],
+)
+def test_the_first_end_is_due_some_time_before(
+    answers: list[RankAnswer], scheduler: float | None, who: str, left: float, due: float
+) -> None:
+    end = first_end(answers, scheduler)
+    assert end is not None
+    assert (end.who, end.left, end.due) == (who, left, due)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [],
+        [answer()],
+        [in_collective(None, 600.0)],
+        [in_collective(100.0, None)],
+        [in_collective(700.0, 600.0)],
+        [answer(rows=waiting(state=CollectiveState.COMPLETED))],
+    ],
+)
+def test_where_no_end_is_known_there_is_none(answers: list[RankAnswer]) -> None:
+    assert first_end(answers, None) is None
+    assert first_end(answers, -5.0) is None
+
+
+def test_shortly_before_an_end_less_time_without_a_move_is_enough() -> None:
+    standstill = Standstill(LIMIT)
+    assert not standstill.look([answer(age=0)], 0)
+    assert not standstill.look([answer(age=6)], 6)
+    assert standstill.look([answer(age=12)], 12, enough=10.0)
+    assert standstill.is_told
+    assert not standstill.look([answer(line=2, age=0)], 14, enough=10.0)
+    assert not standstill.is_told
+
+
+def test_looks_are_close_enough_for_the_shortest_time_limit() -> None:
+    assert look_every([in_collective(1.0, 600.0), in_collective(1.0, 20.0)]) == 1.0
+    assert look_every([answer()]) == float("inf")

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.slow.explain import RunFindings, find
+from dbg_client.slow.lateness import Lateness, SlowVerdict, exit_status
+from dbg_client.slow.meetings import sampled_runs
+from dbg_client.slow.show import MAX_BARS, show_findings, slow_document
+from dbg_client.hang.verdict import Certainty
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.evidence import GroupSeen
+from dbg_wire.records.ranks import Place, RankState
+from dbg_wire.records.samples import (
+    CoreSpeed,
+    GroupArrivals,
+    Neighbour,
+    ProcessorUse,
+    RankSample,
+    SampledPlace,
+    SampleRecord,
+)
+from tests.conftest import Approved
+from tests.unit.client.slow.simulated import LOADING, REDUCING, Group, Job, lack
+
+
+def only(found: RunFindings) -> SlowVerdict:
+    """Return the only verdict."""
+    (verdict,) = found.verdicts
+    return verdict
+
+
+def looks(frames: tuple[Place, ...], count: int) -> list[tuple[tuple[Place, ...], list[float]]]:
+    """Return so many looks at one place, all over the sampling."""
+    return [(frames, [10.0 * number / count for number in range(count)])]
+
+
+def test_it_says_where_the_late_rank_is_while_others_wait() -> None:
+    late = Job([Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), pause=0.1)])
+    # The others are there 0.1 s after a step's begin, and it comes 0.1 s later.
+    late.places[2] = [
+        (LOADING, [0.2 * step + 0.15 for step in range(40)]),
+        (REDUCING, [0.2 * step + 0.05 for step in range(50)]),
+    ]
+    assert "meanwhile it is at load data.py:17 in 40 of 40 looks" in only(late.found()).evidence
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("torch/utils/data/dataloader.py", "main train.py:43, in the data loader"),
+        ("torch/_tensor_str.py", "main train.py:43"),
+    ],
+)
+def test_looks_within_a_library_are_at_the_users_line(path: str, told: str) -> None:
+    late = Job([Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), pause=0.1)])
+    main = REDUCING[0]
+    late.places[2] = [
+        ((main, Place(file=f"/site-packages/{path}", line=line, function="f")), [0.2 * step + 0.15])
+        for line, step in enumerate(range(40))
+    ]
+    assert f"meanwhile it is at {told} in 40 of 40 looks" in only(late.found()).evidence
+
+
+def test_one_slow_rank_makes_others_late_and_is_named_alone(approved: Approved) -> None:
+    # Rank 0 waits for rank 1 in tp_0, and is late in dp_0 by that.
+    tp = Group("tp_0", (0, 1), lambda rank, step: 0.2 * (rank == 1), pause=0.3)
+    dp = Group("dp_0", (0, 2, 3, 4), lambda rank, step: 0.2 * (rank == 0), pause=0.3, begin=0.01)
+    verdict = only(Job([tp, dp]).found())
+    assert verdict.ranks == (1,)
+    approved(verdict.evidence)
+
+
+def test_times_of_hosts_that_only_call_are_no_certainty() -> None:
+    group = Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2), backend="nccl")
+    verdict = only(Job([group]).found())
+    assert verdict.certainty is Certainty.LIKELY
+    assert "rank 2 (h1) seems to come last in" in verdict.sentence
+    assert any("TORCH_NCCL_ENABLE_TIMING=1" in line for line in verdict.evidence)
+
+
+def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
+    job = Job([Group("dp_0", range(4), lambda rank, step: 0.1 * (rank == 2))], silent=[3])
+    approved(only(job.found()).evidence)
+
+
+@pytest.mark.parametrize(
+    ("job", "kind", "status"),
+    [
+        (Job([Group("dp_0", range(4), lambda rank, step: 0.0004 * rank)]), Lateness.EVEN, 0),
+        (
+            Job([], hosts=["h1"] * 2, places={n: [*looks(REDUCING, 20 + n), *looks(LOADING, 30)] for n in (0, 1)}),
+            Lateness.EVEN,
+            0,
+        ),
+        (Job([Group("dp_0", range(2), steps=20, begin=-20.0)]), Lateness.UNKNOWN, 6),
+        (Job([Group("dp_0", range(2))], silent=[0, 1]), Lateness.UNKNOWN, 6),
+        (Job([Group("dp_0", range(2), lambda rank, step: 0.1 * rank)], hosts=("h1", "h2")), Lateness.UNKNOWN, 6),
+        (Job([Group("dp_0", range(2))], state=RankState.STOPPED), Lateness.UNKNOWN, 6),
+    ],
+    ids=["nobody is late", "nobody waits longer", "may hang", "nothing told", "clocks", "in a debugger"],
+)
+def test_who_is_late_may_be_nobody_or_unknown(approved: Approved, job: Job, kind: Lateness, status: int) -> None:
+    verdict = only(job.found())
+
+    assert (verdict.kind, exit_status([verdict])) == (kind, status)
+    approved(f"{verdict.sentence}\n{verdict.next.command if verdict.next is not None else ''}")
+
+
+def test_without_a_recorder_the_rank_that_waits_least_is_named(approved: Approved) -> None:
+    job = Job([], hosts=["h1"] * 4)
+    for number in range(4):
+        waits = 4 if number == 3 else 40
+        job.places[number] = [*looks(REDUCING, waits), *looks(LOADING, 50 - waits)]
+        job.rows[number] = [lack("no recorder")]
+    verdict = only(job.found())
+    approved("\n".join([verdict.sentence, *verdict.evidence]))
+    assert (verdict.certainty, verdict.evidence[-1]) == (Certainty.LIKELY, "no recorder")
+
+
+def test_calls_of_mpi_that_stacks_do_not_show_count(approved: Approved) -> None:
+    job = Job([], hosts=["h1"] * 3)
+    world = GroupSeen(library="mpi4py", name="MPI_COMM_WORLD 0-2", title="MPI_COMM_WORLD", members="0-2", size=3)
+    for number in range(3):
+        waits = 2 if number == 1 else 40
+        times = tuple(range(waits))
+        place = SampledPlace(frames=LOADING[:1], times=times, group=world.name, call="Allreduce")
+        job.rows[number] = [world, place]
+    approved(only(job.found()).sentence)
+
+
+@pytest.mark.parametrize("late", [(2,), (2, 3)])
+def test_what_the_kernel_keeps_from_it_stands_below(approved: Approved, late: tuple[int, ...]) -> None:
+    job = Job([Group("dp_0", range(8), lambda rank, step: 0.1 * (rank in late))])
+    for number in range(8):
+        job.samples[number] = {
+            "processors": ProcessorUse(periods=100, throttled=83 if number in late else 0, quota=0.5)
+        }
+    approved("\n".join(one for one in only(job.found()).evidence if "quota" in one))
+
+
+def late(ranks: int = 16, culprit: int = 11, title: str = "dp_0") -> Job:
+    """Return a job in which one rank is late."""
+    return Job([Group(title, range(ranks), lambda rank, step: 0.31 * (rank == culprit) + 1e-4 * rank, pause=1.6)])
+
+
+@pytest.mark.parametrize("columns", [80, None])
+def test_a_sentence_comes_first_then_the_table_and_in_a_terminal_the_chart(
+    approved: Approved, columns: int | None
+) -> None:
+    found = late().found()
+    verdict = only(found)
+    assert (verdict.certainty, verdict.ranks, exit_status([verdict])) == (Certainty.SURE, (11,), 1)
+    approved(show_findings([found], color=False, columns=columns))
+
+
+def test_a_chart_of_many_ranks_has_few_bars() -> None:
+    job = Job([Group("dp_0", range(500), lambda rank, step: 0.001 * rank, steps=10)])
+    chart = show_findings([job.found()], color=False, columns=80).split("\n\n")[-1]
+    assert 2 < len(chart.splitlines()) <= MAX_BARS + 1
+
+
+def test_jobs_are_told_apart() -> None:
+    of_b = [rank.replace(identity=rank.identity.replace(job="B", key=f"b{rank.rank}")) for rank in late(4, 3).ranks()]
+    answers = [*late(4, 1).answers(), *(one.replace(key=f"b{one.key}") for one in late(4, 3).answers())]
+    found = [find(run, several_jobs=True) for run in sampled_runs([*late(4, 1).ranks(), *of_b], answers, {})]
+    assert [only(one).ranks for one in found] == [(1,), (3,)]
+    assert "\nB: rank 3 " in show_findings(found, color=False)
+
+
+def test_the_document_has_figures_for_programs() -> None:
+    document = slow_document([late().found()], 10.0)
+    verdicts, groups = document["verdicts"], document["groups"]
+    assert isinstance(verdicts, list)
+    assert isinstance(groups, list)
+    assert (document["asked"], document["answered"], document["seconds"]) == (16, 16, 10.0)
+    verdict = verdicts[0]
+    assert {name: verdict[name] for name in ("kind", "certainty", "ranks", "group", "times", "count")} == {
+        "kind": "late",
+        "certainty": "sure",
+        "ranks": "11",
+        "group": "dp_0",
+        "times": 50,
+        "count": 50,
+    }
+    assert verdict["by"] == pytest.approx(0.31, abs=0.002)
+    assert groups[0]["arrivals"] == [
+        {"ranks": "0-10,12-15", "behind": pytest.approx(0.0008, abs=0.0002)},
+        {"ranks": "11", "behind": pytest.approx(0.311, abs=0.001)},
+    ]
+
+
+ANY_TEXT = st.text(max_size=12)
+ANY_NUMBER = st.integers(-(2**53), 2**53)
+ANY_COUNT = st.integers(0, 2**53)
+ANY_SECONDS = st.one_of(st.none(), st.floats(0, 1e9))
+ANY_FRAMES = st.lists(st.builds(Place, file=ANY_TEXT, line=st.integers(0, 10), function=ANY_TEXT), max_size=3).map(
+    tuple
+)
+
+
+@st.composite
+def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
+    """Draw what a rank may tell that lies as it likes, within the bounds of the wire."""
+    sample = RankSample(
+        clock=draw(ANY_COUNT),
+        begin=draw(ANY_COUNT),
+        seconds=draw(st.floats(0, 1e6)),
+        looks=draw(st.integers(0, 200)),
+        still=draw(st.floats(0, 1e9)),
+        processors=ProcessorUse(
+            main=draw(ANY_SECONDS),
+            queued=draw(ANY_SECONDS),
+            periods=draw(st.one_of(st.none(), ANY_COUNT)),
+            throttled=draw(st.one_of(st.none(), ANY_COUNT)),
+            quota=draw(ANY_SECONDS),
+        ),
+        core=CoreSpeed(frequency=draw(st.one_of(st.none(), ANY_COUNT))),
+        neighbours=(Neighbour(pid=1, name=draw(ANY_TEXT), cores=draw(st.floats(0, 1e6))),),
+    )
+    rows: list[SampleRecord] = [sample]
+    for name in draw(st.lists(st.sampled_from(["0:gloo", "1:nccl"]), max_size=3)):
+        rows.append(
+            GroupSeen(library="torch", name=name, title=draw(ANY_TEXT), members=draw(st.sampled_from(["", "0-3", "x"])))
+        )
+        count = draw(st.integers(0, 6))
+        column = st.lists(ANY_NUMBER, min_size=count, max_size=count).map(tuple)
+        rows.append(
+            GroupArrivals(
+                group=name,
+                begin=draw(ANY_COUNT),
+                calls=("all_reduce", draw(ANY_TEXT)),
+                which=draw(st.lists(st.integers(0, 1), min_size=count, max_size=count).map(tuple)),
+                sequences=draw(st.one_of(st.just(tuple(range(count))), column)),
+                came=draw(column),
+                ended=draw(st.one_of(st.just(()), column)),
+                took=draw(st.one_of(st.just(()), column)),
+            )
+        )
+    times = st.lists(ANY_COUNT, max_size=5).map(tuple)
+    rows += [
+        SampledPlace(frames=draw(ANY_FRAMES), times=draw(times), group=draw(ANY_TEXT), call=draw(ANY_TEXT))
+        for _ in range(draw(st.integers(0, 3)))
+    ]
+    return tuple(rows)
+
+
+@given(st.lists(any_rows(), min_size=1, max_size=4), st.booleans())
+def test_whatever_ranks_tell_is_shown_on_lines_of_printable_text(
+    told: list[tuple[SampleRecord, ...]], two_hosts: bool
+) -> None:
+    job = Job(
+        [Group("dp_0", range(len(told)), steps=0)], hosts=["h1", "h2", "h1", "h2"][: len(told)] if two_hosts else ()
+    )
+    answers = [
+        RankAnswer(key=rank.key, kind=Kind.VALUE, text="", rows=rows)
+        for rank, rows in zip(job.ranks(), told, strict=True)
+    ]
+    found = [find(run, several_jobs=False) for run in sampled_runs(job.ranks(), answers, {})]
+    shown = show_findings(found, color=False, columns=80)
+    assert all(line.isprintable() for line in shown.split("\n"))
+    json.dumps(slow_document(found, 10.0), allow_nan=False)

@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.core.process_groups import RankEvidence
+from dbg_client.slow.clocks import UNKNOWN, Passage, RoundTrip, Shift, align
+from dbg_client.slow.lacks import lacks_of
+from dbg_client.slow.lateness import GroupLateness, Lateness, judge
+from dbg_client.slow.meetings import meetings_of
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.samples import CoreSpeed, DiskUse, Neighbour, ProcessorUse, RankSample
+from tests.conftest import Approved
+from tests.unit.client.fake_broker import make_rank
+from tests.unit.client.slow.simulated import Group, Job
+
+
+def judged(group: Group, **job: object) -> GroupLateness:
+    """Return what one group tells."""
+    (meetings,) = meetings_of(Job([group], **job).run())  # type: ignore[arg-type]
+    return judge(meetings)
+
+
+def test_a_rank_that_comes_late_each_time_is_told_with_what_it_costs() -> None:
+    told = judged(Group("dp", range(4), lambda rank, step: 0.3 * (rank == 2)))
+    assert (told.kind, told.ranks, told.times, told.count) == (Lateness.LATE, (2,), 50, 50)
+    assert told.by == pytest.approx(0.3)
+    assert told.lost == pytest.approx(0.75)
+    assert told.step is not None
+    assert told.step.seconds == pytest.approx(0.4)
+    assert told.saved == pytest.approx(0.3)
+    assert told.behind[2] == pytest.approx(0.3)
+
+
+def test_a_late_rank_makes_no_steps() -> None:
+    told = judged(Group("dp", range(4), lambda rank, step: 0.3 * (rank == 2 and step % 5 > 0)))
+    assert told.step is not None
+    assert told.step.collectives == 1
+    assert told.step.seconds == pytest.approx(0.34, abs=0.01)
+    assert told.step.seconds - told.saved == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("group", "job", "kind"),
+    [
+        (Group("dp", range(4), lambda rank, step: 0.0001 * rank), {}, Lateness.EVEN),
+        (Group("dp", range(4), lambda rank, step: 0.1 * (rank == step % 4)), {}, Lateness.UNEVEN),
+        (Group("dp", range(8), lambda rank, step: 0.1 * (rank >= 2)), {}, None),
+        (Group("dp", range(2), lambda rank, step: 0.5 * rank, steps=2), {}, Lateness.UNKNOWN),
+        (
+            Group("dp", range(2), lambda rank, step: 0.05 * rank),
+            {"hosts": ("h1", "h2"), "ahead": {"h1": 0.0, "h2": 0.0}},
+            Lateness.UNKNOWN,
+        ),
+        (Group("dp", range(2), lambda rank, step: 0.3 * rank, calls=("broadcast [8] float32",)), {}, Lateness.UNKNOWN),
+    ],
+    ids=["together", "in turns", "most are late", "too few", "clocks", "a broadcast"],
+)
+def test_nobody_is_accused(group: Group, job: dict[str, object], kind: Lateness | None) -> None:
+    told = judged(group, **job)
+    assert told.kind is not Lateness.LATE
+    assert kind is None or told.kind is kind
+
+
+def test_all_ranks_of_a_slow_host_are_late_together() -> None:
+    told = judged(Group("dp", range(8), lambda rank, step: 0.1 * (rank >= 4)))
+    assert told.ranks == (4, 5, 6, 7)
+
+
+@given(
+    ranks=st.integers(2, 24),
+    late=st.floats(0.05, 2.0),
+    share=st.sampled_from([0.3, 0.5, 1.0]),
+    noise=st.floats(0.0, 0.005),
+    seed=st.integers(0, 2**32),
+)
+def test_the_late_rank_is_found_in_any_noise_that_is_smaller(
+    ranks: int, late: float, share: float, noise: float, *, seed: int
+) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    culprit = chance.randrange(ranks)
+    steps = [chance.random() < share or step % 5 == 0 for step in range(60)]
+    told = judged(
+        Group(
+            "dp",
+            range(ranks),
+            lambda rank, step: noise * chance.random() + late * (rank == culprit and steps[step]),
+            steps=60,
+            pause=0.05,
+        )
+    )
+    assert (told.kind, told.ranks) == (Lateness.LATE, (culprit,))
+    assert told.by == pytest.approx(late, abs=0.01)
+
+
+@given(ranks=st.integers(2, 24), noise=st.floats(0.0, 0.05), seed=st.integers(0, 2**32))
+def test_nobody_is_named_where_chance_alone_makes_ranks_late(ranks: int, noise: float, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    told = judged(Group("dp", range(ranks), lambda rank, step: noise * chance.random(), steps=200, pause=0.05))
+    assert told.kind in (Lateness.EVEN, Lateness.UNEVEN)
+
+
+@given(ahead=st.floats(-5.0, 5.0), ranks=st.sampled_from([4, 8]))
+def test_a_clock_that_is_ahead_makes_no_rank_late(ahead: float, ranks: int) -> None:
+    hosts = ["h1"] * (ranks // 2) + ["h2"] * (ranks // 2)
+    shift = round(1e6 * ahead)
+    trips = {"h1": [RoundTrip(0, 2000, 1000)], "h2": [RoundTrip(0, 2000, 1200 + shift)]}
+    group = Group("dp", range(ranks), lambda rank, step: 0.2 * (rank == 1), steps=30)
+    told = judged(group, hosts=hosts, ahead={"h2": ahead}, trips=trips)
+    assert told.ranks == (1,)
+    assert told.by == pytest.approx(0.2, abs=0.003)
+
+
+HOSTS = ("h1", "h2", "h3")
+SECOND = 1_000_000
+
+
+def test_a_round_trip_bounds_a_clock_from_both_sides() -> None:
+    trips = {"h1": [RoundTrip(100, 110, 105)], "h2": [RoundTrip(100, 104, 1000), RoundTrip(200, 240, 1110)]}
+    shifts = align(["h1", "h2"], trips)
+    assert shifts["h1"] == Shift(-5, 5)
+    assert shifts["h2"] == Shift(896, 900)
+    assert shifts["h2"].middle == 898
+    assert shifts["h2"].looseness == 2
+
+
+def test_a_clock_that_was_set_meanwhile_is_as_good_as_unknown() -> None:
+    trips = {"h1": [RoundTrip(0, 10, 5)], "h2": [RoundTrip(0, 10, 5), RoundTrip(20, 30, 5000)]}
+    assert align(["h1", "h2"], trips)["h2"] == UNKNOWN
+
+
+def test_nobody_leaves_a_collective_before_the_last_has_come() -> None:
+    # By its own clock h1 is out at 1000, and the last of h2 comes at 1500 by its own: h2 is ahead by 500 at least.
+    passages = [Passage({"h1": 900, "h2": 1500}, {"h1": 1000}), Passage({"h1": 1900, "h2": 2400}, {"h2": 2520})]
+    shift = align(["h1", "h2"], {}, passages)["h2"]
+    assert (shift.low, shift.high) == (500, 620)
+
+
+@st.composite
+def observed(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]]:
+    """Draw true shifts, and what is seen of them: any delays, and collectives that nobody leaves too early."""
+    times = st.integers(0, 5 * SECOND)
+    delays = st.integers(0, SECOND)
+    shifts = {host: draw(st.integers(-10 * SECOND, 10 * SECOND)) for host in HOSTS}
+    trips: dict[str, list[RoundTrip]] = {}
+    for host in HOSTS:
+        for _ in range(draw(st.integers(0, 2))):
+            asked, there, back = draw(times), draw(delays), draw(delays)
+            trips.setdefault(host, []).append(RoundTrip(asked, asked + there + back, asked + there + shifts[host]))
+    passages = []
+    for _ in range(draw(st.integers(0, 4))):
+        came = {host: draw(times) for host in HOSTS}
+        ended = {host: max(came.values()) + draw(delays) for host in HOSTS if draw(st.booleans())}
+        passages.append(
+            Passage(
+                {host: at + shifts[host] for host, at in came.items()},
+                {host: at + shifts[host] for host, at in ended.items()},
+            )
+        )
+    return shifts, trips, passages
+
+
+@given(observed())
+def test_bounds_hold_whatever_the_network_does(
+    seen: tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]],
+) -> None:
+    shifts, trips, passages = seen
+    reference = 0 if trips else shifts[HOSTS[0]]
+    for host, shift in align(HOSTS, trips, passages).items():
+        assert shift.low <= shifts[host] - reference <= shift.high
+
+
+@given(observed())
+def test_more_to_go_by_never_loosens_a_bound(
+    seen: tuple[dict[str, int], dict[str, list[RoundTrip]], list[Passage]],
+) -> None:
+    _, trips, passages = seen
+    alone, together = align(HOSTS, trips), align(HOSTS, trips, passages)
+    assert all(together[host].looseness <= alone[host].looseness for host in HOSTS)
+
+
+def sample(**changes: Any) -> RankSample:
+    """Return a rank that lacks nothing in ten seconds."""
+    values: dict[str, Any] = {
+        "queued": 0.01,
+        "faults": 0,
+        "waits": 0.0,
+        "pressure": 0.0,
+        "frequency": 3_400_000_000,
+        "main": 2.0,
+        **changes,
+    }
+
+    def of(kind: Any) -> Any:
+        return kind(**{name: values.pop(name) for name in kind.__struct_fields__ if name in values})
+
+    parts = {"processors": of(ProcessorUse), "disks": of(DiskUse), "core": of(CoreSpeed)}
+    return RankSample(clock=0, seconds=10.0, **parts, **values)
+
+
+def lacks(others: dict[str, object] | None = None, **changes: Any) -> list[str]:
+    """Return what is said of rank 3 of four."""
+    samples = {number: sample(**(others or {})) for number in range(3)} | {3: sample(**changes)}
+    ranks = {number: make_rank(number, pid=100 + number) for number in range(4)}
+    roster = {
+        number: RankEvidence(rank=rank, answer=RankAnswer(key=rank.key, kind=Kind.VALUE, text=""))
+        for number, rank in ranks.items()
+    }
+    return lacks_of(3, samples, roster)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"periods": 100, "throttled": 83, "quota": 0.5},
+        {"still": 3.1},
+        {"queued": 3.8},
+        {"faults": 900},
+        {"faults": 900, "swapped": 3 << 20},
+        {"waits": 4.0},
+        {"pressure": 4.0},
+        {"frequency": 1_200_000_000},
+        {"heated": 12},
+        {"main": 9.5},
+    ],
+    ids=" ".join,
+)
+def test_each_thing_that_it_lacks_is_told(approved: Approved, changes: dict[str, Any]) -> None:
+    (line,) = lacks(**changes)
+    approved(line)
+    assert lacks() == []
+
+
+def test_what_the_others_lack_as_well_explains_nothing() -> None:
+    assert lacks({"queued": 3.5, "waits": 4.0}, queued=3.8, waits=4.1) == []
+
+
+def test_a_kernel_that_tells_nothing_is_no_reason() -> None:
+    nothing: dict[str, Any] = dict.fromkeys(("queued", "faults", "waits", "pressure", "frequency", "main"))
+    assert lacks(nothing, **nothing) == []
+
+
+def test_who_is_on_its_cores_is_named_and_can_do_nothing_to_a_terminal(approved: Approved) -> None:
+    neighbours = (
+        Neighbour(pid=4711, name="stress\x1b[2J", cores=0.98),
+        Neighbour(pid=101, name="python", cores=0.5),
+    )
+    (line,) = lacks(queued=3.8, neighbours=neighbours)
+    approved(line)
