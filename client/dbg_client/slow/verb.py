@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from dbg_client.slow.explain import RunFindings
@@ -44,7 +45,7 @@ class Slow(RanksVerb):
             metavar="S",
             in_session=True,
             help=f"look for S seconds, as in 60, 60s or 5m (default {DEFAULT_SECONDS:g})",
-            read=lambda text: read_duration(text, "--for", MAX_SAMPLE_SECONDS),
+            read=partial(read_duration, name="--for", most=MAX_SAMPLE_SECONDS),
         ),
     ] = DEFAULT_SECONDS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Annotated, ClassVar
 
 from dbg_client.verbs.attach_options import AttachOptions, RecordingOptions
@@ -62,7 +63,7 @@ class Wait(Attach):
             heading=Heading.ATTACH,
             metavar="S",
             help="wait at most S seconds, as in 60, 60s, 5m or 1h",
-            read=lambda text: read_duration(text, "--for", LONGEST_WAIT),
+            read=partial(read_duration, name="--for", most=LONGEST_WAIT),
         ),
     ] = None
 

@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dbg_client.verbs.option import Heading, Operands, Option, Preferred
@@ -50,9 +51,9 @@ class BrokerOptions(Record):
             metavar="S",
             in_session=True,
             help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
-            read=lambda text: read_seconds(text, "--timeout", limits.MAX_ASK_SECONDS),
+            read=partial(read_seconds, name="--timeout", most=limits.MAX_ASK_SECONDS),
         ),
-        Preferred("timeout", lambda text: read_seconds(text, "DBG_TIMEOUT", limits.MAX_ASK_SECONDS)),
+        Preferred("timeout", partial(read_seconds, name="DBG_TIMEOUT", most=limits.MAX_ASK_SECONDS)),
     ] = DEFAULT_TIMEOUT
     address: Annotated[
         str | None,
@@ -174,7 +175,7 @@ class WaitingVerb(RanksVerb):
             heading=Heading.ATTACH,
             metavar="S",
             help="wait at most S seconds, as in 60, 60s, 5m or 1h",
-            read=lambda text: read_duration(text, "--for", LONGEST_WAIT),
+            read=partial(read_duration, name="--for", most=LONGEST_WAIT),
         ),
     ] = None
 
