@@ -70,6 +70,7 @@ class Stop(Entered[AsyncStop]):
 class Ranks(Blocking[AsyncRanks]):
     """Ranks of a job, found anew at each call."""
 
+    ask = waits(AsyncRanks.ask)
     eval = waits(AsyncRanks.eval)
     command = waits(AsyncRanks.command)
     where = waits(AsyncRanks.where)

@@ -108,6 +108,7 @@ def _record(
             values[field.name] = _typed(field, getattr(options, f"{prefix}{field.name}"))
         elif field.preferred is not None:
             text = preferred(field.preferred.key, around.environ, around.config, strict=field.preferred.strict)
+            text = field.preferred.usual if text is None else text
             if text is not None:
                 values[field.name] = field.preferred.read(text)
     return kind(**values)

@@ -125,6 +125,8 @@ class _Command:
             left = there(known)
             if verb.with_exited and left:
                 return left + exited(known, None)
+            if verb.any_job:
+                return left
             # Without a live job the user means the last one: the stacks of a job that has ended stay readable.
             return left or list(select(parse_target("all"), known).ranks)
         if verb.takes_one:

@@ -87,12 +87,14 @@ class Option:
 class Preferred:
     """Name the preference that gives a field its value if no option does.
 
-    A bad value in the user's file is an error if ``strict``; otherwise it is reported and left out.
+    A bad value in the user's file is an error if ``strict``; otherwise it is reported and left out. ``usual`` is read
+    if the preference is not set; None leaves the field's default.
     """
 
     key: str
     read: Callable[[str], object] = str
     strict: bool = False
+    usual: str | None = None
 
 
 NO_FLAGS = "no flags"

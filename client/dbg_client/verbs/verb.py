@@ -38,7 +38,7 @@ def use_color(wanted: str) -> bool:
     return wanted == "always" or (wanted == "auto" and is_terminal)
 
 
-Color = Annotated[bool, Preferred("colors", use_color)]
+Color = Annotated[bool, Preferred("colors", use_color, usual=PREFERENCES["colors"].default)]
 
 
 class BrokerOptions(Record):
@@ -128,7 +128,7 @@ class RanksVerb(Verb):
     is_about_this_rank: ClassVar[bool] = False
     for_agents: ClassVar[str] = ""
     any_job: ClassVar[bool] = False
-    """Whether a target may mean ranks of several jobs without naming them."""
+    """Whether a target may mean ranks of several jobs without naming them, and no rank is an answer."""
     is_stoppable: ClassVar[bool] = False
     """Whether Ctrl-C withdraws the question and the ranks end what they have begun."""
 

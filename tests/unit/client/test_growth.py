@@ -12,10 +12,10 @@ import pytest
 from dbg_client.core.asking import Asker
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.core.roll_call import call_roll
-from dbg_client.hang.explain import JobLook, explain
-from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.hang import questions as cause
+from dbg_client.hang.explain import JobLook, explain
 from dbg_client.hang.questions import find_case
+from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.verbs.asking import Asking
 from dbg_client.verbs.values import Eval
 from dbg_client.verbs.where import Where

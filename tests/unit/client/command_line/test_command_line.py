@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dbg_client.command_line.reading import Surroundings, part, read_verb
 from dbg_client.command_line.help import SHORT, help_on
+from dbg_client.command_line.reading import Surroundings, part, read_verb
 from dbg_client.verbs.table import VERBS
 from dbg_client.verbs.verb import Format, Verb
 from dbg_wire.errors import BadInput

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from dbg_client.terminal.verb import Attach
+from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.preferences import (
     PREFERENCES,
     Config,
     config_path,
     read_values,
 )
-from dbg_client.terminal.verb import Attach
-from dbg_client.verbs.list import ListRanks
 from dbg_wire.errors import BadInput
 from tests.conftest import Approved
 from tests.unit.client.command_line.typed import settled

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from dbg_client.verbs.preferences import Wish
 from dbg_client.after.verb import Report
 from dbg_client.faces.dap.verb import Dap
 from dbg_client.run.verb import Tmux
 from dbg_client.terminal.verb import Attach, Wait
 from dbg_client.verbs.interrupt import Interrupt
 from dbg_client.verbs.list import ListRanks
+from dbg_client.verbs.preferences import Wish
 from dbg_client.verbs.screen import Screen
 from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import RanksVerb, Verb

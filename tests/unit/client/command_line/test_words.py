@@ -15,16 +15,16 @@ import dbg_client
 import dbg_dial
 import dbg_wire
 from dbg_client.api.notebook import CALLS, CellError
-from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, TimedOut
-from dbg_client.faces.dap.console import COMMANDS
-from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
-from dbg_client.faces.web import live
-from dbg_client.verbs.preferences import key_name, parse_escape_key
 from dbg_client.command_line.help import SHORT, help_on, whole_page
-from dbg_client.faces.error_wording import in_words_of
 from dbg_client.command_line.parsers import LEADING, all_options
 from dbg_client.command_line.reading import Surroundings
 from dbg_client.command_line.session_line import read_session_line
+from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, TimedOut
+from dbg_client.faces.dap.console import COMMANDS
+from dbg_client.faces.error_wording import in_words_of
+from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
+from dbg_client.faces.web import live
+from dbg_client.verbs.preferences import key_name, parse_escape_key
 from dbg_client.verbs.table import VERBS, is_target, refuse_mistyped
 from dbg_wire.errors import BadInput, DbgError, NoSuchRank
 from tests.conftest import Approved

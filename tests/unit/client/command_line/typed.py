@@ -13,9 +13,7 @@ from dbg_client.verbs.verb import Verb
 V = TypeVar("V", bound=Verb)
 
 
-def settled(
-    line: str, kind: type[V], environ: Mapping[str, str] | None = None, *, config: Config = NO_CONFIG
-) -> V:
+def settled(line: str, kind: type[V], environ: Mapping[str, str] | None = None, *, config: Config = NO_CONFIG) -> V:
     """Return the verb of a command line, which is of this kind."""
     verb = read_verb(shlex.split(line), Surroundings(environ or {}, config))
     assert isinstance(verb, kind)

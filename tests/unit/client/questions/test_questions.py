@@ -15,13 +15,13 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.errors import Declined
 from dbg_client.core.process_groups import RankEvidence
 from dbg_client.hang import explain as explaining
-from dbg_client.hang.explain import Explanation, explain
-from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.hang import questions as cause
-from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_wishes
-from dbg_client.hang.questions import find_case, gather_case
 from dbg_client.hang.child_processes import MAX_CHILDREN, with_children
+from dbg_client.hang.explain import Explanation, explain
+from dbg_client.hang.questions import find_case, gather_case
 from dbg_client.hang.standstill import ask_where
+from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_wishes
 from dbg_client.verbs.orders import Continue, Kill, Order, Release, is_moving
 from dbg_client.views.groups import group_answers
 from dbg_wire.limits import MAX_TEXT
@@ -236,9 +236,9 @@ async def test_a_breakpoint_that_is_cleared_is_told_from_one_that_was_not_there(
         [answered(1, tells(ranks[0]), tells(ranks[1]))],
     )
     async with switchboard_on(link) as switchboard:
-        answer, _ = await change_breakpoints(Asker(switchboard), ranks, LINE, None)
+        _, said = await change_breakpoints(Asker(switchboard), ranks, LINE, None)
 
-    approved("\n".join(one.text for _, one in answer.said))
+    approved("\n".join(one.text for _, one in said))
 
 
 async def test_many_wishes_go_out_in_turn_and_what_an_earlier_one_could_not_set_is_told() -> None:

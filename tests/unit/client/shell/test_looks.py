@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import dbg_client
-from dbg_client.shell.output import fits, is_usable
 from dbg_client.after.report import write_report
-from dbg_client.hang.questions import report_hangs
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.hang.questions import report_hangs
 from dbg_client.hang.verb import Why
+from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.shell.output import fits, is_usable
 from dbg_client.verbs.verb import Verb
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Hang, Kind, Look, Message, RankAnswer
@@ -25,10 +25,10 @@ from dbg_wire.records.samples import SampleQuestion
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, silent, waiting
 from tests.support.recorded import pickled, raw
-from tests.unit.client.shell.desk import Desk, Looked, Sampled, questions
-from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank
-from tests.unit.client.slow.simulated import Group, Job
 from tests.unit.client.command_line.typed import settled
+from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank
+from tests.unit.client.shell.desk import Desk, Looked, Sampled, questions
+from tests.unit.client.slow.simulated import Group, Job
 
 WAIT = waiting(0), waiting(1)
 MISSING_RANK_2 = [*WAIT, waiting(3), elsewhere(2)]
@@ -237,7 +237,7 @@ def test_words_with_a_slash_or_another_letter_are_files(line: str, is_files: boo
 )
 def test_what_makes_no_sense_is_refused(line: str) -> None:
     with pytest.raises(BadInput):
-        settled(line, VerbSettings)
+        settled(line, Verb)
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from tests.conftest import Approved
 from tests.support.rank_evidence import call, done, group
 from tests.support.rank_infos import changed
 from tests.support.sentence import HOSTILE, RAW
-from tests.unit.client.shell.desk import NOW, Desk, gone, meanwhile, questions
 from tests.unit.client.fake_broker import FakeBroker, make_rank
+from tests.unit.client.shell.desk import NOW, Desk, gone, meanwhile, questions
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)
 HELD = make_rank(7, state=RankState.HELD, reason=None)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import secrets
 
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import strategies as st
 
 from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.process_groups import RankEvidence
-from dbg_client.views.answers import answers_document, screen_document, show_screen
+from dbg_client.views.answers import screen_document, show_screen
 from dbg_client.views.groups import (
     MAX_GROUPS,
     AnswerGroup,
@@ -298,21 +297,6 @@ def test_a_row_names_all_of_its_hosts_or_the_numbers() -> None:
     assert fold_address(children, [*children, rank("h:1")]) == "h:*"
     unnumbered = [rank(f"host-{chr(97 + number)}:{number}") for number in range(20)]
     assert fold_address(unnumbered, unnumbered) == "20 hosts:*"
-
-
-def answers(count: int, kind: Kind, text: str = "") -> tuple[list[RankAnswer], dict[str, RankInfo]]:
-    ranks = {rank.key: rank for rank in map(make_rank, range(count))}
-    return [RankAnswer(key=key, kind=kind, text=text) for key in ranks], ranks
-
-
-def test_answers_as_json_count_who_spoke() -> None:
-    given, ranks = answers(2, Kind.VALUE, "continued")
-    silent = RankAnswer(key="gone", kind=Kind.LOST, text="")
-
-    document = json.loads(json.dumps(answers_document("continue", [*given, silent], ranks)))
-
-    assert (document["schema"], document["command"], document["asked"], document["answered"]) == (1, "continue", 3, 2)
-    assert document["answers"][2] == {"address": None, "job": None, "kind": "lost", "text": ""}
 
 
 def test_a_screen_keeps_its_rows_and_loses_its_teeth() -> None:

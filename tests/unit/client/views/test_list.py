@@ -74,7 +74,7 @@ def test_what_a_rank_says_can_not_act_on_the_terminal() -> None:
         address=evil, job=evil, driver=evil, reason=evil, where=Place(file=f"/{evil}.py", line=1, function=evil)
     )
     texts = [show_table([rank], NOW, color=False), show_plain([rank], [rank]), json.dumps(list_document([rank]))]
-    texts.append(show_answers([RankAnswer(key=rank.key, kind=Kind.VALUE, text=evil)], {rank.key: rank}))
+    texts.append(show_answers([(rank, RankAnswer(key=rank.key, kind=Kind.VALUE, text=evil))]))
 
     for text in texts:
         assert all(c.isprintable() or c in "\n\t" for c in text), text
