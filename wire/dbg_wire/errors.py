@@ -34,7 +34,9 @@ part of a sentence.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 MAX_QUOTED = 200
@@ -76,10 +78,36 @@ HOME_IS_SERVED = 10
 """Exit status of `dbg-broker serve` where another broker serves the home."""
 
 
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A verb of ``dbg-attach`` that helps, its ranks and its options; ``attach`` is that of a bare target."""
+
+    verb: str
+    ranks: str = ""
+    options: tuple[str, ...] = ()
+
+    def typed(self) -> str:
+        """Return the command for a shell, between backquotes."""
+        verb = () if self.verb == "attach" else (self.verb,)
+        ranks = (printable(shlex.quote(self.ranks)),) if self.ranks else ()
+        return f"`{' '.join(('dbg-attach', *verb, *ranks, *self.options))}`"
+
+
 class DbgError(Exception):
     """The base of all errors of this project."""
 
     exit_status = 1
+
+    def worded(self, word: Callable[[Remedy], str]) -> str:
+        """Return the sentence; ``word`` says each remedy as the users of one interface know it."""
+        return str(self)
+
+
+class RemediedError(DbgError):
+    """An error that names remedies; a subclass has its sentence in :meth:`worded`."""
+
+    def __str__(self) -> str:
+        return self.worded(Remedy.typed)
 
 
 class ReasonedError(DbgError):
@@ -181,7 +209,7 @@ class CantPrint(ReasonedError):
     sentence = "the answer can't be written to stdout ({reason}); redirect stdout to another file"
 
 
-class NoSuchRank(DbgError):
+class NoSuchRank(RemediedError):
     """A target that no rank fits, and the ranks that there are.
 
     ``known`` ranks are there and ``exited`` ones are remembered; ``past`` names one of a job that has ended.
@@ -196,14 +224,14 @@ class NoSuchRank(DbgError):
         self.past = past
         self.exited = exited
 
-    def __str__(self) -> str:
+    def worded(self, word: Callable[[Remedy], str]) -> str:
         if self.past is not None:
             past = printable(self.past)
             return f"no rank of a job that lives fits '{printable(self.target)}'; {past} has exited, and is named so"
         if self.known:
-            there = f"{self.known} others are listed by `dbg-attach list`"
+            there = f"{self.known} others are listed by {word(Remedy('list'))}"
         elif self.exited:
-            there = f"all {self.exited} have exited, and are listed by `dbg-attach list --all`"
+            there = f"all {self.exited} have exited, and are listed by {word(Remedy('list', options=('--all',)))}"
         else:
             there = "no rank has connected yet"
         return f"no rank fits '{printable(self.target)}'; {there}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from dbg_client.api.answers import Answer
 from dbg_client.api.blocking import Broker, Job, connect
-from dbg_client.faces.error_wording import ONLY_IN_A_TERMINAL, in_words_of
+from dbg_client.core.errors import in_words_of
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.targets.selection import parse_target
 
@@ -24,7 +24,6 @@ CALLS = {
     "interrupt": "`dbg_client.connect().job()['{ranks}'].interrupt()`",
     "release": "`dbg_client.connect().job()['{ranks}'].release()`",
     "attach": "`dbg_client.connect().job()['{ranks}'].where()`",
-    **ONLY_IN_A_TERMINAL,
 }
 """What one writes in a cell where an error names a command of the terminal."""
 

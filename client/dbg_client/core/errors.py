@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, printable
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, NoSuchRank, RemediedError, Remedy, printable
 from dbg_wire.messages import Refusal, RefusalCode
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, fatal_error
 
@@ -22,12 +21,26 @@ _NAMING = {
 _NAMING_ANY = "name ranks, or write `all`"
 
 
+def in_words_of(error: DbgError, words: Mapping[str, str]) -> str:
+    """Return an error's sentence with what the user of one interface does in place of a command of the shell.
+
+    ``words`` has it by the verb; ``{ranks}`` stands for the ranks. A command that they don't have stays.
+    """
+    return error.worded(
+        lambda remedy: (
+            words[remedy.verb].format(ranks=printable(remedy.ranks or "all"))
+            if remedy.verb in words
+            else remedy.typed()
+        )
+    )
+
+
 def bug(error: Exception) -> str:
     """Return what a user is told of an error that nobody has foreseen."""
     return f"a bug of dbg-attach: {type(error).__name__}: {printable(str(error), 500)}"
 
 
-class NotStopped(DbgError):
+class NotStopped(RemediedError):
     """Say that the target can't be attached to right now, how to wait until it can, and how to stop it if it runs."""
 
     def __init__(self, what: str, target: str, *, runs: bool = False) -> None:
@@ -36,10 +49,9 @@ class NotStopped(DbgError):
         self.target = target
         self.runs = runs
 
-    def __str__(self) -> str:
-        typed = printable(shlex.quote(self.target))
-        waits = f"{printable(self.what)}; `dbg-attach wait {typed}` waits for the next stop"
-        return f"{waits}, `dbg-attach interrupt {typed}` breaks in now" if self.runs else waits
+    def worded(self, word: Callable[[Remedy], str]) -> str:
+        waits = f"{printable(self.what)}; {word(Remedy('wait', self.target))} waits for the next stop"
+        return f"{waits}, {word(Remedy('interrupt', self.target))} breaks in now" if self.runs else waits
 
 
 class HeldBack(NotStopped):
@@ -49,10 +61,9 @@ class HeldBack(NotStopped):
         super().__init__(what, target)
         self.has_place = has_place
 
-    def __str__(self) -> str:
-        typed = printable(shlex.quote(self.target))
-        shown = f", and `dbg-attach {typed}` shows where it is" if self.has_place else ""
-        return f"{printable(self.what)}; `dbg-attach release {typed}` lets it go on{shown}"
+    def worded(self, word: Callable[[Remedy], str]) -> str:
+        shown = f", and {word(Remedy('attach', self.target))} shows where it is" if self.has_place else ""
+        return f"{printable(self.what)}; {word(Remedy('release', self.target))} lets it go on{shown}"
 
 
 class NeverCame(NoSuchRank):
@@ -64,12 +75,11 @@ class NeverCame(NoSuchRank):
         self.names = names
         self.world = world
 
-    def __str__(self) -> str:
+    def worded(self, word: Callable[[Remedy], str]) -> str:
         several = not self.names.isdecimal()
         who = f"rank{'s' if several else ''} {self.names} of {printable(self.job)} {'have' if several else 'has'}"
-        typed = printable(shlex.quote(self.target))
         return (
-            f"{who} not connected, {self.known} of {self.world} ranks have; `dbg-attach wait {typed}` waits "
+            f"{who} not connected, {self.known} of {self.world} ranks have; {word(Remedy('wait', self.target))} waits "
             f"until {'one of them' if several else 'it'} stops"
         )
 
@@ -81,7 +91,7 @@ class SlowBroker(BrokerUnreachable):
         return f"the broker at {printable(self.url)} is slow: {printable(self.reason)}; a longer timeout waits for it"
 
 
-class NotHeld(DbgError):
+class NotHeld(RemediedError):
     """Say that none of the ranks is held. ``others`` tells whether ranks outside the target are."""
 
     def __init__(self, addresses: Sequence[str], *, others: bool) -> None:
@@ -89,14 +99,14 @@ class NotHeld(DbgError):
         self.addresses = tuple(addresses)
         self.others = others
 
-    def __str__(self) -> str:
+    def worded(self, word: Callable[[Remedy], str]) -> str:
         several = len(self.addresses) > 1
         who = f"none of the {len(self.addresses)} ranks is" if several else f"{printable(self.addresses[0])} is not"
-        rest = "`dbg-attach list held` shows those that are" if self.others else "no rank is"
+        rest = f"{word(Remedy('list', 'held'))} shows those that are" if self.others else "no rank is"
         return f"{who} held, waiting for others; {rest}"
 
 
-class LostRank(DbgError):
+class LostRank(RemediedError):
     """Say that the broker has no connection to the rank any more, and that nobody knows whether it lives.
 
     ``target`` is what the user types for it, if that is not the address.
@@ -107,10 +117,10 @@ class LostRank(DbgError):
         self.address = address
         self.target = target or address
 
-    def __str__(self) -> str:
+    def worded(self, word: Callable[[Remedy], str]) -> str:
         return (
             f"the connection to {printable(self.address)} was lost: its process or its network is gone; "
-            f"`dbg-attach wait {printable(shlex.quote(self.target))}` waits in case it comes back"
+            f"{word(Remedy('wait', self.target))} waits in case it comes back"
         )
 
 
@@ -138,7 +148,7 @@ class RankEnded(DbgError):
         return f"{address} {'was' if how.startswith('killed') else 'has'} {how}"
 
 
-class RankVanished(DbgError):
+class RankVanished(RemediedError):
     """Say that the rank left the broker's list between a look at it and the attach; ``why`` is what the broker says."""
 
     exit_status = 3
@@ -148,9 +158,9 @@ class RankVanished(DbgError):
         self.address = address
         self.why = why
 
-    def __str__(self) -> str:
+    def worded(self, word: Callable[[Remedy], str]) -> str:
         why = f" ({printable(self.why)})" if self.why else ""
-        return f"{printable(self.address)} is not there any more{why}; `dbg-attach list` shows the ranks that are"
+        return f"{printable(self.address)} is not there any more{why}; {word(Remedy('list'))} shows the ranks that are"
 
 
 class Declined(DbgError):

@@ -9,8 +9,7 @@ import socket
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from typing import Any
 
-from dbg_client.core.errors import bug
-from dbg_client.faces.error_wording import in_words_of
+from dbg_client.core.errors import bug, in_words_of
 from dbg_wire.errors import BadInput, DbgError, printable
 
 LOOPBACK = "127.0.0.1"

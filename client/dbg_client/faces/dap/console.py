@@ -15,7 +15,6 @@ from dbg_client.core.link import Event
 from dbg_client.faces.dap.listing import MAX_SHOWN, Threads
 from dbg_client.faces.dap.moves import Keyboard
 from dbg_client.faces.dap.window import Window
-from dbg_client.faces.error_wording import ONLY_IN_A_TERMINAL
 from dbg_client.verbs.table import is_target
 from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -43,7 +42,6 @@ COMMANDS = {
     "interrupt": "`pause {ranks}` in the debug console",
     "release": "`continue {ranks}` in the debug console",
     "attach": "`where {ranks}` in the debug console",
-    **ONLY_IN_A_TERMINAL,
 }
 """What does it in an IDE where an error names a command of the terminal."""
 

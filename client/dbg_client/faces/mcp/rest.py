@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
-from dbg_client.faces.error_wording import ONLY_IN_A_TERMINAL
 from dbg_wire.errors import BadInput, printable
 
 MAX_LINES = 120
@@ -32,7 +31,6 @@ TOOLS_OF_COMMANDS = {
     "interrupt": "`interrupt` with ranks='{ranks}'",
     "release": "`continue` with ranks='{ranks}'",
     "attach": "`where` with ranks='{ranks}'",
-    **ONLY_IN_A_TERMINAL,
 }
 """What an agent calls where an error names a command of the terminal."""
 

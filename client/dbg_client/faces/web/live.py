@@ -17,7 +17,6 @@ from dbg_client.core.choose import find, is_ready
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.faces.error_wording import ONLY_IN_A_TERMINAL
 from dbg_client.faces.requests import OpenRequests, sentence_of
 from dbg_client.faces.web import messages
 from dbg_client.faces.web.verdicts import told_of
@@ -59,7 +58,6 @@ COMMANDS = {
     "interrupt": "`interrupt {ranks}`",
     "release": "`release {ranks}`",
     "attach": "the terminal of {ranks}",
-    **ONLY_IN_A_TERMINAL,
 }
 """What a page has where an error names a command of the terminal."""
 

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dbg_client
-import dbg_dial
-import dbg_wire
 from dbg_client.api.notebook import CALLS, CellError
 from dbg_client.command_line.help import SHORT, help_on, whole_page
 from dbg_client.command_line.parsers import LEADING, all_options
 from dbg_client.command_line.reading import Surroundings
 from dbg_client.command_line.session_line import read_session_line
-from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, TimedOut
+from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
 from dbg_client.faces.dap.console import COMMANDS
-from dbg_client.faces.error_wording import in_words_of
 from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
 from dbg_client.faces.web import live
 from dbg_client.verbs.preferences import key_name, parse_escape_key
 from dbg_client.verbs.table import VERBS, is_target, refuse_mistyped
-from dbg_wire.errors import BadInput, DbgError, NoSuchRank
+from dbg_wire.errors import BadInput, DbgError, NoSuchRank, Remedy
 from tests.conftest import Approved
 
 
@@ -175,10 +166,6 @@ def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
         (NotHeld(["vm:3"], others=True), "`where all` in the debug console shows"),
         (RankVanished("vm:3"), "`where all` in the debug console shows"),
         (NoSuchRank("9", 0, exited=2), "are listed by `where all`"),
-        (TimedOut("`dbg-attach wait 3` waits"), "this window waits"),
-        (TimedOut("`dbg-attach interrupt 0-3`"), "`pause 0-3` in the debug console"),
-        (TimedOut("`dbg-attach list` shows it"), "`where all` in the debug console shows it"),
-        (TimedOut("`dbg-attach attach 3`"), "`where 3` in the debug console"),
     ],
 )
 def test_an_error_names_what_the_user_of_another_face_can_do(approved: Approved, error: DbgError, command: str) -> None:
@@ -190,44 +177,11 @@ def test_an_error_names_what_the_user_of_another_face_can_do(approved: Approved,
     assert "dbg-attach" not in str(CellError(error))
 
 
-def test_a_command_that_no_other_face_has_stays() -> None:
-    for text in ("`dbg-attach adopt --mine`", "`dbg-attach 'x` is no command", "`dbg-attach --ask-token`"):
-        assert in_words_of(DbgError(text), COMMANDS) == text
+def test_each_interface_has_words_for_what_helps() -> None:
+    remedies = [Remedy(verb, "3") for verb in ("list", "wait", "interrupt", "release", "attach")]
     for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
-        assert in_words_of(DbgError("`dbg-attach kill 3`"), words) == "`dbg-attach kill 3` in a terminal"
-
-
-OF_A_TERMINAL = {"run", "--version", "help", "adopt", "dap", "web", "tmux", "--follow"}
-"""What commands are about that only somebody at a terminal can use; beside them ``dbg-attach`` alone."""
-
-
-def sentences(source: str) -> Iterator[str]:
-    """Return the texts of a module that are no docstrings, with 3 for what is put into them."""
-    tree = ast.parse(source)
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "3" for part in node.values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in alone:
-            yield node.value
-
-
-def test_every_command_in_a_sentence_is_known_to_all_faces_or_is_for_a_terminal_alone() -> None:
-    folders = [Path(package.__file__ or "").parent for package in (dbg_client, dbg_wire, dbg_dial)]
-    commands = {
-        command
-        for folder in folders
-        for module in folder.rglob("*.py")
-        # To parse all modules takes seconds.
-        if "`dbg-attach " in (source := module.read_text())
-        for text in sentences(source)
-        for command in re.findall("`dbg-attach [^`]*`", text)
-    }
-    assert len(commands) > 10
-    for command in sorted(commands):
-        if not any(word in OF_A_TERMINAL for word in command.strip("`").split()):
-            for words in (TOOLS_OF_COMMANDS, COMMANDS, CALLS, live.COMMANDS):
-                assert in_words_of(DbgError(command), words) != command, command
+        assert {remedy.verb for remedy in remedies} <= words.keys()
+    assert in_words_of(NotStopped("vm:3 runs", "3"), {}) == str(NotStopped("vm:3 runs", "3"))
 
 
 OPTIONS = {max(one.action.option_strings, key=len): one for one in all_options()}
