@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
-from dbg_client.core import config_file
 from dbg_client.after.recorder_dumps import RankDump, explain_dumps
 from dbg_client.after.report_file import CantReadReport, case_lines, read_report
-from dbg_client.faces.web.messages import LIVE, TERMINAL, Ask, read
-from dbg_client.hang.explain import Case
-from dbg_client.verbs.preferences import parse_escape_key, read_values
 from dbg_client.command_line.session_line import parse_command
+from dbg_client.core import config_file
+from dbg_client.faces.web.messages import LIVE, TERMINAL, Ask, read
+from dbg_client.verbs.preferences import parse_escape_key, read_values
+from dbg_client.why.explain import Case
 from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.records.record import decode_record, encode_record
@@ -21,7 +21,7 @@ from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 from tests.support.recorded import dump, pickled, raw
 from tests.unit.client.after.test_files import written
-from tests.unit.client.hang.test_case import LOOK
+from tests.unit.client.why.test_case import LOOK
 
 ANSWERED = re.compile(
     rb"\x05|\x1bZ|\x1bc|\x1bP|\x1b_|\x1b\^|\x1bX|\x1b\](?!8;)|\x1b\[[0-9;]*[cnxti]|\x1b\[[>=][0-9;]*c|\xc2[\x80-\x9f]"

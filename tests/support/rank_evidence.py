@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dbg_client.core.process_groups import RankEvidence
+from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place, RankState

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.core.process_groups import RankEvidence
 from dbg_client.core.roll_call import MAX_WORLD
-from dbg_client.hang.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook
-from dbg_client.hang.lines import place_of
-from dbg_client.hang.verdict import NamedRanks, Verdict, VerdictKind
+from dbg_client.views.ages import show_duration
 from dbg_client.views.tree import own_frames
-from dbg_client.views.waits import show_duration
+from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook
+from dbg_client.why.lines import place_of
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.verdict import NamedRanks, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.recorder.entries import Dump, Entry, RecordedGroup

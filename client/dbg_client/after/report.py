@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dbg_client.after.report_file import MAX_REPORT, TITLE, case_lines
+from dbg_client.after.report_text import Asked, Terminal, show_report
 from dbg_client.core.asking import Asker
-from dbg_client.core.collective_matching import match_collectives
 from dbg_client.core.errors import CantWrite
-from dbg_client.hang.collectives_table import show_collectives
-from dbg_client.hang.explain import Case
-from dbg_client.hang.questions import BETWEEN_SECONDS, about, gather_case, ranks_of_runs
-from dbg_client.hang.show import show_verdicts
 from dbg_client.verbs.asking import Asking
 from dbg_client.verbs.where import Where
-from dbg_client.views.report import Asked, Terminal, show_report
+from dbg_client.why.collective_matching import match_collectives
+from dbg_client.why.collectives_table import show_collectives
+from dbg_client.why.explain import Case
+from dbg_client.why.questions import BETWEEN_SECONDS, about, gather_case, ranks_of_runs
+from dbg_client.why.show import show_verdicts
 from dbg_dial.files import write_whole
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo

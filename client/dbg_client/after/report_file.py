@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from dbg_client.core.process_groups import RankEvidence
+from dbg_client.after.report_text import without_secrets
 from dbg_client.core.roll_call import MAX_WORLD
-from dbg_client.hang.explain import Case, JobLook
-from dbg_client.views.report import without_secrets
+from dbg_client.why.explain import Case, JobLook
+from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.errors import BadTarget
 from dbg_wire.limits import KIB
 from dbg_wire.messages import RankAnswer

@@ -16,22 +16,22 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, switchboard_to
-from dbg_client.hang.questions import judge
-from dbg_client.hang.show import show_verdicts
-from dbg_client.hang.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
-from dbg_client.hang.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_client.run.options import END
 from dbg_client.run.task import Task
 from dbg_client.shell.streams import tell
 from dbg_client.verbs.asking import Asking
 from dbg_client.verbs.verb import BrokerOptions
 from dbg_client.verbs.where import Where
-from dbg_client.views.waits import show_age
+from dbg_client.views.ages import show_age
+from dbg_client.why.questions import judge
+from dbg_client.why.show import show_verdicts
+from dbg_client.why.standstill import SLACK_SECONDS, End, Standstill, ask_where, first_end, look_every
+from dbg_client.why.verdict import BUSY_STATUS, UNKNOWN_STATUS, exit_status
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 if TYPE_CHECKING:
-    from dbg_client.hang.explain import Case
+    from dbg_client.why.explain import Case
 
 LOOKS = 3
 """Looks within the time after which a job counts as hanging."""

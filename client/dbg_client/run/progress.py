@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dbg_client.views.waits import show_duration
+from dbg_client.views.ages import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 

@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.hang.verdict import Certainty, NamedRanks, NextStep, agreeing
 from dbg_client.slow.lacks import lacks_of
 from dbg_client.slow.lateness import GroupLateness, Lateness, SlowVerdict, duration, held_up_by, judge
 from dbg_client.slow.meetings import MICROSECONDS, SampledRun, meetings_of
 from dbg_client.slow.whereabouts import Waiting, Whereabouts, outside_of_collectives, waiting_of, whereabouts
+from dbg_client.why.verdict import Certainty, NamedRanks, NextStep, agreeing
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 

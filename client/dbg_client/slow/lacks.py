@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from dbg_client.core.process_groups import Roster
+from dbg_client.why.process_groups import Roster
 from dbg_wire.errors import printable
 from dbg_wire.records.samples import RankSample
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from dbg_client.hang.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Diagnosis
 from dbg_client.slow.meetings import LEAST, GroupMeetings, Meeting
+from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Diagnosis
 
 REPEATS = 3
 """Times that a pattern is seen at least."""

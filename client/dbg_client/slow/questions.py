@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from dbg_client.core.asking import Asker
-from dbg_client.hang.questions import ranks_of_runs
 from dbg_client.slow.clocks import RoundTrip
 from dbg_client.slow.explain import RunFindings, find
 from dbg_client.slow.meetings import sampled_runs
+from dbg_client.why.questions import ranks_of_runs
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -7,14 +7,14 @@ import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.process_groups import world_size
-from dbg_client.hang.show import document_of, shown
 from dbg_client.slow.explain import RunFindings
 from dbg_client.slow.lateness import GroupLateness, Lateness, SlowVerdict, duration
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
 from dbg_client.views.table import clip as cut
 from dbg_client.views.table import padded, table
+from dbg_client.why.process_groups import world_size
+from dbg_client.why.show import document_of, shown
 from dbg_wire.errors import printable
 from dbg_wire.targets.rank_set import format_ranks
 

@@ -55,7 +55,7 @@ VERBS: tuple[VerbRow, ...] = (
     VerbRow("where", "verbs.where:Where", "merge the stacks of all ranks, or of TARGET, into one tree", "w"),
     VerbRow(
         "why",
-        "hang.verb:Why",
+        "why.verb:Why",
         "say why a job does not go on: who is missing, and what that one does; of one that is over from FILEs",
     ),
     VerbRow(
@@ -65,7 +65,7 @@ VERBS: tuple[VerbRow, ...] = (
     ),
     VerbRow(
         "collectives",
-        "hang.verb:Collectives",
+        "why.verb:Collectives",
         "show the last collective of each process group, and who is in it",
     ),
     VerbRow(
@@ -135,7 +135,7 @@ def load_verb(name: str) -> Any:
     return BY_NAME[name].load()
 
 
-ANNOTATE = "hang.annotate:annotate"
+ANNOTATE = "why.annotate:annotate"
 """The function of the extension that tells ``where`` in which collectives ranks wait."""
 
 WHY_OF_FILES = "after.why_of_files:show_files"

@@ -66,11 +66,11 @@ class Where(WaitingVerb):
         answers = await asking.asker.ask(action, asking.ranks, threads=self.threads, look=Look.COLLECTIVES)
         said = tuple(zip(asking.ranks, answers, strict=True))
         notes = load(ANNOTATE)(asking.ranks, answers)
-        threads = group_threads(said, asking.known, notes.standings) if self.threads else None
+        threads = group_threads(said, asking.known, notes.notes) if self.threads else None
         if threads is not None:
             stacks, others = threads.stacks, threads.others
         else:
-            stacks, others = group_stacks(said, asking.known, notes.standings)
+            stacks, others = group_stacks(said, asking.known, notes.notes)
         return StackAnswer(
             answers=said,
             stacks=tuple(stacks),

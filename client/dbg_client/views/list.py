@@ -7,9 +7,9 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from dbg_client.views.ages import StandingCounts, show_duration
 from dbg_client.views.status_line import show_place
 from dbg_client.views.table import table
-from dbg_client.views.waits import StandingCounts, show_duration
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo, RankState, exit_state, rank_document
 from dbg_wire.targets.host_pattern import Span

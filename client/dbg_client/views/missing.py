@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.roll_call import Missing, MissingRanks, RollCall
+from dbg_client.views.ages import show_duration
 from dbg_client.views.naming import clip
-from dbg_client.views.waits import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.targets.rank_set import format_ranks
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Matched, PendingCollective
+from dbg_client.views.ages import Age, StandingCounts, age_of, oldest, with_age
 from dbg_client.views.groups import (
     MAX_NAMES,
     MAX_REASONS,
@@ -15,22 +15,9 @@ from dbg_client.views.groups import (
     count_answered,
     group_answers,
     place_document,
-    summarize,
 )
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip
-from dbg_client.views.waits import (
-    MAX_LABEL,
-    NONE_PENDING,
-    Age,
-    StandingCounts,
-    age_of,
-    oldest,
-    pending_document,
-    show_pending,
-    with_age,
-)
-from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, rank_order
 from dbg_wire.tables.collectives import collective_of
@@ -41,9 +28,19 @@ USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 MISSING = "@missing"
 """The name of the group, also as a target."""
 
-YOUNGEST_SECONDS = 1.0
-"""Seconds below which nobody counts as missing: in a job that goes on the slowest rank comes a moment after the others.
-"""
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An extension's note on a rank: the ``state`` in place of the rank's own, and the collective for JSON."""
+
+    state: str
+    collective: Mapping[str, object] | None = None
+
+
+Notes = Mapping[str, Note]
+"""Notes by the ranks' keys."""
+
+NO_NOTES: Notes = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,19 +55,19 @@ class StackGroup(AnswerGroup):
     ages: tuple[Age, ...]
     thread: str | None = None
     """The name of the threads with this stack; None where only one thread of each rank was asked for."""
-    standing: PendingCollective | None = None
-    """The collective that most of the ranks are in; None if none has told of one."""
+    note: Note | None = None
+    """The note that most of the ranks have; None if none has one."""
 
 
 def group_stacks(
     said: Sequence[RankAndAnswer],
     known: Sequence[RankInfo] | None = None,
-    standings: Mapping[str, PendingCollective] = NONE_PENDING,
+    notes: Notes = NO_NOTES,
 ) -> tuple[list[StackGroup], list[AnswerGroup]]:
     """Return the groups of equal stacks, the biggest first, and the groups of ranks without one.
 
     ``known`` are all ranks there are, by default those that were asked: a rank in a collective waits for those that
-    stand still. ``standings`` are the collectives that ranks have told, by their keys.
+    stand still.
     """
     still = StandingCounts([rank for rank, _ in said] if known is None else known)
     gathered: defaultdict[tuple[str, tuple[Place, ...]], list[RankAndAnswer]] = defaultdict(list)
@@ -90,30 +87,28 @@ def group_stacks(
             ranks=tuple(rank for rank, _ in some),
             text="",
             frames=frames,
-            states=tuple(state_of(rank, answer, still, standings.get(rank.key)) for rank, answer in some),
+            states=tuple(state_of(rank, answer, still, notes.get(rank.key)) for rank, answer in some),
             ages=tuple(age_of(answer) for _, answer in some),
-            standing=usual_standing([rank for rank, _ in some], standings),
+            note=usual_note([rank for rank, _ in some], notes),
         )
         for number, (kind, frames, some) in enumerate(members, 1)
     ]
     return stacks, group_answers(without, compare=False)
 
 
-def state_of(
-    rank: RankInfo, answer: RankAnswer, still: StandingCounts, standing: PendingCollective | None = None
-) -> str:
-    """Return the state that an answer tells, or what its rank waits for in a collective."""
+def state_of(rank: RankInfo, answer: RankAnswer, still: StandingCounts, note: Note | None = None) -> str:
+    """Return the state of a rank by its answer, or the wait in a collective."""
     if answer.kind is not Kind.VALUE or answer.text != "running":
         return answer.text
-    if standing is not None:
-        return show_pending(standing)
+    if note is not None:
+        return note.state
     return still.show_wait(collective_of(answer.frames), rank.job) or answer.text
 
 
-def usual_standing(ranks: Sequence[RankInfo], standings: Mapping[str, PendingCollective]) -> PendingCollective | None:
-    """Return the collective that most of these ranks are in; None if none has told of one."""
-    found = {id(standings[rank.key]): standings[rank.key] for rank in ranks if rank.key in standings}
-    counts = Counter(id(standings[rank.key]) for rank in ranks if rank.key in standings)
+def usual_note(ranks: Sequence[RankInfo], notes: Notes) -> Note | None:
+    """Return the note that most of these ranks have; None if none has one."""
+    found = {id(note): note for rank in ranks if (note := notes.get(rank.key)) is not None}
+    counts = Counter(id(notes[rank.key]) for rank in ranks if rank.key in notes)
     return found[counts.most_common(1)[0][0]] if counts else None
 
 
@@ -167,7 +162,7 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
         document["text"] = show_states([group], naming)
     seconds = oldest(group.ages)
     document["age"] = None if seconds is None else round(seconds, 3)
-    document["collective"] = pending_document(group.standing)
+    document["collective"] = None if group.note is None else group.note.collective
     if group.thread is not None:
         document["thread"] = group.thread
     document["frames"] = list(map(place_document, group.frames))
@@ -176,31 +171,3 @@ def _document(group: AnswerGroup, naming: Naming) -> dict[str, object]:
 
 def _order(one: RankAndAnswer) -> tuple[object, ...]:
     return rank_order(one[0])
-
-
-def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
-    """Return who is missing from a collective, as recorded by a library; None if nobody is."""
-    ranks: dict[str, RankInfo] = {}
-    reasons: list[str] = []
-    for one in matched:
-        for standing in filter(_is_told, one.standings):
-            absent = [one.roster[number].rank for number in standing.missing if number in one.roster]
-            ranks |= {rank.key: rank for rank in absent}
-            reasons += [_reason(standing)] * len(absent)
-    if not ranks:
-        return None
-    return AnswerGroup(
-        id=MISSING, kind="missing", ranks=tuple(sorted(ranks.values(), key=rank_order)), text=summarize(reasons)
-    )
-
-
-def _is_told(standing: PendingCollective) -> bool:
-    return not standing.group.is_inferred and (standing.age is None or standing.age >= YOUNGEST_SECONDS)
-
-
-def _reason(standing: PendingCollective) -> str:
-    label = printable(standing.label, MAX_LABEL)
-    if standing.has_peer:
-        other = ", ".join(str(number) for number in standing.waiting)
-        return f"not come to {label} with rank {other}"
-    return f"not come to {label}"

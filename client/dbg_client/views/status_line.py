@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from dbg_client.views.ages import show_duration, show_wait
 from dbg_client.views.table import clip, text_width
-from dbg_client.views.waits import show_duration, show_wait
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
 from dbg_wire.tables.engines import LINE_ENGINE

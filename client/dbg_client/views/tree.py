@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from dbg_client.core.collective_matching import PendingCollective
+from dbg_client.views.ages import Age, StandingCounts, age_of
 from dbg_client.views.groups import (
     MAX_NAMES,
     AnswerGroup,
@@ -23,8 +23,7 @@ from dbg_client.views.groups import (
 )
 from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
 from dbg_client.views.naming import Naming, clip
-from dbg_client.views.stacks import StackGroup, show_states, stacks_document, state_of, usual_standing
-from dbg_client.views.waits import NONE_PENDING, Age, StandingCounts, age_of
+from dbg_client.views.stacks import NO_NOTES, Notes, StackGroup, show_states, stacks_document, state_of, usual_note
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, ThreadStack, rank_order
@@ -285,11 +284,11 @@ class ThreadAnswers:
 def group_threads(
     said: Sequence[RankAndAnswer],
     known: Sequence[RankInfo] | None = None,
-    standings: Mapping[str, PendingCollective] = NONE_PENDING,
+    notes: Notes = NO_NOTES,
 ) -> ThreadAnswers:
     """Return the groups: main threads first, then the names that most ranks have.
 
-    ``known`` are all ranks there are, ``standings`` the collectives that ranks have told, by their keys.
+    ``known`` are all ranks there are.
     """
     still = StandingCounts([rank for rank, _ in said] if known is None else known)
     gathered: defaultdict[tuple[str, str, tuple[Place, ...]], list[tuple[RankInfo, str, Age]]] = defaultdict(list)
@@ -301,8 +300,8 @@ def group_threads(
         kind = answer.kind.value if answer.kind in (Kind.SILENT, Kind.LOST) else "stack"
         for thread in answer.threads or (ThreadStack(name=ONLY_ONE, frames=answer.frames, halted=True),):
             is_asked_one = _is_asked_one(thread, answer)
-            standing = standings.get(rank.key) if is_asked_one else None
-            state = state_of(rank, _of_thread(answer, thread), still, standing)
+            note = notes.get(rank.key) if is_asked_one else None
+            state = state_of(rank, _of_thread(answer, thread), still, note)
             age = age_of(answer) if is_asked_one else Age()
             gathered[kind, common_name(thread.name), thread.frames].append((rank, state, age))
     groups = _main_first([_group(kind, name, frames, some) for (kind, name, frames), some in gathered.items()])
@@ -311,7 +310,7 @@ def group_threads(
         replace(
             group,
             id=f"@{number}",
-            standing=usual_standing(group.ranks, standings) if group.thread in (MAIN, ONLY_ONE) else None,
+            note=usual_note(group.ranks, notes) if group.thread in (MAIN, ONLY_ONE) else None,
         )
         for number, group in enumerate(groups, 1)
     ]

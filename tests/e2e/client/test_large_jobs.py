@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.core.process_groups import RankEvidence
 from dbg_client.after.report_file import (
     MAX_REPORT,
     case_lines,
     read_report,
 )
-from dbg_client.hang.fitting import fits
-from dbg_client.hang.show import show_verdicts
-from dbg_client.hang.verdict import Certainty, VerdictKind, exit_status
+from dbg_client.why.fitting import fits
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.show import show_verdicts
+from dbg_client.why.verdict import Certainty, VerdictKind, exit_status
 from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, waiting
 from tests.unit.client.after.test_files import case_of, written
-from tests.unit.client.hang.test_explain import ranks, twice
 from tests.unit.client.views.test_tree import said, stack, tree
+from tests.unit.client.why.test_explain import ranks, twice
 
 
 def test_ranks_that_recurse_to_different_depths_make_a_deep_tree() -> None:

@@ -16,9 +16,9 @@ from dbg_wire.records.ranks import RankInfo, RankState
 from tests.e2e.client.desk import Desk, command
 from tests.e2e.client.test_terminal_raw import Window
 from tests.support.terminal import Terminal
+from tests.unit.client.fake_broker import FakeBroker, make_rank
 from tests.unit.client.shell.desk import gone
 from tests.unit.client.shell.test_verbs import RUNNING, answering, value
-from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 WAITED_FOR = make_rank(5, state=RankState.RUNNING, where=None, reason=None, since=1760000001.0)
 

@@ -263,7 +263,7 @@ def test_a_job_that_trains_is_busy_and_one_with_a_stopped_rank_waits_for_it(
     assert re.search(r"\(\w+\.py:\d+\)", told["sentence"])
 
 
-CASES = Path(__file__).parents[2] / "unit/client/hang/cases"
+CASES = Path(__file__).parents[2] / "unit/client/why/cases"
 """Evidence of all jobs, as it was recorded, and what is to be decided of each."""
 
 JOBS = """\

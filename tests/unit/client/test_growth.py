@@ -10,17 +10,17 @@ from typing import cast
 import pytest
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.process_groups import RankEvidence
 from dbg_client.core.roll_call import call_roll
-from dbg_client.hang import questions as cause
-from dbg_client.hang.explain import JobLook, explain
-from dbg_client.hang.questions import find_case
-from dbg_client.hang.show import show_verdicts, verdicts_document
 from dbg_client.verbs.asking import Asking
 from dbg_client.verbs.values import Eval
 from dbg_client.verbs.where import Where
 from dbg_client.views.list import list_document, show_plain, show_table
 from dbg_client.views.pick_list import PickList
+from dbg_client.why import questions as cause
+from dbg_client.why.explain import JobLook, explain
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.questions import find_case
+from dbg_client.why.show import show_verdicts, verdicts_document
 from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 from tests.support.calls import calls_of

@@ -20,7 +20,6 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.faces.requests import OpenRequests, sentence_of
 from dbg_client.faces.web import messages
 from dbg_client.faces.web.verdicts import told_of
-from dbg_client.hang.verb import WhyAnswer
 from dbg_client.questions.inspection import file_in_ranks, read_source
 from dbg_client.verbs.answer import Answer
 from dbg_client.verbs.asking import Asking
@@ -33,6 +32,7 @@ from dbg_client.verbs.table import BY_NAME
 from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import RanksVerb
 from dbg_client.views.naming import name_few
+from dbg_client.why.verb import WhyAnswer
 from dbg_dial.kernel import user_name
 from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState

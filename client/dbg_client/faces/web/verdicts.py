@@ -14,10 +14,10 @@ import msgspec
 
 from dbg_client.core.asking import Asker
 from dbg_client.faces.web.messages import Standing, Verdict
-from dbg_client.hang.questions import find_case, hangs_among
-from dbg_client.hang.show import verdicts_document
-from dbg_client.hang.standstill import Standstill, ask_where
 from dbg_client.views.tree import is_library
+from dbg_client.why.questions import find_case, hangs_among
+from dbg_client.why.show import verdicts_document
+from dbg_client.why.standstill import Standstill, ask_where
 from dbg_dial.waiting import within
 from dbg_wire.errors import DbgError
 from dbg_wire.records.ranks import LIVE_STATES, Place, RankInfo
@@ -25,7 +25,7 @@ from dbg_wire.records.ranks import LIVE_STATES, Place, RankInfo
 if TYPE_CHECKING:
     from dbg_client.core.switchboard import Switchboard
     from dbg_client.faces.web.feed import Feed
-    from dbg_client.hang.explain import Case, Explanation
+    from dbg_client.why.explain import Case, Explanation
 
 HANG_SECONDS = 60.0
 """Seconds without a move of any rank after which a job counts as hanging."""

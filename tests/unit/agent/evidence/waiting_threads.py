@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from dbg_client.hang.graph import WaitGraph, thread_node
+from dbg_client.why.graph import WaitGraph, thread_node
 from dbg_wire.records.evidence import ThreadWait
 
 SECONDS = 25.0

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.core.process_groups import RankEvidence
 from dbg_client.after import files
 from dbg_client.after.files import find_in, rank_in
 from dbg_client.after.report_file import (
@@ -22,15 +21,16 @@ from dbg_client.after.report_file import (
     case_lines,
     read_report,
 )
-from dbg_client.hang.explain import Case, JobLook
-from dbg_client.views.report import OUT
+from dbg_client.after.report_text import OUT
+from dbg_client.why.explain import Case, JobLook
+from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, silent, waiting
 from tests.support.rank_infos import changed
 from tests.support.recorded import dump, pickled, raw
-from tests.unit.client.hang.test_case import LOOK
+from tests.unit.client.why.test_case import LOOK
 
 DUMP = pickled(raw(1, "nccl:all_reduce"))
 

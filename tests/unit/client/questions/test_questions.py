@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.errors import Declined
-from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang import explain as explaining
-from dbg_client.hang import questions as cause
-from dbg_client.hang.child_processes import MAX_CHILDREN, with_children
-from dbg_client.hang.explain import Explanation, explain
-from dbg_client.hang.questions import find_case, gather_case
-from dbg_client.hang.standstill import ask_where
-from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_wishes
 from dbg_client.verbs.orders import Continue, Kill, Order, Release, is_moving
 from dbg_client.views.groups import group_answers
+from dbg_client.why import explain as explaining
+from dbg_client.why import questions as cause
+from dbg_client.why.child_processes import MAX_CHILDREN, with_children
+from dbg_client.why.explain import Explanation, explain
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.questions import find_case, gather_case
+from dbg_client.why.standstill import ask_where
+from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import ChildProcess

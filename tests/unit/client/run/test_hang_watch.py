@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.after import report
-from dbg_client.after.report_file import read_report
-from dbg_client.hang.explain import Case, Explanation, JobLook
-from dbg_client.hang.verdict import Verdict, VerdictKind
-from dbg_client.questions import standstill
-from dbg_client.run import hang_report, hang_watch
+from dbg_client.after import hang_report, report
 from dbg_client.after.hang_report import MAX_REPORTS, last_lines, report_path, write_hang_report
+from dbg_client.after.report_file import read_report
+from dbg_client.run import hang_watch
 from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
 from dbg_client.run.task import Task
 from dbg_client.verbs.verb import BrokerOptions
+from dbg_client.why import standstill
+from dbg_client.why.explain import Case, Explanation, JobLook
+from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_dial.waiting import within
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer

@@ -14,8 +14,8 @@ from dbg_client.terminal.verb import Attach
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.rank_infos import changed
-from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.command_line.typed import settled
+from tests.unit.client.fake_broker import make_rank
 
 SETTINGS = settled("tmux 0-3", Tmux)
 

@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection
 
 from dbg_client.cli.main import main
-from dbg_client.core.process_groups import RankEvidence
+from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.messages import Kind, Question, RankAnswer
 from dbg_wire.records.evidence import EvidenceRecord
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -12,12 +12,12 @@ import pytest
 import dbg_client
 from dbg_client.after.report import write_report
 from dbg_client.core.errors import CantWrite
-from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.questions import report_hangs
-from dbg_client.hang.verb import Why
-from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.shell.output import fits, is_usable
 from dbg_client.verbs.verb import Verb
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.questions import report_hangs
+from dbg_client.why.verb import Why
+from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Hang, Kind, Look, Message, RankAnswer
 from dbg_wire.records.ranks import CRASH, RankState

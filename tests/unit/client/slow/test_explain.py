@@ -10,7 +10,7 @@ from dbg_client.slow.explain import RunFindings, find
 from dbg_client.slow.lateness import Lateness, SlowVerdict, exit_status
 from dbg_client.slow.meetings import sampled_runs
 from dbg_client.slow.show import MAX_BARS, show_findings, slow_document
-from dbg_client.hang.verdict import Certainty
+from dbg_client.why.verdict import Certainty
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place, RankState

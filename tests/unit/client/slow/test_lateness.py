@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.core.process_groups import RankEvidence
 from dbg_client.slow.clocks import UNKNOWN, Passage, RoundTrip, Shift, align
 from dbg_client.slow.lacks import lacks_of
 from dbg_client.slow.lateness import GroupLateness, Lateness, judge
 from dbg_client.slow.meetings import meetings_of
+from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.samples import CoreSpeed, DiskUse, Neighbour, ProcessorUse, RankSample
 from tests.conftest import Approved

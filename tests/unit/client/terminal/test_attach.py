@@ -13,8 +13,8 @@ from dbg_client.terminal.attach import WENT_ON, Attaching
 from dbg_client.terminal.options import End, SessionOutcome, Startup
 from dbg_client.terminal.verb import Attach
 from dbg_wire.targets.grammar import parse_target
-from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.command_line.typed import settled
+from tests.unit.client.fake_broker import make_rank
 
 
 @pytest.mark.parametrize(

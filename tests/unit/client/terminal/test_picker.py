@@ -8,11 +8,11 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from dbg_client.terminal.answering import Answering
 from dbg_client.core.brokers import Brokers
 from dbg_client.core.choose import Choice
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.terminal.answering import Answering
 from dbg_client.terminal.picker import Picker
 from dbg_wire.codec import Input
 from dbg_wire.errors import DbgError

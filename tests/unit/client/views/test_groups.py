@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.process_groups import RankEvidence
+from dbg_client.after.report_text import OUT, without_secrets
 from dbg_client.views.answers import screen_document, show_screen
 from dbg_client.views.groups import (
     MAX_GROUPS,
@@ -22,14 +21,10 @@ from dbg_client.views.groups import (
 )
 from dbg_client.views.list import fold_address, fold_hosts
 from dbg_client.views.naming import Naming
-from dbg_client.views.report import OUT, without_secrets
-from dbg_client.views.stacks import missing_from_collectives
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.evidence import Evidence
 from dbg_wire.records.ranks import Place, RankInfo
 from dbg_wire.targets.host_pattern import parse_host
 from tests.conftest import Approved
-from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, told, waiting
 from tests.support.rank_infos import block, rank
 from tests.unit.client.fake_broker import make_rank
 
@@ -220,41 +215,6 @@ def test_what_a_rank_says_can_not_act_on_the_terminal(color: bool) -> None:
     plain = text.replace("\x1b[31m", "").replace("\x1b[35m", "").replace("\x1b[0m", "")
 
     assert all(char.isprintable() or char == "\n" for char in plain)
-
-
-def missing(*everybody: RankEvidence) -> AnswerGroup | None:
-    return missing_from_collectives(match_collectives(everybody))
-
-
-def test_who_has_not_come_is_a_group() -> None:
-    found = missing(waiting(0), waiting(1), elsewhere(2), elsewhere(3))
-
-    assert found is not None
-    assert (found.id, [rank.rank for rank in found.ranks]) == ("@missing", [2, 3])
-    assert found.text == "not come to all_reduce #5 of dp_0"
-
-
-BARE = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
-
-
-@pytest.mark.parametrize(
-    "everybody",
-    [
-        pytest.param([waiting(number) for number in range(4)], id="all are there"),
-        pytest.param([elsewhere(number) for number in range(4)], id="all is finished"),
-        pytest.param([waiting(0), waiting(1)], id="the others have not answered"),
-        pytest.param([*BARE, told(3, frames=LOADING, evidence=Evidence())], id="stacks alone"),
-    ],
-)
-def test_nobody_is_known_to_be_missing(everybody: list[RankEvidence]) -> None:
-    assert missing(*everybody) is None
-
-
-def test_in_a_job_that_goes_on_the_slowest_rank_is_not_missing() -> None:
-    young = told(0, groups=[group(at=4)], calls=[call(5, age=0.02)])
-    assert missing(young, elsewhere(1)) is None
-    unknown = told(0, groups=[group(at=4)], calls=[call(5, age=None)])
-    assert missing(unknown, elsewhere(1)) is not None
 
 
 def naming(answers: list[RankAndAnswer]) -> Naming:

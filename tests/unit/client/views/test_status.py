@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
+from dbg_client.after.report_text import Asked, Terminal, show_report
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.views.report import Asked, Terminal, show_report
 from dbg_client.views.status_line import (
     LONG_STEP_SECONDS,
     Others,

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.core.collective_matching import match_collectives
 from dbg_client.views.groups import RankAndAnswer
 from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import group_stacks, stacks_document
@@ -20,7 +19,8 @@ from dbg_client.views.tree import (
     show_tree,
     threads_document,
 )
-from dbg_client.views.waits import recorded_collectives
+from dbg_client.why.annotate import collective_notes
+from dbg_client.why.collective_matching import match_collectives
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankState, ThreadStack
 from tests.conftest import Approved
@@ -262,9 +262,9 @@ def test_each_name_of_threads_has_a_tree_of_its_own(approved: Approved, answers:
 def test_the_main_thread_alone_is_in_the_collective_that_its_rank_has_recorded() -> None:
     rank, answer = said_threads(0, ("MainThread", MAIN_THREADS), ("feeder", FEEDING))
     recorded = waiting(0, key=rank.key)
-    standings = recorded_collectives(match_collectives([recorded, elsewhere(1)]))
+    notes = collective_notes(match_collectives([recorded, elsewhere(1)]))
 
-    answers = group_threads([(rank, answer)], None, standings)
+    answers = group_threads([(rank, answer)], None, notes)
     told = show_threads(answers, Naming([rank]), color=False).splitlines()
 
     assert told[2].endswith("(@1 waits in all_reduce #5 of dp_0, 1 of 4 there)")

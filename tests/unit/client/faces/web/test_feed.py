@@ -16,9 +16,9 @@ from dbg_client.faces.web.messages import Axis
 from dbg_client.faces.web.rows import NOT_BACK, Rows, row_of
 from dbg_client.faces.web.timeline import MAX_EVENTS, TimeLine
 from dbg_client.faces.web.verdicts import told_of
-from dbg_client.hang.explain import Case, Explanation, JobLook
-from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.views.list import list_document
+from dbg_client.why.explain import Case, Explanation, JobLook
+from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.messages import Action, Change, Kind, RankAnswer
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from dbg_wire.targets.selection import parse_target

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.core.collective_matching import match_collectives
-from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.conflicts import Difference, difference_of, sides
-from dbg_client.hang.explain import JobLook, explain
-from dbg_client.hang.graph import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
-from dbg_client.hang.verdict import Verdict, VerdictKind
+from dbg_client.why.collective_matching import match_collectives
+from dbg_client.why.collectives_table import collectives_document, show_collectives
+from dbg_client.why.conflicts import Difference, difference_of, sides
+from dbg_client.why.explain import JobLook, explain
+from dbg_client.why.graph import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.records.evidence import CollectiveSeen, Evidence, GroupSeen, LoopSeen, SourceSeen, ThreadWait, WaitKind
 from dbg_wire.records.ranks import Place
 from tests.conftest import Approved

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dbg_client.after.report_file import BEGINNING, TITLE, read_report
-from dbg_client.hang.fitting import fits
-from dbg_client.hang.show import show_verdicts
+from dbg_client.why.fitting import fits
+from dbg_client.why.show import show_verdicts
 from dbg_wire.targets.rank_set import format_ranks
 from tests.conftest import Approved
 

@@ -10,9 +10,11 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.hang.condition import MAX_TEXT, main_wait
-from dbg_client.hang.conflicts import (
+from dbg_client.views.ages import show_age
+from dbg_client.views.naming import clip
+from dbg_client.why.collective_matching import PendingCollective
+from dbg_client.why.condition import MAX_TEXT, main_wait
+from dbg_client.why.conflicts import (
     Difference,
     certainty_of_difference,
     difference_of,
@@ -22,13 +24,11 @@ from dbg_client.hang.conflicts import (
     sides,
     went_on,
 )
-from dbg_client.hang.fitting import AGO, clipped, fitted, hedged
-from dbg_client.hang.moving import Movement
-from dbg_client.hang.roots import Root
-from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import MAX_NAMES, Certainty, VerdictKind, agreeing, certainty_of, short_name, since
-from dbg_client.views.naming import clip
-from dbg_client.views.waits import show_age
+from dbg_client.why.fitting import AGO, clipped, fitted, hedged
+from dbg_client.why.moving import Movement
+from dbg_client.why.roots import Root
+from dbg_client.why.scene import Scene
+from dbg_client.why.verdict import MAX_NAMES, Certainty, VerdictKind, agreeing, certainty_of, short_name, since
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import RankState

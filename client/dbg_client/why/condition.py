@@ -6,10 +6,10 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.verdict import VerdictKind
+from dbg_client.views.ages import show_age
 from dbg_client.views.tree import file_line, own_frames
-from dbg_client.views.waits import show_age
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.verdict import VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
 from dbg_wire.records.ranks import (

@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dbg_client.hang.verdict import HARMLESS, Diagnosis, Verdict, VerdictKind
 from dbg_client.views.groups import paint
+from dbg_client.why.verdict import HARMLESS, Diagnosis, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.targets.rank_set import format_ranks
 
 if TYPE_CHECKING:
-    from dbg_client.hang.explain import Explanation
+    from dbg_client.why.explain import Explanation
 
 MAX_LINE = 1000
 """Characters of one line; what ranks tell in it has narrower bounds."""

@@ -7,17 +7,17 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.hang.condition import main_wait
-from dbg_client.hang.lines import last_call
-from dbg_client.hang.verdict import Certainty, show_bytes
 from dbg_client.views.tree import file_line, own_frames
+from dbg_client.why.collective_matching import PendingCollective
+from dbg_client.why.condition import main_wait
+from dbg_client.why.lines import last_call
+from dbg_client.why.verdict import Certainty, show_bytes
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait
 from dbg_wire.records.ranks import Place
 
 if TYPE_CHECKING:
-    from dbg_client.hang.scene import Scene
+    from dbg_client.why.scene import Scene
 
 MAX_SIDE = 120
 """Characters of what one side calls."""

@@ -4,26 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.core.collective_matching import PendingCollective, match_collectives
-from dbg_client.core.process_groups import RankEvidence
 from dbg_client.core.roll_call import Missing, MissingRanks, RollCall
+from dbg_client.views.ages import Age, show_age, show_wait, with_age
 from dbg_client.views.groups import group_answers, summary
 from dbg_client.views.list import first_limits, show_table, without_limit
 from dbg_client.views.missing import absent_only, absent_rows, missing_documents, missing_in_answer
 from dbg_client.views.tolerance import merge_near, read_floats
-from dbg_client.views.waits import (
-    Age,
-    of_about_one_age,
-    pending_document,
-    show_age,
-    show_pending,
-    show_wait,
-    with_age,
-)
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
-from tests.support.rank_evidence import call, elsewhere, group, told, waiting
 from tests.unit.client.fake_broker import make_rank
 
 
@@ -58,22 +47,6 @@ def test_an_age_is_said_in_its_two_largest_units(seconds: float, shown: str) -> 
 )
 def test_a_state_tells_what_is_known_of_the_age(approved: Approved, state: str, ages: list[Age]) -> None:
     approved(with_age(state, ages))
-
-
-@pytest.mark.parametrize(
-    ("seconds", "groups"),
-    [
-        ([5.9, 7.0, 6.1], [[0, 2, 1]]),
-        ([5.0, 5.9, 60.0, 80.0], [[0, 1], [2, 3]]),
-        ([0.3, None, 1.2], [[0, 1], [2]]),
-        ([1.0, 3600.0], [[0], [1]]),
-        ([], []),
-    ],
-)
-def test_ranks_that_are_there_for_about_as_long_belong_together(
-    seconds: list[float | None], groups: list[list[int]]
-) -> None:
-    assert [list(group) for group in of_about_one_age(dict(enumerate(map(Age, seconds))))] == groups
 
 
 NOW = 1_760_000_100.0
@@ -192,47 +165,6 @@ def test_a_rank_in_a_collective_waits_for_those_that_stand(
     collective: str, stopped: int, held: int, expected: str
 ) -> None:
     assert show_wait(collective, stopped, held) == expected
-
-
-def standing_of(*everybody: RankEvidence) -> PendingCollective:
-    (standing,) = match_collectives(everybody)[0].standings
-    return standing
-
-
-def test_a_recorded_collective_is_named_with_who_is_there() -> None:
-    standing = standing_of(waiting(0), waiting(1), waiting(3), elsewhere(2))
-
-    assert show_pending(standing) == "waits in all_reduce #5 of dp_0, 3 of 4 there"
-    assert pending_document(standing) == {
-        "name": "all_reduce",
-        "sequence": 5,
-        "group": "dp_0",
-        "there": 3,
-        "of": 4,
-    }
-
-
-def calling(number: int, name: str, sequence: int | None = 5, **changes: object) -> RankEvidence:
-    return told(number, groups=[group(at=4)], calls=[call(sequence, name, **changes)])
-
-
-@pytest.mark.parametrize(
-    "everybody",
-    [
-        pytest.param([calling(0, "recv", peer=2, is_receive=True), told(2)], id="a receive"),
-        pytest.param([calling(1, "send", peer=3), told(3, groups=[group()])], id="a send"),
-        pytest.param([calling(0, "recv", None, peer=2, is_receive=True, tag=12)], id="a tag"),
-        pytest.param([calling(0, "recv", None, peer=2, is_receive=True, tag=0)], id="no tag"),
-        pytest.param([*(calling(n, "broadcast", root=1) for n in (0, 1)), elsewhere(2)], id="one root"),
-        pytest.param([calling(n, "broadcast", root=n) for n in (0, 1)], id="roots that differ"),
-        pytest.param([waiting(0, name="all\x1b]2;owned\x07reduce"), elsewhere(1)], id="a hostile name"),
-    ],
-)
-def test_a_call_is_named_with_its_peer_tag_and_root(approved: Approved, everybody: list[RankEvidence]) -> None:
-    shown = show_pending(standing_of(*everybody))
-
-    assert shown.isprintable()
-    approved(shown)
 
 
 def test_a_row_of_the_list_says_so_and_counts_the_ranks_of_its_own_job_alone() -> None:

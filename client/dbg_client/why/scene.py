@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from dbg_client.core.collective_matching import Matched, PendingCollective
-from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.condition import MAX_NAME, MAX_TEXT, Condition, deadlocked, main_wait
-from dbg_client.hang.fitting import fitted
-from dbg_client.hang.graph import Node, NodeKind, WaitGraph, collective_node, process_node, rank_node, thread_node
-from dbg_client.hang.moving import Movement
-from dbg_client.hang.verdict import Certainty, NamedRanks, VerdictKind
 from dbg_client.views.tree import file_line, own_frames
+from dbg_client.why.collective_matching import Matched, PendingCollective
+from dbg_client.why.condition import MAX_NAME, MAX_TEXT, Condition, deadlocked, main_wait
+from dbg_client.why.fitting import fitted
+from dbg_client.why.graph import Node, NodeKind, WaitGraph, collective_node, process_node, rank_node, thread_node
+from dbg_client.why.moving import Movement
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.verdict import Certainty, NamedRanks, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ThreadWait, WaitKind
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dbg_client.core.collective_matching import Matched, PendingCollective, match_collectives
-from dbg_client.core.process_groups import RankEvidence, rosters, world_size
 from dbg_client.core.roll_call import Run
-from dbg_client.hang import sentences
-from dbg_client.hang.condition import Condition, condition_of, main_wait
-from dbg_client.hang.conflicts import is_certain
-from dbg_client.hang.lines import last_call
-from dbg_client.hang.moving import Movement, last_of, movement, what_moved, with_duration
-from dbg_client.hang.roots import Root, awaited_ranks, find_roots
-from dbg_client.hang.scene import set_scene
-from dbg_client.hang.sentences import PATIENT_SECONDS
-from dbg_client.hang.verdict import (
+from dbg_client.why import sentences
+from dbg_client.why.collective_matching import Matched, PendingCollective, match_collectives
+from dbg_client.why.condition import Condition, condition_of, main_wait
+from dbg_client.why.conflicts import is_certain
+from dbg_client.why.lines import last_call
+from dbg_client.why.moving import Movement, last_of, movement, what_moved, with_duration
+from dbg_client.why.process_groups import RankEvidence, rosters, world_size
+from dbg_client.why.roots import Root, awaited_ranks, find_roots
+from dbg_client.why.scene import set_scene
+from dbg_client.why.sentences import PATIENT_SECONDS
+from dbg_client.why.verdict import (
     HARMLESS,
     IN_COLLECTIVES,
     Certainty,
@@ -29,7 +29,7 @@ from dbg_client.hang.verdict import (
     VerdictKind,
     worst_first,
 )
-from dbg_client.hang.verdicts import (
+from dbg_client.why.verdicts import (
     OLD_SECONDS,
     absent_verdict,
     own_verdicts,

@@ -11,13 +11,13 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dbg_client.core.collective_matching import Matched, PendingCollective
-from dbg_client.core.process_groups import has_peer
-from dbg_client.hang.condition import Condition
-from dbg_client.hang.conflicts import difference_of
-from dbg_client.hang.graph import Node, NodeKind, collective_node, rank_node
-from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import VerdictKind
+from dbg_client.why.collective_matching import Matched, PendingCollective
+from dbg_client.why.condition import Condition
+from dbg_client.why.conflicts import difference_of
+from dbg_client.why.graph import Node, NodeKind, collective_node, rank_node
+from dbg_client.why.process_groups import has_peer
+from dbg_client.why.scene import Scene
+from dbg_client.why.verdict import VerdictKind
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
 """Conditions in which a rank that has told nothing can't have come."""

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.core.process_groups import ProcessGroup, Roster, world_size
 from dbg_client.core.roll_call import Run
+from dbg_client.views.ages import show_age
 from dbg_client.views.naming import clip
-from dbg_client.views.waits import root_of, show_age, tag_of
+from dbg_client.why.annotate import root_of, tag_of
+from dbg_client.why.collective_matching import PendingCollective
+from dbg_client.why.process_groups import ProcessGroup, Roster, world_size
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import DIED, RankInfo, RankState
 from dbg_wire.targets.grammar import JOB_NAME

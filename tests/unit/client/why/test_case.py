@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dbg_client.hang.explain import Case, JobLook, explain
-from dbg_client.hang.verdict import VerdictKind
+from dbg_client.why.explain import Case, JobLook, explain
+from dbg_client.why.verdict import VerdictKind
 from tests.support.rank_evidence import elsewhere, waiting
 
 RUN = ("4711.0", "0.0")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Matched, PendingCollective
-from dbg_client.core.process_groups import Member, ProcessGroup, world_size
-from dbg_client.hang.lines import lacks
-from dbg_client.hang.verdict import NamedRanks, show_bytes
+from dbg_client.views.ages import show_age
 from dbg_client.views.groups import paint
 from dbg_client.views.naming import clip
 from dbg_client.views.table import table
-from dbg_client.views.waits import show_age
+from dbg_client.why.collective_matching import Matched, PendingCollective
+from dbg_client.why.lines import lacks
+from dbg_client.why.process_groups import Member, ProcessGroup, world_size
+from dbg_client.why.verdict import NamedRanks, show_bytes
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState

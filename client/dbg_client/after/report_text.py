@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.roll_call import never_came
+from dbg_client.views.ages import show_duration
 from dbg_client.views.list import MAX_ROWS, show_table
 from dbg_client.views.naming import Naming
-from dbg_client.views.waits import show_duration
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, rank_order

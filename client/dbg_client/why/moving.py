@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbg_client.core.collective_matching import Matched
-from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster
-from dbg_client.hang.condition import LOOPS, MAX_TEXT, main_wait
+from dbg_client.views.ages import show_age
 from dbg_client.views.tree import own_frames
-from dbg_client.views.waits import show_age
+from dbg_client.why.collective_matching import Matched
+from dbg_client.why.condition import LOOPS, MAX_TEXT, main_wait
+from dbg_client.why.process_groups import ProcessGroup, RankEvidence, Roster
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ProcessSeen, WaitKind
 from dbg_wire.records.ranks import Place

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from dbg_client.core.process_groups import (
+from dbg_client.core.roll_call import Run
+from dbg_client.why.process_groups import (
     ProcessGroup,
     RankEvidence,
     Roster,
@@ -20,7 +21,6 @@ from dbg_client.core.process_groups import (
     process_groups,
     rosters,
 )
-from dbg_client.core.roll_call import Run
 from dbg_wire.recorder.seen import may_be
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.tables.collectives import collective_of

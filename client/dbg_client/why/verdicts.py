@@ -8,15 +8,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.core.process_groups import RankEvidence, world_size
-from dbg_client.hang import sentences
-from dbg_client.hang.condition import Condition
-from dbg_client.hang.conflicts import Difference, certainty_of_difference, difference_of, is_parting, sides
-from dbg_client.hang.lines import call_lines, lacks, lines_about, time_left
-from dbg_client.hang.roots import Root, RootKind, rank_circles
-from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import (
+from dbg_client.why import sentences
+from dbg_client.why.annotate import tag_of
+from dbg_client.why.collective_matching import PendingCollective
+from dbg_client.why.condition import Condition
+from dbg_client.why.conflicts import Difference, certainty_of_difference, difference_of, is_parting, sides
+from dbg_client.why.lines import call_lines, lacks, lines_about, time_left
+from dbg_client.why.process_groups import RankEvidence, world_size
+from dbg_client.why.roots import Root, RootKind, rank_circles
+from dbg_client.why.scene import Scene
+from dbg_client.why.verdict import (
     Certainty,
     NextStep,
     Verdict,
@@ -25,7 +26,6 @@ from dbg_client.hang.verdict import (
     certainty_of,
     short_name,
 )
-from dbg_client.views.waits import tag_of
 from dbg_wire.messages import Kind
 from dbg_wire.records.ranks import DIED, LIVE_STATES, WITHOUT_TRACEBACK, RankInfo, RankState
 

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import PendingCollective
-from dbg_client.core.process_groups import ProcessGroup, RankEvidence, Roster, has_peer
-from dbg_client.hang.condition import MAX_TEXT, Condition
-from dbg_client.hang.scene import Scene
-from dbg_client.hang.verdict import MAX_EVIDENCE, NamedRanks, payload_of, short_name
+from dbg_client.views.ages import SHORTEST_SECONDS, Age, age_of, show_age
 from dbg_client.views.naming import clip
 from dbg_client.views.tree import file_line, own_frames
-from dbg_client.views.waits import Age, age_of, of_about_one_age, show_age, told_for
+from dbg_client.why.collective_matching import PendingCollective
+from dbg_client.why.condition import MAX_TEXT, Condition
+from dbg_client.why.process_groups import ProcessGroup, RankEvidence, Roster, has_peer
+from dbg_client.why.scene import Scene
+from dbg_client.why.verdict import MAX_EVIDENCE, NamedRanks, payload_of, short_name
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
@@ -25,6 +25,11 @@ MAX_FUNCTIONS = 3
 
 MAX_NAMES = 20
 """Columns for the ranks of one line."""
+
+NEAR_SECONDS = 2.0
+
+NEAR_FACTOR = 1.5
+"""Ages that differ by no more than this are about the same: ranks come to a place, and are asked, one after another."""
 
 MAX_DEADLOCKS = 4
 """Ranks whose deadlocked threads are told of one by one."""
@@ -228,3 +233,30 @@ def lacks(roster: Roster, names: NamedRanks) -> list[str]:
     if bare and len(bare) == everybody:
         lines.append(NO_LIBRARY)
     return lines
+
+
+def of_about_one_age(ages: Mapping[int, Age]) -> list[dict[int, Age]]:
+    """Return the ranks in groups of about the same age; those whose age is unknown, or no news, are one group."""
+    no_news = {number: age for number, age in ages.items() if not _news(age)}
+    groups = [no_news] if no_news else []
+    limit = 0.0
+    for number, age in sorted(ages.items(), key=lambda item: _news(item[1]))[len(no_news) :]:
+        if _news(age) > limit:
+            groups.append({})
+            limit = max(_news(age) * NEAR_FACTOR, _news(age) + NEAR_SECONDS)
+        groups[-1][number] = age
+    return groups
+
+
+def told_for(ages: Sequence[Age]) -> str:
+    """Return for how long all of these ranks have been where they are, as ``at least 5 s``; empty if it is no news."""
+    seconds = min(map(_news, ages), default=0.0)
+    if not seconds:
+        return ""
+    differ = show_age(max(map(_news, ages))) != show_age(seconds)
+    return f"{'at least ' if differ or any(age.at_least for age in ages) else ''}{show_age(seconds)}"
+
+
+def _news(age: Age) -> float:
+    """Return the seconds of an age; 0 if it is unknown, or too short to be news."""
+    return age.seconds if age.seconds is not None and age.seconds >= SHORTEST_SECONDS else 0.0

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.explain import Explanation, JobLook, explain
-from dbg_client.hang.show import show_verdicts, verdicts_document
-from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind, exit_status
+from dbg_client.why.explain import Explanation, JobLook, explain
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.show import show_verdicts, verdicts_document
+from dbg_client.why.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
     CollectiveSeen,

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.collective_matching import Matched, match_collectives
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.core.process_groups import RankEvidence, read_evidence
 from dbg_client.core.roll_call import ended_of_live_runs, live_runs
-from dbg_client.hang.child_processes import with_children
-from dbg_client.hang.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
-from dbg_client.hang.verdict import HARMLESS, Verdict, VerdictKind
+from dbg_client.why.child_processes import with_children
+from dbg_client.why.collective_matching import Matched, match_collectives
+from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
+from dbg_client.why.process_groups import RankEvidence, read_evidence
+from dbg_client.why.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Hang, Look, Message, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState

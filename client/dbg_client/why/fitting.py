@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable, Sequence
 
-from dbg_client.hang.verdict import Certainty
+from dbg_client.why.verdict import Certainty
 
 COLUMNS = 100
 """Columns of a line, of which a sentence takes two."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.collective_matching import Matched
-from dbg_client.hang.collectives_table import collectives_document, show_collectives
-from dbg_client.hang.explain import Case, Explanation
-from dbg_client.hang.show import show_verdicts, verdicts_document
-from dbg_client.hang.verdict import exit_status
 from dbg_client.verbs.answer import PARTIAL, PLAIN, Style
 from dbg_client.verbs.asking import Asking
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import WHY_OF_FILES, load
 from dbg_client.verbs.verb import WaitingVerb
-from dbg_client.views.stacks import MISSING, missing_from_collectives
+from dbg_client.views.stacks import MISSING
+from dbg_client.why.annotate import missing_from_collectives
+from dbg_client.why.collective_matching import Matched
+from dbg_client.why.collectives_table import collectives_document, show_collectives
+from dbg_client.why.explain import Case, Explanation
+from dbg_client.why.show import show_verdicts, verdicts_document
+from dbg_client.why.verdict import exit_status
 from dbg_wire.messages import Kind
 
 
@@ -41,7 +42,7 @@ class Why(WaitingVerb):
         return status
 
     async def ask(self, asking: Asking) -> WhyAnswer:
-        from dbg_client.hang.questions import judge
+        from dbg_client.why.questions import judge
 
         case, found = await judge(asking.asker, asking.ranks, asking.known, show=asking.show)
         return WhyAnswer(case, found)
@@ -83,7 +84,7 @@ class Collectives(WaitingVerb):
     for_agents = "Show the last collective of each process group, and which ranks are in it."
 
     async def ask(self, asking: Asking) -> CollectivesAnswer:
-        from dbg_client.hang.questions import ask_collectives
+        from dbg_client.why.questions import ask_collectives
 
         matched, answers = await ask_collectives(asking.asker, asking.ranks, asking.known)
         silent = any(answer.kind is Kind.SILENT for answer in answers)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.hang.standstill import LEAD_SECONDS, SCHEDULER, SLACK_SECONDS, Standstill, first_end, look_every
+from dbg_client.why.standstill import LEAD_SECONDS, SCHEDULER, SLACK_SECONDS, Standstill, first_end, look_every
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.messages.declared import AnyRow
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, EvidenceRecord, GroupSeen

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.explain import Explanation, JobLook, explain
-from dbg_client.hang.fitting import fits, fitted
-from dbg_client.hang.verdict import Certainty, Verdict, VerdictKind
+from dbg_client.why.explain import Explanation, JobLook, explain
+from dbg_client.why.fitting import fits, fitted
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.verdict import Certainty, Verdict, VerdictKind
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
     CollectiveSeen,

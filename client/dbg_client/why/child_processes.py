@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.process_groups import RankEvidence
-from dbg_client.hang.condition import MAX_NAME, main_wait
-from dbg_client.hang.verdict import Verdict, VerdictKind
 from dbg_client.views.tree import file_line, own_frames
+from dbg_client.why.condition import MAX_NAME, main_wait
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.beside import ChildProcess

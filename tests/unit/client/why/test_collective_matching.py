@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.core.collective_matching import Matched, match_collectives, pending_of_each
-from dbg_client.core.process_groups import RankEvidence, inferred_group, world_size
 from dbg_client.core.roll_call import MAX_WORLD
+from dbg_client.why.collective_matching import Matched, match_collectives, pending_of_each
+from dbg_client.why.process_groups import RankEvidence, inferred_group, world_size
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import Evidence, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import RankState

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from dbg_client.views.ages import Age
+from dbg_client.views.groups import AnswerGroup
+from dbg_client.why.annotate import missing_from_collectives, pending_document, show_pending
+from dbg_client.why.collective_matching import PendingCollective, match_collectives
+from dbg_client.why.lines import of_about_one_age
+from dbg_client.why.process_groups import RankEvidence
+from dbg_wire.records.evidence import Evidence
+from tests.conftest import Approved
+from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, told, waiting
+
+
+@pytest.mark.parametrize(
+    ("seconds", "groups"),
+    [
+        ([5.9, 7.0, 6.1], [[0, 2, 1]]),
+        ([5.0, 5.9, 60.0, 80.0], [[0, 1], [2, 3]]),
+        ([0.3, None, 1.2], [[0, 1], [2]]),
+        ([1.0, 3600.0], [[0], [1]]),
+        ([], []),
+    ],
+)
+def test_ranks_that_are_there_for_about_as_long_belong_together(
+    seconds: list[float | None], groups: list[list[int]]
+) -> None:
+    assert [list(group) for group in of_about_one_age(dict(enumerate(map(Age, seconds))))] == groups
+
+
+def standing_of(*everybody: RankEvidence) -> PendingCollective:
+    (standing,) = match_collectives(everybody)[0].standings
+    return standing
+
+
+def test_a_recorded_collective_is_named_with_who_is_there() -> None:
+    standing = standing_of(waiting(0), waiting(1), waiting(3), elsewhere(2))
+
+    assert show_pending(standing) == "waits in all_reduce #5 of dp_0, 3 of 4 there"
+    assert pending_document(standing) == {
+        "name": "all_reduce",
+        "sequence": 5,
+        "group": "dp_0",
+        "there": 3,
+        "of": 4,
+    }
+
+
+def calling(number: int, name: str, sequence: int | None = 5, **changes: object) -> RankEvidence:
+    return told(number, groups=[group(at=4)], calls=[call(sequence, name, **changes)])
+
+
+@pytest.mark.parametrize(
+    "everybody",
+    [
+        pytest.param([calling(0, "recv", peer=2, is_receive=True), told(2)], id="a receive"),
+        pytest.param([calling(1, "send", peer=3), told(3, groups=[group()])], id="a send"),
+        pytest.param([calling(0, "recv", None, peer=2, is_receive=True, tag=12)], id="a tag"),
+        pytest.param([calling(0, "recv", None, peer=2, is_receive=True, tag=0)], id="no tag"),
+        pytest.param([*(calling(n, "broadcast", root=1) for n in (0, 1)), elsewhere(2)], id="one root"),
+        pytest.param([calling(n, "broadcast", root=n) for n in (0, 1)], id="roots that differ"),
+        pytest.param([waiting(0, name="all\x1b]2;owned\x07reduce"), elsewhere(1)], id="a hostile name"),
+    ],
+)
+def test_a_call_is_named_with_its_peer_tag_and_root(approved: Approved, everybody: list[RankEvidence]) -> None:
+    shown = show_pending(standing_of(*everybody))
+
+    assert shown.isprintable()
+    approved(shown)
+
+
+def missing(*everybody: RankEvidence) -> AnswerGroup | None:
+    return missing_from_collectives(match_collectives(everybody))
+
+
+def test_who_has_not_come_is_a_group() -> None:
+    found = missing(waiting(0), waiting(1), elsewhere(2), elsewhere(3))
+
+    assert found is not None
+    assert (found.id, [rank.rank for rank in found.ranks]) == ("@missing", [2, 3])
+    assert found.text == "not come to all_reduce #5 of dp_0"
+
+
+BARE = [told(number, frames=REDUCING, age=30.0, evidence=Evidence()) for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    "everybody",
+    [
+        pytest.param([waiting(number) for number in range(4)], id="all are there"),
+        pytest.param([elsewhere(number) for number in range(4)], id="all is finished"),
+        pytest.param([waiting(0), waiting(1)], id="the others have not answered"),
+        pytest.param([*BARE, told(3, frames=LOADING, evidence=Evidence())], id="stacks alone"),
+    ],
+)
+def test_nobody_is_known_to_be_missing(everybody: list[RankEvidence]) -> None:
+    assert missing(*everybody) is None
+
+
+def test_in_a_job_that_goes_on_the_slowest_rank_is_not_missing() -> None:
+    young = told(0, groups=[group(at=4)], calls=[call(5, age=0.02)])
+    assert missing(young, elsewhere(1)) is None
+    unknown = told(0, groups=[group(at=4)], calls=[call(5, age=None)])
+    assert missing(unknown, elsewhere(1)) is not None
