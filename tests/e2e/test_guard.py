@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dbg_agent.guard.watched import PIPE
+from dbg_agent.host.watched import PIPE
 from dbg_wire.messages import (
     Action,
     Answers,

@@ -100,7 +100,7 @@ def handled_exceptions() -> dict[int, str]:
 
     No code of the program runs: of its message only a plain text is told.
     """
-    from dbg_agent.evidence.variables import is_a
+    from dbg_agent.frames.variables import is_a
 
     return {
         ident: f"{_said(error)}{_raised_at(_traceback(error))}"
@@ -128,7 +128,7 @@ def handled_signals(frames: Sequence[FrameType]) -> list[str]:
 
 def _given(frame: FrameType) -> list[Any]:
     """Return the arguments of a function of the user that takes few, as a handler of signals does."""
-    from dbg_agent.evidence.variables import local
+    from dbg_agent.frames.variables import local
 
     code = frame.f_code
     if code.co_argcount > MAX_ARGUMENTS or frame.f_back is None or not is_users_file(code.co_filename):
@@ -145,7 +145,7 @@ def kept_exceptions(frames: Sequence[FrameType]) -> Iterator[str]:
 
     ``frames`` are those of one thread, whose variables may be read.
     """
-    from dbg_agent.evidence.variables import attributes, is_a
+    from dbg_agent.frames.variables import attributes, is_a
     from dbg_agent.stop.frame_locals import read_locals
 
     seen = {id(error) for error in _handled().values()}
@@ -166,7 +166,7 @@ def _handled() -> dict[int, object]:
 
 def _said(error: object, *, is_inner: bool = False) -> str:
     """Return class and message of an exception, or of the one that is its only argument, as of a `URLError`."""
-    from dbg_agent.evidence.variables import class_of, is_a
+    from dbg_agent.frames.variables import class_of, is_a
 
     arguments = _arguments(error)
     last = arguments[-1] if type(arguments) is tuple and 0 < len(arguments) < 3 else ""
@@ -234,7 +234,7 @@ def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
 
 def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
     """Yield the queues among the variables of frames, and among the attributes of their objects."""
-    from dbg_agent.evidence.variables import attributes
+    from dbg_agent.frames.variables import attributes
     from dbg_agent.stop.frame_locals import read_locals
 
     for frame in frames:
@@ -250,6 +250,6 @@ def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
 def _is_queue(value: object) -> bool:
     import queue
 
-    from dbg_agent.evidence.variables import class_of, is_a
+    from dbg_agent.frames.variables import class_of, is_a
 
     return is_a(value, queue.Queue) or class_of(value) in _QUEUES

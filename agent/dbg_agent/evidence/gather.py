@@ -12,10 +12,10 @@ from dbg_agent.evidence.jax import LIBRARY as JAX
 from dbg_agent.evidence.jax import jax_seen
 from dbg_agent.evidence.mpi import LIBRARY as MPI
 from dbg_agent.evidence.mpi import mpi_seen
-from dbg_agent.evidence.process import process_seen
 from dbg_agent.evidence.stacks import seen_threads
 from dbg_agent.evidence.threads import processes_seen, threads_seen
-from dbg_agent.evidence.torch_collectives import torch_seen
+from dbg_agent.host.process import process_seen
+from dbg_agent.torch.collectives import torch_seen
 from dbg_wire.messages import Look
 from dbg_wire.recorder.seen import LIBRARY as TORCH
 from dbg_wire.records.evidence import (

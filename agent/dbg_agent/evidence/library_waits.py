@@ -8,17 +8,17 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import held_by, lock_holders, looked_up, openers, waits_in
 from dbg_agent.evidence.ended_threads import duration, who_used
 from dbg_agent.evidence.ended_workers import ended_in_pools
-from dbg_agent.evidence.expressions import call_site
 from dbg_agent.evidence.locks import import_lock_owner
 from dbg_agent.evidence.pools import busy_pool, pool_processes, worker_for
-from dbg_agent.evidence.process import command_of, has_ended, system_call
 from dbg_agent.evidence.ray import pending_actors
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
-from dbg_agent.evidence.variables import UNKNOWN, attribute, is_a, item, local
 from dbg_agent.evidence.workers import from_workers
+from dbg_agent.frames.expressions import call_site
+from dbg_agent.frames.variables import UNKNOWN, attribute, is_a, item, local
+from dbg_agent.host.descriptors import held_by, lock_holders, looked_up, openers, waits_in
+from dbg_agent.host.process import command_of, has_ended, system_call
 from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind

@@ -17,10 +17,10 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.expressions import CallSite, Values, entered_items
-from dbg_agent.evidence.source import Spot, nodes_in, span_of, spot_of
 from dbg_agent.evidence.stacks import SeenThread
-from dbg_agent.evidence.variables import UNKNOWN, attribute, attributes, has_method, is_a
+from dbg_agent.frames.expressions import CallSite, Values, entered_items
+from dbg_agent.frames.source import Spot, nodes_in, span_of, spot_of
+from dbg_agent.frames.variables import UNKNOWN, attribute, attributes, has_method, is_a
 
 LOCK = type(_thread.allocate_lock())
 RLOCK = _thread.RLock

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from types import FrameType, FunctionType
 from typing import Any
 
-from dbg_agent.evidence.descriptors import looked_up
-from dbg_agent.evidence.expressions import MadePath, Values, is_path, text_of
 from dbg_agent.evidence.loops import MAX_HELPERS, Loop, calls_in, loops_around, tried
-from dbg_agent.evidence.source import COMPREHENSIONS, Spot, spot_of
-from dbg_agent.evidence.variables import UNKNOWN, method
+from dbg_agent.frames.expressions import MadePath, Values, is_path, text_of
+from dbg_agent.frames.source import COMPREHENSIONS, Spot, spot_of
+from dbg_agent.frames.variables import UNKNOWN, method
+from dbg_agent.host.descriptors import looked_up
 
 MAX_ITEMS = 1000
 """Files of one generator that are looked at."""

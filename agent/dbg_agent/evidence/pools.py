@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dbg_agent.evidence.stacks import SeenThread, module_of
-from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, local
+from dbg_agent.frames.variables import UNKNOWN, attribute, class_of, local
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dbg_agent.evidence.process import command_of
+from dbg_agent.host.process import command_of
 from dbg_agent.process.threads import within
 from dbg_wire.errors import printable
 

@@ -12,10 +12,10 @@ from itertools import islice
 from types import AsyncGeneratorType, CoroutineType, FrameType, GeneratorType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.expressions import Values, entered_by
-from dbg_agent.evidence.source import spot_of
 from dbg_agent.evidence.stacks import module_of, short_place
-from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, is_a, local
+from dbg_agent.frames.expressions import Values, entered_by
+from dbg_agent.frames.source import spot_of
+from dbg_agent.frames.variables import UNKNOWN, attribute, class_of, is_a, local
 from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind

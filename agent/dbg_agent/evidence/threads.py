@@ -11,7 +11,6 @@ from itertools import islice
 from types import FrameType
 from typing import Any
 
-from dbg_agent.evidence.descriptors import OF_ONE_HOST, does, waits_in
 from dbg_agent.evidence.ended_threads import (
     ended_threads,
     handled_exceptions,
@@ -19,17 +18,18 @@ from dbg_agent.evidence.ended_threads import (
     kept_exceptions,
     who_used,
 )
-from dbg_agent.evidence.expressions import CallSite, call_site, is_calling
 from dbg_agent.evidence.jax import awaited
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
 from dbg_agent.evidence.loops import loops_seen, retried, retries
 from dbg_agent.evidence.mpi import mpi_wait
 from dbg_agent.evidence.polled_files import polled_file
-from dbg_agent.evidence.process import system_call
 from dbg_agent.evidence.stacks import SeenThread, module_of, places_of, seen_threads, short_place
-from dbg_agent.evidence.variables import UNKNOWN, class_of, local
 from dbg_agent.evidence.workers import from_workers
+from dbg_agent.frames.expressions import CallSite, call_site, is_calling
+from dbg_agent.frames.variables import UNKNOWN, class_of, local
+from dbg_agent.host.descriptors import OF_ONE_HOST, does, waits_in
+from dbg_agent.host.process import system_call
 from dbg_agent.stop.stacks import all_frames, is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, LoopSeen, OtherProcess, ThreadWait, WaitKind

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
-from dbg_agent.evidence.descriptors import does, waits_in
 from dbg_agent.evidence.ended_workers import Worker
-from dbg_agent.evidence.process import SystemCall, has_ended
-from dbg_agent.evidence.variables import attribute
+from dbg_agent.frames.variables import attribute
+from dbg_agent.host.descriptors import does, waits_in
+from dbg_agent.host.process import SystemCall, has_ended
 from dbg_agent.process.imports import loaded
 from dbg_wire.records.evidence import WaitKind
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from dbg_agent.guard.command import CantStart, Command, Output
-from dbg_agent.launch.proc import YAMA_SCOPE, read_proc, stat_of
+from dbg_agent.host.proc import YAMA_SCOPE, read_proc, stat_of
 from dbg_agent.settings import FORBIDDEN
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.finding.environment import AUTOSTART

@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_agent.guard.watched import Ancestor, Memory
-from dbg_agent.launch.proc import read_proc
+from dbg_agent.host.proc import read_proc
+from dbg_agent.host.watched import Ancestor, Memory
 
 LATE_SECONDS = 45.0
 """Seconds after a time limit within which it explains an end: launchers wait 30 s between SIGTERM and SIGKILL."""
@@ -109,7 +109,7 @@ _SPECIFIER = re.compile(r"%(.)")
 def likely_core(facts: Mapping[str, str], pid: int, number: int) -> str:
     """Return the path, or ``|`` and the program that gets the core, or "" if there is none or it is unknown.
 
-    ``facts`` are what :func:`dbg_agent.guard.watched.facts_of` returned while the process lived.
+    ``facts`` are what :func:`dbg_agent.host.watched.facts_of` returned while the process lived.
     """
     try:
         pattern = read_proc("/proc/sys/kernel/core_pattern").rstrip("\n")

@@ -14,7 +14,7 @@ import time
 
 # A bare interpreter finds no packages. The rank's own path may have other modules first; a report adds it.
 sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))  # noqa: PTH100, PTH120
-from dbg_agent.guard.watched import (
+from dbg_agent.host.watched import (
     GRACE_SECONDS,
     LINGER_SECONDS,
     LOOK_SECONDS,

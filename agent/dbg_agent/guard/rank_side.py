@@ -25,7 +25,7 @@ from contextlib import suppress
 from functools import partial
 
 from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
-from dbg_agent.launch.proc import YAMA_SCOPE
+from dbg_agent.host.proc import YAMA_SCOPE
 from dbg_agent.link import lookup
 from dbg_agent.process.threads import own_thread, within
 from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE

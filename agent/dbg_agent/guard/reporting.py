@@ -20,7 +20,7 @@ from dbg_agent.guard.beside import Beside, ignore_but_let_pass
 from dbg_agent.guard.cause import cause_of_end, likely_core
 from dbg_agent.guard.dumps import DumpRecord
 from dbg_agent.guard.seen import evidence_rows, suspended_by
-from dbg_agent.guard.watched import (
+from dbg_agent.host.watched import (
     GRACE_SECONDS,
     LINGER_SECONDS,
     LOOK_SECONDS,

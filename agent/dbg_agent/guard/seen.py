@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from dbg_agent.guard.watched import Memory
-from dbg_agent.launch.proc import TICKS, fields_of, number_in, read_proc, stat_of
+from dbg_agent.host.proc import TICKS, fields_of, number_in, read_proc, stat_of
+from dbg_agent.host.watched import Memory
 from dbg_wire.errors import printable
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, EvidenceRecord, ProcessSeen, ThreadWait, WaitKind, fitting

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dbg_agent.host.proc import stat_of
 from dbg_agent.launch.claim import NO_PLACE, VARIABLE, JobPart, claim_in
 from dbg_agent.launch.launchers import FRAMEWORK, NONE, Process, RankNumbers, Row, detect, short_name, slurm_is_ours
-from dbg_agent.launch.proc import stat_of
 
 MAX_ANCESTORS = 16
 """Ancestors of a rank that are looked at. Shells and containers between a launcher and its rank are fewer."""

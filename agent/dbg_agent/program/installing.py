@@ -23,9 +23,9 @@ from dbg_agent.program.own_rank import (
     warn,
     warn_if_alone,
 )
-from dbg_agent.rank.group_timeouts import timeouts
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
+from dbg_agent.torch.group_timeouts import timeouts
 from dbg_wire.errors import NoBroker, error_line
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dbg_agent.launch.proc import read_proc
+from dbg_agent.host.proc import read_proc
 from dbg_agent.stop.stacks import (
     FrameAt,
     NoSuchFrame,

@@ -32,11 +32,11 @@ from dbg_wire.records.samples import RankSample, SampleQuestion
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
+    from dbg_agent.evidence.sampling import Sampler
     from dbg_agent.link.fork_safety import ForkSafety
     from dbg_agent.rank.engine import Engine
     from dbg_agent.rank.evaluate import Evaluated
     from dbg_agent.rank.rank import Rank
-    from dbg_agent.stragglers.sampling import Sampler
     from dbg_agent.values.inspector import Inspector
     from dbg_wire.records.evidence import EvidenceRecord
 
@@ -52,7 +52,7 @@ NEEDED = (
     "dbg_agent.evidence.gather",
     "dbg_agent.rank.beside",
     "dbg_agent.rank.evaluate",
-    "dbg_agent.stragglers.sampling",
+    "dbg_agent.evidence.sampling",
     "dbg_agent.values.describe",
     "dbg_agent.values.inspector",
     "dbg_agent.values.parts",
@@ -195,7 +195,7 @@ class Questions:
             self.answer(ask, Kind.VALUE, "", rows=(RankSample(clock=time.time_ns() // 1000),))
         else:
             if self._sampler is None:
-                from dbg_agent.stragglers.sampling import Sampler
+                from dbg_agent.evidence.sampling import Sampler
 
                 self._sampler = Sampler(self._rank.call_later)
             self._sampler.begin(ask, ask.inquiry, self.answer)

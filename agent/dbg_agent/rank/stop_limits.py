@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dbg_agent.process.stderr import say
-from dbg_agent.rank.group_timeouts import shortest, timeouts
 from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
+from dbg_agent.torch.group_timeouts import shortest, timeouts
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Audience, Notice
 from dbg_wire.records.record import fitted

@@ -36,7 +36,7 @@ RUNNERS = (
     "dbg_agent.program.stock_calls",
     "dbg_agent.__main__",
     "dbg_agent.process.imports",
-    "dbg_agent.rank.group_timeouts",
+    "dbg_agent.torch.group_timeouts",
 )
 """Modules of ours that call the program's code and hold no lock then: a script, an import, the making of a group."""
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from dbg_agent.evidence.descriptors import waits_in
-from dbg_agent.evidence.process import SystemCall
+from dbg_agent.host.descriptors import waits_in
+from dbg_agent.host.process import SystemCall
 from dbg_wire.records.evidence import WaitKind
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
@@ -26,7 +26,7 @@ def test_the_main_threads_system_call_is_told(begin: str) -> None:
 import os, signal, threading
 {begin}
 signal.alarm(60)
-from dbg_agent.evidence.process import process_seen
+from dbg_agent.host.process import process_seen
 
 def look():
     while True:

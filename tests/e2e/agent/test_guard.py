@@ -18,7 +18,7 @@ from dbg_agent.guard.beside import NoStack, is_below, stack_of
 from dbg_agent.guard.cause import likely_core
 from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_agent.guard.seen import evidence_rows, process_of, suspended_by
-from dbg_agent.guard.watched import Memory, WatchedProcess, facts_of
+from dbg_agent.host.watched import Memory, WatchedProcess, facts_of
 from dbg_wire.messages import Look
 from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
 from dbg_wire.records.evidence import evidence_in

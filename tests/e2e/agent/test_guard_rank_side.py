@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.guard import rank_side
-from dbg_agent.guard.watched import WatchedProcess
+from dbg_agent.host.watched import WatchedProcess
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 
@@ -293,14 +293,14 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
     (package / "__init__.py").touch()
     (guard_folder / "__init__.py").touch()
     (guard_folder / "reporting.py").write_text(
-        "from dbg_agent.guard.watched import WatchedProcess\n"
+        "from dbg_agent.host.watched import WatchedProcess\n"
         "class Witness:\n"
         "    def __init__(self, about, process, facts, beat_at): print(type(process) is WatchedProcess)\n"
         "    def run(self, said, is_called): pass\n"
     )
     (package / "launch").mkdir()
     (package / "launch/__init__.py").touch()
-    for name in ("guard/process.py", "guard/watched.py", "launch/proc.py"):
+    for name in ("guard/process.py", "host/watched.py", "host/proc.py"):
         (package / name).write_bytes((Path(rank_side.SCRIPT).parents[1] / name).read_bytes())
     told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'
     command = [sys.executable, "-I", "-S", "-B", str(guard_folder / "process.py")]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.evidence.flight_recorder import FEW_ENTRIES
+from dbg_agent.torch.flight_recorder import FEW_ENTRIES
 from dbg_wire.records.evidence import CollectiveSeen, Evidence, GroupSeen
 from tests.support.broker import running_broker
 from tests.support.evidence import ask_until, completed, unfinished

@@ -12,7 +12,8 @@ from tests.support.time_unit import seconds
 
 LOOK = """
 import multiprocessing, os, sys, threading, time
-from dbg_agent.evidence import descriptors, threads
+from dbg_agent.evidence import threads
+from dbg_agent.host import descriptors
 threads.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0
 
 def look(wanted):

@@ -1,5 +1,5 @@
 """Fixtures for what a rank tells."""
 
-from tests.unit.agent.evidence.fake_torch import torch
+from tests.unit.agent.torch.fake_torch import torch
 
 __all__ = ["torch"]

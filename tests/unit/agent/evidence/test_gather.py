@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.evidence import descriptors, gather, process
-from dbg_agent.evidence.descriptors import lock_holders, looked_up, openers, other_ends
+from dbg_agent.evidence import gather
 from dbg_agent.evidence.gather import collectives_seen, evidence_of
 from dbg_agent.evidence.late_errors import late_error_note
-from dbg_agent.evidence.process import process_seen
-from dbg_agent.launch import proc
+from dbg_agent.host import descriptors, proc, process
+from dbg_agent.host.descriptors import lock_holders, looked_up, openers, other_ends
+from dbg_agent.host.process import process_seen
 from dbg_agent.process.threads import own_thread
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence import mpi
-from dbg_agent.evidence.expressions import UNRESOLVED, Expression
-from dbg_agent.evidence.variables import UNKNOWN
+from dbg_agent.frames.expressions import UNRESOLVED, Expression
+from dbg_agent.frames.variables import UNKNOWN
 from dbg_wire.records.evidence import CollectiveSeen, GroupSeen
 from tests.conftest import Approved
 

@@ -20,8 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.evidence import descriptors, ended_threads, process, threads
-from dbg_agent.evidence.descriptors import waits_in
+from dbg_agent.evidence import ended_threads, threads
 from dbg_agent.evidence.ended_threads import (
     MAX_ENDED,
     handled_exceptions,
@@ -29,8 +28,10 @@ from dbg_agent.evidence.ended_threads import (
     kept_exceptions,
     who_used,
 )
-from dbg_agent.evidence.process import SystemCall
 from dbg_agent.evidence.threads import threads_seen
+from dbg_agent.host import descriptors, process
+from dbg_agent.host.descriptors import waits_in
+from dbg_agent.host.process import SystemCall
 from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_agent.stop.stacks import outward
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, WaitKind

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.expressions import CallSite, call_site
 from dbg_agent.evidence.locks import LOCK
-from dbg_agent.evidence.variables import (
+from dbg_agent.frames.expressions import CallSite, call_site
+from dbg_agent.frames.variables import (
     UNKNOWN,
     attribute,
     attributes,

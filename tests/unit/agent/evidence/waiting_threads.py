@@ -277,7 +277,8 @@ def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
 
 def main() -> None:
     """Have all threads wait, and print what is told of them."""
-    from dbg_agent.evidence import descriptors, locks, threads
+    from dbg_agent.evidence import locks, threads
+    from dbg_agent.host import descriptors
     from dbg_agent.stop import stacks
 
     vars(stacks)["MAX_THREADS"] = 100

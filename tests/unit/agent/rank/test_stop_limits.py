@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.rank import stop_limits
-from dbg_agent.rank.group_timeouts import MODULE, GroupTimeouts
 from dbg_agent.rank.stop_limits import Deadline, Lease, StopLimits, first_deadline
 from dbg_agent.stop.inbox import GoOn, Inbox
 from dbg_agent.stop.stops import HELD, Stops
+from dbg_agent.torch.group_timeouts import MODULE, GroupTimeouts
 from dbg_wire.messages import Audience, Message, StopInfo
 from tests.conftest import Approved
 from tests.support.approved import as_text

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from dbg_agent.evidence.process import (
+from dbg_agent.host.proc import read_proc
+from dbg_agent.host.process import (
     SystemCall,
     command_of,
     is_same_program,
@@ -20,7 +21,6 @@ from dbg_agent.evidence.process import (
     state_of,
     system_call,
 )
-from dbg_agent.launch.proc import read_proc
 from dbg_agent.process.threads import BoundedThreads
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind

@@ -13,17 +13,19 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence import flight_recorder, torch_calls, torch_collectives
-from dbg_agent.evidence.flight_recorder import CallPlaces, LastStatus, Recorder, read, recorders_of
-from dbg_agent.evidence.torch_calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups, shape_of
-from dbg_agent.evidence.torch_collectives import torch_seen
+from dbg_agent.torch import calls as torch_calls
+from dbg_agent.torch import collectives as torch_collectives
+from dbg_agent.torch import flight_recorder
+from dbg_agent.torch.calls import Call, calls_on_stacks, group_of, groups_in_making, process_groups, shape_of
+from dbg_agent.torch.collectives import torch_seen
+from dbg_agent.torch.flight_recorder import CallPlaces, LastStatus, Recorder, read, recorders_of
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
 from tests.support.approved import as_text
 from tests.support.recorded import DUMPS, dump, pickled, raw
 from tests.support.time_unit import seconds
-from tests.unit.agent.evidence.fake_torch import FakeTorch, ProcessGroup, Work
+from tests.unit.agent.torch.fake_torch import FakeTorch, ProcessGroup, Work
 
 
 def during(torch: FakeTorch, call: Callable[[], None]) -> list[Call]:

@@ -8,7 +8,17 @@ import time
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-from dbg_agent.evidence.flight_recorder import (
+from dbg_agent.torch.calls import (
+    MODULE,
+    Call,
+    Group,
+    calls_on_stacks,
+    group_of,
+    groups_in_making,
+    process_groups,
+    shape_of,
+)
+from dbg_agent.torch.flight_recorder import (
     NATIVE_MODULE,
     CallPlaces,
     LastStatus,
@@ -18,16 +28,6 @@ from dbg_agent.evidence.flight_recorder import (
     call_of,
     read,
     recorders_of,
-)
-from dbg_agent.evidence.torch_calls import (
-    MODULE,
-    Call,
-    Group,
-    calls_on_stacks,
-    group_of,
-    groups_in_making,
-    process_groups,
-    shape_of,
 )
 from dbg_wire.recorder.entries import Entry
 from dbg_wire.recorder.seen import (

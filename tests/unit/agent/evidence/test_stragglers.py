@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.flight_recorder import Recorder
-from dbg_agent.launch.proc import TICKS
-from dbg_agent.stragglers import arrivals, sampling
-from dbg_agent.stragglers.arrivals import Completions, arrivals_of
-from dbg_agent.stragglers.kernel import Kernel, busy_processes, disks, processors
-from dbg_agent.stragglers.sampling import LOOK_SHARE, MOST_OPEN, Places, Sampler, sampled_places
+from dbg_agent.evidence import sampling
+from dbg_agent.evidence.sampling import LOOK_SHARE, MOST_OPEN, Places, Sampler, sampled_places
+from dbg_agent.host.counters import Kernel, busy_processes, disks, processors
+from dbg_agent.host.proc import TICKS
+from dbg_agent.torch import arrivals
+from dbg_agent.torch.arrivals import Completions, arrivals_of
+from dbg_agent.torch.flight_recorder import Recorder
 from dbg_wire.messages import Action, Ask, Kind
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.samples import (
@@ -35,7 +36,7 @@ from dbg_wire.records.samples import (
 from tests.conftest import Approved
 from tests.support.approved import as_text
 from tests.support.recorded import dump, pickled, raw
-from tests.unit.agent.evidence.fake_torch import FakeTorch
+from tests.unit.agent.torch.fake_torch import FakeTorch
 
 MICROSECOND = 1000
 

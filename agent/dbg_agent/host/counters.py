@@ -8,8 +8,8 @@ import time
 from dataclasses import dataclass
 from typing import TypeVar
 
-from dbg_agent.evidence.process import kernel_thread, thread_time
-from dbg_agent.launch.proc import CGROUPS, TICKS, fields_of, group_folders, number_in, read_proc, stat_of, word_at
+from dbg_agent.host.proc import CGROUPS, TICKS, fields_of, group_folders, number_in, read_proc, stat_of, word_at
+from dbg_agent.host.process import kernel_thread, thread_time
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import CoreSpeed, DiskUse, ProcessorUse
 

@@ -15,7 +15,7 @@ from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.descriptors import FILE_SECONDS, file_system
+from dbg_agent.host.descriptors import FILE_SECONDS, file_system
 from dbg_agent.process.unwarned import parsed
 from dbg_agent.stop.loaded_sources import all_codes, compiled_sources, lines_of, read_file
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.flight_recorder import NATIVE_MODULE
-from dbg_agent.evidence.torch_calls import MODULE
+from dbg_agent.torch.calls import MODULE
+from dbg_agent.torch.flight_recorder import NATIVE_MODULE
 
 CALLS = """\
 def all_reduce(tensor, op=None, group=None, async_op=False):

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from dbg_agent.launch.proc import MemoryGroup, fields_of, number_in, read_proc, stat_of
+from dbg_agent.host.proc import MemoryGroup, fields_of, number_in, read_proc, stat_of
 from dbg_agent.process.threads import own_traffic
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import ProcessSeen

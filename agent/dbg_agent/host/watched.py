@@ -10,7 +10,7 @@ import select
 import sys
 import time
 
-from dbg_agent.launch.proc import CGROUPS, TICKS, MemoryGroup, read_proc, stat_of
+from dbg_agent.host.proc import CGROUPS, TICKS, MemoryGroup, read_proc, stat_of
 
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
 

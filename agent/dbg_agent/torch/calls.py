@@ -13,11 +13,10 @@ from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
-from dbg_agent.evidence.expressions import CallSite, call_site
-from dbg_agent.evidence.flight_recorder import NATIVE_MODULE
-from dbg_agent.evidence.stacks import places_of
-from dbg_agent.evidence.variables import UNKNOWN, is_traced, is_traced_within, local
-from dbg_agent.stop.stacks import all_frames, is_users_file, outward
+from dbg_agent.frames.expressions import CallSite, call_site
+from dbg_agent.frames.variables import UNKNOWN, is_traced, is_traced_within, local
+from dbg_agent.stop.stacks import all_frames, is_users_file, outward, place_of
+from dbg_agent.torch.flight_recorder import NATIVE_MODULE
 from dbg_wire.recorder.seen import NO_DESCRIPTION, name_of
 from dbg_wire.records.ranks import Place
 
@@ -147,7 +146,7 @@ def calls_on_stacks(module: ModuleType) -> list[Call]:
 def _called_at(frame: FrameType) -> Place | None:
     """Return where the user's code has called a function of torch."""
     users = (one for one in islice(outward(frame), MAX_FRAMES) if is_users_file(one.f_code.co_filename))
-    return next(iter(places_of(list(islice(users, 1)))), None)
+    return next(map(place_of, users), None)
 
 
 def groups_in_making(module: ModuleType, everybody: tuple[int, ...]) -> list[tuple[int, ...]]:

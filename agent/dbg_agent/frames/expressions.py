@@ -17,8 +17,8 @@ from opcode import opname
 from types import BuiltinFunctionType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.source import Spot, mangled, operation, span_of, spot_of
-from dbg_agent.evidence.variables import UNKNOWN, attribute, class_of, item, local, variable
+from dbg_agent.frames.source import Spot, mangled, operation, span_of, spot_of
+from dbg_agent.frames.variables import UNKNOWN, attribute, class_of, item, local, variable
 from dbg_agent.stop.frame_locals import CO_OPTIMIZED
 
 _CALLS = ("CALL", "PRECALL", "BEFORE_WITH")

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbg_agent.evidence.flight_recorder import NATIVE_MODULE, Recorder, recorders_of
-from dbg_agent.evidence.torch_calls import MODULE, Group, process_groups
-from dbg_agent.evidence.torch_collectives import BUFFER_VARIABLES
+from dbg_agent.torch.calls import MODULE, Group, process_groups
+from dbg_agent.torch.collectives import BUFFER_VARIABLES
+from dbg_agent.torch.flight_recorder import NATIVE_MODULE, Recorder, recorders_of
 from dbg_wire.recorder.entries import recent_entries
 from dbg_wire.recorder.seen import LIBRARY, group_seen, key_of, name_of, shapes_text, types_text
 from dbg_wire.records.evidence import GroupSeen, SourceSeen

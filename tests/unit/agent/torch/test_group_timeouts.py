@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from dbg_agent.rank.group_timeouts import MODULE, GroupTimeouts, shortest
 from dbg_agent.settings import read_settings
+from dbg_agent.torch.group_timeouts import MODULE, GroupTimeouts, shortest
 from tests.support.fake_groups import FakeBackend, FakeC10d, FakeGroup, FakeStore
 
 LONG = 60.0
