@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.faces.dap.breakpoint_table import NO_RANK
-from dbg_client.faces.dap.ide_entries import entry_for
-from dbg_client.faces.dap.serve import NEXT_SESSION
+from dbg_client.dap.breakpoint_table import NO_RANK
+from dbg_client.dap.ide_entries import entry_for
+from dbg_client.dap.serve import NEXT_SESSION
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.ide import Ide, Refused, ide, ide_at, ide_environment

@@ -14,7 +14,7 @@ from mcp import ClientSession, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import Implementation, TextContent
 
-from dbg_client.faces.mcp.tools import TOOLS
+from dbg_client.mcp.tools import TOOLS
 from dbg_client.questions.breakpoints import REMOVED
 from dbg_dial.waiting import within
 from tests.support.broker import running_broker

@@ -11,8 +11,8 @@ from dbg_client.after.recorder_dumps import RankDump, explain_dumps
 from dbg_client.after.report_file import CantReadReport, case_lines, read_report
 from dbg_client.command_line.session_line import parse_command
 from dbg_client.core import config_file
-from dbg_client.faces.web.messages import LIVE, TERMINAL, Ask, read
 from dbg_client.verbs.preferences import parse_escape_key, read_values
+from dbg_client.web.messages import LIVE, TERMINAL, Ask, read
 from dbg_client.why.explain import Case
 from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump

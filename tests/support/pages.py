@@ -14,10 +14,10 @@ from typing import Any
 
 from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, DummyCookieJar, WSMsgType
 
+from dbg_client.core.requests import listen
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.faces.requests import listen
-from dbg_client.faces.web.access import Access
-from dbg_client.faces.web.serve import PageServer
+from dbg_client.web.access import Access
+from dbg_client.web.serve import PageServer
 from dbg_dial.waiting import within
 from dbg_wire.targets.selection import parse_target
 from tests.support.broker import RunningBroker, running_broker

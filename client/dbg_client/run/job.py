@@ -25,7 +25,6 @@ from dbg_client.core.choose import (
     ranks_of,
 )
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
-from dbg_client.faces.web.verb import Web
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.keeper import JobProcess
 from dbg_client.run.progress import COMES_BACK, progress, way_back
@@ -35,6 +34,7 @@ from dbg_client.shell.streams import has_cursor, tell
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
 from dbg_client.terminal.verb import Attach
+from dbg_client.web.verb import Web
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
@@ -157,7 +157,7 @@ async def _serve_page(settings: Run, run: RunningJob, page: contextlib.AsyncExit
     """Serve the job as a page until the stack is closed, if that is asked for; its link is told before any session."""
     if not run.task.web:
         return
-    from dbg_client.faces.web.serve import served_page  # hardly any run loads a server
+    from dbg_client.web.serve import served_page  # hardly any run loads a server
 
     web = Web(broker=settings.broker, target=f"{run.task.job}/all")
     try:

@@ -99,17 +99,17 @@ VERBS: tuple[VerbRow, ...] = (
     VerbRow("adopt", "adopt.verb:Adopt", "make ranks of processes of this host that were started without us"),
     VerbRow(
         "mcp",
-        "faces.mcp.verb:Mcp",
+        "mcp.verb:Mcp",
         "serve the ranks as tools to a coding agent, by MCP on stdin and stdout",
     ),
     VerbRow(
         "dap",
-        "faces.dap.verb:Dap",
+        "dap.verb:Dap",
         "serve the ranks to an IDE, each as a thread, by the Debug Adapter Protocol on stdin and stdout",
     ),
     VerbRow(
         "web",
-        "faces.web.verb:Web",
+        "web.verb:Web",
         "serve the ranks as a page in a browser: grid, answers, terminals; it only looks without --drive",
     ),
     VerbRow(

@@ -16,7 +16,7 @@ import pytest
 import dbg_client
 from dbg_client.api.broker import open_broker
 from dbg_client.core.errors import Declined, RankVanished
-from dbg_client.faces.mcp.server import McpServer
+from dbg_client.mcp.server import McpServer
 from dbg_dial.waiting import within
 from dbg_wire.errors import DbgError, Refused
 from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode

@@ -22,9 +22,9 @@ from dbg_client.api.targets import Wanted, read_wanted, target_text
 from dbg_client.core.errors import Declined, RankEnded
 from dbg_client.core.remembered_groups import UnknownGroup
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.faces.dap.adapter import Adapter
-from dbg_client.faces.dap.messages import Request
-from dbg_client.faces.mcp.server import McpServer
+from dbg_client.dap.adapter import Adapter
+from dbg_client.dap.messages import Request
+from dbg_client.mcp.server import McpServer
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import (
@@ -43,7 +43,7 @@ from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.targets.selection import select
 from tests.support.rank_infos import changed
 from tests.support.time_unit import seconds
-from tests.unit.client.faces.dap.shown import Shown
+from tests.unit.client.dap.shown import Shown
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_pdb_report, make_prompt, make_rank
 
 

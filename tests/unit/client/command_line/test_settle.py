@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dbg_client.after.verb import Report
-from dbg_client.faces.dap.verb import Dap
+from dbg_client.dap.verb import Dap
 from dbg_client.run.verb import Tmux
 from dbg_client.terminal.verb import Attach, Wait
 from dbg_client.verbs.interrupt import Interrupt

@@ -12,11 +12,11 @@ from dbg_client.command_line.parsers import LEADING, all_options
 from dbg_client.command_line.reading import Surroundings
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
-from dbg_client.faces.dap.console import COMMANDS
-from dbg_client.faces.mcp.rest import TOOLS_OF_COMMANDS
-from dbg_client.faces.web import live
+from dbg_client.dap.console import COMMANDS
+from dbg_client.mcp.rest import TOOLS_OF_COMMANDS
 from dbg_client.verbs.preferences import key_name, parse_escape_key
 from dbg_client.verbs.table import VERBS, is_target, refuse_mistyped
+from dbg_client.web import live
 from dbg_wire.errors import BadInput, DbgError, NoSuchRank, Remedy
 from tests.conftest import Approved
 

@@ -1,0 +1,83 @@
+"""What servers of other programs have in common: requests that are open, a port of the loopback, and its secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Hashable, Mapping
+from typing import Any
+
+from dbg_client.core.errors import bug, in_words_of
+from dbg_wire.errors import BadInput, DbgError, printable
+
+LOOPBACK = "127.0.0.1"
+
+SECRET_BYTES = 16
+"""Random bytes of a secret: nobody guesses 128 bits, so wrong ones are refused and change nothing for the user."""
+
+
+class OpenRequests:
+    """The requests of one client by their numbers, worked on at the same time, ``most`` of them; of one event loop.
+
+    ``what`` is what the client calls one of them.
+    """
+
+    def __init__(self, most: int, what: str) -> None:
+        self._most, self._what = most, what
+        self._tasks: dict[Hashable, asyncio.Task[None]] = {}
+
+    def begin(self, number: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> str:
+        """Begin to work on a request; return why not, empty if it has begun."""
+        if number in self._tasks:
+            return f"a {self._what} with the id {printable(str(number), 60)} is open; give another id"
+        if len(self._tasks) >= self._most:
+            return f"{self._most} {self._what}s are open; wait for one of them"
+        task = self._tasks[number] = asyncio.create_task(work())
+        task.add_done_callback(lambda done: self._tasks.pop(number) if self._tasks.get(number) is done else None)
+        return ""
+
+    def give_up(self, number: Hashable) -> bool:
+        """Cancel a request; return whether it was open. One that cancels itself goes on."""
+        task = self._tasks.get(number)
+        if task is None or task is asyncio.current_task():
+            return False
+        return task.cancel()
+
+    async def close(self) -> None:
+        """Give all up. Never an error."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def sentence_of(error: Exception, words: Mapping[str, str]) -> str:
+    """Return what is told of an error, in the words that a face has for commands of the terminal."""
+    return in_words_of(error, words) if isinstance(error, DbgError) else bug(error)
+
+
+def listen(port: int) -> socket.socket:
+    """Return a socket that listens on the loopback, at a free port for 0. Raises BadInput for a port that is taken."""
+    listening = socket.socket()
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((LOOPBACK, port))
+        listening.listen()
+    except OSError as error:
+        listening.close()
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise BadInput(f"port {port} can't be served ({why})", "leave it out, and a free one is taken") from None
+    listening.setblocking(False)
+    return listening
+
+
+def new_secret() -> str:
+    """Return a new secret."""
+    return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def is_same(given: object, secret: str) -> bool:
+    """Tell whether a client has given the secret, in a time that tells nothing of it."""
+    return isinstance(given, str) and secrets.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())

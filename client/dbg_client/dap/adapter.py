@@ -1,0 +1,269 @@
+"""The debug adapter of one IDE: it dispatches requests, and keeps the order in which a session goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from functools import partial
+
+from dbg_client.core.requests import OpenRequests, sentence_of
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.dap import messages
+from dbg_client.dap.breakpoints import Breakpoints
+from dbg_client.dap.console import COMMANDS, Console, LogTexts
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.messages import Message
+from dbg_client.dap.moves import STEPS, Keyboard, Moves
+from dbg_client.dap.source import Paths, SourceLocator, read_mappings
+from dbg_client.dap.values import Frames, Values
+from dbg_client.dap.window import Window
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.targets.selection import Target, parse_target
+
+Do = Callable[[Message], Awaitable["Message | None"]]
+"""Carries out a request with these arguments, and returns the body of its response."""
+
+CONSOLE = "repl"
+"""The context of an expression that the user has typed into the debug console."""
+
+MAX_OPEN = 256
+"""Requests that are worked on at the same time; an IDE has some ten open."""
+
+
+class Session:
+    """An attached window, from the request to attach to its end; belongs to one event loop."""
+
+    def __init__(self, window: Window, client: messages.Client, paths: Paths) -> None:
+        self._window = window
+        self._client = client
+        self.threads = Threads(window)
+        self._keyboard = Keyboard(window)
+        self._sources = SourceLocator(window, paths, knows_invalidated=client.knows_invalidated)
+        self._breakpoints = Breakpoints(window, paths, self._sources, client.first_line)
+        self._frames = Frames(window, self.threads, self._sources, client.first_line, client.first_column)
+        self._values = Values(window, self.threads, self._frames, self._keyboard)
+        self._moves = Moves(window, self.threads, self._keyboard)
+        self._console = Console(window, self.threads, self._keyboard)
+        self._log_texts = LogTexts(window)
+        self._watching = ExitStack()
+        for part in (self.threads, self._keyboard, self._log_texts):
+            self._watching.enter_context(window.switchboard.watched_by(part.receive))
+        self._following = asyncio.create_task(self._breakpoints.follow())
+
+    @property
+    def requests(self) -> dict[str, Do]:
+        """Return what each request of the IDE does."""
+        return {
+            "configurationDone": self._configured,
+            "setBreakpoints": self._breakpoints.set,
+            "setExceptionBreakpoints": self._breakpoints.set_exceptions,
+            "source": self._sources.content,
+            "threads": self.threads.threads,
+            "stackTrace": self._frames.stack_trace,
+            "scopes": self._values.scopes,
+            "variables": self._values.variables,
+            "setVariable": self._set_variable,
+            "evaluate": self._evaluate,
+            "completions": self._completions,
+            "exceptionInfo": self._values.exception_info,
+            **{request: partial(self._moving, partial(self._moves.step, request)) for request in STEPS},
+            "continue": partial(self._moving, self._moves.go_on),
+            "pause": self._moves.pause,
+        }
+
+    async def leave(self) -> None:
+        """Take the IDE's breakpoints with it: nobody would be there when a rank stops at them. Never an error."""
+        await self._breakpoints.leave()
+
+    async def close(self) -> None:
+        """Leave the ranks as they are, and the broker. Never an error."""
+        self._following.cancel()
+        await asyncio.gather(self._following, return_exceptions=True)
+        await self._sources.close()
+        self.threads.close()
+        self._moves.close()
+        self._frames.close()
+        self._keyboard.close()
+        self._log_texts.close()
+        self._watching.close()
+        await self._window.switchboard.close()
+
+    # -------------------------------------------------------------------------------------------------------- requests
+
+    async def _configured(self, arguments: Message) -> None:
+        # The IDE has the response before the first event.
+        asyncio.get_running_loop().call_soon(self.threads.begin)
+        if not self._window.ranks:
+            self._window.tell(f"No rank fits {self._window.target.text} yet; it shows up here when it comes.")
+
+    async def _moving(self, move: Do, arguments: Message) -> Message | None:
+        # A rank may have come a moment ago; it must not pass by the IDE's breakpoints.
+        await self._breakpoints.reach(self.threads.stopped_rank(arguments.get("threadId")))
+        return await move(arguments)
+
+    async def _evaluate(self, arguments: Message) -> Message:
+        typed = arguments.get("context") == CONSOLE
+        text = arguments.get("expression")
+        if not isinstance(text, str) or not text.strip():
+            raise BadInput("there is no expression", "write one")
+        answer = await self._console.answer(text) if typed else None
+        if answer is not None:
+            return {"result": answer, "variablesReference": 0}
+        return await self._values.evaluate(await self._with_frame(arguments), runs=typed)
+
+    async def _with_frame(self, arguments: Message) -> Message:
+        """Return the arguments with a frame: the innermost of the rank that was looked at last if they name none."""
+        if arguments.get("frameId") is not None:
+            return arguments
+        focus = self.threads.focus
+        if focus is None:
+            raise BadInput("no rank is selected", "choose a frame of a stopped rank, or write `all: EXPRESSION`")
+        return {**arguments, "frameId": self._frames.innermost(focus)}
+
+    async def _completions(self, arguments: Message) -> Message:
+        text, column = str(arguments.get("text", "")), arguments.get("column", 1)
+        line = arguments.get("line", self._client.first_line)
+        before = _before(text, line, column, self._client)
+        words = [{"label": word, "start": 0, "length": len(before)} for word in self._console.completions(before)]
+        try:
+            frame = (await self._with_frame(arguments))["frameId"]
+            found = await self._values.completions(text, len(before), frame)
+        except DbgError:
+            # No rank is selected, or it runs by now: nobody wants to read that while typing.
+            found = []
+        return {"targets": [*words, *found]}
+
+    async def _set_variable(self, arguments: Message) -> Message:
+        body = await self._values.set_variable(arguments)
+        if self._client.knows_invalidated:
+            self._window.event("invalidated", {"areas": ["variables"]})
+        return body
+
+
+def _before(text: str, line: object, column: object, client: messages.Client) -> str:
+    """Return the text before the cursor, which the client gives as a line and a column."""
+    lines = text.split("\n")
+    row = line - client.first_line if isinstance(line, int) else 0
+    end = column - client.first_column if isinstance(column, int) else len(text)
+    row = min(max(0, row), len(lines) - 1)
+    return "\n".join([*lines[:row], lines[row][: max(0, end)]])
+
+
+Connect = Callable[[str], Switchboard]
+"""Returns a switchboard, not open yet, that greets the broker as a client of this name: ``VS Code``, say."""
+
+
+class Adapter:
+    """Answer the requests of one IDE; belongs to one event loop. The broker is dialled when the IDE attaches.
+
+    ``target`` is that of the command line, None if the request to attach names it. ``admit``, if given, raises BadInput
+    for a request to attach whose arguments do not let the client in. ``ended`` is set when the IDE has disconnected.
+    """
+
+    def __init__(
+        self,
+        connect: Connect,
+        target: Target | None,
+        send: messages.Send,
+        admit: Callable[[Message], None] | None = None,
+    ) -> None:
+        self._connect = connect
+        self._target = target
+        self._send = send
+        self._admit = admit
+        self._client = messages.Client()
+        self._session: Session | None = None
+        self._is_attaching = False
+        self._open = OpenRequests(MAX_OPEN, "request")
+        self.ended = asyncio.Event()
+        self._requests: dict[str, Do] = {
+            "initialize": self._initialize,
+            "attach": self._attach,
+            "launch": self._launch,
+            "disconnect": self._disconnect,
+            "terminate": self._terminate,
+            "cancel": self._cancel,
+        }
+
+    def receive(self, request: messages.Request) -> None:
+        """Take a request; the answer comes when it is carried out, while others are taken."""
+        if why_not := self._open.begin(request.seq, lambda: self._answer(request)):
+            self._send(messages.refusal(request, why_not))
+
+    async def close(self) -> None:
+        """Give up what is open, leave the ranks as they are, and close the link to the broker. Never an error."""
+        await self._open.close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    # -------------------------------------------------------------------------------------------------------- requests
+
+    async def _answer(self, request: messages.Request) -> None:
+        do = self._requests.get(request.command)
+        arguments = {} if request.arguments is None else request.arguments
+        try:
+            if do is None:
+                raise self._why_not(request)
+            if not isinstance(arguments, dict):
+                raise BadInput(f"the arguments of {printable(request.command, 60)} are no object", "send one, or none")
+            body = await do(arguments)
+        except asyncio.CancelledError:
+            self._send(messages.refusal(request, "cancelled"))
+            raise
+        except Exception as error:
+            # An IDE waits for ever for an answer that doesn't come.
+            self._send(messages.refusal(request, sentence_of(error, COMMANDS), show_user=request.command == "attach"))
+            return
+        self._send(messages.response(request, body))
+        if request.command == "attach":
+            # The IDE sends its breakpoints then; they are for ranks, which are known by now.
+            self._send(messages.event("initialized"))
+        elif request.command == "disconnect":
+            self.ended.set()
+
+    async def _initialize(self, arguments: Message) -> Message:
+        self._client = messages.Client.read(arguments)
+        return messages.CAPABILITIES
+
+    async def _attach(self, arguments: Message) -> None:
+        if self._admit is not None:
+            self._admit(arguments)
+        if self._session is not None or self._is_attaching:
+            raise BadInput("this window is attached already", "disconnect it first")
+        paths = read_mappings(arguments.get("pathMappings"))
+        target = self._target or parse_target(str(arguments.get("target", messages.USUAL_TARGET)))
+        switchboard = self._connect(self._client.name)
+        self._is_attaching = True
+        try:
+            await switchboard.open()
+        finally:
+            self._is_attaching = False
+        self._session = Session(Window(switchboard, target, self._send), self._client, paths)
+        self._requests.update(self._session.requests)
+
+    async def _launch(self, arguments: Message) -> None:
+        raise BadInput(
+            "this adapter starts no program", 'start the job as usual, and write `"request": "attach"` in launch.json'
+        )
+
+    async def _disconnect(self, arguments: Message) -> None:
+        """Leave the ranks as they are: the session ends when the IDE has the answer."""
+        if self._session is not None:
+            await self._session.leave()
+
+    async def _terminate(self, arguments: Message) -> None:
+        raise BadInput(
+            "a window does not end a job", "disconnect leaves its ranks as they are; end it where it was started"
+        )
+
+    async def _cancel(self, arguments: Message) -> None:
+        number = arguments.get("requestId")
+        if isinstance(number, int):
+            self._open.give_up(number)
+
+    def _why_not(self, request: messages.Request) -> BadInput:
+        if self._session is None:
+            return BadInput("this window is not attached", "send `attach` first")
+        return BadInput(f"this adapter has no request {printable(request.command, 60)!r}", "do without it")

@@ -1,0 +1,319 @@
+"""Steps, continue and pause, of one rank each whatever the IDE asks for; and the keyboard that they need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from dbg_client.api.answers import safe_text
+from dbg_client.attachment.driving import ProgramSeat
+from dbg_client.attachment.effects import Effect, Note
+from dbg_client.core.errors import TimedOut
+from dbg_client.core.link import Event
+from dbg_client.core.waiting import until_stopped
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.messages import Message
+from dbg_client.dap.threads import REST
+from dbg_client.dap.window import Window
+from dbg_client.questions.inspection import RankError
+from dbg_client.verbs.preferences import Wish
+from dbg_client.views.naming import name_few
+from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.messages import Action, Kind, Mode
+from dbg_wire.records.ranks import RankInfo, RankState
+from dbg_wire.tables.engines import PDB
+
+MAX_NOTE = 600
+"""Characters of a notice: two names and a command."""
+
+STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
+"""The requests that are steps, and the rank's commands for them, which end at lines as IDEs' users expect."""
+
+
+class _Seat(ProgramSeat):
+    """The seat of a window: notices are lines of the debug console, and a keyboard that is taken is told there."""
+
+    def __init__(self, window: Window, rank: RankInfo, mode: Mode, left: Callable[[], object]) -> None:
+        super().__init__(window.switchboard, rank, mode, Wish(default=PDB))
+        self._window = window
+        self._left = left
+        self._was_driving = False
+
+    def finished(self, error: DbgError | None) -> None:
+        """Leave the keyboard with its rank."""
+        super().finished(error)
+        self._left()
+
+    def failed(self, error: BaseException) -> None:
+        """Leave the keyboard, and have what waits for it fail."""
+        super().failed(error)
+        self._left()
+
+    def show(self, effect: Effect) -> None:
+        """Print in the debug console what a terminal would show as a notice; a window shows no screen."""
+        if isinstance(effect, Note):
+            self._window.tell(printable(effect.text, MAX_NOTE))
+
+    async def changed(self, event: Event | None) -> None:
+        """Take note of what the debugger shows, and tell the user when somebody takes the keyboard."""
+        await super().changed(event)
+        attachment = self.attachment
+        had, self._was_driving = self._was_driving, attachment.driving
+        if had and not attachment.driving and not self.is_over:
+            who = printable(attachment.driver) if attachment.driver else "Somebody"
+            self._window.tell(
+                f"{who} has taken the keyboard of {printable(attachment.rank.address)}; `take` takes it back.",
+                "important",
+            )
+
+
+class Keyboard:
+    """The seat of the window at one rank, on the window's own connection; watches the broker."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._seat: _Seat | None = None
+        self._changing = asyncio.Lock()
+        self._coming: asyncio.Task[None] | None = None
+        """Takes the keyboard of the rank that was broken into last."""
+        self._given: tuple[str, str | None] | None = None
+        """The rank whose keyboard this window has left, and its own name, as long as the broker's list is behind."""
+
+    def is_ours(self, rank: RankInfo) -> bool:
+        """Tell whether this window has the keyboard of a rank."""
+        attachment = self._seat.attachment if self._seat is not None else None
+        return attachment is not None and attachment.rank.key == rank.key and attachment.driving
+
+    def require_free(self, rank: RankInfo) -> None:
+        """Raise BadInput where somebody else types at a rank."""
+        is_left = self._given == (rank.key, rank.driver)
+        if not self.is_ours(rank) and rank.driver is not None and not is_left:
+            raise _types(rank.driver, rank)
+
+    async def hold(self, rank: RankInfo) -> None:
+        """Have the keyboard of a rank, and its debugger open; the keyboard of another rank is left.
+
+        Where a program has called ``set_trace()`` the rank may be at the next line then. Raises BadInput where somebody
+        else types. A watcher's token gives no keyboard: nothing is asked then, and the broker refuses what follows.
+        """
+        if not self._window.may_act:
+            return
+        async with self._changing:
+            if not self.is_ours(rank):
+                self.require_free(rank)
+                await self._attach(rank, Mode.DRIVE)
+
+    async def hold_if_open(self, rank: RankInfo) -> None:
+        """Have the keyboard of a rank whose debugger is open; another one is not moved for it. Raises BadInput."""
+        if rank.engine is not None:
+            await self.hold(rank)
+        else:
+            self.require_free(rank)
+
+    async def seize(self, rank: RankInfo) -> None:
+        """Take the keyboard of a rank from the terminal or program that has it.
+
+        Raises a DbgError if the broker does not give it.
+        """
+        async with self._changing:
+            if not self.is_ours(rank):
+                await self._attach(rank, Mode.TAKE)
+
+    async def seize_at_stop(self, rank: RankInfo, *, has_stopped: bool) -> None:
+        """Take the keyboard of a rank that this window has broken into, now or once it has stopped.
+
+        A terminal that follows the job goes to this stop, too, and may be there first. Why the keyboard can't be had is
+        told in the console: the rank stands all the same.
+        """
+        self._forget_break_in()
+        self._coming = asyncio.create_task(self._seize_at_stop(rank))
+        if has_stopped:
+            await asyncio.wait([self._coming])
+
+    async def _seize_at_stop(self, rank: RankInfo) -> None:
+        try:
+            await self.seize(await until_stopped(self._window.switchboard, rank))
+        except DbgError as error:
+            self._window.tell(str(error))
+
+    def _forget_break_in(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+
+    def give(self) -> RankInfo | None:
+        """Leave the keyboard; return the rank at which it was, None if there was none."""
+        seat, self._seat = self._seat, None
+        if seat is None:
+            return None
+        seat.is_over = True
+        seat.driving.end()
+        attachment = seat.attachment
+        if not attachment.driving:
+            return None
+        self._given = attachment.rank.key, attachment.driver
+        return attachment.rank
+
+    def close(self) -> None:
+        """Leave the keyboard; the rank stays as it is."""
+        self._forget_break_in()
+        self.give()
+
+    # ------------------------------------------------------------------------------------------------------ the broker
+
+    async def receive(self, event: Event) -> None:
+        """Look whether the broker's list knows by now that the keyboard was left."""
+        self._forget_given()
+
+    # ----------------------------------------------------------------------------------------------------------- inner
+
+    def _forget_given(self) -> None:
+        if self._given is not None:
+            rank = self._window.switchboard.directory.by_key.get(self._given[0])
+            if rank is None or rank.driver != self._given[1]:
+                self._given = None
+
+    async def _attach(self, rank: RankInfo, mode: Mode) -> None:
+        # A connection has one seat, and the new one replaces it.
+        self.give()
+        seat = self._seat = _Seat(self._window, rank, mode, self.give)
+        seat.driving.begin()
+        try:
+            await seat.wait_until_seated()
+        except TimedOut:
+            self.give()
+            raise
+        if not seat.attachment.driving:
+            driver = seat.attachment.driver
+            self.give()
+            raise _types(driver, rank)
+        await seat.wait_for_debugger()
+
+
+def _types(driver: str | None, rank: RankInfo) -> BadInput:
+    who = printable(driver) if driver else "another terminal"
+    return BadInput(
+        f"{who} types at {printable(rank.address)}", "write `take` in the debug console to take the keyboard"
+    )
+
+
+class Moves:
+    """What a window makes ranks do. Requests are answered at once; where a rank stops then is told by an event."""
+
+    def __init__(self, window: Window, threads: Threads, keyboard: Keyboard) -> None:
+        self._window = window
+        self._threads = threads
+        self._keyboard = keyboard
+        self._open: set[asyncio.Task[None]] = set()
+
+    async def step(self, request: str, arguments: Message) -> None:
+        """Carry out ``next``, ``stepIn`` or ``stepOut``."""
+        rank = self._threads.stopped_rank(arguments.get("threadId"))
+        if rank.state is RankState.HELD:
+            raise BadInput(f"{printable(rank.address)} is held, waiting for other ranks", "continue lets it go on")
+        if not self._window.may_act:
+            # The broker refuses, and the request is answered with its sentence.
+            await self._window.ask_one(Action.COMMAND, rank, STEPS[request])
+            return
+        self._threads.table.mute(rank.key, on=True)
+        try:
+            has_moved = await self._open_debugger(rank)
+        except BaseException:
+            self._threads.table.mute(rank.key, on=False)
+            raise
+        self._threads.table.begin_move(rank.key, is_step=True)
+        if has_moved and request != "stepOut":
+            # The debugger's opening has led from the call of set_trace() to the next line, which is the step.
+            asyncio.get_running_loop().call_soon(self._end, rank)
+        else:
+            self._start(rank, Action.COMMAND, STEPS[request])
+
+    async def go_on(self, arguments: Message) -> Message:
+        """Carry out ``continue``: a stopped rank goes on, a held one waits no longer."""
+        rank = self._threads.stopped_rank(arguments.get("threadId"))
+        self._threads.require_typed(rank)
+        self._keyboard.require_free(rank)
+        action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
+        if self._window.may_act:
+            # A debugger opens by itself at the next stop of a rank whose keyboard is held, and that moves the rank.
+            if self._keyboard.is_ours(rank):
+                self._keyboard.give()
+            self._threads.table.begin_move(rank.key, is_step=False)
+            self._start(rank, action)
+        else:
+            await self._window.ask_one(action, rank)
+        return {"allThreadsContinued": False}
+
+    async def pause(self, arguments: Message) -> None:
+        """Carry out ``pause``: break into a rank, or into all that run and are not listed."""
+        thread = arguments.get("threadId")
+        if thread == REST:
+            ranks = [rank for rank in self._threads.rest() if rank.state is RankState.RUNNING]
+        else:
+            ranks = [self._threads.rank(thread)]
+        for rank in ranks:
+            self._threads.table.expect_stop(rank.key)
+        await self._have_left(ranks)
+        running = [rank for rank in ranks if self._window.now(rank).state is RankState.RUNNING]
+        answers = await self._window.asker().ask(Action.INTERRUPT, ranks) if ranks else []
+        if len(ranks) != 1:
+            failed = [one for one in zip(ranks, answers, strict=True) if one[1].kind not in (Kind.VALUE, Kind.RUNNING)]
+            if failed:
+                known = self._window.switchboard.directory.ranks
+                (rank, answer), names = failed[0], name_few([rank for rank, _ in failed], known)
+                self._window.tell(f"not stopped: {names} ({printable(rank.address)}: {safe_text(answer.text)})")
+            return
+        (rank,), (answer,) = ranks, answers
+        if answer.kind is Kind.RUNNING:
+            self._window.tell(f"{printable(rank.address)}: {safe_text(answer.text)}")
+        elif answer.kind is not Kind.VALUE:
+            raise RankError(rank.address, answer.text, answer.kind.value)
+        if running:
+            await self._keyboard.seize_at_stop(rank, has_stopped=answer.kind is Kind.VALUE)
+
+    async def _have_left(self, ranks: list[RankInfo]) -> None:
+        """Wait until ranks that were told to go on have left their stops: they would answer that they stand already."""
+
+        def left() -> bool | None:
+            return not any(self._threads.table.is_leaving(self._window.now(rank)) for rank in ranks) or None
+
+        switchboard = self._window.switchboard
+        with suppress(TimeoutError):
+            await switchboard.until(left, switchboard.seconds)
+
+    def close(self) -> None:
+        """Wait for no answer any more; ranks move on or stand as they are."""
+        for task in list(self._open):
+            task.cancel()
+
+    async def _open_debugger(self, rank: RankInfo) -> bool:
+        """Have the keyboard of a rank and its debugger open; return whether that has moved the rank."""
+        await self._keyboard.hold(rank)
+        if rank.engine is not None:
+            return False
+        # The rank's own answer: the list may be behind what the debugger has drawn.
+        frames = (await self._window.ask_one(Action.WHERE, rank)).frames
+        return bool(frames) and frames[-1] != rank.where
+
+    def _start(self, rank: RankInfo, action: Action, text: str = "") -> None:
+        task = asyncio.create_task(self._finish(rank, action, text))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _finish(self, rank: RankInfo, action: Action, text: str) -> None:
+        failed = False
+        try:
+            await self._window.ask_one(action, rank, text)
+        except RankError as error:
+            # A step that takes long goes on; its end is told as any stop is.
+            failed = error.kind == Kind.ERROR.value
+            if failed:
+                self._window.tell(str(error), "important")
+        except DbgError as error:
+            failed = True
+            self._window.tell(str(error), "important")
+        self._end(rank, failed=failed)
+
+    def _end(self, rank: RankInfo, *, failed: bool = False) -> None:
+        self._threads.table.end_move(rank.key, failed=failed)
+        self._threads.refresh()

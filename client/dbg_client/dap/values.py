@@ -1,0 +1,318 @@
+"""The stack of a stopped rank and its values as an IDE shows them, and the numbers by which it asks about them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+from dbg_client.api.values import At, Variable
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.messages import Message
+from dbg_client.dap.moves import Keyboard
+from dbg_client.dap.source import SourceLocator
+from dbg_client.dap.threads import REST
+from dbg_client.dap.window import Window
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.messages import Action
+from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope
+from dbg_wire.records.ranks import Place, RankInfo
+
+T = TypeVar("T", bound=Hashable)
+
+MAX_HANDLES = 100_000
+"""Numbers of one table; beyond it those of the rank that was asked about longest ago are forgotten."""
+
+MAX_ROWS = 2000
+"""Variables of one answer to an IDE that asks for all at once."""
+
+_FILTERS = {"named": Parts.NAMED, "indexed": Parts.INDEXED}
+
+
+class Handles(Generic[T]):
+    """Handle table: numbers that are valid while an owner stays at one version; none is used twice. Bounded, LRU."""
+
+    def __init__(self, most: int = MAX_HANDLES) -> None:
+        self._most = most
+        self._next = 1
+        self._things: dict[int, tuple[str, T]] = {}
+        self._owned: dict[str, tuple[int, dict[T, int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._things)
+
+    def number(self, owner: str, version: int, thing: T) -> int:
+        """Return the number of something, the same one each time; those of the owner's other versions are forgotten."""
+        known, numbers = self._owned.pop(owner, (version, {}))
+        if known != version:
+            self._drop(numbers)
+        # At the end again: the owner at the beginning is the one that was asked about longest ago.
+        self._owned[owner] = version, numbers
+        if thing not in numbers:
+            self._make_room(owner)
+            numbers[thing] = self._next
+            self._things[self._next] = owner, thing
+            self._next += 1
+        return numbers[thing]
+
+    def find(self, number: object) -> tuple[str, int, T] | None:
+        """Return the owner, its version and what the number stands for; None for a number that is forgotten."""
+        found = self._things.get(number) if isinstance(number, int) else None
+        return (found[0], self._owned[found[0]][0], found[1]) if found is not None else None
+
+    def _drop(self, numbers: dict[T, int]) -> None:
+        while numbers:
+            del self._things[numbers.popitem()[1]]
+
+    def _make_room(self, owner: str) -> None:
+        if len(self._things) >= self._most:
+            oldest = next(iter(self._owned))
+            self._drop(self._owned[oldest][1])
+            if oldest != owner:
+                del self._owned[oldest]
+
+
+class FrameOf(NamedTuple):
+    """A frame of a stopped rank: as questions name it, the innermost being ``-1``."""
+
+    rank: RankInfo
+    name: str
+
+
+class Frames:
+    """The stacks of the ranks of a window, each kept until its rank moves."""
+
+    def __init__(
+        self, window: Window, threads: Threads, sources: SourceLocator, first_line: int, first_column: int
+    ) -> None:
+        self._window = window
+        self._threads = threads
+        self._sources = sources
+        self._first_line, self._first_column = first_line, first_column
+        self._numbers: Handles[str] = Handles()
+        self._stacks: dict[str, tuple[int, asyncio.Task[tuple[Place, ...]]]] = {}
+
+    async def stack_trace(self, arguments: Message) -> Message:
+        """Answer ``stackTrace``: the innermost frame first."""
+        if arguments.get("threadId") == REST:
+            return {"stackFrames": [], "totalFrames": 0}
+        rank = self._threads.stopped_rank(arguments.get("threadId"))
+        version = self._threads.table.version(rank.key)
+        frames = (await self.stack(rank))[::-1]
+        if self._threads.table.version(rank.key) != version:
+            raise BadInput(
+                f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop"
+            )
+        self._threads.focus = rank
+        self._threads.seen(rank)
+        begin = count_of(arguments.get("startFrame"))
+        levels = count_of(arguments.get("levels")) or len(frames)
+        shown = [
+            self._frame(rank, version, up, place) for up, place in enumerate(frames) if begin <= up < begin + levels
+        ]
+        return {"stackFrames": shown, "totalFrames": len(frames)}
+
+    async def stack(self, rank: RankInfo) -> tuple[Place, ...]:
+        """Return the frames of a rank, the outermost first; the rank is asked once for each of its stops."""
+        version = self._threads.table.version(rank.key)
+        known = self._stacks.get(rank.key)
+        if known is None or known[0] != version or _has_failed(known[1]):
+            known = version, asyncio.ensure_future(self._ask(rank))
+            self._stacks[rank.key] = known
+            self._drop_old()
+        return await asyncio.shield(known[1])
+
+    def frame(self, number: object) -> FrameOf:
+        """Return the frame with this number. Raises BadInput for one of an earlier stop."""
+        rank, name = _present(self._threads, self._numbers, number, "this frame is", "choose one of the present stop")
+        self._threads.focus = rank
+        return FrameOf(rank, name)
+
+    def innermost(self, rank: RankInfo) -> int:
+        """Return the number of the innermost frame of a rank. Raises BadInput if it runs."""
+        if not self._threads.table.stands(rank.key):
+            raise BadInput(f"{printable(rank.address)} is running", "choose a frame of a stopped rank")
+        return self._numbers.number(rank.key, self._threads.table.version(rank.key), "-1")
+
+    def close(self) -> None:
+        """Give up what is asked."""
+        for _, task in self._stacks.values():
+            task.cancel()
+
+    async def _ask(self, rank: RankInfo) -> tuple[Place, ...]:
+        return (await self._window.ask_one(Action.WHERE, rank)).frames
+
+    def _drop_old(self) -> None:
+        """Forget the stacks of ranks that have moved or ended."""
+        for key in [key for key, (version, _) in self._stacks.items() if self._threads.table.version(key) != version]:
+            del self._stacks[key]
+
+    def _frame(self, rank: RankInfo, version: int, up: int, place: Place) -> Message:
+        return {
+            "id": self._numbers.number(rank.key, version, str(-1 - up)),
+            "name": printable(place.function),
+            "source": self._sources.source(rank, place.file),
+            "line": max(0, place.line - 1 + self._first_line),
+            "column": self._first_column,
+        }
+
+
+def _present(threads: Threads, numbers: Handles[T], number: object, what_is: str, remedy: str) -> tuple[RankInfo, T]:
+    """Return the rank of a number, and what that stands for. Raises BadInput for a number of an earlier stop."""
+    found = numbers.find(number)
+    rank = threads.of_key(found[0]) if found is not None else None
+    if found is None or rank is None:
+        raise BadInput(f"{what_is} of an earlier stop", remedy)
+    if threads.table.version(rank.key) != found[1] or not threads.table.stands(rank.key):
+        raise BadInput(f"{what_is} of an earlier stop of {printable(rank.address)}", remedy)
+    return rank, found[2]
+
+
+def _has_failed(task: asyncio.Task[tuple[Place, ...]]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+def count_of(value: object) -> int:
+    """Return a number that an IDE has given, 0 for none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+class Holder(NamedTuple):
+    """What has variables: a scope of a frame, a value by its handle in the rank, or a value that is yet to be read."""
+
+    frame: str
+    scope: Scope = Scope.LOCALS
+    handle: int = 0
+    expression: str = ""
+
+
+class Values:
+    """The values that one window has asked for. What it knows of a rank's stop is void when the rank moves."""
+
+    def __init__(self, window: Window, threads: Threads, frames: Frames, keyboard: Keyboard) -> None:
+        self._window = window
+        self._threads = threads
+        self._frames = frames
+        self._keyboard = keyboard
+        self._numbers: Handles[Holder] = Handles()
+
+    async def scopes(self, arguments: Message) -> Message:
+        """Answer ``scopes``."""
+        at = self._frames.frame(arguments.get("frameId"))
+        return {
+            "scopes": [
+                {
+                    "name": name,
+                    "presentationHint": hint,
+                    "variablesReference": self._number(at.rank, Holder(at.name, scope)),
+                    "expensive": scope is Scope.GLOBALS,
+                }
+                for name, hint, scope in (("Locals", "locals", Scope.LOCALS), ("Globals", "globals", Scope.GLOBALS))
+            ]
+        }
+
+    async def variables(self, arguments: Message) -> Message:
+        """Answer ``variables``: a page if the IDE asks for one, and otherwise all up to MAX_ROWS."""
+        rank, holder = self._holder(arguments.get("variablesReference"))
+        if holder.expression:
+            rows = [await self._window.values(rank).inspect(holder.expression, At(holder.frame))]
+        else:
+            parts = _FILTERS.get(str(arguments.get("filter")), Parts.ALL)
+            begin, count = count_of(arguments.get("start")), count_of(arguments.get("count")) or MAX_ROWS
+            rows = await self._parts(rank, holder, parts, begin, min(count, MAX_ROWS))
+        self._holder(arguments.get("variablesReference"))  # it may have moved meanwhile
+        return {"variables": [self._variable(rank, holder.frame, row) for row in rows]}
+
+    async def set_variable(self, arguments: Message) -> Message:
+        """Carry out ``setVariable``."""
+        rank, holder = self._holder(arguments.get("variablesReference"))
+        await self._keyboard.hold_if_open(rank)
+        name, value = str(arguments.get("name", "")), str(arguments.get("value", ""))
+        values, at = self._window.values(rank), At(holder.frame)
+        row = await values.set(name, value, holder.handle, holder.scope.value, at)
+        return self._result(rank, holder.frame, row, "value")
+
+    async def evaluate(self, arguments: Message, *, runs: bool) -> Message:
+        """Answer ``evaluate`` for one frame; with ``runs`` statements are run."""
+        at = self._frames.frame(arguments.get("frameId"))
+        text = str(arguments.get("expression", ""))
+        values = self._window.values(at.rank)
+        found = await (values.run if runs else values.inspect)(text, At(at.name))
+        if found is None:
+            return {"result": "", "variablesReference": 0}
+        return self._result(at.rank, at.name, found, "result")
+
+    async def completions(self, text: str, begin: int, frame: object) -> list[Message]:
+        """Return what may follow in ``text`` with the cursor behind ``begin`` characters."""
+        at = self._frames.frame(frame)
+        found = await self._window.values(at.rank).completions(text, begin, At(at.name))
+        return [{"label": printable(one.text), "start": one.begin, "length": one.length} for one in found]
+
+    async def exception_info(self, arguments: Message) -> Message:
+        """Answer ``exceptionInfo``."""
+        rank = self._threads.stopped_rank(arguments.get("threadId"))
+        seen = await self._window.values(rank).exception()
+        if seen is None:
+            raise BadInput(f"{printable(rank.address)} handles no exception", "look at its variables")
+        name = printable(seen.type)
+        return {
+            "exceptionId": name,
+            "description": seen.text,
+            "breakMode": "unhandled" if seen.is_uncaught else "always",
+            "details": {
+                "message": seen.text,
+                "typeName": name.rpartition(".")[2],
+                "fullTypeName": name,
+                "stackTrace": seen.traceback,
+            },
+        }
+
+    # ----------------------------------------------------------------------------------------------------------- inner
+
+    async def _parts(self, rank: RankInfo, holder: Holder, parts: Parts, begin: int, count: int) -> list[Variable]:
+        rows: list[Variable] = []
+        values, at = self._window.values(rank), At(holder.frame)
+        while len(rows) < count:
+            wanted = min(count - len(rows), MAX_VARIABLES)
+            first = begin + len(rows)
+            page = await values.variables(holder.handle, holder.scope.value, first, wanted, at, parts=parts)
+            rows += page[:wanted]
+            if len(page) < wanted:
+                break
+        return rows
+
+    def _holder(self, reference: object) -> tuple[RankInfo, Holder]:
+        remedy = "choose a frame of the present one"
+        return _present(self._threads, self._numbers, reference, "these values are", remedy)
+
+    def _number(self, rank: RankInfo, holder: Holder) -> int:
+        return self._numbers.number(rank.key, self._threads.table.version(rank.key), holder)
+
+    def _variable(self, rank: RankInfo, frame: str, row: Variable) -> Message:
+        hint: Message = {}
+        if row.is_fixed:
+            hint["attributes"] = ["readOnly"]
+        if row.is_lazy:
+            hint["lazy"] = True
+        return {
+            "name": printable(row.name),
+            **self._result(rank, frame, row, "value"),
+            **({"evaluateName": row.expression} if row.expression else {}),
+            **({"presentationHint": hint} if hint else {}),
+        }
+
+    def _result(self, rank: RankInfo, frame: str, row: Variable, field: str) -> Message:
+        """Return a value with what an IDE needs to ask for its parts."""
+        reference = 0
+        if row.is_lazy and row.expression:
+            reference = self._number(rank, Holder(frame, expression=row.expression))
+        elif row.handle:
+            reference = self._number(rank, Holder(frame, handle=row.handle))
+        return {
+            field: row.text,
+            "type": printable(row.type),
+            "variablesReference": reference,
+            **(
+                {"namedVariables": row.named, "indexedVariables": row.indexed} if row.handle and not row.is_lazy else {}
+            ),
+        }

@@ -1,0 +1,223 @@
+"""The server: reads calls from stdin, has tools do their work, and writes the answers to stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from dbg_client.api.broker import AsyncBroker, open_broker
+from dbg_client.core.errors import bug
+from dbg_client.core.requests import OpenRequests, sentence_of
+from dbg_client.core.switchboard import WATCHER
+from dbg_client.mcp import protocol
+from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
+from dbg_client.mcp.tools import TOOLS, BrokerTool, More
+from dbg_client.verbs.verb import BrokerOptions
+from dbg_wire.errors import DbgError
+from dbg_wire.version import RELEASE
+
+MAX_LINE = 1024 * 1024
+"""Bytes of one line of the client; an expression or a command is far shorter."""
+
+MAX_AT_ONCE = 16
+"""Calls that are worked on at the same time; a model asks for a few."""
+
+INSTRUCTIONS = (
+    "These tools look into a distributed training job: each rank is one Python process of it. For a hang ask `why` "
+    "first. `ranks`, `where` and `why` change nothing. A rank that you stop stays stopped, and others wait for it. "
+    "When you are done, clear the breakpoints that you have set and continue the ranks that you have stopped."
+)
+
+PROGRESS_SECONDS = 10.0
+"""Seconds between two notices of progress: clients give a call up after 60 s in which they have heard nothing."""
+
+Write = Callable[[bytes], None]
+Connect = Callable[[str], Awaitable[AsyncBroker]]
+"""Dial the broker as the program of this name."""
+
+
+class McpServer:
+    """Answer the calls of one client; belongs to one event loop. The broker is dialled at the first call of a tool."""
+
+    def __init__(self, connect: Connect, write: Write) -> None:
+        self._connect = connect
+        self._write = write
+        self._broker: AsyncBroker | None = None
+        self._client = "agent"
+        self._has_told_all = False
+        """Whether a list had all tools because no broker told which ones the token admits."""
+        self._dialling = asyncio.Lock()
+        self._rests = Rests()
+        self._open = OpenRequests(MAX_AT_ONCE, "call")
+
+    async def receive(self, line: bytes) -> None:
+        """Take a line of the client. Calls of tools go on after this returns."""
+        try:
+            call = protocol.read_call(line)
+        except protocol.BadCall as bad:
+            self._write(protocol.error_line(bad.request, bad.code, bad.text))
+            return
+        if call is None:
+            return
+        try:
+            await self._receive(call)
+        except Exception as error:
+            # Whatever fails, the client's other calls go on, and this one is answered.
+            if call.id is not None:
+                self._write(protocol.error_line(call.id, protocol.INTERNAL_ERROR, bug(error)))
+
+    async def _receive(self, call: protocol.Call) -> None:
+        if call.id is None:
+            self._notified(call)
+        elif call.method in ("tools/call", "tools/list"):
+            # Either may dial the broker; pings and cancellations are answered meanwhile.
+            request = call.id
+            work = self._call if call.method == "tools/call" else self._list
+            if why_not := self._open.begin(request, lambda: work(call, request)):
+                self._write(protocol.error_line(request, protocol.INVALID_REQUEST, why_not))
+        else:
+            self._write(self._answer(call, call.id))
+
+    async def end(self) -> None:
+        """Give up what is open and leave the broker."""
+        await self._open.close()
+        if self._broker is not None:
+            await self._broker.close()
+
+    def _answer(self, call: protocol.Call, request: protocol.RequestId) -> bytes:
+        if call.method == "initialize":
+            self._client = _client_name(call.params.get("clientInfo")) or self._client
+            return protocol.result_line(
+                request,
+                {
+                    "protocolVersion": protocol.agreed_version(call.params.get("protocolVersion")),
+                    "capabilities": {"tools": {"listChanged": True}},
+                    "serverInfo": {"name": "dbg-attach", "title": "Ranks of a training job", "version": RELEASE},
+                    "instructions": INSTRUCTIONS,
+                },
+            )
+        if call.method == "ping":
+            return protocol.result_line(request, {})
+        problem = f"this server has no method {call.method[:60]!r}"
+        return protocol.error_line(request, protocol.METHOD_NOT_FOUND, problem)
+
+    def _notified(self, call: protocol.Call) -> None:
+        if call.method == "notifications/cancelled":
+            request = call.params.get("requestId")
+            if isinstance(request, (str, int)):
+                self._open.give_up(request)
+
+    async def _list(self, _call: protocol.Call, request: protocol.RequestId) -> None:
+        tools = [*(tool.document() for tool in await self._tools()), More.document()]
+        self._write(protocol.result_line(request, {"tools": tools}))
+
+    async def _call(self, call: protocol.Call, request: protocol.RequestId) -> None:
+        name, given = call.params.get("name"), call.params.get("arguments") or {}
+        try:
+            if not isinstance(given, dict):
+                raise protocol.BadCall(protocol.INVALID_PARAMS, "the arguments are no object", request)
+            async with self._telling_progress(call):
+                result = protocol.text_result(await self._do(name, given))
+        except protocol.BadCall as bad:
+            self._write(protocol.error_line(request, bad.code, bad.text))
+            return
+        except Exception as error:
+            # What an agent can mend is the answer of the tool, so that the model reads it.
+            result = protocol.text_result(sentence_of(error, TOOLS_OF_COMMANDS), is_error=True)
+        self._write(protocol.result_line(request, result))
+
+    @contextlib.asynccontextmanager
+    async def _telling_progress(self, call: protocol.Call) -> AsyncIterator[None]:
+        """Tell the client that a call goes on, as long as it does, if the client wants to be told."""
+        token = protocol.progress_token(call.params)
+        begin = time.monotonic()
+
+        async def tell(token: protocol.RequestId) -> None:
+            while True:
+                await asyncio.sleep(PROGRESS_SECONDS)
+                seconds = round(time.monotonic() - begin, 3)
+                self._write(protocol.progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
+
+        telling = asyncio.create_task(tell(token)) if token is not None else None
+        try:
+            yield
+        finally:
+            if telling is not None:
+                telling.cancel()
+
+    async def _do(self, name: object, given: dict[str, Any]) -> str:
+        if name == More.name:
+            more = More.read(given)
+            return self._rests.more(more.answer, more.begin)
+        tool = next((tool for tool in await self._tools() if tool.name == name), None)
+        if tool is None:
+            raise protocol.BadCall(protocol.INVALID_PARAMS, f"there is no tool {str(name)[:60]!r} with this token")
+        call = tool.read(given)
+        return self._rests.cut(await call.do(await self._connected()))
+
+    async def _tools(self) -> list[type[BrokerTool]]:
+        """Return the tools that the token admits; all where no broker can be asked yet."""
+        try:
+            broker = await self._connected()
+        except DbgError:
+            self._has_told_all = True
+            return list(TOOLS)
+        return [tool for tool in TOOLS if broker.role != WATCHER or not tool.changes]
+
+    async def _connected(self) -> AsyncBroker:
+        async with self._dialling:
+            if self._broker is None:
+                self._broker = await self._connect(self._client)
+                if self._has_told_all and self._broker.role == WATCHER:
+                    self._write(protocol.TOOLS_CHANGED)
+            return self._broker
+
+
+def _client_name(info: object) -> str:
+    """Return what the client calls itself, for other users to see."""
+    name = info.get("name") if isinstance(info, dict) else None
+    return name.strip() if isinstance(name, str) else ""
+
+
+async def serve_mcp(options: BrokerOptions) -> int:
+    """Serve one client on stdin and stdout until stdin ends; return the exit status."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    output = sys.stdout.fileno()
+    server = McpServer(
+        lambda program: open_broker(options.address, options.timeout, program=program),
+        lambda line: _write_all(output, line),
+    )
+    try:
+        while line := await _next_line(reader):
+            if line.strip():
+                await server.receive(line)
+    finally:
+        transport.close()
+        await server.end()
+    return 0
+
+
+async def _next_line(reader: asyncio.StreamReader) -> bytes:
+    """Return the next line, empty at the end; of a line that is too long nothing but a beginning that is no JSON."""
+    try:
+        return await reader.readline()
+    except ValueError:
+        return b"a line of more than a mebibyte\n"
+
+
+def _write_all(descriptor: int, line: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        while line:
+            try:
+                line = line[os.write(descriptor, line) :]
+            except BlockingIOError:
+                # Where stdin and stdout are one socket, both do not block.
+                select.select([], [descriptor], [])

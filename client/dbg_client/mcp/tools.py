@@ -1,0 +1,347 @@
+"""The tools of an agent. What each takes is a record, of which msgspec makes the JSON schema and the check.
+
+A tool's docstring and the descriptions of its fields are read by a model.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import Meta
+
+from dbg_client.api.broker import AsyncBroker
+from dbg_client.api.ranks import AsyncRanks
+from dbg_client.command_line.reading import TEXTS, text_field
+from dbg_client.core.choose import there
+from dbg_client.core.roll_call import call_roll
+from dbg_client.core.switchboard import WATCHER
+from dbg_client.mcp.rest import with_tools
+from dbg_client.mcp.start_run import start_run
+from dbg_client.verbs.list import RankList
+from dbg_client.verbs.option import fields_of
+from dbg_client.verbs.table import load_verb
+from dbg_client.verbs.verb import RanksVerb
+from dbg_client.views.missing import absent_only
+from dbg_client.views.naming import Naming
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.records.inspection import MAX_VARIABLES
+from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit, rank_order
+from dbg_wire.records.record import refusal
+
+MAX_WAIT = 300.0
+"""Seconds that one call may wait; agents give a call up after some minutes."""
+
+MAX_REFUSAL = 200
+"""Characters of a refusal: it repeats the wrong value."""
+
+RANKS = Meta(
+    description="which ranks: all, 0-7,12 or 0-1023/8, stopped, held, running, crashed, gpu01:*, !5, or a group of the "
+    "last answer such as @1 or @missing"
+)
+SomeRanks = Annotated[str, RANKS]
+Job = Annotated[str, Meta(description="the job, if several live; `ranks` names them")]
+Frame = Annotated[str, Meta(description="a function's name further up the stack; default: where the rank stands")]
+Seconds = Annotated[float | None, Meta(description="seconds to wait for answers, 10 by default")]
+
+
+class Tool(msgspec.Struct, forbid_unknown_fields=True):
+    """One call of a tool. ``changes`` says that a program may move or end by it: a watcher's token has no such tool."""
+
+    name: ClassVar[str]
+    changes: ClassVar[bool] = False
+
+    @classmethod
+    def document(cls) -> dict[str, Any]:
+        """Return the tool as ``tools/list`` tells it."""
+        _, parts = msgspec.json.schema_components([cls])
+        schema = parts[cls.__name__]
+        description = " ".join(schema.pop("description").split())
+        hints = {"readOnlyHint": not cls.changes, "openWorldHint": False}
+        return {"name": cls.name, "description": description, "inputSchema": schema, "annotations": hints}
+
+    @classmethod
+    def read(cls, given: dict[str, Any]) -> Any:
+        """Return a call with these arguments. Raises BadInput for those that the tool does not take."""
+        try:
+            return msgspec.convert(given, cls)
+        except (msgspec.ValidationError, UnicodeError) as error:
+            takes = ", ".join(cls.__struct_encode_fields__) or "nothing"
+            what = printable(f"{cls.name}{refusal(error)}", MAX_REFUSAL)
+            raise BadInput(what, f"it takes {takes}") from None
+
+
+class BrokerTool(Tool):
+    """A call that is answered by ranks or their broker."""
+
+    @abstractmethod
+    async def do(self, broker: AsyncBroker) -> str:
+        """Return the answer as a text."""
+
+
+class RanksTool(BrokerTool):
+    """A call for some ranks of a job."""
+
+    ranks: SomeRanks = "all"
+    job: Job = ""
+
+    def chosen(self, broker: AsyncBroker) -> AsyncRanks:
+        """Return the ranks."""
+        return broker.job(self.job or None)[self.ranks]
+
+
+class RankTool(RanksTool):
+    """A call for one rank."""
+
+    ranks: Annotated[str, Meta(description="one rank: its number, or host:rank")] = msgspec.field(name="rank")
+
+    def chosen(self, broker: AsyncBroker) -> AsyncRanks:
+        """Return the rank. Raises BadInput for several."""
+        ranks = super().chosen(broker)
+        if len(ranks) > 1:
+            raise BadInput(f"`rank` is {len(ranks)} ranks", "name one: its number, or host:rank")
+        return ranks
+
+
+class ListRanks(BrokerTool):
+    """List the ranks of the training jobs: which are there, in which state, where they stand, who is missing."""
+
+    name = "ranks"
+    ranks: SomeRanks = ""
+    job: Job = ""
+
+    async def do(self, broker: AsyncBroker) -> str:
+        known = broker.ranks
+        some = self.ranks or self.job
+        found = broker.job(self.job or None)[self.ranks or "all"].list() if some else there(known)
+        if not found:
+            return "no rank is connected"
+        shown = tuple(sorted(found, key=rank_order))
+        calls = call_roll(known, asked={rank.key for rank in shown})
+        return RankList(shown=shown, absent=tuple(absent_only(calls)), known=known).text()
+
+
+class VerbTool(RanksTool):
+    """A verb as a tool: its arguments are the options that it has in a session."""
+
+    verb: ClassVar[type[RanksVerb]]
+
+    async def do(self, broker: AsyncBroker) -> str:
+        names = [name for name in self.__struct_fields__ if name not in ("ranks", "job")]
+        given = {name: getattr(self, name) for name in names}
+        seconds = None if "seconds" in self.verb.__struct_fields__ else given.pop("seconds")
+        answer = await self.chosen(broker).ask(self.verb(**given), timeout=seconds)
+        text = "".join(f"{line.rstrip()}\n" for line in (answer.text(), answer.hint) if line)
+        return with_tools(text, may_change=broker.role != WATCHER)
+
+
+def tool_of(name: str) -> type[VerbTool]:
+    """Return the tool that a verb is."""
+    verb = load_verb(name)
+    made: dict[str, tuple[str, Any] | tuple[str, Any, Any]] = {}
+    if verb.operands in TEXTS:
+        text = text_field(verb)
+        made[text] = (text, Annotated[str, Meta(description=f"as in `{verb.example}`, without the ranks")])
+    if name == "interrupt":
+        # Nobody stops a whole job by leaving an argument out.
+        made["ranks"] = ("ranks", SomeRanks)
+    elif verb.usual not in (None, "all"):
+        made["ranks"] = ("ranks", SomeRanks, verb.usual)
+    for field in fields_of(verb):
+        option = next((option for option in field.options if option.in_session), None)
+        if option is not None and field.name not in _NOT_FOR_AGENTS:
+            made[field.name] = (field.name, Annotated[field.kind, Meta(description=option.help)], field.default)
+    made.setdefault("seconds", ("seconds", Seconds, None))
+    changes = verb().may_change()
+    namespace = {"name": name, "changes": changes, "verb": verb, "__doc__": verb.for_agents}
+    tool: Any = msgspec.defstruct(
+        verb.__name__, list(made.values()), bases=(VerbTool,), namespace=namespace, kw_only=True
+    )
+    return tool  # type: ignore[no-any-return] # a subclass of VerbTool
+
+
+_NOT_FOR_AGENTS = ("yes", "native", "all")
+"""Options that a tool does not have: an agent has agreed, and reading native frames stops a rank for a moment."""
+
+
+class WaitForStop(RanksTool):
+    """Wait until one of the ranks stops, and return where it is and its stack. Ranks that are stopped already count:
+    name the others.
+    """
+
+    name = "wait_for_stop"
+    each: Annotated[bool, Meta(description="wait until all of these ranks are stopped")] = False
+    seconds: Annotated[float, Meta(gt=0, le=MAX_WAIT, description="up to 300")] = 30.0
+
+    async def do(self, broker: AsyncBroker) -> str:
+        if self.each:
+            stopped = await self.chosen(broker).wait_for_each(self.seconds)
+        elif self.job:
+            stopped = (await self.chosen(broker).wait(self.seconds),)
+        else:
+            stopped = (await broker.wait(self.ranks, self.seconds),)
+        several = [rank.rank for rank in stopped] if len(stopped) > 1 else stopped[0].address
+        where = await broker.job(stopped[0].job)[several].where()
+        return "\n".join([*_lines(stopped, _stop_of), where.tree()])
+
+
+class Variables(RankTool):
+    """List the local variables of one stopped rank, or the parts of a value: the items of a dict or list, the
+    attributes of an object.
+    """
+
+    name = "variables"
+    changes = True
+    of: Annotated[
+        str, Meta(description="an expression whose parts are listed; default: the variables of the frame")
+    ] = ""
+    scope: Literal["locals", "globals"] = "locals"
+    frame: Frame = ""
+    begin: Annotated[int, Meta(description="the number of the first one")] = msgspec.field(default=0, name="from")
+    seconds: Seconds = None
+
+    async def do(self, broker: AsyncBroker) -> str:
+        ranks = self.chosen(broker)
+        found = await ranks.variables(
+            self.of, scope=self.scope, begin=self.begin, frame=self.frame, timeout=self.seconds
+        )
+        more = f"\n[there may be more: ask with from={self.begin + len(found)}]" if len(found) == MAX_VARIABLES else ""
+        return f"{found}{more}" if found else "nothing"
+
+
+class Source(RankTool):
+    """Show source as a rank has loaded it: of a file, or of a stopped rank round the line where it stands."""
+
+    name = "source"
+    changes = True
+    file: Annotated[
+        str, Meta(description="a path, or its end such as `train.py`; default: the file where the rank stands")
+    ] = ""
+    line: Annotated[
+        int | None, Meta(description="the line in the middle; default: where the rank stands, or the whole file")
+    ] = None
+    around: Annotated[int, Meta(description="lines before and after it")] = 10
+
+    async def do(self, broker: AsyncBroker) -> str:
+        ranks = self.chosen(broker)
+        file, line, around = self.file, self.line, max(0, self.around)
+        if not file:
+            file = _present_file(ranks)
+            line = line or next(rank.where.line for rank in ranks.list() if rank.where is not None)
+        first, count = (1, 0) if line is None else (max(1, line - around), 2 * around + 1)
+        source = await ranks.source(file, begin=first, count=count)
+        return f"{source.path}, {source.total} lines\n{source}"
+
+
+class Breakpoints(RanksTool):
+    """List the breakpoints of ranks; with `line` set one or change the one there, with `clear` too remove it. Works in
+    running ranks without stopping them. Says in which ranks it is set, moved to a line with code, or refused. Each rank
+    that comes there stops; use wait_for_stop.
+    """
+
+    name = "breakpoints"
+    changes = True
+    file: Annotated[
+        str, Meta(description="a path, or its end such as `train.py`; default: the file where the ranks stand")
+    ] = ""
+    line: Annotated[int | None, Meta(description="the line of the breakpoint")] = None
+    condition: Annotated[str, Meta(description="stop only if this expression is true there")] = ""
+    hits: Annotated[str, Meta(description="stop by how often it was reached: `== 3`, `>= 10`, `% 100 == 0`")] = ""
+    log: Annotated[str, Meta(description="print this text instead of stopping; {expression} stands for a value")] = ""
+    clear: Annotated[bool, Meta(description="remove the breakpoint of this line")] = False
+    seconds: Seconds = None
+
+    async def do(self, broker: AsyncBroker) -> str:
+        ranks, line, seconds = self.chosen(broker), self.line, self.seconds
+        if line is None:
+            return str(await ranks.breakpoints(timeout=seconds))
+        file = self.file or _present_file(ranks)
+        if self.clear:
+            return str(await ranks.clear_breakpoint(file, line, timeout=seconds))
+        wish = {"condition": self.condition, "hits": self.hits, "log": self.log}
+        return str(await ranks.set_breakpoint(file, line, **wish, timeout=seconds))
+
+
+class Crashes(BrokerTool):
+    """List the ranks that are kept after a crash, with their exceptions, and those that have ended badly."""
+
+    name = "crashes"
+    job: Job = ""
+
+    async def do(self, broker: AsyncBroker) -> str:
+        known = [rank for rank in broker.ranks if self.job in ("", rank.job)]
+        kept = [rank for rank in known if rank.state is RankState.STOPPED and rank.reason == CRASH]
+        ended = [rank for rank in known if rank.state is RankState.EXITED and _ended_badly(rank)]
+        lines = [*_lines(kept, _stop_of), *_lines(ended, describe_exit)]
+        return "\n".join(lines) or "no rank is kept after a crash, and none has ended badly"
+
+
+class Run(BrokerTool):
+    """Start a training command under the debugger, in the background; returns at once. Ranks that crash are kept. Use
+    wait_for_stop afterwards.
+    """
+
+    name = "run"
+    changes = True
+    command: Annotated[list[str], Meta(description="program and arguments")]
+    directory: Annotated[str, Meta(description="where to start it; default: where this server runs")] = ""
+    stop_at: Annotated[str, Meta(description="stop each rank before this line: FILE:LINE, or FILE:LINE, CONDITION")] = (
+        ""
+    )
+    post_mortem: Annotated[bool, Meta(description="keep ranks that crash")] = True
+
+    async def do(self, broker: AsyncBroker) -> str:
+        return await start_run(
+            self.command, directory=self.directory or None, stop_at=self.stop_at, post_mortem=self.post_mortem
+        )
+
+
+class More(Tool):
+    """Return further lines of an answer that was cut."""
+
+    name = "more"
+    answer: Annotated[str, Meta(description="the name that stands at the end of the cut answer")]
+    begin: Annotated[int, Meta(description="the number of the first line")] = msgspec.field(name="from")
+
+
+TOOLS: tuple[type[BrokerTool], ...] = (
+    ListRanks,
+    *map(tool_of, ("where", "why", "slow", "collectives", "eval", "command", "interrupt", "continue")),
+    *(WaitForStop, Variables, Source, Breakpoints, Crashes, Run),
+)
+
+
+def _present_file(ranks: AsyncRanks) -> str:
+    """Return the file in which all of these ranks that are stopped stand. Raises BadInput."""
+    files = {rank.where.file for rank in ranks.list() if rank.where is not None}
+    if len(files) != 1:
+        stand = f"these ranks stand in {len(files)} files" if files else "none of these ranks is stopped in one"
+        raise BadInput(f"no file is given, and {stand}", "give file")
+    return files.pop()
+
+
+def _lines(ranks: Sequence[RankInfo], say: Callable[[RankInfo], str]) -> list[str]:
+    """Return a line for ranks of one job of which the same is to say."""
+    alike: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
+    for rank in sorted(ranks, key=rank_order):
+        alike[rank.job, say(rank)].append(rank)
+    naming = Naming(ranks)
+    lines = []
+    for (job, said), group in alike.items():
+        names = naming.names(group)
+        who = group[0].full_address if len(group) == 1 else names if "/" in names else f"{job}/{names}"
+        lines.append(f"{who} {said}" if len(group) == 1 else f"{len(group)} ranks {who} {said}")
+    return lines
+
+
+def _ended_badly(rank: RankInfo) -> bool:
+    return rank.exit not in (0, None) or rank.reason == DIED
+
+
+def _stop_of(rank: RankInfo) -> str:
+    where = f" in {rank.where.function} at {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
+    detail = f": {rank.detail}" if rank.detail else ""
+    return f"stopped ({rank.reason}){where}{detail}"

@@ -1,0 +1,177 @@
+"""What all pages are told: the ranks, the time line, verdicts; each text is made once (publish and subscribe)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from dbg_client.core.link import Down, Event, Up
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.web import messages
+from dbg_client.web.outbox import Outbox
+from dbg_client.web.rows import RowChanges, Rows
+from dbg_client.web.timeline import TimeLine
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.messages import Change as Changed
+from dbg_wire.messages import Gone, Snapshot
+from dbg_wire.records.audit import Entry
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.rank_set import parse_ranks
+from dbg_wire.targets.selection import Target
+
+ROWS_PER_PAGE = 500
+"""Rows in one text, at most: a browser reads a page of them within some milliseconds."""
+
+ROUND_SECONDS = 0.1
+"""Seconds in which changes are gathered (a debounce): several changes of a rank are one row, and nobody sees more."""
+
+CHOOSE_SECONDS = 1.0
+"""Seconds between two choices of the ranks that are listed: of 10,000 ranks one takes a tenth of that."""
+
+
+class Feed:
+    """The news of one target for any number of pages; a watcher of the broker's link. Belongs to one event loop."""
+
+    def __init__(self, switchboard: Switchboard, target: Target | None, hello: Callable[[], messages.Hello]) -> None:
+        self.time_line = TimeLine()
+        self.rows = Rows(target)
+        self.pages: set[Outbox] = set()
+        self._hello = hello
+        self._switchboard = switchboard
+        self._changed: set[str] = set()
+        self._is_whole = True
+        self._round: asyncio.TimerHandle | None = None
+        self._chosen_at = -CHOOSE_SECONDS
+        self._link = messages.Link(up=True, reason="")
+        self._told: dict[type[messages.ToPage], messages.ToPage] = {}
+        """Set when something has happened to ranks."""
+        self.opened = asyncio.Event()
+        """Set when a page has come."""
+        self._verdicts: dict[str, messages.Verdict] = {}
+        self.rows.choose(switchboard.directory.ranks)
+        self.tell_if_new(messages.Axes(axes=self.rows.axes), messages.Missing(missing=self.rows.missing))
+
+    # ----------------------------------------------------------------------------------------------------- pages
+
+    def join(self, page: Outbox) -> None:
+        """Tell a page all there is, and what happens from now on."""
+        page.say(self._hello(), self._link, *self._told.values())
+        *earlier, last = _paged(self.rows.all) or [()]
+        page.say(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
+        page.say(*self.time_line.events, *self._verdicts.values())
+        self.pages.add(page)
+        self.opened.set()
+
+    def leave(self, page: Outbox) -> None:
+        """Tell a page nothing more."""
+        self.pages.discard(page)
+
+    def say(self, item: messages.ToPage) -> None:
+        """Tell all pages."""
+        text = messages.encode(item)
+        for page in self.pages:
+            page.put(text)
+
+    def tell_if_new(self, *items: messages.Axes | messages.Missing) -> None:
+        """Tell all pages what differs from what they were told."""
+        for item in items:
+            if self._told.get(type(item)) != item:
+                self._told[type(item)] = item
+                self.say(item)
+
+    def note(self, kind: str, text: str, ranks: Sequence[RankInfo] = (), who: str = "") -> None:
+        """Put something on the time line."""
+        self.say(self.time_line.note(kind, text, time.time(), ranks, who))
+
+    def did(self, entry: Entry) -> None:
+        """Put on the time line what somebody did elsewhere, at ranks that are shown."""
+        try:
+            numbers = set(parse_ranks(entry.ranks))
+        except BadInput:
+            numbers = set()
+        of_job = [rank for rank in self.rows.ranks if rank.job == entry.job]
+        ranks = [rank for rank in of_job if rank.address == entry.ranks or rank.rank in numbers]
+        if ranks:
+            who = f"{entry.terminal} ({entry.token})" if entry.token else entry.terminal
+            self.say(self.time_line.note("asked", f"{entry.action} {entry.text}".rstrip(), entry.at, ranks, who))
+
+    def is_judged(self, job: str) -> bool:
+        """Return whether there is a verdict on a job."""
+        return job in self._verdicts
+
+    def judge(self, verdict: messages.Verdict) -> None:
+        """Tell of a verdict, or that a job goes on again."""
+        if verdict.document is None:
+            if self._verdicts.pop(verdict.job, None) is None:
+                return
+        else:
+            self._verdicts[verdict.job] = verdict
+        self.say(verdict)
+
+    # ------------------------------------------------------------------------------------------------ the broker
+
+    async def receive(self, event: Event) -> None:
+        """Take what the broker says; the directory knows it already."""
+        if isinstance(event, Changed):
+            self._changed.add(event.rank.key)
+        elif isinstance(event, Gone):
+            self._changed.add(event.key)
+        elif isinstance(event, Snapshot) and event.last:
+            self._is_whole = True
+        elif isinstance(event, (Up, Down)):
+            self._link_changed(event)
+            return
+        else:
+            return
+        self._plan(ROUND_SECONDS)
+
+    def close(self) -> None:
+        """Make no more rounds."""
+        if self._round is not None:
+            self._round.cancel()
+
+    def _link_changed(self, event: Up | Down) -> None:
+        reason = "" if isinstance(event, Up) else printable(event.reason)
+        link = messages.Link(up=isinstance(event, Up), reason=reason)
+        if link.up != self._link.up:
+            self.note("broker", "the broker is back" if link.up else f"the broker is gone ({link.reason})")
+        if link != self._link:
+            self._link = link
+            self.say(link)
+
+    def _plan(self, seconds: float) -> None:
+        if self._round is None:
+            self._round = asyncio.get_running_loop().call_later(seconds, self._make_round)
+
+    def _make_round(self) -> None:
+        """Tell the pages what has changed since the last round."""
+        self._round = None
+        directory, now = self._switchboard.directory, asyncio.get_running_loop().time()
+        is_due = self._is_whole or self.rows.chooses_anew(self._changed, directory.by_key)
+        if is_due and now - self._chosen_at >= CHOOSE_SECONDS:
+            changes = self.rows.choose(directory.ranks)
+            self._chosen_at, self._is_whole = now, False
+            self._changed.clear()
+        else:
+            changes = self.rows.update(self._changed, directory.by_key)
+            self._changed.clear()
+            if is_due:
+                self._is_whole = True
+                self._plan(self._chosen_at + CHOOSE_SECONDS - now)
+        self._tell(changes)
+
+    def _tell(self, changes: RowChanges) -> None:
+        self.tell_if_new(messages.Axes(axes=self.rows.axes), messages.Missing(missing=self.rows.missing))
+        for rows in _paged(changes.rows):
+            self.say(messages.Change(rows=rows))
+        if changes.gone:
+            self.say(messages.Change(rows=(), gone=changes.gone))
+        for event in self.time_line.changed(changes.pairs, time.time()):
+            self.say(event)
+
+
+def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:
+    return [rows[start : start + ROWS_PER_PAGE] for start in range(0, len(rows), ROWS_PER_PAGE)]

@@ -1,0 +1,253 @@
+"""The socket of one page: all news, and what it asks by a line as in a session, with the answer as ``--json``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from dbg_client.command_line.reading import Surroundings
+from dbg_client.command_line.session_line import read_scope, read_session_line
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import find, is_ready
+from dbg_client.core.patience import WaitingLine
+from dbg_client.core.remembered_groups import with_groups
+from dbg_client.core.requests import OpenRequests, sentence_of
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.questions.inspection import file_in_ranks, read_source
+from dbg_client.verbs.answer import Answer
+from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.exec import Exec
+from dbg_client.verbs.interrupt import Interrupt
+from dbg_client.verbs.list import ListRanks
+from dbg_client.verbs.orders import Continue, Order
+from dbg_client.verbs.screen import Screen
+from dbg_client.verbs.table import BY_NAME
+from dbg_client.verbs.values import Eval, PdbCommand
+from dbg_client.verbs.verb import RanksVerb
+from dbg_client.views.naming import name_few
+from dbg_client.web import messages
+from dbg_client.web.verdicts import told_of
+from dbg_client.why.verb import WhyAnswer
+from dbg_dial.kernel import user_name
+from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.targets.grammar import in_job
+from dbg_wire.targets.selection import Target, parse_target, select
+
+if TYPE_CHECKING:
+    from dbg_client.web.feed import Feed
+    from dbg_client.web.outbox import Outbox
+
+MAX_AT_ONCE = 16
+"""Questions of one page that are open at the same time; the link asks as many at once of all pages together."""
+
+WORDS = frozenset(BY_NAME)
+"""Words with which a line is not an expression."""
+
+MAX_ANSWERS = 60
+"""Answers of one page whose groups are known by name; the page keeps as many."""
+
+COMMANDS = {
+    "list": "the grid",
+    "wait": "the time line",
+    "interrupt": "`interrupt {ranks}`",
+    "release": "`release {ranks}`",
+    "attach": "the terminal of {ranks}",
+}
+"""What a page has where an error names a command of the terminal."""
+
+
+class Meant(NamedTuple):
+    """The ranks that a line is about.
+
+    ``target`` says which missing ranks are told, None for all. ``whom`` names what the line or its verb means.
+    """
+
+    ranks: Sequence[RankInfo]
+    target: Target | None
+    whom: str
+
+
+class LivePage:
+    """One page: its open questions, which end with it, and the groups of its answers.
+
+    ``why_not`` says why the page may change nothing, and is empty if it may.
+    """
+
+    def __init__(self, switchboard: Switchboard, feed: Feed, outbox: Outbox, why_not: Callable[[], str]) -> None:
+        self._switchboard, self._feed, self._outbox, self._why_not = switchboard, feed, outbox, why_not
+        self._groups: dict[int, Mapping[str, frozenset[str]]] = {}
+        self._requests = OpenRequests(MAX_AT_ONCE, "question")
+        feed.join(outbox)
+
+    async def receive(self, frame: str | bytes) -> None:
+        """Take what the page asks. Raises PeerError."""
+        if isinstance(frame, bytes):
+            raise PeerError("bytes of a page that takes texts")
+        item = messages.read(messages.LIVE, frame)
+        if isinstance(item, messages.Ask):
+            self._begin(item.id, lambda: self._answer(item))
+        elif isinstance(item, messages.Find):
+            self._begin(item.id, lambda: self._find(item))
+        elif isinstance(item, messages.Source):
+            self._begin(item.id, lambda: self._source(item))
+        elif self._requests.give_up(item.id):
+            self._outbox.say(messages.Failed(id=item.id, sentence="given up"))
+
+    async def leave(self) -> None:
+        """Give up what is open."""
+        self._feed.leave(self._outbox)
+        await self._requests.close()
+
+    def _begin(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
+        if why_not := self._requests.begin(number, lambda: self._try(number, work)):
+            self._outbox.say(messages.Failed(id=number, sentence=f"this was not asked: {why_not}"))
+
+    async def _try(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:
+            self._outbox.say(messages.Failed(id=number, sentence=sentence_of(error, COMMANDS)))
+
+    # --------------------------------------------------------------------------------------------------- questions
+
+    async def _answer(self, item: messages.Ask) -> None:
+        line = item.line if item.line.partition(" ")[0] in WORDS else f"eval {item.line}"
+        verb = _verb(line)
+        if verb.may_change() and (why_not := self._why_not()):
+            raise BadInput(f"`{verb.name}` may change the program", why_not)
+        if item.every is not None and isinstance(verb, Interrupt | Order):
+            raise BadInput(f"`{verb.name}` is not for again and again", "ask it once")
+        is_first = True
+        while True:
+            meant = self._meant(item, verb)
+            if verb.may_change() and is_first:
+                asks, those = verb.consent(meant.ranks)
+                question = f"{asks} {name_few(those, self._feed.rows.ranks)}?" if those else ""
+                # Other ranks may fit by now than those to which the user has agreed.
+                if question != item.yes and question:
+                    self._outbox.say(messages.Confirm(id=item.id, question=question))
+                    return
+                self._feed.note("asked", line, meant.ranks, user_name())
+            answer = await self._ask(verb, meant, item.id)
+            self._remember(item.id, answer.groups)
+            message = messages.Answer(
+                id=item.id,
+                at=time.time(),
+                document=msgspec.Raw(msgspec.json.encode(answer.document())),
+                text=answer.text(),
+                whom=meant.whom,
+                members={name: tuple(keys) for name, keys in answer.groups.items()},
+                last=item.every is None,
+            )
+            self._outbox.say(message)
+            if item.every is None:
+                return
+            is_first = False
+            await asyncio.sleep(item.every)
+
+    def _remember(self, number: int, members: Mapping[str, Sequence[str]]) -> None:
+        self._groups.pop(number, None)
+        self._groups[number] = {name: frozenset(keys) for name, keys in members.items()}
+        if len(self._groups) > MAX_ANSWERS:
+            del self._groups[next(iter(self._groups))]
+
+    def _target(self, text: str, shown: int | None) -> Target:
+        return with_groups(parse_target(text), {} if shown is None else self._groups.get(shown, {}))
+
+    def _meant(self, item: messages.Ask, verb: RanksVerb) -> Meant:
+        """Return the ranks that are meant, of those that this server shows."""
+        rows = self._feed.rows
+        if verb.target is None and item.keys:
+            wanted = frozenset(item.keys)
+            target = with_groups(parse_target("@1"), {"@1": wanted})
+            chosen = [rank for rank in rows.ranks if rank.key in wanted]
+            if not chosen:
+                raise BadInput("none of the chosen ranks is there any more", "choose others")
+            return Meant(chosen, target, "")
+        named = verb.target or item.ranks
+        if not named and isinstance(verb, ListRanks):
+            return Meant(rows.ranks, rows.target, "")
+        text = named or self._usual(verb)
+        if text is None:
+            raise BadInput(f"`{verb.name}` needs ranks", "choose some, or name them, e.g. `0-7`")
+        target = read_scope(self._target(text, item.shown), item.job)
+        try:
+            # A page that shows several jobs may look at all of them at once.
+            is_strict = named or verb.may_change()
+            found = find(target, rows.ranks) if is_strict else select(target, rows.ranks, any_job=True)
+        except AmbiguousTarget as error:
+            raise error if named else _name_job(verb, text, rows.ranks) from None
+        if text == "all":
+            return Meant(found.ranks, rows.target or target, "all ranks" if verb.target else "")
+        if isinstance(verb, Continue) and not named:
+            # Ranks that were asked to stop, and have not stopped yet, go on as well.
+            jobs = {rank.job for rank in found.ranks}
+            return Meant([rank for rank in rows.ranks if rank.job in jobs], target, text)
+        return Meant(found.ranks, target, text)
+
+    def _usual(self, verb: RanksVerb) -> str | None:
+        """Return the ranks that a verb means in a page if none are chosen: a page has no rank of its own."""
+        none_is_halted = not any(map(_is_halted, self._feed.rows.ranks))
+        if isinstance(verb, Eval) and (verb.live or none_is_halted):
+            return "all"
+        return "all" if isinstance(verb, Continue) and none_is_halted else verb.usual
+
+    async def _ask(self, verb: RanksVerb, meant: Meant, number: int) -> Answer:
+        known = self._switchboard.directory.ranks
+        line = WaitingLine(lambda text: self._outbox.say(messages.Progress(id=number, text=text)) if text else None)
+        asker = Asker(self._switchboard, verb.broker.timeout, line=line)
+        if isinstance(verb, Eval) and not any(map(_is_halted, meant.ranks)):
+            verb = verb.replace(live=True)
+        answer = await verb.ask(Asking(asker=asker, ranks=meant.ranks, known=known, target=meant.target))
+        if isinstance(answer, WhyAnswer) and answer.case is not None:
+            for verdict in told_of(answer.case, answer.found, known, time.time()):
+                self._feed.judge(verdict)
+        return answer
+
+    # --------------------------------------------------------------------------------------------- ranks and source
+
+    async def _find(self, item: messages.Find) -> None:
+        target = self._target(item.text, item.shown)
+        try:
+            ranks = select(target, self._feed.rows.ranks, any_job=True).ranks
+        except NoSuchRank:
+            ranks = ()
+        self._outbox.say(messages.Found(id=item.id, keys=tuple(rank.key for rank in ranks)))
+
+    async def _source(self, item: messages.Source) -> None:
+        rank = self._switchboard.directory.by_key.get(item.key)
+        if rank is None:
+            raise BadInput("this rank is not there any more", "choose another one")
+        asker = Asker(self._switchboard)
+        path = await file_in_ranks(asker, [rank], item.file)
+        first = max(1, item.line - item.around)
+        source = await read_source(asker, rank, path, begin=first, count=item.line + item.around + 1 - first)
+        self._outbox.say(messages.Lines(id=item.id, file=source.path, first=source.begin, lines=source.lines))
+
+
+def _verb(line: str) -> RanksVerb:
+    verb = read_session_line(line, Surroundings(os.environ), has_ranks=True)
+    if verb is None or isinstance(verb, Exec):
+        what = "help" if verb is None else verb.name
+        raise BadInput(f"`{what}` is not for a page", "use it in a terminal")
+    if not isinstance(verb, RanksVerb) or isinstance(verb, Screen):
+        raise BadInput("a page attaches in a terminal of its own", "open the terminal of one rank")
+    return verb
+
+
+def _is_halted(rank: RankInfo) -> bool:
+    return is_ready(rank) or rank.state is RankState.HELD
+
+
+def _name_job(verb: RanksVerb, text: str, ranks: Sequence[RankInfo]) -> BadInput:
+    """Return the error for a line without a target whose ranks are of several jobs."""
+    job = max(rank.job for rank in ranks if rank.state in LIVE_STATES)
+    line = f"{job}/all" if isinstance(verb, Eval) else f"{verb.name} {in_job(text, job)}"
+    asked = verb.expression if isinstance(verb, Eval) else verb.command if isinstance(verb, PdbCommand) else ""
+    return BadInput("several jobs have such ranks", f"name one of them, as in `{line} {asked}".rstrip() + "`")

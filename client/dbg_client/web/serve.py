@@ -1,0 +1,377 @@
+"""Serve the page on this host's loopback until the command ends."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from dbg_client.core.errors import bug
+from dbg_client.core.patience import read_in_thread
+from dbg_client.core.remembered_groups import read_target
+from dbg_client.core.requests import LOOPBACK, listen, new_secret
+from dbg_client.core.switchboard import Switchboard, person_name, switchboard_to
+from dbg_client.shell.streams import tell
+from dbg_client.verbs.preferences import NO_WISH, Wish
+from dbg_client.views.list import nobody_yet
+from dbg_client.web.access import (
+    FIXED_HEADERS,
+    NO_COOKIE,
+    NONCE,
+    NOTHING_POLICY,
+    Access,
+    NotAdmitted,
+    content_policy,
+    require_own,
+)
+from dbg_client.web.feed import Feed
+from dbg_client.web.home import AuditTail
+from dbg_client.web.live import LivePage
+from dbg_client.web.messages import BEAT_SECONDS, Beat, Ended, Hello
+from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
+from dbg_client.web.terminals import NO_RANK, PageSeat
+from dbg_client.web.verb import Web
+from dbg_client.web.verdicts import HANG_SECONDS, VerdictWatch
+from dbg_dial.apart import begin
+from dbg_wire.messages import Mode
+from dbg_wire.targets.selection import Target
+from dbg_wire.version import RELEASE
+
+PROGRAM = "web"
+"""What other users see behind the name of this server's user."""
+
+LOOKS_ONLY = "this page only looks; `dbg-attach web --drive` lets it act"
+WATCHES = "the token of this server lets it only look; one made by `dbg-broker token --role driver` lets it act"
+
+GOING_AWAY = 1001
+"""Code of a close at the server's end, as in RFC 6455."""
+
+MAX_SOCKETS = 128
+"""Pages and terminals that are open at once, of all browsers together."""
+
+END_SECONDS = 2.0
+"""Seconds for the pages to take the end."""
+
+LEADS_ON = '<!doctype html><meta http-equiv="refresh" content="0;url={}"><title>dbg-broker</title>'
+"""What leads a browser to another address."""
+
+COME_BACK = LEADS_ON.format("/")
+"""What leads to the page once more: a browser sends no strict cookie where the page of somebody else has led to us."""
+
+STATIC = Path(__file__).with_name("static")
+
+PAGE = "index.html"
+"""The page itself, which is served at ``/`` alone, with a nonce."""
+
+TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+"""What is served, by the end of its name."""
+
+
+class StaticFile(NamedTuple):
+    """A file as it is served; ``tag`` tells its contents from those of another release."""
+
+    data: bytes
+    type: str
+    tag: str
+
+
+def static_files(folder: Path = STATIC) -> Mapping[str, StaticFile]:
+    """Return what is below ``/static/``, by its path there. Blocks."""
+    return {
+        path.relative_to(folder).as_posix(): _static_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in TYPES and path.is_file()
+    }
+
+
+def page_text(folder: Path = STATIC) -> str:
+    """Return the page. Blocks."""
+    return (folder / PAGE).read_text(encoding="utf-8")
+
+
+def _static_file(path: Path) -> StaticFile:
+    data = path.read_bytes()
+    return StaticFile(data, TYPES[path.suffix], hashlib.sha256(data).hexdigest()[:32])
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PageServer:
+    """The pages of one target, for those who have the cookie; belongs to one event loop."""
+
+    def __init__(
+        self,
+        switchboard: Switchboard,
+        target: Target | None,
+        access: Access,
+        *,
+        drive: bool,
+        wish: Wish = NO_WISH,
+        hang_seconds: float = HANG_SECONDS,
+    ) -> None:
+        self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
+        self._wish, self._hang_seconds = wish, hang_seconds
+        self._may_act = True
+        self.files = static_files()
+        self._page = page_text()
+        self._guests: dict[asyncio.Task[object], Outbox] = {}
+        self.feed = Feed(switchboard, target, self._hello)
+
+    @asynccontextmanager
+    async def serving(self, listening: socket.socket) -> AsyncIterator[None]:
+        """Serve at a socket while the block runs."""
+        application = web.Application(middlewares=[self._admit])
+        application.on_response_prepare.append(_add_headers)
+        application.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/static/{name:.+}", self._static),
+                web.get("/live", self._live),
+                web.get("/terminal", self._terminal),
+            ]
+        )
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=END_SECONDS)
+        await runner.setup()
+        following = [
+            asyncio.create_task(self._guarded(work))
+            for work in (
+                VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run(),
+                AuditTail(self._switchboard, person_name(PROGRAM)).follow(self.feed),
+                self._beat(),
+            )
+        ]
+        try:
+            await web.SockSite(runner, listening).start()
+            with self._switchboard.watched_by(self.feed.receive):
+                yield
+        finally:
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
+            self.feed.close()
+            await self._send_away()
+            await runner.cleanup()
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do what goes on beside the pages; a fault of ours there is told, and they go on."""
+        try:
+            await work
+        except Exception as error:
+            self.feed.note("broker", bug(error))
+
+    async def _beat(self) -> None:
+        """Have pages hear that the server is there: what a tunnel has lost ends no connection."""
+        while True:
+            await asyncio.sleep(BEAT_SECONDS)
+            for outbox in self._guests.values():
+                outbox.say(Beat())
+
+    async def _send_away(self) -> None:
+        """Close all sockets; those that do not take it are cut off."""
+        for outbox in self._guests.values():
+            outbox.finish(GOING_AWAY, "the command has ended")
+        if self._guests:
+            await asyncio.wait(self._guests, timeout=END_SECONDS)
+        for guest in self._guests:
+            guest.cancel()
+        await asyncio.gather(*self._guests, return_exceptions=True)
+
+    def why_not(self) -> str:
+        """Return why a page may change nothing, empty if it may."""
+        if self._switchboard.welcome is not None:
+            # While the broker is away its last word counts.
+            self._may_act = self._switchboard.may_act
+        if not self._may_act:
+            return WATCHES
+        return "" if self._drive else LOOKS_ONLY
+
+    def _hello(self) -> Hello:
+        why_not = self.why_not()
+        return Hello(
+            target=self._target.text if self._target is not None else "",
+            nobody=nobody_yet(self._switchboard.url) if self._target is None else f"No rank fits {self._target.text}.",
+            drive=not why_not,
+            why_not=why_not,
+            release=RELEASE,
+            now=time.time(),
+        )
+
+    # ---------------------------------------------------------------------------------------------------- requests
+
+    @web.middleware
+    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        headers, is_page = request.headers, request.path == "/"
+        try:
+            require_own(request.host, headers.get("Origin"), headers.get("Sec-Fetch-Site"), of_page=not is_page)
+            if is_page and "token" in request.query:
+                return self._exchange(request)
+            if is_page and headers.get("Sec-Fetch-Site") == "cross-site":
+                return web.Response(text=COME_BACK, content_type="text/html")
+            if not self._access.has_cookie(request.cookies):
+                raise NotAdmitted(NO_COOKIE)
+            return await handler(request)
+        except NotAdmitted as refused:
+            return web.Response(status=refused.status, text=f"{refused}\n")
+        except web.HTTPException as error:
+            return web.Response(status=error.status, text=f"{error.reason}\n")
+        except Exception as error:
+            # Whatever fails, the other requests go on.
+            return web.Response(status=500, text=f"{bug(error)}\n")
+
+    def _exchange(self, request: web.Request) -> web.Response:
+        answer = web.Response(status=303, headers={"Location": "/"})
+        # Whoever is in stays in by an old link, and uses up no new one.
+        if not self._access.has_cookie(request.cookies):
+            value = self._access.exchange(request.query["token"])
+            answer.set_cookie(self._access.cookie, value, httponly=True, samesite="Strict", path="/")
+        return answer
+
+    async def _index(self, _: web.Request) -> web.Response:
+        nonce = new_secret()
+        headers = {"Content-Security-Policy": content_policy(nonce)}
+        return web.Response(text=self._page.replace(NONCE, nonce), content_type="text/html", headers=headers)
+
+    async def _static(self, request: web.Request) -> web.Response:
+        found = self.files.get(request.match_info["name"])
+        if found is None:
+            raise web.HTTPNotFound
+        headers = {"ETag": f'"{found.tag}"', "Cache-Control": "no-cache"}
+        if any(tag.value == found.tag for tag in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        return web.Response(body=found.data, content_type=found.type, charset="utf-8", headers=headers)
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        return await self._hold(request, lambda outbox: LivePage(self._switchboard, self.feed, outbox, self.why_not))
+
+    async def _terminal(self, request: web.Request) -> web.StreamResponse:
+        rank = self.feed.rows.rank(request.query.get("key", ""))
+        wanted = request.query.get("mode", "")
+        mode = Mode(wanted) if wanted in [mode.value for mode in Mode] else Mode.WATCH
+
+        def come(outbox: Outbox) -> Guest | None:
+            if rank is not None:
+                own = self._switchboard.another()
+                return PageSeat(own, rank, mode, outbox, wish=self._wish, why_not=self.why_not())
+            outbox.say(Ended(sentence="there is no such rank any more", went_on=False))
+            outbox.finish(NO_RANK, "no such rank")
+            return None
+
+        return await self._hold(request, come)
+
+    async def _hold(self, request: web.Request, come: Callable[[Outbox], Guest | None]) -> web.StreamResponse:
+        """Serve a socket, which must come from our page: a browser says so, and nothing else has the cookie."""
+        if request.headers.get("Origin") is None:
+            raise NotAdmitted("a WebSocket without an Origin is of no page")
+        if len(self._guests) >= MAX_SOCKETS:
+            raise NotAdmitted(f"{MAX_SOCKETS} pages and terminals are open at this server; close one", 503)
+        socket, task, transport = new_socket(), asyncio.current_task(), request.transport
+        await socket.prepare(request)
+        if task is None or transport is None:
+            return socket
+        outbox = self._guests[task] = Outbox(socket, transport.abort)
+        try:
+            guest = come(outbox)
+            await (hold(socket, outbox, guest) if guest is not None else outbox.run())
+        finally:
+            del self._guests[task]
+        return socket
+
+
+async def _add_headers(_: web.Request, answer: web.StreamResponse) -> None:
+    answer.headers.update(FIXED_HEADERS)
+    answer.headers.setdefault("Cache-Control", "no-store")
+    answer.headers.setdefault("Content-Security-Policy", NOTHING_POLICY)
+
+
+@asynccontextmanager
+async def served_page(
+    settings: Web, say: Callable[[str], None], *, ends: str, again: bool = True
+) -> AsyncIterator[None]:
+    """Serve while the block runs; ``say`` gets where, and how it ``ends``, and ``again`` each further link.
+
+    Raises DbgError if the broker can't be reached, or the port can't be had.
+    """
+    broker = settings.broker
+    target = None
+    if settings.target is not None:
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
+    switchboard = switchboard_to(broker.address, broker.timeout, program=PROGRAM)
+    await switchboard.open()
+    try:
+        listening = listen(settings.port)
+        port = int(listening.getsockname()[1])
+        access = Access(port, lambda token: say(f"For another browser: {address_of(port, token)}") if again else None)
+        server = PageServer(switchboard, target, access, drive=settings.drive, wish=settings.wish)
+        async with server.serving(listening):
+            address = address_of(port, access.new_token())
+            for line in announcement(address, port, server.why_not(), ends, os.environ):
+                say(line)
+            with shown_in_browser(address, os.environ):
+                yield
+    finally:
+        await switchboard.close()
+
+
+async def serve_web(settings: Web) -> int:
+    """Serve until the command is ended; return the exit status. Raises DbgError."""
+    ended, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup the end of the terminal is ignored, and stays so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, ended.set)
+    async with served_page(settings, tell, ends="Ctrl-C ends the page, and ranks stay as they are"):
+        await ended.wait()
+    return 0
+
+
+def address_of(port: int, token: str) -> str:
+    """Return the address that opens the page once."""
+    return f"http://{LOOPBACK}:{port}/?token={token}"
+
+
+def announcement(address: str, port: int, why_not: str, ends: str, environ: Mapping[str, str]) -> list[str]:
+    """Return what is said of the page: where it is, and how to get there from another host."""
+    lines = [f"The page is at {address}"]
+    if why_not:
+        lines.append(f"{why_not[0].upper()}{why_not[1:]}.")
+    if environ.get("SSH_CONNECTION"):
+        lines.append(f"On your own machine first: ssh -L {port}:{LOOPBACK}:{port} {socket.gethostname()}")
+    return [*lines, f"The link works once; {ends}."]
+
+
+def has_display(environ: Mapping[str, str], platform: str) -> bool:
+    """Tell whether a browser can be opened where the user sits."""
+    is_here = platform == "darwin" or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+    return is_here and not environ.get("SSH_CONNECTION")
+
+
+@contextmanager
+def shown_in_browser(address: str, environ: Mapping[str, str]) -> Iterator[None]:
+    """Open the page in a browser where there is a display; the block runs meanwhile.
+
+    Other users of the host see command lines, so the browser gets a file that only this user can read.
+    """
+    if not has_display(environ, sys.platform):
+        yield
+        return
+    import webbrowser  # hardly any host has a display
+
+    with tempfile.NamedTemporaryFile("w", prefix="dbg-web-", suffix=".html", encoding="utf-8") as file:
+        file.write(LEADS_ON.format(address))
+        file.flush()
+        # Not waited for: a browser that is started may not return before it is closed.
+        begin(partial(webbrowser.open, Path(file.name).as_uri()), lambda value, error: None)
+        yield

@@ -1,0 +1,51 @@
+"""``web``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dbg_client.verbs.attach_options import Engine
+from dbg_client.verbs.option import Operands, Option, Preferred
+from dbg_client.verbs.preferences import Wish, read_engine
+from dbg_client.verbs.texts import read_port
+from dbg_client.verbs.verb import Verb
+from dbg_wire.errors import NeedsExtra
+
+
+class Web(Verb):
+    """Serve a page; ``port`` is where, 0 for a free one, and ``drive`` says whether it may act."""
+
+    name = "web"
+    example = "web --drive train-4711/all"
+    operands = Operands.MAYBE_TARGET
+
+    target: str | None = None
+    asked_engine: Engine = None
+    default_engine: Annotated[str | None, Preferred("engine", read_engine, strict=True)] = None
+    port: Annotated[
+        int,
+        Option(
+            "--port",
+            metavar="PORT",
+            help="on this port of the loopback, 0 for a free one (default)",
+            read=read_port,
+        ),
+    ] = 0
+    drive: Annotated[bool, Option("--drive", help="let the page act: type, ask for values, break in, let go, end")] = (
+        False
+    )
+
+    @property
+    def wish(self) -> Wish:
+        """The debugger that the page's terminals open."""
+        return Wish(self.asked_engine, self.default_engine)
+
+    def run(self) -> int:
+        import asyncio
+        from importlib.util import find_spec
+
+        if find_spec("aiohttp") is None:
+            raise NeedsExtra("the page", "aiohttp", "web")
+        from dbg_client.web.serve import serve_web  # hardly any command loads a server
+
+        return asyncio.run(serve_web(self))

@@ -1,0 +1,124 @@
+"""Why ranks wait, without being asked: a look at each job when a page opens, and now and then while one is open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dbg_client.core.asking import Asker
+from dbg_client.views.tree import is_library
+from dbg_client.web.messages import Standing, Verdict
+from dbg_client.why.questions import find_case, hangs_among
+from dbg_client.why.show import verdicts_document
+from dbg_client.why.standstill import Standstill, ask_where
+from dbg_dial.waiting import within
+from dbg_wire.errors import DbgError
+from dbg_wire.records.ranks import LIVE_STATES, Place, RankInfo
+
+if TYPE_CHECKING:
+    from dbg_client.core.switchboard import Switchboard
+    from dbg_client.web.feed import Feed
+    from dbg_client.why.explain import Case, Explanation
+
+HANG_SECONDS = 60.0
+"""Seconds without a move of any rank after which a job counts as hanging."""
+
+LOOKS = 3
+"""Looks within that time; each makes the ranks read their flight recorders, which takes milliseconds."""
+
+MAX_PLACES = 4
+"""Ranks of a verdict whose places are told: a page shows the source of one or two."""
+
+
+def told_of(
+    case: Case, found: Explanation, known: Sequence[RankInfo], at: float, *, stands: bool = False
+) -> list[Verdict]:
+    """Return what pages are told of each job that hangs; with ``stands`` it is known that no rank moves."""
+    frames = {(one.rank.job, one.rank.rank): (one.rank.key, one.answer.frames) for one in case.looks[-1].everybody}
+    told = []
+    for worst in hangs_among(found.verdicts, known, stands=stands):
+        own = replace(found, verdicts=tuple(verdict for verdict in found.verdicts if verdict.job == worst.job))
+        stacks = [frames.get((worst.job, number), ("", ())) for number in worst.ranks[:MAX_PLACES]]
+        places = [Standing(key=key, where=where) for key, stack in stacks if (where := _own_place(stack)) is not None]
+        verdict = Verdict(
+            job=worst.job,
+            at=at,
+            sentence=worst.sentence,
+            document=msgspec.Raw(msgspec.json.encode(verdicts_document(own))),
+            missing=tuple(rank.key for rank in found.missing if rank.job == worst.job),
+            places=tuple(places),
+        )
+        told.append(verdict)
+    return told
+
+
+def _own_place(frames: Sequence[Place]) -> Place | None:
+    """Return the innermost frame of the program's own code, else the innermost one."""
+    own = [place for place in frames if not is_library(place.file)] or list(frames)
+    return own[-1] if own else None
+
+
+class VerdictWatch:
+    """Look at each job of a feed until this is cancelled; nobody is asked while no page is open.
+
+    A verdict stays until a look finds that the job moves: a page that opens has it at once.
+    """
+
+    def __init__(self, switchboard: Switchboard, feed: Feed, seconds: float = HANG_SECONDS) -> None:
+        self._switchboard, self._feed, self._seconds = switchboard, feed, seconds
+        self._asker = Asker(switchboard)
+        self._standing: defaultdict[str, Standstill] = defaultdict(lambda: Standstill(seconds))
+
+    async def run(self) -> None:
+        """Look again and again."""
+        opened, is_opened = self._feed.opened, False
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await within(self._seconds / LOOKS, opened.wait())
+            is_opened = is_opened or opened.is_set()
+            opened.clear()
+            if not self._feed.pages or not self._switchboard.is_current:
+                continue
+            jobs: defaultdict[str, list[RankInfo]] = defaultdict(list)
+            for rank in self._feed.rows.ranks:
+                if rank.state in LIVE_STATES and not rank.is_classic:
+                    jobs[rank.job].append(rank)
+            for job in [job for job in self._standing if job not in jobs]:
+                del self._standing[job]
+                self._feed.judge(Verdict(job=job, at=time.time(), document=None))
+            for job, ranks in jobs.items():
+                # An answer that does not come says nothing of the ranks; the next look may have one.
+                with contextlib.suppress(DbgError):
+                    await self._look(job, ranks, is_opened=is_opened)
+            is_opened = False
+
+    async def _look(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
+        standing = self._standing[job]
+        answers = await ask_where(self._asker, ranks)
+        told: list[Verdict] = []
+        if answers is None:
+            standing.begin_anew()
+        else:
+            standing.look(answers, asyncio.get_running_loop().time())
+            # Since the last look of an earlier page a job may have moved, and hang all the same.
+            is_same = self._feed.is_judged(job) and not standing.is_moving
+            if is_opened or is_same or standing.is_told:
+                told = await self._judge(ranks, stands=standing.is_told)
+        if not told:
+            self._feed.judge(Verdict(job=job, at=time.time(), document=None))
+        for verdict in told:
+            if not self._feed.is_judged(verdict.job):
+                self._feed.note("hang", verdict.sentence, ranks)
+            self._feed.judge(verdict)
+
+    async def _judge(self, ranks: Sequence[RankInfo], *, stands: bool) -> list[Verdict]:
+        known = self._switchboard.directory.ranks
+        case, found = await find_case(self._asker, ranks, known)
+        return told_of(case, found, known, time.time(), stands=stands)

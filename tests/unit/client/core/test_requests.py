@@ -1,0 +1,57 @@
+"""Tests of what faces for programs have in common."""
+
+from __future__ import annotations
+
+import asyncio
+
+from dbg_client.core.errors import TimedOut
+from dbg_client.core.requests import OpenRequests, is_same, new_secret, sentence_of
+from tests.conftest import Approved
+
+
+async def test_requests_are_bounded_given_up_and_closed() -> None:
+    open_ones, ended = OpenRequests(2, "call"), asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    assert open_ones.begin(1, work) == ""
+    assert "call with the id 1 is open" in open_ones.begin(1, work)
+    assert open_ones.begin("a", work) == ""
+    assert "2 calls are open" in open_ones.begin(3, work)
+    await asyncio.sleep(0)
+    assert open_ones.give_up(1)
+    await ended.wait()
+    await asyncio.sleep(0)
+    assert not open_ones.give_up(1)
+    assert open_ones.begin(3, work) == ""
+    await open_ones.close()
+    await asyncio.sleep(0)
+    assert not open_ones.give_up("a")
+
+
+async def test_a_request_that_cancels_itself_goes_on() -> None:
+    open_ones, told = OpenRequests(2, "request"), asyncio.Queue[bool]()
+
+    async def work() -> None:
+        told.put_nowait(open_ones.give_up(1))
+        await asyncio.sleep(0)
+        told.put_nowait(True)
+
+    open_ones.begin(1, work)
+    assert [await told.get(), await told.get()] == [False, True]
+
+
+def test_an_error_is_told_in_the_words_of_the_face_and_a_fault_as_one(approved: Approved) -> None:
+    assert sentence_of(TimedOut("see `dbg-attach list`"), {"list": "`ranks`"}) == "see `ranks`"
+    approved(sentence_of(ValueError("x\x1b"), {}))
+
+
+def test_secrets_are_random_and_compared_whole() -> None:
+    secret = new_secret()
+    assert is_same(secret, secret)
+    for wrong in (new_secret(), secret[:-1], f"{secret}x", "", "\udc80", None, 1, [secret]):
+        assert not is_same(wrong, secret)

@@ -1,0 +1,66 @@
+"""What an IDE gets of ranks that a test lists, for tests that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.messages import Message
+from dbg_client.dap.window import Window
+from dbg_dial.waiting import within
+from dbg_wire.messages import Snapshot
+from dbg_wire.records.ranks import RankInfo
+from dbg_wire.targets.selection import parse_target
+from tests.support.time_unit import seconds
+from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
+
+
+class Shown:
+    """The messages that an IDE has got."""
+
+    def __init__(self) -> None:
+        self.said: list[Message] = []
+        self._came = asyncio.Event()
+
+    def take(self, message: Message) -> None:
+        """Take a message."""
+        self.said.append(message)
+        self._came.set()
+
+    async def until(self, enough: Callable[[], bool]) -> None:
+        """Wait for messages."""
+
+        async def came() -> None:
+            while not enough():
+                self._came.clear()
+                await self._came.wait()
+
+        await within(seconds(10), came())
+
+    def named(self, name: str) -> list[Message]:
+        """Return the bodies of the events of this name."""
+        return [one["body"] for one in self.said if one.get("event") == name]
+
+    async def answer(self, seq: int) -> Message:
+        """Return the response to a request."""
+        await self.until(lambda: any(one.get("request_seq") == seq for one in self.said))
+        return next(one for one in self.said if one.get("request_seq") == seq)
+
+
+@asynccontextmanager
+async def threads(
+    link: ScriptedLink, ranks: Sequence[RankInfo], target: str = "all"
+) -> AsyncIterator[tuple[Threads, Shown, Window]]:
+    """Yield the threads of a window on these ranks, what its IDE is told, and the window."""
+    shown = Shown()
+    link.events.put_nowait(Snapshot(ranks=tuple(ranks), last=True))
+    async with switchboard_on(link, seconds(10)) as switchboard:
+        window = Window(switchboard, parse_target(target), shown.take)
+        listing = Threads(window)
+        await switchboard.listed()
+        with switchboard.watched_by(listing.receive):
+            listing.begin()
+            yield listing, shown, window
+        listing.close()

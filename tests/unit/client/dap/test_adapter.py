@@ -1,0 +1,318 @@
+"""Requests that need no rank: the order of a session, what is refused, and how many may be open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.core.brokers import Brokers
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.dap.adapter import MAX_OPEN, Adapter
+from dbg_client.dap.ide_entries import show_entries
+from dbg_client.dap.messages import (
+    CAPABILITIES,
+    MAX_BODY,
+    BadMessage,
+    Client,
+    LostFrames,
+    Message,
+    Request,
+    event,
+    frame,
+    numbered,
+    output,
+    read_body,
+    read_request,
+    refusal,
+    response,
+)
+from dbg_client.dap.serve import Admission
+from dbg_wire.errors import BadInput, BrokerUnreachable
+from tests.conftest import Approved
+from tests.docs.pages import ROOT
+from tests.support.dap_schema import judge
+from tests.support.time_unit import seconds
+from tests.unit.client.dap.shown import Shown
+from tests.unit.client.scripted_link import ScriptedLink
+
+
+class NoBroker(ScriptedLink):
+    """A broker that is not there."""
+
+    async def open(self) -> None:
+        raise BrokerUnreachable("wss://there", "nobody answers")
+
+
+class SilentBroker(ScriptedLink):
+    """A broker that never answers."""
+
+    async def open(self) -> None:
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def held(link: type[ScriptedLink] = NoBroker) -> AsyncIterator[tuple[Adapter, Shown]]:
+    """Yield an adapter on this link, and what it says."""
+    said = Shown()
+    made = cast("Brokers", link())
+    adapter = Adapter(lambda name: Switchboard(lambda: made, seconds(10)), None, said.take)
+    yield adapter, said
+    await adapter.close()
+
+
+async def ask(adapter: Adapter, said: Shown, seq: int, command: str, **arguments: object) -> Message:
+    """Return the response."""
+    adapter.receive(Request(seq, command, arguments))
+    return await said.answer(seq)
+
+
+@pytest.mark.parametrize(
+    "command", ["threads", "evaluate", "configurationDone", "no such\x1b request", "launch", "terminate"]
+)
+async def test_nothing_is_answered_before_the_window_is_attached(approved: Approved, command: str) -> None:
+    async with held() as (adapter, said):
+        answer = await ask(adapter, said, 1, command)
+        assert not answer["success"]
+        approved(answer["message"])
+
+
+async def test_a_broker_that_is_not_there_is_an_answer_that_the_user_sees_and_the_ide_may_try_again() -> None:
+    async with held() as (adapter, said):
+        for seq in (1, 2):
+            answer = await ask(adapter, said, seq, "attach", target="all")
+            assert "nobody answers" in answer["message"]
+            assert answer["body"]["error"]["showUser"]
+        wrong = await ask(adapter, said, 3, "attach", target="0-")
+        assert "0-" in wrong["message"]
+        assert not said.named("initialized")
+
+
+async def test_who_is_not_admitted_does_not_reach_the_broker() -> None:
+    def refuse(arguments: Message) -> None:
+        raise BadInput("the secret is wrong", "look at the terminal")
+
+    said = Shown()
+    adapter = Adapter(lambda name: pytest.fail("dialled"), None, said.take, refuse)
+    assert "the secret is wrong" in (await ask(adapter, said, 1, "attach"))["message"]
+
+
+async def test_a_request_can_be_cancelled_and_an_end_cancels_all() -> None:
+    async with held(SilentBroker) as (adapter, said):
+        adapter.receive(Request(1, "attach", {}))
+        # A second session would never be left.
+        assert not (await ask(adapter, said, 2, "attach"))["success"]
+        assert (await ask(adapter, said, 3, "cancel", requestId=1))["success"]
+        assert (await said.answer(1))["message"] == "cancelled"
+        adapter.receive(Request(4, "attach", {}))
+        assert not (await ask(adapter, said, 5, "attach"))["success"]
+        await adapter.close()
+        assert (await said.answer(4))["message"] == "cancelled"
+
+
+async def test_every_request_is_answered_whatever_fails(approved: Approved) -> None:
+    async with held() as (adapter, said):
+        assert (await ask(adapter, said, 1, "cancel", requestId=[1]))["success"]
+        adapter.receive(Request(2, "initialize", [1]))
+        assert "the arguments of initialize are no object" in (await said.answer(2))["message"]
+
+    said = Shown()
+    adapter = Adapter(lambda name: cast("Switchboard", 1 // 0), None, said.take)
+    answer = await ask(adapter, said, 1, "attach")
+    approved(answer["message"])
+
+
+async def test_too_many_open_requests_are_refused() -> None:
+    async with held(SilentBroker) as (adapter, said):
+        for seq in range(MAX_OPEN + 1):
+            adapter.receive(Request(seq, "attach", {}))
+        assert [(one["request_seq"], one["success"]) for one in said.said] == [(MAX_OPEN, False)]
+
+
+documents = st.dictionaries(st.text(max_size=10), st.text() | st.integers() | st.none() | st.booleans(), max_size=5)
+
+
+def bodies(pieces: Sequence[bytes]) -> list[bytes]:
+    """Return the messages in bytes that come in these pieces."""
+
+    async def read() -> list[bytes]:
+        reader = asyncio.StreamReader()
+        feeding = asyncio.create_task(feed(reader, pieces))
+        found: list[bytes] = []
+        while (body := await read_body(reader)) is not None:
+            found.append(body)
+        await feeding
+        return found
+
+    return asyncio.run(read())
+
+
+async def feed(reader: asyncio.StreamReader, pieces: Sequence[bytes]) -> None:
+    """Give a reader one piece after the other, and the end."""
+    for piece in pieces:
+        reader.feed_data(piece)
+        await asyncio.sleep(0)
+    reader.feed_eof()
+
+
+@given(st.lists(documents, max_size=5), st.integers(1, 40))
+def test_messages_come_out_as_they_were_written_however_the_bytes_are_cut(sent: list[Any], size: int) -> None:
+    data = b"".join(map(frame, sent))
+    assert list(map(json.loads, bodies([data[at : at + size] for at in range(0, len(data), size)]))) == sent
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_messages_or_lost_and_never_more_than_that(data: bytes) -> None:
+    with suppress(LostFrames):
+        bodies([data])
+
+
+def test_a_body_that_is_anything_leaves_the_next_one_readable() -> None:
+    data = b"Content-Length: 2\r\n\r\n[]content-type: x\r\nCONTENT-LENGTH:3\r\n\r\n{]}" + frame({"seq": 1})
+    assert bodies([data, b"Content-Length: 9\r\n\r\nrest"]) == [b"[]", b"{]}", b'{"seq":1}']
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"hello\n",
+        b"GET / HTTP/1.1\r\n",
+        b"\r\n",
+        b"Content-Length: 2\r\nHost: localhost\r\n\r\n{}",
+        b"Content-Length: 2\n\n{}",
+        b"Content-Length: -1\r\n\r\n",
+        b"Content-Length: 1_0\r\n\r\n",
+        b"Content-Length: %d\r\n\r\n" % (MAX_BODY + 1),
+        b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
+        b"Content-Type: x\r\n\r\n",
+        b"x" * 100_000,
+    ],
+)
+def test_a_header_that_is_none_ends_the_reading_at_once(data: bytes) -> None:
+    async def read() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)  # and no end: nothing more is waited for
+        await read_body(reader)
+
+    with pytest.raises(LostFrames):
+        asyncio.run(read())
+
+
+def test_a_request_is_read_with_and_without_arguments() -> None:
+    document: dict[str, Any] = {"seq": 3, "type": "request", "command": "next", "arguments": {"threadId": 2}}
+    assert read(document) == Request(3, "next", {"threadId": 2})
+    assert read({**document, "arguments": None}) == Request(3, "next")
+    assert read({"seq": 4, "type": "response", "request_seq": 1, "success": True, "command": "x"}) is None
+
+
+def read(document: object) -> Request | None:
+    """Return the request of a document."""
+    return read_request(json.dumps(document).encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"[]",
+        b"{]",
+        b'{"seq":1,"type":"event","event":"x"}',
+        b'{"seq":1,"type":"request","command":5}',
+        b'{"seq":true,"type":"request","command":"next"}',
+        b'{"seq":-1,"type":"request","command":"next"}',
+        b'{"seq":1,"type":"request","command":"\xff"}',
+    ],
+    ids=range(8),
+)
+def test_what_is_no_request_is_told_so(approved: Approved, body: bytes) -> None:
+    with pytest.raises(BadMessage) as caught:
+        read_request(body)
+    approved(str(caught.value))
+
+
+def test_what_goes_out_is_numbered_and_is_what_the_protocol_has() -> None:
+    sent: list[Message] = []
+    send = numbered(sent.append)
+    request = Request(7, "initialize", {})
+    send(response(request, CAPABILITIES))
+    send(refusal(Request(8, "attach", {}), "no broker {here}", show_user=True))
+    send(event("initialized"))
+    send(event("terminated"))
+    send(output("a line"))
+    send(response(Request(9, "configurationDone", {})))
+    assert [message["seq"] for message in sent] == [1, 2, 3, 4, 5, 6]
+    for message in sent:
+        judge(message)
+    assert sent[1]["body"]["error"]["format"] == sent[1]["message"]
+    assert sent[4]["body"]["output"] == "a line\n"
+
+
+def test_a_lone_surrogate_in_a_ranks_text_reaches_the_ide() -> None:
+    _, _, body = frame(output("x = '\ud800'")).partition(b"\r\n\r\n")
+    assert json.loads(body)["body"]["output"] == "x = '\ud800'\n"
+
+
+def seat() -> tuple[Admission, list[str]]:
+    """Return a seat, and the secrets that it has told."""
+    told: list[str] = []
+    admission = Admission(told.append)
+    admission.free()
+    return admission, told
+
+
+@pytest.mark.parametrize("given", [{}, {"secret": None}, {"secret": "s"}, {"secret": ["s"]}, {"secret": "\udc80"}])
+def test_only_the_secret_lets_in(given: dict[str, object]) -> None:
+    admission, told = seat()
+    with pytest.raises(BadInput):
+        admission.admit(given)
+    admission.admit({"secret": told[0]})
+
+
+def test_a_secret_is_good_for_one_session() -> None:
+    admission, told = seat()
+    admission.admit({"secret": told[0]})
+    with pytest.raises(BadInput):
+        admission.admit({"secret": told[0]})
+    admission.free()
+    first, second = told
+    with pytest.raises(BadInput, match="not the one"):
+        admission.admit({"secret": first})
+    admission.admit({"secret": second})
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ({"clientName": "Visual Studio Code", "clientID": "vscode"}, "VS Code"),
+        ({"clientID": "nvim-dap"}, "nvim-dap"),
+        ({"clientName": "evil\x1b[2J"}, "evil\\x1b[2J"),
+        ({"clientName": 5}, "IDE"),
+        ({"clientName": "  "}, "IDE"),
+        ({}, "IDE"),
+    ],
+)
+def test_the_name_is_what_people_call_it_and_safe_to_print(said: dict[str, object], name: str) -> None:
+    assert Client.read(said).name == name
+
+
+def test_the_entries_of_ides_are_shown(approved: Approved, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show_entries("train-4711/all") == 0
+    shown = capsys.readouterr().out
+    approved(shown.replace(sys.executable, "PYTHON").replace(str(ROOT), "ROOT"))
+
+
+def test_without_secrets_the_seat_alone_counts() -> None:
+    admission = Admission(pytest.fail, asks=False)
+    admission.free()
+    admission.admit({})
+    with pytest.raises(BadInput):
+        admission.admit({})
+    admission.free()
+    admission.admit({})

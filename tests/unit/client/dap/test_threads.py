@@ -1,0 +1,424 @@
+"""Ranks as threads: who is listed, and what an IDE is told as ranks stop, move and end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.core.errors import Declined
+from dbg_client.core.link import Down, Up
+from dbg_client.dap import listing as listing_module
+from dbg_client.dap.breakpoints import Breakpoints
+from dbg_client.dap.moves import Keyboard, Moves
+from dbg_client.dap.source import Paths, SourceLocator
+from dbg_client.dap.threads import (
+    MAX_LISTED,
+    REST,
+    Continued,
+    Exited,
+    Started,
+    Stopped,
+    ThreadEvent,
+    ThreadTable,
+    choose_listed,
+)
+from dbg_client.questions.inspection import RankError
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal, RefusalCode, Snapshot, Welcome
+from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
+from dbg_wire.records.ranks import Place, RankInfo, RankState
+from tests.conftest import Approved
+from tests.support.answers import answered
+from tests.support.rank_infos import changed
+from tests.unit.client.dap.shown import threads
+from tests.unit.client.fake_broker import HERE, make_rank
+from tests.unit.client.scripted_link import ScriptedLink
+
+THERE = HERE.replace(line=HERE.line + 1)
+
+
+def stopped(number: int, *, stop: int | None = 1, where: Place = HERE, reason: str = "breakpoint") -> RankInfo:
+    return make_rank(number, stop=stop, where=where, reason=reason)
+
+
+def running(number: int) -> RankInfo:
+    return make_rank(number, state=RankState.RUNNING, where=None, reason=None)
+
+
+def held(number: int) -> RankInfo:
+    return make_rank(number, state=RankState.HELD, reason=None, stop=1)
+
+
+def stops(events: Sequence[ThreadEvent]) -> list[tuple[int, str, bool]]:
+    return [(one.thread, one.reason, one.is_ours) for one in events if isinstance(one, Stopped)]
+
+
+def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
+    table = ThreadTable()
+    assert table.update([running(0)]) == [Started(2)]
+    assert stops(table.update([stopped(0)])) == [(2, "breakpoint", False)]
+    assert table.update([stopped(0)]) == []
+    assert table.stands(stopped(0).key)
+    assert table.update([running(0)]) == [Continued(2)]
+    assert not table.stands(stopped(0).key)
+    assert table.update([]) == [Exited(2)]
+    assert table.key(2) is None
+
+
+@pytest.mark.parametrize(
+    ("rank", "reason"),
+    [
+        (stopped(0, reason="interrupt"), "pause"),
+        (stopped(0, reason="crash"), "exception"),
+        (held(0), "held"),
+        (stopped(0, reason="breakpoint"), "breakpoint"),
+    ],
+)
+def test_the_reason_is_in_the_protocols_words(rank: RankInfo, reason: str) -> None:
+    assert stops(ThreadTable().update([rank])) == [(2, reason, False)]
+
+
+def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
+    table = ThreadTable()
+    table.update([stopped(0)])
+    key, before = stopped(0).key, table.version(stopped(0).key)
+    table.begin_move(key, is_step=True)
+    assert table.version(key) != before
+    assert table.update([running(0)]) == []
+    assert table.update([stopped(0, where=THERE)]) == []
+    table.end_move(key)
+    assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", True)]
+
+
+def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() -> None:
+    table = ThreadTable()
+    table.update([stopped(0)])
+    table.begin_move(stopped(0).key, is_step=False)
+    table.end_move(stopped(0).key)
+    assert table.update([stopped(0)]) == []
+    assert not table.stands(stopped(0).key)
+    assert stops(table.update([stopped(0, stop=2)])) == [(2, "breakpoint", True)]
+
+
+def test_a_move_that_the_rank_refuses_leaves_it_where_it_was() -> None:
+    table = ThreadTable()
+    table.update([stopped(0)])
+    table.begin_move(stopped(0).key, is_step=False)
+    table.end_move(stopped(0).key, failed=True)
+    assert [thread for thread, _, _ in stops(table.update([stopped(0)]))] == [2]
+    assert table.stands(stopped(0).key)
+
+
+def test_a_terminals_step_is_told_as_one_and_makes_numbers_stale() -> None:
+    table = ThreadTable()
+    table.update([stopped(0)])
+    before = table.version(stopped(0).key)
+    assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", False)]
+    assert table.version(stopped(0).key) != before
+
+
+def test_crashed_ranks_come_first_then_those_where_few_are_then_held_and_running_ones() -> None:
+    ranks = [
+        running(0),
+        held(1),
+        stopped(2),
+        stopped(3),
+        stopped(4, where=THERE),
+        stopped(5, reason="crash"),
+        make_rank(6, state=RankState.EXITED),
+        make_rank(7, state=RankState.LOST),
+    ]
+    assert [rank.rank for rank in choose_listed(ranks, 64)] == [5, 4, 2, 3, 1, 0]
+    assert [rank.rank for rank in choose_listed(ranks, 2)] == [5, 4]
+
+
+def test_an_odd_rank_takes_the_place_of_another_one() -> None:
+    table = ThreadTable(most=2)
+    table.update([stopped(number) for number in range(4)])
+    assert [rank.rank for rank in table.listed] == [0, 1]
+    events = table.update([*(stopped(number) for number in range(3)), stopped(3, stop=2, reason="crash")])
+    assert [rank.rank for rank in table.listed] == [3, 0]
+    assert Exited(3) in events
+    assert (5, "exception", False) in stops(events)
+    # The rank that had to go is told of again when there is room, as it stands.
+    events = table.update([stopped(number) for number in range(2)])
+    assert Started(3) in events
+    assert stops(events) == [(3, "breakpoint", False)]
+
+
+def standing(ranks: dict[int, RankInfo]) -> set[str]:
+    return {rank.key for rank in ranks.values() if rank.where is not None}
+
+
+STATES = st.sampled_from([stopped, running, held, None])
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), STATES, st.integers(1, 3)), max_size=40))
+def test_what_is_told_adds_up_to_what_there_is(changes: list[tuple[int, object, int]]) -> None:
+    table, ranks = ThreadTable(most=3), dict[int, RankInfo]()
+    listed: dict[int, bool] = {}
+    for number, make, stop in changes:
+        if make is None:
+            ranks.pop(number, None)
+        else:
+            rank = make(number)  # type: ignore[operator]
+            ranks[number] = changed(rank, stop=stop) if rank.stop is not None else rank
+        for event in table.update(list(ranks.values())):
+            assert event.thread != REST
+            assert (event.thread in listed) != isinstance(event, Started)
+            if isinstance(event, Exited):
+                del listed[event.thread]
+            else:
+                assert not isinstance(event, Continued) or listed[event.thread]
+                listed[event.thread] = isinstance(event, Stopped)
+        assert len(listed) == min(3, len(ranks))
+        assert listed == {table.thread(rank.key): table.stands(rank.key) for rank in table.listed}
+        assert all(stands == (table.key(thread) in standing(ranks)) for thread, stands in listed.items())
+
+
+HELD = make_rank(1, state=RankState.HELD, reason=None, stop=1)
+STOPPED = make_rank(0, stop=1)
+NEVER_TYPED = 3600.0
+"""Seconds after a stop in which nothing counts as typed: more than a test takes."""
+
+
+def answer_of(rank: RankInfo, kind: Kind, text: str = "", request: int = 0) -> Answers:
+    return answered(request, RankAnswer(key=rank.key, kind=kind, text=text))
+
+
+def test_continue_lets_a_stopped_rank_go_on_and_a_held_one_wait_no_longer() -> None:
+    for rank, action in ((STOPPED, Action.CONTINUE), (HELD, Action.RELEASE)):
+        link = ScriptedLink([answer_of(rank, Kind.VALUE, "continued")])
+
+        async def go_on(link: ScriptedLink = link, rank: RankInfo = rank) -> None:
+            async with threads(link, [rank]) as (listing, shown, window):
+                moves = Moves(window, listing, Keyboard(window))
+                thread = listing.table.thread(rank.key)
+                assert await moves.go_on({"threadId": thread}) == {"allThreadsContinued": False}
+                with pytest.raises(BadInput, match="is running"):
+                    listing.stopped_rank(thread)
+                await asyncio.gather(*moves._open)
+                # It is still listed at the stop that it leaves, and nothing is told of that.
+                assert len(shown.named("stopped")) == 1
+                assert not listing.table.stands(rank.key)
+
+        asyncio.run(go_on())
+        assert [asked.action for asked in link.sent] == [action]
+
+
+def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands(approved: Approved) -> None:
+    link = ScriptedLink([answer_of(STOPPED, Kind.ERROR, "not in this rank")])
+
+    async def go_on() -> None:
+        async with threads(link, [STOPPED]) as (listing, shown, window):
+            moves = Moves(window, listing, Keyboard(window))
+            await moves.go_on({"threadId": listing.table.thread(STOPPED.key)})
+            await asyncio.gather(*moves._open)
+            (said,) = shown.named("output")
+            approved(said["output"])
+            assert len(shown.named("stopped")) == 2
+            assert listing.table.stands(STOPPED.key)
+
+    asyncio.run(go_on())
+
+
+def test_ranks_that_an_ide_lets_go_by_itself_as_they_are_shown_stay() -> None:
+    """As nvim-dap does with every rank but the first that stops."""
+    others = [make_rank(number, stop=1) for number in (1, 2)]
+    in_turn = enumerate((others[0], STOPPED, others[1]))
+    link = ScriptedLink(*([answer_of(rank, Kind.VALUE, "continued", request)] for request, rank in in_turn))
+
+    async def attach(monkeypatch: pytest.MonkeyPatch) -> None:
+        async with threads(link, [STOPPED, *others]) as (listing, shown, window):
+            moves = Moves(window, listing, Keyboard(window))
+            loop = asyncio.get_running_loop()
+            first, second, third = (one["threadId"] for one in shown.named("stopped"))
+            for thread in (second, third):
+                with pytest.raises(BadInput):
+                    await moves.go_on({"threadId": thread})
+                assert listing.stopped_rank(thread)
+            assert len(shown.named("stopped")) == 3
+            (said,) = shown.named("output")
+            assert "`dap.defaults.ranks.auto_continue_if_many_stopped = false`" in said["output"]
+            # Later, a user has chosen it.
+            now = loop.time()
+            monkeypatch.setattr(loop, "time", lambda: now + 1)
+            await moves.go_on({"threadId": second})
+            # The first one that was shown, and then the only one, stands for no other.
+            await moves.go_on({"threadId": first})
+            monkeypatch.undo()
+            await moves.go_on({"threadId": third})
+            await asyncio.gather(*moves._open)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        asyncio.run(attach(monkeypatch))
+    assert [asked.action for asked in link.sent] == [Action.CONTINUE] * 3
+
+
+def stepped(rank: RankInfo, line: int = 500) -> Change:
+    """Return the change by which a rank's step is told."""
+    place = rank.where
+    assert place is not None
+    return Change(rank=changed(rank, where=place.replace(line=line)))
+
+
+@pytest.mark.parametrize("stops_meanwhile", [False, True])
+async def test_a_user_may_type_on_behind_a_step_unless_another_rank_has_stopped_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, *, stops_meanwhile: bool
+) -> None:
+    first, own, late = make_rank(0, stop=1), make_rank(1, stop=1), make_rank(2, stop=1)
+    link = ScriptedLink()
+    monkeypatch.setattr(listing_module, "TYPED_SECONDS", NEVER_TYPED)
+
+    async with threads(link, [first, own]) as (listing, shown, _):
+        listing.table.begin_move(own.key, is_step=True)
+        if stops_meanwhile:
+            link.events.put_nowait(Change(rank=late))
+            await shown.until(lambda: len(shown.named("stopped")) == 3)
+        listing.table.end_move(own.key)
+        link.events.put_nowait(stepped(own))
+        await shown.until(lambda: shown.named("stopped")[-1]["reason"] == "step")
+        with pytest.raises(BadInput, match="stays") if stops_meanwhile else nullcontext():
+            listing.require_typed(own)
+
+
+def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
+    link = ScriptedLink([Refusal(code=RefusalCode.ROLE, text="a watcher looks", request=0)])
+    link.welcome = Welcome(minor=0, release="1", host="h", pid=1, uptime=0.0, role="watcher")
+
+    async def step() -> None:
+        async with threads(link, [STOPPED]) as (listing, _, window):
+            with pytest.raises(Declined, match="a watcher looks"):
+                await Moves(window, listing, Keyboard(window)).step("next", {"threadId": 2})
+            assert listing.table.stands(STOPPED.key)
+
+    asyncio.run(step())
+
+
+def test_nobody_moves_a_rank_at_which_another_one_types() -> None:
+    driven = make_rank(0, stop=1, driver="ann@login1")
+
+    async def step() -> None:
+        async with threads(ScriptedLink(), [driven]) as (listing, _, window):
+            moves = Moves(window, listing, Keyboard(window))
+            for move in (moves.step("next", {"threadId": 2}), moves.go_on({"threadId": 2})):
+                with pytest.raises(BadInput, match="ann@login1 types at gpu013:0; write `take`"):
+                    await move
+            assert listing.table.stands(driven.key)
+
+    asyncio.run(step())
+
+
+@pytest.mark.parametrize(
+    ("kind", "console"),
+    [(Kind.RUNNING, ["gpu013:4: in C code\n"]), (Kind.ERROR, None), (Kind.LOST, None)],
+    ids=lambda one: one.value if isinstance(one, Kind) else "",
+)
+def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_in_the_answer(
+    kind: Kind, console: list[str] | None
+) -> None:
+    running = make_rank(4, state=RankState.RUNNING, reason=None)
+    link = ScriptedLink([answer_of(running, kind, "in C code")])
+
+    async def pause() -> None:
+        async with threads(link, [running]) as (listing, shown, window):
+            keyboard = Keyboard(window)
+            with nullcontext() if console is not None else pytest.raises(RankError, match="gpu013:4: in C code"):
+                await Moves(window, listing, keyboard).pause({"threadId": listing.table.thread(running.key)})
+            assert [said["output"] for said in shown.named("output")] == (console or [])
+            keyboard.close()
+
+    asyncio.run(pause())
+    assert [asked.action for asked in link.sent] == [Action.INTERRUPT]
+
+
+LATE = make_rank(3, stop=1)
+
+
+async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once(approved: Approved) -> None:
+    refused = RankAnswer(key=LATE.key, kind=Kind.ERROR, text="not today")
+    link = ScriptedLink([answered(0, *(refused,))])
+
+    async with threads(link, []) as (_, _, window):
+        breakpoints = Breakpoints(window, Paths(), SourceLocator(window, Paths()))
+        asked = {"source": {"path": "/nowhere/train.py"}, "breakpoints": [{"line": 7}]}
+        (row,) = (await breakpoints.set(asked))["breakpoints"]
+        approved(row["message"])
+        link.events.put_nowait(Change(rank=LATE))
+        await window.switchboard.until(lambda: window.ranks or None)
+        await breakpoints.reach(LATE)
+        await breakpoints.reach(LATE)
+    (question,) = link.sent
+    assert question.inquiry == BreakpointsWish(set=(BreakpointWish(file="/nowhere/train.py", line=7),))
+
+
+async def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() -> None:
+    ranks = [make_rank(number) for number in range(MAX_LISTED - 1)] + [running(number) for number in range(100, 110)]
+    kinds = [Kind.VALUE] * 7 + [Kind.RUNNING, Kind.ERROR]
+    said = [RankAnswer(key=one.key, kind=kind, text="") for one, kind in zip(ranks[-9:], kinds, strict=True)]
+    link = ScriptedLink([answered(0, *tuple(said))])
+
+    async with threads(link, ranks) as (listing, shown, window):
+        rows = (await listing.threads({}))["threads"]
+        assert len(rows) == MAX_LISTED + 1
+        assert rows[-1] == {"id": REST, "name": "9 more: 101-109"}
+        with pytest.raises(BadInput):
+            listing.stopped_rank(REST)
+        await Moves(window, listing, Keyboard(window)).pause({"threadId": REST})
+        (told,) = shown.named("output")
+        assert ("109" in told["output"], "108" in told["output"]) == (True, False)
+    (asked,) = link.sent
+    assert asked.action is Action.INTERRUPT
+    assert list(asked.keys) == [one.key for one in ranks[-9:]]
+
+
+async def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
+    link = ScriptedLink()
+    passed = running(0).replace(passed="a.py:5 without stopping, because no broker answered")
+
+    async with threads(link, [passed, running(1)]) as (listing, shown, _window):
+        listing.refresh()
+        for rank in (passed.replace(passed=""), passed.replace(passed="a.py:9 without stopping, because it ended")):
+            link.events.put_nowait(Change(rank=rank))
+            await shown.until(lambda: bool(shown.said))
+            listing.refresh()
+        await shown.until(lambda: len(shown.named("output")) == 2)
+        assert [one["output"] for one in shown.named("output")] == [
+            f"{passed.address} passed a.py:5 without stopping, because no broker answered\n",
+            f"{passed.address} passed a.py:9 without stopping, because it ended\n",
+        ]
+
+
+async def test_a_broker_that_is_away_is_told_once_and_its_ranks_stay(approved: Approved) -> None:
+    link = ScriptedLink()
+    ranks = [make_rank(number, stop=1) for number in range(3)]
+
+    async with threads(link, ranks) as (listing, shown, _window):
+        shown.said.clear()
+        for event in (Down("it shut down"), Down("no answer"), Up()):
+            link.events.put_nowait(event)
+        await shown.until(lambda: len(shown.said) == 2)
+        link.events.put_nowait(Snapshot(ranks=(ranks[0].replace(since=5.0),), last=True))
+        link.events.put_nowait(Change(rank=ranks[2].replace(since=5.0)))
+        link.events.put_nowait(Change(rank=running(2)))
+        await shown.until(lambda: bool(shown.named("continued")))
+        approved("".join(one["output"] for one in shown.named("output")))
+        assert shown.named("thread") == shown.named("stopped") == []
+        assert len((await listing.threads({}))["threads"]) == 3
+
+
+async def test_a_window_stays_with_its_job() -> None:
+    link = ScriptedLink()
+    other = make_rank(0, job="other", key="other", address="gpu099:0")
+
+    async with threads(link, [make_rank(0)]) as (listing, shown, window):
+        link.events.put_nowait(Change(rank=other))
+        link.events.put_nowait(Change(rank=make_rank(1)))
+        await shown.until(lambda: len(shown.named("stopped")) == 2)
+        assert window.job == "4711.0"
+        assert [one["name"] for one in (await listing.threads({}))["threads"]] == ["gpu013:0", "gpu013:1"]

@@ -1,0 +1,214 @@
+"""Numbers for frames and values: which are valid, and how many there are at most."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.core.errors import Declined
+from dbg_client.core.link import Event
+from dbg_client.dap import console
+from dbg_client.dap.console import Console, LogTexts
+from dbg_client.dap.listing import Threads
+from dbg_client.dap.moves import Keyboard
+from dbg_client.dap.source import Paths, read_mappings
+from dbg_client.dap.values import Handles
+from dbg_client.dap.window import Window
+from dbg_wire.errors import BadInput
+from dbg_wire.messages import Change, Gone, Logged
+from dbg_wire.records.ranks import RankInfo, RankState
+from tests.conftest import Approved
+from tests.unit.client.dap.shown import Shown, threads
+from tests.unit.client.fake_broker import make_rank
+from tests.unit.client.scripted_link import ScriptedLink
+
+OWNERS = st.sampled_from(["a", "b", "c"])
+
+
+def test_the_same_thing_has_the_same_number_until_its_owner_moves() -> None:
+    numbers: Handles[str] = Handles()
+    first = numbers.number("a", 1, "-1")
+    assert numbers.number("a", 1, "-1") == first
+    assert numbers.find(first) == ("a", 1, "-1")
+    second = numbers.number("a", 2, "-1")
+    assert second != first
+    assert numbers.find(second) == ("a", 2, "-1")
+    unknown: list[object] = [first, None, "1", 0, 99, []]
+    assert [numbers.find(one) for one in unknown] == [None] * 6
+
+
+@given(st.lists(st.tuples(OWNERS, st.integers(0, 2), st.integers(0, 4)), max_size=60))
+def test_a_number_is_of_one_thing_for_ever_and_the_table_is_bounded(asked: list[tuple[str, int, int]]) -> None:
+    numbers: Handles[int] = Handles(most=6)
+    given_out: dict[int, tuple[str, int, int]] = {}
+    for one in asked:
+        number = numbers.number(*one)
+        assert given_out.setdefault(number, one) == one
+        assert numbers.find(number) == one
+        assert len(numbers) <= 6
+        for known, thing in given_out.items():
+            assert numbers.find(known) in (None, thing)
+    # What an owner had in earlier versions is gone, and nothing of it stays behind.
+    for owner in ("a", "b", "c"):
+        numbers.number(owner, 3, 0)
+    assert len(numbers) <= 3
+
+
+names = st.lists(st.text("abc.", min_size=1, max_size=4).filter(lambda one: one not in (".", "..")), max_size=4)
+
+
+@given(names, names, names)
+def test_a_file_below_a_root_comes_back_as_it_was(local: list[str], remote: list[str], rest: list[str]) -> None:
+    paths = Paths([("/ide/" + "/".join(local), "/job/" + "/".join(remote))])
+    path = "/".join(["/ide", *local, *rest])
+    assert paths.to_ide(paths.to_rank(path)) == path
+    assert paths.to_rank(path) == "/".join(["/job", *remote, *rest])
+
+
+def test_the_longest_root_counts_and_others_stay() -> None:
+    paths = Paths([("/w", "/a"), ("/w/lib", "/b/")])
+    assert paths.to_rank("/w/train.py") == "/a/train.py"
+    assert paths.to_rank("/w/lib/x.py") == "/b/x.py"
+    assert paths.to_rank("/w/library/x.py") == "/a/library/x.py"
+    assert paths.to_ide("/b/x.py") == "/w/lib/x.py"
+    assert paths.to_rank("/elsewhere/x.py") == "/elsewhere/x.py"
+    assert Paths([("/", "/mnt")]).to_rank("/x.py") == "/mnt/x.py"
+    assert Paths([("/x", "/")]).to_ide("/y.py") == "/x/y.py"
+
+
+def test_an_ide_on_windows_has_its_own_slashes_and_no_case() -> None:
+    paths = Paths([("C:\\work\\", "/job")])
+    assert paths.to_rank("c:\\work\\lib\\x.py") == "/job/lib/x.py"
+    assert paths.to_ide("/job/lib/x.py") == "C:\\work\\lib\\x.py"
+
+
+@pytest.mark.parametrize("given", ["x", [1], [{"localRoot": "/a"}], [{"localRoot": "/a", "remoteRoot": 5}], [{}] * 101])
+def test_mappings_that_are_none_are_refused(given: object) -> None:
+    with pytest.raises(BadInput):
+        read_mappings(given)
+
+
+class NoJob:
+    """A window that is asked for its ranks."""
+
+    @property
+    def switchboard(self) -> object:
+        raise Declined("asked")
+
+
+def answer(text: str) -> str | None:
+    nobody = object()
+    window = cast("Window", NoJob())
+    console = Console(window, cast("Threads", nobody), cast("Keyboard", nobody))
+    return asyncio.run(console.answer(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loss",
+        "x: int = 3",
+        "{1: 2}",
+        "values[0: 3]",
+        "lambda: 0",
+        "where(mask)",
+        "where = 5",
+        "why + 1",
+        "continue_",
+        "all(x)",
+        "take(3)",
+        "help(loss)",
+        "for i in x: print(i)",
+    ],
+)
+def test_what_may_be_python_is_an_expression(text: str) -> None:
+    assert answer(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "all: loss",
+        "0-7: loss",
+        " 5:  loss\n",
+        "@1: x[0: 3]",
+        "gpu013:*: loss",
+        "where",
+        "where all",
+        "why 0-3",
+        "pause 5",
+    ],
+)
+def test_a_command_asks_ranks(text: str) -> None:
+    with pytest.raises(Declined, match="asked"):
+        answer(text)
+
+
+@pytest.mark.parametrize("word", ["pause", "continue"])
+def test_what_moves_ranks_needs_to_know_which(word: str) -> None:
+    with pytest.raises(BadInput, match=f"write `{word} all`"):
+        answer(word)
+
+
+def running(number: int, **changes: object) -> RankInfo:
+    return make_rank(number, state=RankState.RUNNING, where=None, reason=None, **changes)
+
+
+RANKS = [running(number) for number in range(8)]
+
+
+def logged(number: int, text: str, left_out: int = 0) -> Logged:
+    return Logged(key=RANKS[number].key, text=text, left_out=left_out)
+
+
+def printed(*events: Event, ranks: Sequence[RankInfo] = RANKS, target: str = "all", lines: int = 1) -> list[str]:
+    """Return the lines of the console after these events of the broker, as soon as there are so many."""
+
+    def console(shown: Shown) -> list[str]:
+        return [line for body in shown.named("output") for line in body["output"].splitlines()]
+
+    async def talk() -> list[str]:
+        link = ScriptedLink()
+        async with threads(link, ranks, target) as (_, shown, window):
+            texts = LogTexts(window)
+            with window.switchboard.watched_by(texts.receive):
+                for event in events:
+                    link.events.put_nowait(event)
+                with suppress(TimeoutError):
+                    await shown.until(lambda: len(console(shown)) >= lines)
+            texts.close()
+            return console(shown)
+
+    return asyncio.run(talk())
+
+
+def test_equal_texts_of_many_ranks_are_one_line() -> None:
+    texts = [logged(number, "at 7" if number != 5 else "at 6") for number in (*range(4), 5, 6, 7)]
+    assert printed(*texts, lines=2) == ["0-3,6-7: at 7", "5: at 6"]
+
+
+def test_a_text_that_a_rank_logs_twice_is_printed_twice() -> None:
+    texts = [logged(0, "here"), logged(1, "here"), logged(0, "here"), logged(0, "here")]
+    assert printed(*texts, lines=3) == ["0-1: here", "0: here", "0: here"]
+
+
+def test_what_is_left_out_is_told(approved: Approved) -> None:
+    approved("\n".join(printed(logged(0, "a"), logged(1, "b", left_out=12), lines=3)))
+
+
+def test_a_text_can_do_nothing_to_the_console_and_is_short() -> None:
+    (line,) = printed(logged(0, "\x1b[2J\nforged: " + "x" * 10_000))
+    assert line.startswith("0: \\x1b[2J\\nforged: x")
+    assert len(line) < console.MAX_TEXT + 10
+
+
+def test_a_rank_that_came_later_is_heard_and_one_that_is_gone_is_not() -> None:
+    new = running(9)
+    texts = [logged(0, "a"), Gone(key=RANKS[1].key), logged(1, "c"), Change(rank=new), Logged(key=new.key, text="b")]
+    assert printed(*texts, lines=2) == ["0: a", "9: b"]

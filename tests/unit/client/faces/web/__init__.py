@@ -1,1 +1,0 @@
-"""Tests of ``dbg_client.faces.web``."""

@@ -1,0 +1,271 @@
+"""Each request of a client is answered once, whatever is in it, and the server goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dbg_client.api.broker import open_broker
+from dbg_client.core.switchboard import WATCHER
+from dbg_client.mcp.protocol import VERSIONS, BadCall, agreed_version, read_call, result_line, text_result
+from dbg_client.mcp.rest import MAX_CHARACTERS, MAX_KEPT, MAX_LINES, Rests, with_tools
+from dbg_client.mcp.server import McpServer
+from dbg_client.mcp.tools import TOOLS
+from dbg_dial.waiting import within
+from dbg_wire.errors import BadInput, NoBroker
+from dbg_wire.messages import Action, Kind, Question, RankAnswer
+from tests.conftest import Approved
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+OTHER = make_rank(0, key="other/0/gpu013:0/1", job="other", run="0", world_size=8)
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> Iterator[FakeBroker]:
+    with FakeBroker(make_rank(5)) as running:
+        for action in Action:
+            running.answers[action] = RankAnswer(key="", kind=Kind.ERROR, text="not today")
+        for name, value in {**environ, **running.environment}.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+class Client:
+    """A client without manners."""
+
+    def __init__(self) -> None:
+        self.written: list[dict[str, Any]] = []
+        self.server = McpServer(
+            lambda program: open_broker(timeout=seconds(30), program=program),
+            lambda line: self.written.append(json.loads(line)),
+        )
+
+    async def send(self, method: str, request: object = None, **params: object) -> None:
+        document = {"jsonrpc": "2.0", "method": method, "params": params, "id": request}
+        await self.server.receive(json.dumps(document).encode())
+
+    async def answer(self) -> dict[str, Any]:
+        """Return the only answer since the last one."""
+        await within(seconds(60), asyncio.gather(*self.server._open._tasks.values(), return_exceptions=True))
+        (answer,) = self.written
+        self.written.clear()
+        return answer
+
+    async def call(self, tool: str, given: dict[str, object]) -> str:
+        """Return the text that a tool answers."""
+        await self.send("tools/call", 1, name=tool, arguments=given)
+        return str((await self.answer())["result"]["content"][0]["text"])
+
+
+async def test_what_nobody_has_foreseen_is_answered(
+    approved: Approved, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError("by zero")
+
+    client = Client()
+    monkeypatch.setattr(TOOLS[0], "do", fail)
+    approved(await client.call("ranks", {}))
+    monkeypatch.setattr("dbg_client.mcp.protocol.agreed_version", fail)
+    await client.send("initialize", 2)
+    approved((await client.answer())["error"]["message"], "2")
+    await client.server.end()
+
+
+async def test_the_ranks_of_a_job_are_told_without_those_that_another_one_lacks(broker: FakeBroker) -> None:
+    broker.ranks[OTHER.key] = OTHER
+    client = Client()
+    assert "1-7" not in await client.call("ranks", {"job": "4711.0"})
+    assert "1-7" in await client.call("ranks", {"job": "other"})
+    await client.server.end()
+
+
+async def test_several_ranks_are_none_for_a_tool_of_one(approved: Approved, broker: FakeBroker) -> None:
+    client = Client()
+    broker.ranks["7"] = make_rank(7, key="7")
+    for tool in ("variables", "source"):
+        approved(await client.call(tool, {"rank": "all"}), tool)
+    await client.server.end()
+
+
+async def test_a_list_of_tools_that_waits_for_the_broker_delays_no_ping_and_is_told_anew_to_a_watcher() -> None:
+    class Watching:
+        role = WATCHER
+
+        async def close(self) -> None:
+            pass
+
+    dialled: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    written: list[dict[str, Any]] = []
+    server = McpServer(lambda _: asyncio.shield(dialled), lambda line: written.append(json.loads(line)))
+
+    async def send(method: str, request: int) -> None:
+        await server.receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": {}, "id": request}).encode())
+
+    async def listed() -> list[str]:
+        await within(seconds(60), asyncio.gather(*server._open._tasks.values()))
+        return [tool["name"] for line in written for tool in line.get("result", {}).get("tools", ())]
+
+    await send("tools/list", 1)
+    await send("ping", 2)
+    assert [line["id"] for line in written] == [2]
+    dialled.set_exception(NoBroker())
+    assert "interrupt" in await listed()
+    dialled = asyncio.get_running_loop().create_future()
+    dialled.set_result(Watching())
+    written.clear()
+    await send("tools/list", 3)
+    assert "interrupt" not in await listed()
+    assert written[0]["method"] == "notifications/tools/list_changed"
+    await server.end()
+
+
+async def test_a_cancelled_notification_with_an_odd_id_changes_nothing(broker: FakeBroker) -> None:
+    client = Client()
+    odd: list[object] = [[1], {}, None, 1.5]
+    for request in odd:
+        await client.send("notifications/cancelled", requestId=request)
+    await client.send("ping", 3)
+    assert (await client.answer())["result"] == {}
+    await client.server.end()
+
+
+async def test_a_call_that_lasts_tells_its_progress_to_a_client_that_wants_it(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dbg_client.mcp.server.PROGRESS_SECONDS", 0.01)
+
+    client = Client()
+    broker.silent = {Question}
+    told = asyncio.Event()
+
+    def write(line: bytes) -> None:
+        client.written.append(json.loads(line))
+        told.set()
+
+    client.server._write = write
+    asked = {"name": "eval", "arguments": {"expression": "loss"}}
+    for token in ([1], None, True):
+        await client.send("tools/call", str(token), **asked, _meta={"progressToken": token})
+    await client.send("tools/call", 1, **asked, _meta={"progressToken": "mine"})
+    await within(seconds(20), told.wait())
+    notice = client.written[0]
+    assert (notice["method"], notice["params"]["progressToken"]) == ("notifications/progress", "mine")
+    assert notice["params"]["progress"] > 0
+    await client.server.end()
+    # Nothing is told of a call that has ended.
+    assert {one["params"]["progressToken"] for one in client.written} == {"mine"}
+
+
+async def test_an_id_that_is_in_use_and_too_many_calls_are_refused_each_in_its_words(
+    approved: Approved, broker: FakeBroker
+) -> None:
+    client = Client()
+    broker.silent = {Question}
+    for request in (*range(16), 7, 16):
+        await client.send("tools/call", request, name="eval", arguments={"expression": "loss"})
+    used, many = (answer["error"]["message"] for answer in client.written)
+    approved(used)
+    approved(many, "2")
+    await client.server.end()
+
+
+@pytest.mark.parametrize(
+    ("command", "tool"),
+    [
+        ("dbg-attach interrupt 2        (opens it)", "`interrupt` with ranks='2', then"),
+        ("dbg-attach interrupt train-1/2", "`interrupt` with ranks='2', job='train-1', then"),
+        ("dbg-attach 5        (opens the debugger)", "`where` with ranks='5', then `variables`"),
+        ("dbg-attach where 0-3,7 --threads        (their stacks)", "`where` with ranks='0-3,7', threads=true"),
+        ("dbg-attach where 1 --all        (its last stack)", "`where` with ranks='1'"),
+    ],
+)
+def test_a_verdict_names_the_tool_to_call_next(command: str, tool: str) -> None:
+    told = with_tools(f"rank 2 is late\n  try: dbg-attach 3\ntry: {command}\n", may_change=True)
+    assert told.startswith(f"rank 2 is late\n  try: dbg-attach 3\ntry: {tool}"), told
+    assert "dbg-attach" not in told.splitlines()[-1]
+    for verb in ("", "interrupt "):
+        assert with_tools(f"try: dbg-attach {verb}2", may_change=False) == "try: `where` with ranks='2'"
+
+
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_any_line_is_a_call_or_a_refusal(line: bytes) -> None:
+    with suppress(BadCall):
+        read_call(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"[]",
+        b'{"jsonrpc":"1.0"}',
+        b'{"jsonrpc":"2.0","id":true,"method":"x"}',
+        b'{"jsonrpc":"2.0","method":"x","params":[]}',
+    ],
+)
+def test_what_is_no_call_is_refused(line: bytes) -> None:
+    with pytest.raises(BadCall):
+        read_call(line)
+
+
+def test_an_answer_is_one_line_whatever_the_text_holds() -> None:
+    line = result_line(7, text_result("a\nb\x1b[2J\ud800"))
+    assert line.count(b"\n") == 1
+    assert json.loads(line)["result"]["content"][0]["text"] == "a\nb\x1b[2J\ud800"
+
+
+def test_the_clients_version_is_spoken_if_it_is_known() -> None:
+    assert agreed_version(VERSIONS[-1]) == VERSIONS[-1]
+    assert agreed_version("2099-01-01") == agreed_version(None) == VERSIONS[0]
+
+
+REST = re.compile(r"\[.*answer='(rest-\d+)'.*from=(\d+)\]")
+
+
+@given(st.lists(st.text("abc ", max_size=300), min_size=1, max_size=400))
+def test_the_pieces_are_the_whole_answer_and_each_is_short(lines: list[str]) -> None:
+    rests = Rests()
+    text = "\n".join(lines).rstrip("\n")
+    shown = rests.cut(text)
+    got: list[str] = []
+    while True:
+        *piece, last = shown.split("\n")
+        more = REST.fullmatch(last)
+        got += piece if more else [*piece, last]
+        assert len(piece) <= MAX_LINES
+        if more is None:
+            break
+        shown = rests.more(more[1], int(more[2]))
+    assert "\n".join(got) == text
+
+
+def test_text_of_a_rank_can_not_act_and_one_long_line_is_cut() -> None:
+    assert Rests().cut("a\x1b[2J\nb") == "a\\x1b[2J\nb"
+    assert len(Rests().cut("x" * (2 * MAX_CHARACTERS)).split("\n")[0]) == MAX_CHARACTERS
+
+
+def test_what_is_no_longer_kept_says_so() -> None:
+    rests = Rests()
+    for _ in range(MAX_KEPT + 1):
+        rests.cut("a\n" * (MAX_LINES + 1) + "b")
+    with pytest.raises(BadInput):
+        rests.more("rest-1", 0)
+    with pytest.raises(BadInput, match="has no line 1000"):
+        rests.more(f"rest-{MAX_KEPT + 1}", 1000)
+
+
+def test_lines_are_shown_up_to_the_most_characters_and_the_rest_is_kept() -> None:
+    rests = Rests()
+    line = "x" * (MAX_CHARACTERS // 2)
+    shown = rests.cut(f"{line}\n{line}\n{line}")
+    assert shown.count(line) == 1
+    assert rests.more("rest-1", 1).count(line) == 1

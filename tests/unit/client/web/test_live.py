@@ -1,0 +1,467 @@
+"""Tests of what a page asks, over a real socket and a broker that answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import pytest
+from aiohttp.web import WebSocketResponse
+
+from dbg_client.web.live import MAX_AT_ONCE
+from dbg_client.web.messages import (
+    LIVE,
+    MAX_RANKS,
+    TERMINAL,
+    Bell,
+    read,
+)
+from dbg_client.web.outbox import COST, Outbox
+from dbg_wire.codec import Input
+from dbg_wire.errors import PeerError
+from dbg_wire.limits import MAX_TEXT
+from dbg_wire.messages import Action, Change, Gone, Kind, Question, RankAnswer, Refusal, RefusalCode
+from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
+from tests.conftest import Approved
+from tests.support.pages import Socket, browser_at, opened, served
+from tests.support.rank_infos import changed
+from tests.unit.client.fake_broker import FakeBroker, make_rank
+
+CHANGING = ("eval loss", "command all n", "interrupt 7", "continue 5", "release all", "kill 5", "where --native")
+
+
+def answers(broker: FakeBroker, action: Action, texts: Mapping[int, str]) -> None:
+    for number, text in texts.items():
+        key = make_rank(number).key
+        broker.said[key] = RankAnswer(key=key, kind=Kind.VALUE, text=text, digest=f"d{text}", exact=f"e{text}")
+    broker.answers[action] = RankAnswer(key="", kind=Kind.RUNNING, text="running")
+
+
+async def test_an_answer_is_the_document_of_json_with_the_keys_of_its_groups(broker: FakeBroker) -> None:
+    answers(broker, Action.EVAL, {5: "0.25", 6: "<b>nan</b>\x1b[2J"})
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        said = await live.answer(1, "eval loss")
+        assert (said["type"], said["last"]) == ("answer", True)
+        groups = {group["id"]: group["text"] for group in said["document"]["groups"]}
+        assert groups == {"@1": "0.25", "@2": "<b>nan</b>\x1b[2J"}
+        assert said["document"]["asked"] == 2
+        assert said["members"] == {"@1": [make_rank(5).key], "@2": [make_rank(6).key]}
+        assert "\x1b" not in said["text"]
+        # A group of the answer on the screen is a target, for this page alone.
+        assert (await live.answer(2, "eval @2 loss", shown=1))["members"] == {"@1": [make_rank(6).key]}
+        async with browser.live() as other:
+            assert "@2" in (await other.answer(1, "eval @2 loss", shown=1))["sentence"]
+
+
+async def test_a_group_is_of_the_answer_on_the_screen_and_not_of_the_last_one(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        answers(broker, Action.EVAL, {5: "0.25", 6: "nan"})
+        await live.answer(1, "loss")
+        answers(broker, Action.EVAL, {5: "6", 6: "6"})
+        assert list((await live.answer(2, "rank"))["members"]) == ["@1"]
+        assert (await live.answer(3, "command @2 n", shown=1))["members"] == {"@1": [make_rank(6).key]}
+        assert "@2" in (await live.answer(4, "command @2 n", shown=2))["sentence"]
+        # The first question again and again has groups of its own, and still means that group.
+        await live.say("ask", id=5, line="eval @2 loss", shown=1, every=0.1)
+        for _ in range(2):
+            assert (await live.until("answer"))["members"] == {"@1": [make_rank(6).key]}
+
+
+async def test_a_line_is_about_the_ranks_it_names_else_the_chosen_else_the_usual(broker: FakeBroker) -> None:
+    async def asked(live: Socket, number: int, line: str, **fields: object) -> list[str]:
+        assert (await live.answer(number, line, **fields))["type"] == "answer"
+        questions = [item for item in broker.received if isinstance(item, Question)]
+        return [key.rpartition("/")[0].rpartition(":")[2] for key in questions[-1].keys]
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        chosen = [make_rank(6).key]
+        assert await asked(live, 1, "where") == ["5", "6", "7"]
+        assert await asked(live, 2, "where", keys=chosen) == ["6"]
+        assert await asked(live, 3, "where 7", keys=chosen) == ["7"]
+        assert await asked(live, 4, "where", ranks="5-6") == ["5", "6"]
+        assert await asked(live, 5, "eval loss") == ["5", "6"]
+        for number, line in enumerate(("command p loss", "command 6 p loss"), 6):
+            assert await asked(live, number, line, keys=chosen) == ["6"]
+            assert [item.text for item in broker.received if isinstance(item, Question)][-1] == "p loss"
+        # What begins with no verb is an expression, which has the letters of short forms, too.
+        assert await asked(live, 8, "w", keys=chosen) == ["6"]
+        assert [item.text for item in broker.received if isinstance(item, Question)][-1] == "w"
+
+
+async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
+    answers(broker, Action.EVAL, {5: "1", 6: "2"})
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+
+        async def found(text: str) -> list[int] | None:
+            await live.say("find", id=1, text=text, shown=2)
+            while (said := await live.next()) is None or said.get("id") != 1:
+                pass
+            keys = {make_rank(number).key: number for number in (5, 6, 7)}
+            return [keys[key] for key in said["keys"]] if said["type"] == "found" else None
+
+        assert await found("5-6") == [5, 6]
+        assert await found("gpu*:*,!5") == [6, 7]
+        assert await found("running") == [7]
+        assert await found("99") == []
+        assert await found("train.py") is None
+        assert await found("@2") is None
+        await live.answer(2, "loss")
+        assert await found("@2") == [6]
+
+
+@pytest.mark.parametrize(
+    ("line", "fields"),
+    [
+        ("help", {}),
+        ("attach 5", {}),
+        ("exec 5 -- rm -rf /", {}),
+        ("kill", {}),
+        ("where 99", {}),
+        ("where", {"keys": ["gone"]}),
+        ("command all q", {}),
+        ("release 5", {}),
+        ("continue 5", {"every": 1}),
+        ("where '", {}),
+    ],
+)
+async def test_what_can_not_be_asked_is_told_in_a_sentence(
+    approved: Approved, broker: FakeBroker, line: str, fields: dict[str, object]
+) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        said = await live.answer(1, line, **fields)
+        assert said["type"] == "failed"
+        approved(said["sentence"])
+        # The page goes on.
+        assert (await live.answer(2, "where"))["type"] == "answer"
+
+
+@pytest.mark.parametrize("line", CHANGING)
+async def test_a_page_that_only_looks_changes_nothing(approved: Approved, broker: FakeBroker, line: str) -> None:
+    async with opened(broker.environment, drive=False) as browser, browser.live() as live:
+        assert (await live.until("hello"))["drive"] is False
+        said = await live.answer(1, line, yes="End gpu013:5?")
+        assert said["type"] == "failed"
+        approved(said["sentence"])
+        assert (await live.answer(2, "why"))["type"] == "answer"
+    actions = {item.action for item in broker.received if isinstance(item, Question)}
+    assert actions <= {Action.WHERE}
+    assert not any(isinstance(item, Input) for item in broker.received)
+
+
+async def test_what_ends_or_stops_several_is_agreed_to_first(broker: FakeBroker) -> None:
+    more = make_rank(8, state=RankState.RUNNING, reason=None, where=None)
+    broker.ranks[more.key] = more
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        said = await live.answer(1, "kill 5")
+        assert (said["type"], said["question"]) == ("confirm", "End gpu013:5?")
+        assert not any(isinstance(item, Question) for item in broker.received)
+        assert (await live.answer(1, "kill 5", yes="End gpu013:5?"))["type"] == "answer"
+        assert (await live.answer(2, "interrupt 7"))["type"] == "answer"
+        agreed = await live.answer(3, "interrupt running")
+        assert agreed["type"] == "confirm"
+        # What was agreed to was about other ranks than those that fit now.
+        broker.tell(Change(rank=changed(make_rank(6), state=RankState.RUNNING)))
+        await live.until("change")
+        assert (await live.answer(4, "interrupt running", yes=agreed["question"]))["type"] == "confirm"
+
+
+def second_job(**changes: object) -> RankInfo:
+    return make_rank(5, job="second", key="second/0.0/gpu013:5/9005", pid=9005, **changes)
+
+
+async def test_of_two_jobs_the_one_that_is_meant_is_named(approved: Approved, broker: FakeBroker) -> None:
+    broker.ranks[second_job().key] = second_job()
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        approved((await live.answer(1, "kill second/5"))["question"])
+        approved((await live.answer(2, "loss"))["sentence"])
+        approved((await live.answer(3, "command n"))["sentence"])
+        assert (await live.answer(4, "second/all loss"))["document"]["asked"] == 1
+        # What a verdict on a job offers is about ranks of that job.
+        await live.answer(5, "continue 5", job="second")
+        await live.answer(6, "continue 6", job="second")
+    asked = [item.keys for item in broker.received if isinstance(item, Question) and item.action is Action.CONTINUE]
+    assert asked == [(second_job().key,)]
+
+
+async def test_an_expression_is_asked_live_where_no_rank_is_stopped(broker: FakeBroker) -> None:
+    for rank in list(broker.ranks.values()):
+        broker.ranks[rank.key] = changed(rank, state=RankState.RUNNING, where=None)
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        for number, (line, fields) in enumerate(
+            [("loss", {}), ("eval --live loss", {}), ("loss", {"keys": [make_rank(5).key]}), ("5 loss", {})]
+        ):
+            assert (await live.answer(number, line, **fields))["type"] == "answer"
+        questions = [item for item in broker.received if isinstance(item, Question) and item.action is Action.EVAL]
+        assert [(len(item.keys), item.live) for item in questions] == [(3, True), (3, True), (1, True), (1, True)]
+
+
+async def test_a_name_that_only_a_shell_has_as_a_verb_is_an_expression(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        for number, name in enumerate(("config", "run", "log", "report", "web")):
+            await live.answer(number, name)
+    texts = [item.text for item in broker.received if isinstance(item, Question)]
+    assert texts == ["config", "run", "log", "report", "web"]
+
+
+async def test_continue_keeps_a_rank_from_a_stop_that_has_not_come(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        assert (await live.answer(1, "continue"))["document"]["asked"] == 2
+        for key in (make_rank(5).key, make_rank(6).key):
+            broker.tell(Change(rank=changed(broker.ranks[key], state=RankState.RUNNING, where=None)))
+        await live.until("change", lambda said: any(row["rank"] == 6 for row in said["rows"]))
+        assert (await live.answer(2, "continue"))["document"]["asked"] == 3
+    asked = [item for item in broker.received if isinstance(item, Question) and item.action is not Action.WHERE]
+    assert [(item.action, item.withdrawn, len(item.keys)) for item in asked] == [
+        (Action.INTERRUPT, True, 1),
+        (Action.CONTINUE, False, 2),
+        (Action.INTERRUPT, True, 3),
+    ]
+
+
+async def test_ranks_that_nobody_asked_are_not_missing(broker: FakeBroker) -> None:
+    for rank in list(broker.ranks.values()):
+        broker.ranks[rank.key] = changed(rank, world_size=9)
+    gone = make_rank(8, state=RankState.EXITED, exit=1, where=None, world_size=9)
+    broker.ranks[gone.key] = gone
+    chosen = [make_rank(5).key, make_rank(6).key]
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        listed = (await live.answer(1, "list", keys=chosen))["document"]
+        assert ([row["rank"] for row in listed["ranks"]], listed["missing"]) == ([5, 6], [])
+        asked = (await live.answer(2, "loss", keys=chosen))["document"]
+        assert (asked["asked"], asked["missing"]) == (2, [])
+        everybody = (await live.answer(3, "list"))["document"]
+        assert [one["ranks"] for one in everybody["missing"]] == ["0-4"]
+    async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
+        assert (await live.answer(1, "list"))["document"]["missing"] == []
+        assert (await live.answer(2, "where"))["document"]["missing"] == []
+
+
+async def test_an_answer_names_the_ranks_that_the_line_means(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        chosen = [make_rank(6).key]
+        lines = ("where all", "where", "where 5-6", "where")
+        fields: list[dict[str, object]] = [{"keys": chosen}, {"keys": chosen}, {}, {}]
+        said = [
+            (await live.answer(number, line, **field))["whom"]
+            for number, (line, field) in enumerate(zip(lines, fields, strict=True))
+        ]
+        assert said == ["all ranks", "", "5-6", ""]
+
+
+async def test_what_a_page_does_is_on_the_time_line_of_all(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live, browser.live() as other:
+        await other.rows()
+        await live.answer(1, "eval 5 loss")
+        event = await other.until("event")
+        assert (event["kind"], event["text"], event["ranks"]) == ("asked", "eval 5 loss", "5")
+        assert event["who"]
+        async with browser.live() as late:
+            assert (await late.until("event"))["number"] == event["number"]
+
+
+async def test_again_and_again_until_it_is_given_up(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        await live.say("ask", id=1, line="where", every=0.1)
+        for _ in range(3):
+            said = await live.until("answer")
+            assert (said["id"], said["last"]) == (1, False)
+        await live.say("withdraw", id=1)
+        assert (await live.until("failed"))["sentence"] == "given up"
+        await live.answer(2, "where")
+        assert sum(said["type"] == "answer" for said in live.said) >= 4
+
+
+async def test_too_much_at_once_and_a_number_in_use_are_refused(broker: FakeBroker) -> None:
+    broker.silent = {Question}
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        for number in range(MAX_AT_ONCE):
+            await live.say("ask", id=number, line="where")
+        assert "with the id 0 is open" in (await live.answer(0, "where"))["sentence"]
+        assert f"{MAX_AT_ONCE} questions are open" in (await live.answer(99, "where"))["sentence"]
+
+
+async def test_what_the_broker_refuses_is_told(approved: Approved, broker: FakeBroker) -> None:
+    broker.refusals[Question] = Refusal(code=RefusalCode.ROLE, text="a watcher's token lets a terminal look only")
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        assert "look only" in (await live.answer(1, "eval loss"))["sentence"]
+        await live.say("source", id=2, key=make_rank(5).key, file="/train.py", line=1, around=2)
+        assert (await live.until("failed"))["id"] == 2
+        await live.say("source", id=3, key="gone", file="/train.py", line=1, around=2)
+        approved((await live.until("failed"))["sentence"])
+
+
+async def test_a_page_that_breaks_the_protocol_is_sent_away(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser:
+        for text in ("{", "null", json.dumps({"type": "take"})):
+            async with browser.live() as live:
+                await live.rows()
+                await live.socket.send_str(text)
+                assert await live.until_end() == 1008
+        async with browser.live() as live:
+            await live.socket.send_bytes(b"x")
+            assert await live.until_end() == 1008
+
+
+async def test_a_page_gets_all_there_is_and_then_what_changes(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        hello = await live.until("hello")
+        assert (hello["drive"], hello["target"]) == (True, "")
+        assert set(await live.rows()) == {5, 6, 7}
+        rank = make_rank(7, coordinates=(Coordinate(axis="tp", index=3),))
+        broker.ranks[rank.key] = rank
+        broker.tell(Change(rank=rank))
+        axes = await live.until("axes", lambda said: bool(said["axes"]))
+        assert axes["axes"] == [{"name": "tp", "size": 4}]
+        change = await live.until("change")
+        assert [(row["rank"], row["state"]) for row in change["rows"]] == [(7, "stopped")]
+        event = await live.until("event")
+        assert (event["kind"], event["ranks"]) == ("stop", "7")
+        broker.tell(Gone(key=rank.key))
+        assert (await live.until("change", lambda said: bool(said["gone"])))["gone"] == [rank.key]
+
+
+async def test_all_pages_get_the_same_text_and_a_page_that_has_gone_none(broker: FakeBroker) -> None:
+    async with (
+        served(broker.environment) as (base, access, server),
+        browser_at(base, access.new_token()) as browser,
+        browser.live() as one,
+    ):
+        async with browser.live() as two:
+            await asyncio.gather(one.rows(), two.rows())
+            assert len(server.feed.pages) == 2
+            broker.tell(Change(rank=changed(make_rank(5), state=RankState.RUNNING)))
+            first, second = await asyncio.gather(one.until("change"), two.until("change"))
+            assert first == second
+        broker.tell(Change(rank=make_rank(5)))
+        await one.until("change")
+        number = 0
+        while len(server.feed.pages) > 1:
+            number += 1
+            await one.answer(number, "list")
+
+
+async def test_a_target_shows_its_ranks_alone(broker: FakeBroker) -> None:
+    async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
+        assert (await live.until("hello"))["target"] == "5-6"
+        assert set(await live.rows()) == {5, 6}
+        assert (await live.answer(1, "where"))["document"]["asked"] == 2
+
+
+async def test_the_broker_that_goes_and_comes_back_is_told(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser, browser.live() as live:
+        await live.rows()
+        broker.cut()
+        assert (await live.until("link"))["up"] is False
+        assert (await live.until("link", lambda said: bool(said["up"])))["reason"] == ""
+        assert [said["kind"] for said in live.said if said["type"] == "event"] == ["broker", "broker"]
+        # The same ranks are no news.
+        assert not any(said["type"] == "change" for said in live.said)
+        assert (await live.answer(1, "where"))["type"] == "answer"
+
+
+class SlowSocket:
+    """A socket that takes something only while it is open."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.sent: list[str | bytes] = []
+        self.closed: tuple[int, bytes] | None = None
+
+    async def send_str(self, text: str) -> None:
+        await self.open.wait()
+        self.sent.append(text)
+
+    async def send_bytes(self, data: bytes) -> None:
+        await self.open.wait()
+        self.sent.append(data)
+
+    async def close(self, *, code: int, message: bytes) -> None:
+        self.closed = code, message
+
+
+def outbox(socket: SlowSocket, abort: Callable[[], Any] = lambda: None, most: int = 10_000) -> Outbox:
+    return Outbox(cast(WebSocketResponse, socket), abort, most)
+
+
+def test_all_is_sent_in_order_before_the_close() -> None:
+    async def work() -> None:
+        socket = SlowSocket()
+        box = outbox(socket)
+        box.say(Bell())
+        box.put(b"key")
+        box.finish(4000, "over \x1b[2J")
+        box.put(b"too late")
+        socket.open.set()
+        await box.run()
+        assert socket.sent == ['{"type":"bell"}', b"key"]
+        assert socket.closed == (4000, b"over \\x1b[2J")
+
+    asyncio.run(work())
+
+
+def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
+    async def work() -> None:
+        socket, aborted = SlowSocket(), asyncio.Event()
+        box = outbox(socket, aborted.set, most=10 * (100 + COST))
+        sending = asyncio.create_task(box.run())
+        for _ in range(11):
+            assert not aborted.is_set()
+            box.put(b"x" * 100)
+        assert aborted.is_set()
+        assert box.is_over
+        box.put(b"more")
+        socket.open.set()
+        await sending
+        assert socket.sent == []
+        assert socket.closed is None
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        *(
+            (LIVE, text)
+            for text in (
+                "",
+                "{",
+                "[" * 5000,
+                "null",
+                '{"type":"serve","id":1}',
+                '{"type":"size","rows":24,"columns":80}',
+                '{"type":"ask","id":-1,"line":"where"}',
+                '{"type":"ask","id":1}',
+                '{"type":"ask","id":1,"line":"\\ud800"}',
+                '{"type":"ask","id":1,"line":"where","every":0.01}',
+                '{"type":"ask","id":1,"line":"where","every":1e300}',
+                json.dumps({"type": "ask", "id": 1, "line": "x" * (MAX_TEXT + 1)}),
+                json.dumps({"type": "ask", "id": 1, "line": "where", "keys": ["k"] * (MAX_RANKS + 1)}),
+                json.dumps({"type": "source", "id": 1, "key": "k" * 1001}),
+            )
+        ),
+        *(
+            (TERMINAL, text)
+            for text in (
+                '{"type":"ask","id":1,"line":"where"}',
+                '{"type":"size","rows":0,"columns":80}',
+                '{"type":"size","rows":24,"columns":1001}',
+                '{"type":"reply","prompt":-2,"text":"n"}',
+                '{"type":"complete","id":1,"line":"a","begin":-1,"end":1}',
+            )
+        ),
+    ],
+)
+def test_what_is_no_message_of_a_page_is_refused(kind: Any, text: str) -> None:
+    with pytest.raises(PeerError):
+        read(kind, text)

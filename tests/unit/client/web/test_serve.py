@@ -1,0 +1,382 @@
+"""Tests of the server: what it answers to whom, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
+
+from dbg_broker.journal.entries import encode_entry
+from dbg_client.core.requests import listen
+from dbg_client.core.switchboard import person_name
+from dbg_client.web.access import NONCE, Access, NotAdmitted, require_own
+from dbg_client.web.home import CHANGES
+from dbg_client.web.serve import announcement, page_text, shown_in_browser, static_files
+from dbg_wire.errors import BadInput
+from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
+from dbg_wire.records.audit import Entry, What
+from tests.conftest import Approved
+from tests.support.pages import Said, Socket, browser_at, opened, served, stranger
+from tests.support.processes import USUAL_WAIT
+from tests.support.time_unit import seconds
+from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
+
+
+async def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
+    async with served(broker.environment) as (base, access, _), stranger(base) as nobody:
+        token = access.new_token()
+        for path in ("/", "/static/main.js", "/live", "/terminal?key=x", "/nothing"):
+            assert await nobody.status(path) == 403, path
+        assert "needs the link" in await nobody.text("/")
+        assert await nobody.status("/?token=wrong") == 403
+        async with browser_at(base, token) as browser:
+            assert await browser.status("/") == 200
+            assert "used before" in await nobody.text(f"/?token={token}")
+            assert await browser.status("/nothing") == 404
+            # Whoever is in stays in, by an old link, too, and uses up no new one.
+            later = access.new_token()
+            for old in (token, later):
+                assert await browser.status(f"/?token={old}") == 303
+            assert await nobody.status(f"/?token={later}") == 303
+
+
+async def test_a_page_hears_that_the_server_is_there(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_client.web.serve.BEAT_SECONDS", 0.01)
+
+    async with (
+        opened(broker.environment) as browser,
+        browser.live() as live,
+        browser.terminal(make_rank(5).key) as terminal,
+    ):
+        for _ in range(2):
+            await live.until("beat")
+            await terminal.until("beat")
+
+
+async def test_the_cookie_is_for_this_port_and_for_no_script(broker: FakeBroker) -> None:
+    async with (
+        served(broker.environment) as (base, access, _),
+        served(broker.environment) as (other, elsewhere, _),
+        ClientSession(cookie_jar=DummyCookieJar()) as session,
+    ):
+        async with session.get(f"{base}/?token={access.new_token()}", allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            cookie = answer.headers["Set-Cookie"]
+        assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+        value = cookie.partition(";")[0]
+        assert value.partition("=")[0].endswith(base.rpartition(":")[2])
+        for where, status in ((base, 200), (other, 403)):
+            async with session.get(f"{where}/", headers={"Cookie": value}) as answer:
+                assert answer.status == status
+        # The same value under the name of the other port is not that server's either.
+        renamed = value.replace(access.cookie, elsewhere.cookie)
+        async with session.get(f"{other}/", headers={"Cookie": renamed}) as answer:
+            assert answer.status == 403
+
+
+async def test_other_pages_and_names_get_nothing_even_with_the_cookie(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser:
+        port = browser.base.rpartition(":")[2]
+        assert await browser.status("/", Host=f"evil.example:{port}") == 421
+        assert await browser.status("/", Origin="http://evil.example") == 403
+        assert await browser.status("/static/x.js", **{"Sec-Fetch-Site": "cross-site"}) == 403
+        assert await browser.status("/", Host=f"localhost:{port}") == 200
+        for path in ("/live", "/terminal"):
+            for origin in ("http://evil.example", f"http://localhost:{port}", "null", None):
+                with pytest.raises(WSServerHandshakeError) as refused:
+                    await browser.session.ws_connect(browser.base + path, origin=origin)
+                assert refused.value.status == 403
+
+
+async def test_a_link_in_another_page_leads_here_by_a_detour(broker: FakeBroker) -> None:
+    async with served(broker.environment) as (base, _, _), stranger(base) as nobody:
+        # A browser sends no strict cookie there, and does when the page itself asks for the page.
+        async with nobody.session.get(base, headers={"Sec-Fetch-Site": "cross-site"}) as answer:
+            text = await answer.text()
+            assert answer.status == 200
+        assert 'http-equiv="refresh" content="0;url=/"' in text
+
+
+async def test_each_answer_says_what_may_be_done_with_it(broker: FakeBroker) -> None:
+    async def headers(session: ClientSession, url: str) -> Mapping[str, str]:
+        async with session.get(url, allow_redirects=False) as answer:
+            return {name.lower(): value for name, value in answer.headers.items()}
+
+    async with opened(broker.environment) as browser:
+        page = await headers(browser.session, browser.base)
+        nonce = page["content-security-policy"].partition("'nonce-")[2].partition("'")[0]
+        assert nonce
+        assert nonce not in await browser.text("/")  # another one each time
+        assert "unsafe" not in page["content-security-policy"]
+        for path in ("/", "/nothing", "/?token=wrong", "/static/nothing.js"):
+            found = await headers(browser.session, browser.base + path)
+            assert found["x-content-type-options"] == "nosniff", path
+            assert found["referrer-policy"] == "no-referrer"
+            assert found["cross-origin-resource-policy"] == "same-origin"
+            assert found["cache-control"] == "no-store"
+            assert "default-src 'none'" in found["content-security-policy"]
+            assert "aiohttp" not in found["server"]
+            assert "access-control-allow-origin" not in found
+
+
+async def test_files_are_served_by_their_names_in_the_table_alone(broker: FakeBroker) -> None:
+    async with (
+        served(broker.environment) as (base, access, server),
+        browser_at(base, access.new_token()) as browser,
+    ):
+        assert "index.html" not in server.files
+        for path in ("../serve.py", "%2e%2e/serve.py", "..%2fserve.py", "index.html", "/etc/passwd", "x%00.js"):
+            assert await browser.status(f"/static/{path}") == 404, path
+        for name, file in server.files.items():
+            async with browser.session.get(f"{base}/static/{name}") as answer:
+                assert await answer.read() == file.data
+                tag = answer.headers["ETag"]
+                assert answer.headers["Cache-Control"] == "no-cache"
+            assert await browser.status(f"/static/{name}", **{"If-None-Match": tag}) == 304
+
+
+async def test_only_reading_is_asked_for(broker: FakeBroker) -> None:
+    async with opened(broker.environment) as browser:
+        for method in ("POST", "PUT", "DELETE", "OPTIONS"):
+            async with browser.session.request(method, browser.base) as answer:
+                assert answer.status == 405, method
+
+
+async def test_sockets_are_closed_when_the_server_ends(broker: FakeBroker) -> None:
+    async with ClientSession(cookie_jar=CookieJar(unsafe=True)) as session:
+        async with served(broker.environment) as (base, access, _):
+            await session.get(f"{base}/?token={access.new_token()}")
+            live = await session.ws_connect(f"{base}/live", origin=base)
+            waiting = asyncio.create_task(Socket(live).until_end())
+        assert await waiting == 1001
+
+
+async def test_there_is_a_bound_on_pages(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dbg_client.web.serve.MAX_SOCKETS", 1)
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        await live.rows()
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await browser.session.ws_connect(f"{browser.base}/live", origin=browser.base)
+        assert refused.value.status == 503
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    taken = listen(0)
+    with pytest.raises(BadInput):
+        listen(taken.getsockname()[1])
+    taken.close()
+
+
+def test_over_ssh_the_line_for_the_tunnel_is_told(approved: Approved) -> None:
+    approved("\n".join(announcement("http://127.0.0.1:41234/?token=T", 41234, "it only looks", "Ctrl-C ends", {})))
+    ssh = {"SSH_CONNECTION": "192.0.2.1 50000 192.0.2.2 22"}
+    approved(announcement("http://x", 41234, "", "", ssh)[1], "ssh")
+
+
+def test_the_link_stands_on_no_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened_with = Queue[str]()
+    monkeypatch.setattr("webbrowser.open", opened_with.put)
+    with shown_in_browser("http://127.0.0.1:41234/?token=T", {"DISPLAY": ":0"}):
+        given = opened_with.get(timeout=seconds(USUAL_WAIT))
+        path = Path(given.removeprefix("file://"))
+        assert "token" not in given
+        assert path.stat().st_mode & 0o077 == 0
+        assert "url=http://127.0.0.1:41234/?token=T" in path.read_text()
+    assert not path.exists()
+    with shown_in_browser("http://127.0.0.1:41234/?token=T", {}):
+        assert opened_with.empty()
+
+
+def test_the_table_has_what_a_page_loads_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "grid").mkdir()
+    for name in ("main.js", "grid/cells.js", "page.css", "index.html", "notes.md", ".hidden"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "odd.js").mkdir()
+    found = static_files(tmp_path)
+    assert list(found) == ["grid/cells.js", "main.js", "page.css"]
+    assert found["main.js"].type == "text/javascript"
+    assert found["main.js"].tag == found["page.css"].tag
+    (tmp_path / "main.js").write_text("2")
+    assert static_files(tmp_path)["main.js"].tag != found["main.js"].tag
+    assert NONCE in page_text()
+
+
+@pytest.mark.parametrize("token", ["", "x", "é", "\udcff", "a" * 10_000])
+def test_a_token_is_good_once_and_no_other_one_uses_it_up(token: str) -> None:
+    told: list[str] = []
+    access = Access(41234, told.append)
+    first = access.new_token()
+    with pytest.raises(NotAdmitted):
+        access.exchange(token)
+    value = access.exchange(first)
+    with pytest.raises(NotAdmitted):
+        access.exchange(first)
+    assert access.exchange(told[0]) == value
+    assert access.has_cookie({"dbg-web-41234": value})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:41234", "localhost:8765", "[::1]:41234", "localhost"])
+def test_our_own_page_is_let_in_by_each_name_of_loopback(host: str) -> None:
+    require_own(host, f"http://{host}", "same-origin", of_page=True)
+    require_own(host, None, None, of_page=True)
+    require_own(host, None, "cross-site", of_page=False)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example:41234", "127.0.0.1.evil.example", "gpu013:41234", "", "[::1", "localhost.", "0.0.0.0:41234"]
+)
+def test_a_name_that_leads_here_by_rebinding_is_refused(host: str) -> None:
+    with pytest.raises(NotAdmitted) as refused:
+        require_own(host, f"http://{host}", "same-origin", of_page=False)
+    assert refused.value.status == 421
+
+
+@pytest.mark.parametrize(
+    ("origin", "site"),
+    [
+        ("http://evil.example", "cross-site"),
+        ("null", "cross-site"),
+        ("", None),
+        ("http://127.0.0.1:41235", "same-site"),
+        ("https://127.0.0.1:41234", "same-site"),
+        ("http://localhost:41234", "same-site"),
+        (None, "same-site"),
+        (None, "cross-site"),
+    ],
+)
+def test_what_another_page_sends_is_refused(origin: str | None, site: str | None) -> None:
+    with pytest.raises(NotAdmitted):
+        require_own("127.0.0.1:41234", origin, site, of_page=True)
+
+
+def asked(
+    text: str, action: str = "eval", ranks: str = "5-6", job: str = "4711.0", terminal: str = "bob@login1"
+) -> bytes:
+    entry = Entry(
+        at=1760000000.0, what=What.QUESTION, terminal=terminal, job=job, ranks=ranks, action=action, text=text
+    )
+    return encode_entry(entry)
+
+
+@pytest.fixture
+def log(broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the audit log of the broker's home."""
+    monkeypatch.setattr("dbg_client.web.home.LOOK_SECONDS", 0.02)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    url = f"wss://127.0.0.1:{broker.port}"
+    told = Rendezvous(url=url, host="h", pid=7, fingerprint=broker.fingerprint, tokens={"rank": TOKEN})
+    (home / "broker.json").write_text(format_rendezvous(told))
+    (home / "broker.json").chmod(0o600)
+    monkeypatch.setenv("DBG_HOME", str(home))
+    return home / "audit.jsonl"
+
+
+def append(log: Path, data: bytes) -> None:
+    with log.open("ab") as file:
+        file.write(data)
+
+
+async def next_text(live: Socket) -> Said:
+    return await live.until("event", lambda said: said["kind"] == "asked")
+
+
+async def test_what_others_did_before_and_do_now_is_on_the_time_line(broker: FakeBroker, log: Path) -> None:
+    append(log, asked("loss"))
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        event = await next_text(live)
+        assert (event["text"], event["who"], event["ranks"], event["at"]) == (
+            "eval loss",
+            "bob@login1",
+            "5-6",
+            1760000000.0,
+        )
+        append(log, asked("n", "command", ranks="gpu013:5"))
+        event = await next_text(live)
+        assert (event["text"], event["rank"], event["count"]) == ("command n", "gpu013:5", 1)
+
+
+async def test_only_what_may_change_something_at_ranks_that_are_shown_is_told(broker: FakeBroker, log: Path) -> None:
+    assert "eval" in CHANGES
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        append(log, asked("", "where"))
+        append(log, asked("x", job="other"))
+        append(log, asked("x", ranks="99"))
+        append(log, asked("x", ranks="no ranks"))
+        append(log, asked("x", terminal=person_name("web")))
+        append(log, encode_entry(Entry(at=1.0, what=What.ATTACH, terminal="bob", job="4711.0", ranks="5")))
+        append(log, b'{"at":1}\n[]\nnull\n' + b"[" * 5000 + b"\n\xff\n")
+        append(log, asked("the last"))
+        assert (await next_text(live))["text"] == "eval the last"
+
+
+async def test_half_a_line_waits_for_its_end_and_a_new_file_is_read_from_its_beginning(
+    broker: FakeBroker, log: Path
+) -> None:
+    append(log, asked("one"))
+
+    async with opened(broker.environment) as browser, browser.live() as live:
+        assert (await next_text(live))["text"] == "eval one"
+        line = asked("two")
+        append(log, line[:20])
+        await live.answer(1, "where")
+        append(log, line[20:])
+        assert (await next_text(live))["text"] == "eval two"
+        await asyncio.to_thread(log.rename, log.with_suffix(".1"))
+        append(log, asked("three"))
+        assert (await next_text(live))["text"] == "eval three"
+
+
+ROOT = Path(__file__).parents[4]
+
+VENDOR = ROOT / "client/dbg_client/web/static/vendor"
+
+TABLE = (VENDOR / "README.md").read_text(encoding="utf-8")
+
+ROW = re.compile(r"^\| `(\S+)` \| `(\S+)` (\S+) \| (\S+) \| `([0-9a-f]{64})` \|$", re.MULTILINE)
+"""A file, its package and version, its licence, and its checksum."""
+
+
+def test_each_file_is_the_one_of_the_table() -> None:
+    rows = {name: digest for name, _, _, _, digest in ROW.findall(TABLE)}
+    files = {path.name for path in VENDOR.iterdir()} - {"README.md"}
+    ours = {name for name in files if name.endswith(".d.mts")}
+    assert set(rows) == files - ours
+    assert rows == {name: hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() for name in rows}
+
+
+def test_each_package_has_its_licence_here() -> None:
+    for name, package, _, licence, _ in ROW.findall(TABLE):
+        assert licence == "MIT"
+        text = (VENDOR / f"LICENSE.{package.rpartition('/')[2]}").read_text(encoding="utf-8")
+        assert "Permission is hereby granted, free of charge" in text, name
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = json.loads((ROOT / "scripts/javascript/package-lock.json").read_text(encoding="utf-8"))
+    packages = {name: one for name, one in lock["packages"].items() if name}
+    assert len(packages) > 20
+    assert [name for name, one in packages.items() if "resolved" in one] == []
+    assert [name for name, one in packages.items() if not one["integrity"].startswith("sha512-")] == []
+
+
+def test_nothing_of_the_page_comes_from_another_host() -> None:
+    ours = [path for path in VENDOR.parent.rglob("*") if path.suffix in (".js", ".css", ".html")]
+    found = {
+        (path.name, address)
+        for path in ours
+        if path.parent != VENDOR
+        for address in re.findall(r"\bhttps?://[^\s'\"`]+|url\([^)]*\)|@import", path.read_text(encoding="utf-8"))
+    }
+    # Names of XML, which nothing fetches.
+    assert {address for _, address in found} == {"http://www.w3.org/2000/svg"}
