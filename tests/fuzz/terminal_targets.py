@@ -9,8 +9,9 @@ from contextlib import suppress
 
 from dbg_client.after.recorder_dumps import RankDump, explain_dumps
 from dbg_client.after.report_file import CantReadReport, case_lines, read_report
-from dbg_client.command_line.session_line import parse_command
-from dbg_client.core import config_file
+from dbg_client.command_line.reading import Surroundings
+from dbg_client.command_line.session_line import read_session_line
+from dbg_client.verbs import preferences
 from dbg_client.verbs.preferences import parse_escape_key, read_values
 from dbg_client.web.messages import LIVE, TERMINAL, Ask, read
 from dbg_client.why.explain import Case
@@ -62,7 +63,7 @@ def printed(data: bytes) -> None:
 def settings(data: bytes) -> None:
     """Read a file of settings, and an escape key."""
     with suppress(BadInput):
-        for problem in read_values(config_file._parse(data, "config.toml"), "config.toml").problems.values():
+        for problem in read_values(preferences._parse(data, "config.toml"), "config.toml").problems.values():
             assert str(problem).isprintable()
     with suppress(BadInput):
         parse_escape_key(text_of(data))
@@ -94,7 +95,7 @@ def page(data: bytes) -> None:
         line = said.line if isinstance(said, Ask) else text
     for has_ranks in (False, True):
         with suppress(BadInput):
-            parse_command(line, {}, has_ranks=has_ranks)
+            read_session_line(line, Surroundings({}), has_ranks=has_ranks)
 
 
 def _target(name: str, run: Callable[[bytes], None], *seeds: bytes) -> Target:

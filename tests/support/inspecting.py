@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dbg_client.api.loop_thread import LoopThread
+from dbg_client.api.blocking import LoopThread
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_wire.messages import Action, Kind, RankAnswer

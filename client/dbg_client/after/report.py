@@ -13,7 +13,7 @@ from dbg_client.after.report_file import MAX_REPORT, TITLE, case_lines
 from dbg_client.after.report_text import Asked, Terminal, show_report
 from dbg_client.core.asking import Asker
 from dbg_client.core.errors import CantWrite
-from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.verb import Asking
 from dbg_client.verbs.where import Where
 from dbg_client.why.collective_matching import match_collectives
 from dbg_client.why.collectives_table import show_collectives

@@ -10,9 +10,8 @@ from typing import Annotated
 
 from dbg_client.after.report import make_report, refuse_existing, write_report
 from dbg_client.verbs.answer import PLAIN, Style
-from dbg_client.verbs.asking import Asking
 from dbg_client.verbs.option import Operands, Option
-from dbg_client.verbs.verb import WaitingVerb
+from dbg_client.verbs.verb import Asking, WaitingVerb
 from dbg_wire.errors import printable
 
 

@@ -6,8 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_client.api.ranks import AsyncJob, first_stop
-from dbg_client.api.targets import Memory, Wanted, any_target
+from dbg_client.api.ranks import AsyncJob, Memory, Wanted, any_target, first_stop
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo

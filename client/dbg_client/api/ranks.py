@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why, table_html
 from dbg_client.api.stop import AsyncStop, open_stop
-from dbg_client.api.targets import Memory, Wanted, read_wanted, target_text
 from dbg_client.api.values import At, Variables, values_of
+from dbg_client.command_line.session_line import read_scope
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.directory import RankChange
 from dbg_client.core.errors import RankEnded, TimedOut
+from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.breakpoints import change_breakpoints
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.verbs.answer import GroupedAnswer
-from dbg_client.verbs.asking import Asking
-from dbg_client.verbs.interrupt import Interrupt
-from dbg_client.verbs.orders import Continue, Release
+from dbg_client.verbs.orders import Continue, Interrupt, Release
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.values import Eval, PdbCommand
-from dbg_client.verbs.verb import RanksVerb
+from dbg_client.verbs.verb import Asking, RanksVerb
 from dbg_client.verbs.where import Where as WhereVerb
 from dbg_client.views.groups import group_answers
 from dbg_client.views.naming import Naming
-from dbg_wire.errors import NoSuchRank, printable
+from dbg_wire.errors import BadInput, NoSuchRank, printable
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
-from dbg_wire.targets.selection import Target
+from dbg_wire.targets.selection import Target, parse_target
 
 MAX_ROWS = 100
 """Ranks that a notebook shows one by one."""
@@ -346,3 +345,62 @@ def split_by_stop(
     for one in living:
         (stopped if is_ready(one) and one.key in kept else others).append(one)
     return stopped, others
+
+
+Wanted = str | int | Sequence[int] | slice
+"""Ranks of a job: a target such as ``"0-7"``, ``"stopped"`` or ``"@1"``, a number, several numbers, or a slice."""
+
+
+def target_text(wanted: Wanted) -> str:
+    """Return what a user would type for these ranks. Raises BadInput for what names none."""
+    if isinstance(wanted, str):
+        return wanted
+    if isinstance(wanted, int):
+        return str(wanted)
+    if isinstance(wanted, slice):
+        return _slice_text(wanted)
+    numbers = list(wanted) if isinstance(wanted, Iterable) else [wanted]
+    if not numbers or not all(isinstance(number, int) for number in numbers):
+        raise BadInput(f"{numbers!r} names no rank", "give numbers of ranks, as in job[[0, 3]]")
+    return ",".join(map(str, numbers))
+
+
+def read_wanted(wanted: Wanted, job: str, groups: Mapping[str, frozenset[str]]) -> Target:
+    """Return the target of ranks of one job; ``groups`` are the last answer's. Raises BadTarget and UnknownGroup."""
+    return read_scope(with_groups(parse_target(target_text(wanted)), groups), job)
+
+
+def any_target(wanted: Wanted, groups: Mapping[str, frozenset[str]]) -> Target:
+    """Return the target of ranks of whatever job."""
+    return with_groups(parse_target(target_text(wanted)), groups)
+
+
+def _slice_text(wanted: slice) -> str:
+    start, stop, step = wanted.start or 0, wanted.stop, wanted.step
+    if not all(isinstance(number, int | None) for number in (start, stop, step)):
+        raise BadInput(f"{wanted} names no rank", "give whole numbers, as in job[0:8]")
+    if stop is None and not start and step is None:
+        return "all"
+    if stop is None or stop <= start:
+        raise BadInput(f"a slice of ranks from {start} to {stop} names none", "give its end, as in job[0:8]")
+    return f"{start}-{stop - 1}" + (f"/{step}" if step not in (None, 1) else "")
+
+
+class Memory:
+    """The groups of the last answer of one broker, by their names, and the stops that were resumed."""
+
+    def __init__(self) -> None:
+        self.groups: Mapping[str, frozenset[str]] = {}
+        self._resumed: dict[str, float] = {}
+
+    def keep(self, groups: Mapping[str, Sequence[str]]) -> None:
+        """Keep the groups of an answer instead of those before."""
+        self.groups = {name: frozenset(keys) for name, keys in groups.items()}
+
+    def note_resumed(self, ranks: Sequence[RankInfo]) -> None:
+        """Note that these ranks were told to go on: until the broker lists them anew, they seem to be stopped."""
+        self._resumed.update((rank.key, rank.occasion) for rank in ranks)
+
+    def without_resumed(self, ranks: Sequence[RankInfo]) -> list[RankInfo]:
+        """Return the ranks but for those that are listed at a stop from which they were told to go on."""
+        return [rank for rank in ranks if not (is_ready(rank) and self._resumed.get(rank.key) == rank.occasion)]

@@ -66,7 +66,7 @@ def _act(words: list[str]) -> int:
     except SystemExit:
         write_result(printed.getvalue())
         raise
-    from dbg_client.verbs.config_file import read_config
+    from dbg_client.verbs.preferences import read_config
 
     config = read_config(os.environ)
     verb = made(parts, Surroundings(os.environ, config))

@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from dbg_client.api.ranks import AsyncRanks
-from dbg_client.api.targets import Memory
+from dbg_client.api.ranks import AsyncRanks, Memory
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Event
 from dbg_client.dap.listing import MAX_SHOWN, Threads

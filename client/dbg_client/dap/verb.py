@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dbg_client.verbs.option import Operands, Option
-from dbg_client.verbs.texts import read_port
+from dbg_client.verbs.option import Operands, Option, read_port
 from dbg_client.verbs.verb import Verb, refuse
 
 

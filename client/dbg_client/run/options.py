@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from dbg_client.verbs.attach_options import Commands, Engine
-from dbg_client.verbs.option import Heading, Option
-from dbg_client.verbs.texts import read_number
+from dbg_client.verbs.option import Heading, Option, read_number
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.record import Record
 from dbg_wire.records.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in

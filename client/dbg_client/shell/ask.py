@@ -9,22 +9,26 @@ from collections.abc import Sequence
 from functools import partial
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.break_in import break_in
 from dbg_client.core.choose import Choice, choose, exited, find, is_ready, listed, there
 from dbg_client.core.errors import NeedsTarget, why_not_stopped
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_client.core.waiting import open_and_list, wait_for_stop
-from dbg_client.shell.consent import agrees, unless_given_up
+from dbg_client.core.waiting import break_in, open_and_list, wait_for_stop
 from dbg_client.shell.output import show_result, written
-from dbg_client.shell.streams import columns_of_stdout, has_cursor, show_waiting, tell, terminal_size
+from dbg_client.shell.streams import (
+    agrees,
+    columns_of_stdout,
+    has_cursor,
+    show_waiting,
+    tell,
+    terminal_size,
+    unless_given_up,
+)
 from dbg_client.verbs.answer import Answer, Style
-from dbg_client.verbs.asking import Asking
-from dbg_client.verbs.interrupt import Interrupt
-from dbg_client.verbs.orders import answered
+from dbg_client.verbs.orders import Interrupt, answered
 from dbg_client.verbs.table import load_verb
-from dbg_client.verbs.verb import Format, RanksVerb, Verb
+from dbg_client.verbs.verb import Asking, Format, RanksVerb, Verb
 from dbg_client.views.naming import name_few
 from dbg_wire.errors import printable
 from dbg_wire.messages import Mode, RankAnswer

@@ -10,18 +10,16 @@ from functools import partial
 
 from dbg_client.command_line.session_line import read_scope
 from dbg_client.core.asking import Asker
-from dbg_client.core.break_in import break_in
 from dbg_client.core.choose import Choice, choose, find
 from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import break_in
 from dbg_client.shell.streams import terminal_size
 from dbg_client.verbs.answer import Style
-from dbg_client.verbs.asking import Asking
-from dbg_client.verbs.interrupt import Interrupt
 from dbg_client.verbs.list import ListRanks
-from dbg_client.verbs.orders import is_moving
-from dbg_client.verbs.verb import RanksVerb, Verb
+from dbg_client.verbs.orders import Interrupt, is_moving
+from dbg_client.verbs.verb import Asking, RanksVerb, Verb
 from dbg_client.views.naming import name_few
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankAnswer

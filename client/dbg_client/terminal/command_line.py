@@ -24,7 +24,7 @@ from dbg_client.terminal.line_prompt import terminal_output
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 from dbg_client.terminal.recording import Recording
-from dbg_client.verbs.config_file import read_config
+from dbg_client.verbs.preferences import read_config
 from dbg_client.verbs.verb import Verb
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.records.ranks import RankInfo

@@ -7,8 +7,7 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from dbg_client.verbs.attach_options import AttachOptions, RecordingOptions
-from dbg_client.verbs.option import Heading, Operands, Option
-from dbg_client.verbs.texts import LONGEST_WAIT
+from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option
 from dbg_client.verbs.verb import Color, Verb, refuse
 from dbg_wire.command_line.parser import read_duration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dbg_client.verbs.option import Heading, Option, Preferred
+from dbg_client.verbs.option import Heading, Option, Preferred, read_frame
 from dbg_client.verbs.preferences import (
     DEFAULT_PREFIX,
     PREFERENCES,
@@ -12,7 +12,6 @@ from dbg_client.verbs.preferences import (
     parse_escape_key,
     read_engine,
 )
-from dbg_client.verbs.texts import read_frame
 from dbg_client.verbs.verb import refuse
 from dbg_wire.messages import Mode
 from dbg_wire.records.record import Record

@@ -1,4 +1,4 @@
-"""``continue``, ``release`` and ``kill``: commands to ranks, each of which fits ranks in some states only."""
+"""``continue``, ``release``, ``kill`` and ``interrupt``: orders to ranks, each of which fits ranks in some states."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
 from dbg_client.core.errors import NotHeld, NotStopped, why_not_stopped
 from dbg_client.verbs.answer import PARTIAL, PLAIN, GroupedAnswer, Style
-from dbg_client.verbs.asking import Asking
+from dbg_client.verbs.attach_options import AttachOptions, RecordingOptions
 from dbg_client.verbs.option import Operands
-from dbg_client.verbs.verb import WaitingVerb
-from dbg_client.views.answers import show_answers
-from dbg_client.views.groups import RankAndAnswer, group_answers
+from dbg_client.verbs.verb import Asking, RanksVerb, WaitingVerb
+from dbg_client.views.groups import RankAndAnswer, group_answers, show_answers
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import DbgError
 from dbg_wire.messages import Action, Kind
@@ -137,3 +136,45 @@ class Kill(Order):
 
 def _named(asking: Asking) -> str:
     return asking.target.text if asking.target is not None else asking.ranks[0].address
+
+
+class Interrupt(RanksVerb):
+    """Have ranks stop where they are; a terminal attaches to a single one then."""
+
+    name = "interrupt"
+    example = "interrupt 4"
+    operands = Operands.TARGET
+    in_session = Operands.MAYBE_TARGET
+    help_in_session = "break into running ranks; none named: into this one"
+    usual = "running"
+    is_about_this_rank = True
+    for_agents = (
+        "Break into running ranks: each stops where it is and stays stopped until it is continued. Other ranks will "
+        "wait for it in collectives."
+    )
+
+    attach: AttachOptions = AttachOptions()
+    recording: RecordingOptions = RecordingOptions()
+
+    def check(self) -> None:
+        self.attach.check()
+        self.recording.check()
+
+    def may_change(self) -> bool:
+        return True
+
+    def consent(self, ranks: Sequence[RankInfo]) -> tuple[str, Sequence[RankInfo]]:
+        moving = [rank for rank in ranks if is_moving(rank)]
+        return "Break into", moving if len(moving) > 1 else []
+
+    async def ask(self, asking: Asking) -> GroupedAnswer:
+        asking.require_living()
+        answers = await asking.asker.ask(Action.INTERRUPT, asking.ranks, frame=self.attach.frame)
+        said = tuple(zip(asking.ranks, answers, strict=True))
+        return GroupedAnswer(
+            command=self.name,
+            answers=said,
+            grouped=tuple(group_answers(said, compare=False)),
+            naming=Naming(asking.ranks),
+            errors_fail=True,
+        )

@@ -83,7 +83,7 @@ VERBS: tuple[VerbRow, ...] = (
     VerbRow("screen", "verbs.screen:Screen", "print the debugger's screen as text"),
     VerbRow(
         "interrupt",
-        "verbs.interrupt:Interrupt",
+        "verbs.orders:Interrupt",
         "break in; attach if it is one rank; asks before it stops several",
         "i",
     ),

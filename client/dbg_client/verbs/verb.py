@@ -1,4 +1,4 @@
-"""The base of all verbs, and the options that they share."""
+"""The base of all verbs, the options that they share, and what a verb is given when it asks."""
 
 from __future__ import annotations
 
@@ -6,21 +6,30 @@ import enum
 import math
 import os
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from dbg_client.verbs.option import Heading, Operands, Option, Preferred
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import there
+from dbg_client.core.errors import why_not_stopped
+from dbg_client.core.patience import Show, show_nobody
+from dbg_client.core.roll_call import call_roll
+from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option, Preferred, read_seconds
 from dbg_client.verbs.preferences import DEFAULT_TIMEOUT, PREFERENCES
-from dbg_client.verbs.texts import LONGEST_WAIT, read_seconds
+from dbg_client.views.missing import MissingInAnswer, missing_in_answer
 from dbg_wire import limits
 from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput
+from dbg_wire.messages import Welcome
+from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import Record
+from dbg_wire.targets.grammar import Target
 
 if TYPE_CHECKING:
     from dbg_client.verbs.answer import Answer
-    from dbg_client.verbs.asking import Asking
     from dbg_wire.records.ranks import RankInfo
 
 
@@ -189,3 +198,33 @@ class WaitingVerb(RanksVerb):
             "--for bounds a wait, and there is none",
             "add --wait, or leave --for out",
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Ask ``ranks``, which ``target`` means, of all ``known`` ones; ``show`` takes what an answer waits for.
+
+    ``url`` and ``welcome`` are the broker's, for an empty list and a report.
+    """
+
+    asker: Asker
+    ranks: Sequence[RankInfo]
+    known: Sequence[RankInfo]
+    target: Target | None = None
+    show: Show = show_nobody
+    url: str = ""
+    welcome: Welcome | None = None
+
+    def missing(self) -> MissingInAnswer:
+        """Return the ranks that should be among those who are asked, and have exited or never connected."""
+        calls = call_roll(self.known, self.target, {rank.key for rank in self.ranks})
+        return missing_in_answer(calls, time.time(), several_jobs=len({rank.job for rank in self.ranks}) > 1)
+
+    def require_living(self) -> None:
+        """Raise the DbgError that says how they ended if all of these ranks have exited."""
+        if all(rank.state is RankState.EXITED for rank in self.ranks):
+            raise why_not_stopped(self.ranks[0], self.target.text if self.target is not None else "")
+
+    def everybody(self) -> list[RankInfo]:
+        """Return all ranks that have not exited."""
+        return there(self.known)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dbg_client.verbs.answer import PARTIAL, PLAIN, Style, left_unanswered
-from dbg_client.verbs.asking import Asking
 from dbg_client.verbs.option import Heading, Operands, Option
 from dbg_client.verbs.table import ANNOTATE, load
-from dbg_client.verbs.verb import WaitingVerb, refuse
+from dbg_client.verbs.verb import Asking, WaitingVerb, refuse
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, remembered
 from dbg_client.views.missing import MissingInAnswer
 from dbg_client.views.naming import Naming

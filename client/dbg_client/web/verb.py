@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from dbg_client.verbs.attach_options import Engine
-from dbg_client.verbs.option import Operands, Option, Preferred
+from dbg_client.verbs.option import Operands, Option, Preferred, read_port
 from dbg_client.verbs.preferences import Wish, read_engine
-from dbg_client.verbs.texts import read_port
 from dbg_client.verbs.verb import Verb
 from dbg_wire.errors import NeedsExtra
 

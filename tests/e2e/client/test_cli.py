@@ -15,7 +15,7 @@ from typing import IO
 import pytest
 
 from dbg_client.cli.main import main
-from dbg_client.core.live_targets import SECONDS
+from dbg_client.command_line.completion import SECONDS
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
@@ -72,7 +72,7 @@ def test_a_broker_that_hangs_holds_up_nobody(environ: dict[str, str]) -> None:
 
 def test_a_call_that_hangs_ends_the_process_behind_what_is_known(environ: dict[str, str], tmp_path: Path) -> None:
     script = (
-        "import dbg_client.core.live_targets as live, signal, sys\n"
+        "import dbg_client.command_line.completion as live, signal, sys\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])\n"
         "live.live_ranks = lambda environ: signal.sigwait([signal.SIGALRM])\n"
         "from dbg_client.command_line.completion import complete\n"

@@ -24,7 +24,7 @@ CASES = {
         {"aiohttp"},
     ),
     "settings without a file": (
-        "from dbg_client.verbs.config_file import read_config; read_config({'HOME': '/nowhere'})",
+        "from dbg_client.verbs.preferences import read_config; read_config({'HOME': '/nowhere'})",
         {"tomllib"},
     ),
     "what a rank imports": (

@@ -11,8 +11,8 @@ import pytest
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.roll_call import call_roll
-from dbg_client.verbs.asking import Asking
 from dbg_client.verbs.values import Eval
+from dbg_client.verbs.verb import Asking
 from dbg_client.verbs.where import Where
 from dbg_client.views.list import list_document, show_plain, show_table
 from dbg_client.views.pick_list import PickList

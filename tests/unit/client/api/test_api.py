@@ -16,9 +16,8 @@ import pytest
 import dbg_client
 from dbg_client.api.blocking import Broker, Job, Ranks, Stop
 from dbg_client.api.broker import AsyncBroker, open_broker
-from dbg_client.api.ranks import AsyncJob, AsyncRanks
+from dbg_client.api.ranks import AsyncJob, AsyncRanks, Wanted, read_wanted, target_text
 from dbg_client.api.stop import AsyncStop
-from dbg_client.api.targets import Wanted, read_wanted, target_text
 from dbg_client.core.errors import Declined, RankEnded
 from dbg_client.core.remembered_groups import UnknownGroup
 from dbg_client.core.switchboard import switchboard_to

@@ -9,8 +9,8 @@ from dbg_client.after.verb import Report
 from dbg_client.dap.verb import Dap
 from dbg_client.run.verb import Tmux
 from dbg_client.terminal.verb import Attach, Wait
-from dbg_client.verbs.interrupt import Interrupt
 from dbg_client.verbs.list import ListRanks
+from dbg_client.verbs.orders import Interrupt
 from dbg_client.verbs.preferences import Wish
 from dbg_client.verbs.screen import Screen
 from dbg_client.verbs.values import Eval, PdbCommand

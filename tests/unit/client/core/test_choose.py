@@ -13,11 +13,7 @@ from typing import Any
 import pytest
 
 from dbg_client.attachment.attachment import Attachment
-from dbg_client.core import reach
-from dbg_client.core.choose import choose, choose_when_ready, exited, is_ready, listed, neighbour, there
-from dbg_client.core.directory import Directory
-from dbg_client.core.errors import LostRank, NotStopped, RankEnded
-from dbg_client.core.live_targets import (
+from dbg_client.command_line.completion import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
     SECONDS,
@@ -25,6 +21,10 @@ from dbg_client.core.live_targets import (
     patience,
     targets_of,
 )
+from dbg_client.core import reach
+from dbg_client.core.choose import choose, choose_when_ready, exited, is_ready, listed, neighbour, there
+from dbg_client.core.directory import Directory
+from dbg_client.core.errors import LostRank, NotStopped, RankEnded
 from dbg_client.views.status_line import Others, status_of
 from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost
 from dbg_wire.finding.endpoint import TOKEN_ROLES, Reach, parse_endpoint

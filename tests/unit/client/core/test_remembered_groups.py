@@ -11,7 +11,7 @@ from dbg_client.core.remembered_groups import (
     UnknownGroup,
     find_remembered_groups,
 )
-from dbg_client.verbs.config_file import read_config
+from dbg_client.verbs.preferences import read_config
 from dbg_wire.errors import BadTarget
 from dbg_wire.targets.selection import Target, parse_target, select
 from tests.conftest import Approved

@@ -230,7 +230,6 @@ def test_words_with_a_slash_or_another_letter_are_files(line: str, is_files: boo
         "why 5 list",
         "slow --for 0",
         "slow --for 301",
-        "report --json",
         "report --plain",
         "report where",
     ],

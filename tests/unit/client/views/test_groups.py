@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.after.report_text import OUT, without_secrets
-from dbg_client.views.answers import screen_document, show_screen
 from dbg_client.views.groups import (
     MAX_GROUPS,
     AnswerGroup,
@@ -17,7 +16,9 @@ from dbg_client.views.groups import (
     group_answers,
     groups_document,
     remembered,
+    screen_document,
     show_groups,
+    show_screen,
 )
 from dbg_client.views.list import fold_address, fold_hosts
 from dbg_client.views.naming import Naming

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dbg_client.views.answers import show_answers
+from dbg_client.views.groups import show_answers
 from dbg_client.views.list import list_document, show_plain, show_state, show_table
 from dbg_client.views.table import text_width
 from dbg_wire.messages import Kind, RankAnswer
