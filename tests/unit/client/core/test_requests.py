@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dbg_client.core.errors import TimedOut
+from dbg_client.core.errors import RankVanished
 from dbg_client.core.requests import OpenRequests, is_same, new_secret, sentence_of
 from tests.conftest import Approved
 
@@ -46,7 +46,7 @@ async def test_a_request_that_cancels_itself_goes_on() -> None:
 
 
 def test_an_error_is_told_in_the_words_of_the_face_and_a_fault_as_one(approved: Approved) -> None:
-    assert sentence_of(TimedOut("see `dbg-attach list`"), {"list": "`ranks`"}) == "see `ranks`"
+    assert "; `ranks` shows" in sentence_of(RankVanished("vm:3"), {"list": "`ranks`"})
     approved(sentence_of(ValueError("x\x1b"), {}))
 
 
