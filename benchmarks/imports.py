@@ -20,7 +20,7 @@ from benchmarks.starts import timed
 from dbg_agent.breakpoints import points
 from dbg_agent.breakpoints.insertion import CALL, compile_with
 from dbg_agent.program import entry
-from dbg_wire.finding.environment import STOP_AT
+from dbg_dial.home import STOP_AT
 from dbg_wire.records.stop_points import StopAt
 from tests.support.ranks import start_ranks, wait_until_states
 

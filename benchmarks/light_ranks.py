@@ -28,9 +28,9 @@ from benchmarks.ends import CHUNK, LONG, PING, PONG, SHORT, TEXT, frame, request
 from benchmarks.idle_ranks import PULSE
 from dbg_agent.link.dialling import CONNECT_SECONDS, OPEN_SECONDS, Dialler
 from dbg_agent.link.lookup import Lookups
+from dbg_dial.endpoint import by_weight, parse_endpoint
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, Refused
-from dbg_wire.finding.endpoint import by_weight, parse_endpoint
 from dbg_wire.limits import HANDSHAKE_SECONDS
 from dbg_wire.messages import Answer, AnswerBody, Ask, Kind, Sender, body_of
 from tests.support.crowd import say, stack

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from dbg_dial.home import BROKER, EXEC
 from dbg_wire.errors import printable
-from dbg_wire.finding.environment import BROKER, EXEC
 from dbg_wire.limits import MAX_ITEMS
 from dbg_wire.records.ranks import Coordinate
 from dbg_wire.records.record import fitted
@@ -110,7 +110,7 @@ def _as_policy(value: object) -> str:
 
 
 def _as_ranks(value: object) -> tuple[int, ...] | None:
-    from dbg_wire.targets.rank_set import parse_ranks
+    from dbg_wire.rank_set import parse_ranks
 
     if isinstance(value, bool):
         raise TypeError
@@ -202,7 +202,7 @@ def read_settings(
     values: dict[str, Any] = {}
     for one in known:
         variable = one.metadata["variable"] or f"DBG_{one.name.upper()}"
-        # DBG_BROKER is read later by the rules of dbg_wire.finding.endpoint, which also know its fingerprint.
+        # DBG_BROKER is read later by the rules of dbg_dial.endpoint, which also know its fingerprint.
         from_environ = environ.get(variable) if variable != BROKER else None
         given = {f"{function}({one.name}=…)": arguments.get(one.name), variable: from_environ}
         values[one.name], wrong = _first_right(given, one.default, one.metadata["convert"])

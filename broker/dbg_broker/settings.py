@@ -12,10 +12,10 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_wire.command_line.parser import read_duration
+from dbg_command.command_line import read_duration
+from dbg_dial.endpoint import DEFAULT_PORT, canonical_six, ip_of, is_loopback_host
+from dbg_dial.home import home_directory
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.endpoint import DEFAULT_PORT, canonical_six, ip_of, is_loopback_host
-from dbg_wire.finding.home import home_directory
 from dbg_wire.records.bounds import MAX_AGE
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

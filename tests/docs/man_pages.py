@@ -11,7 +11,7 @@ from dbg_client.command_line.parsers import all_options
 from dbg_client.verbs.option import Heading
 from dbg_client.verbs.preferences import PREFERENCES
 from dbg_client.verbs.table import VERBS, VerbRow
-from dbg_wire.command_line.parser import help_of, options_of, usage_of
+from dbg_command.command_line import help_of, options_of, usage_of
 from tests.docs.pages import ROOT
 from tests.docs.roff import ManPage
 

@@ -29,9 +29,9 @@ from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
 from dbg_broker.net.peer import Peer, logger
 from dbg_broker.net.turns import Turns
 from dbg_broker.timers import Timers
+from dbg_command.audit import Entry, What, decode_entry
 from dbg_wire.errors import BadSecretFile
 from dbg_wire.messages import Audience
-from dbg_wire.records.audit import Entry, What, decode_entry
 from tests.fuzz.target import Target, pieces_of, whole
 
 LOOP = asyncio.new_event_loop()

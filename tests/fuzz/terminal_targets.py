@@ -15,10 +15,10 @@ from dbg_client.verbs import preferences
 from dbg_client.verbs.preferences import parse_escape_key, read_values
 from dbg_client.web.messages import LIVE, TERMINAL, Ask, read
 from dbg_client.why.explain import Case
+from dbg_command.sequences import QueryFilter, StreamScanner, TextFilter
 from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.records.record import decode_record, encode_record
-from dbg_wire.sequences import QueryFilter, StreamScanner, TextFilter
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 from tests.support.recorded import dump, pickled, raw
 from tests.unit.client.after.test_files import written

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trustme
 
-from dbg_wire.finding.endpoint import fingerprint_of
+from dbg_dial.endpoint import fingerprint_of
 
 
 class Authority:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 
 import trustme
 
-from dbg_wire.finding.endpoint import fingerprint_of
+from dbg_dial.endpoint import fingerprint_of
 from tests.support.time_unit import seconds
 
 TOKEN = "a-token-of-nobody-which-must-not-show-up-anywhere"  # noqa: S105 - nobody's

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from dbg_client.core.switchboard import switchboard_to
+from dbg_client.targets import parse_target, select
 from dbg_client.views.list import list_document
 from dbg_dial.waiting import within
 from dbg_wire.records.ranks import RankState
-from dbg_wire.targets.selection import parse_target, select
 from tests.support.broker import Wrap
 from tests.support.processes import Child, Processes, run_command
 from tests.support.time_unit import seconds

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
+from dbg_dial.endpoint import MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, TokenRole
+from dbg_dial.rendezvous import Rendezvous
 from dbg_wire.errors import BadInput, NoBroker
-from dbg_wire.finding.endpoint import MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, TokenRole
-from dbg_wire.finding.rendezvous import Rendezvous
 from dbg_wire.limits import MAX_BROKERS
 
 PIN = "sha256:" + "0123456789abcdef" * 4

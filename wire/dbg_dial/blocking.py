@@ -18,9 +18,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.pin import check_certificate, check_endpoint, client_context, untrusted
 from dbg_wire.errors import BrokerUnreachable, DbgError, PeerError, Refused, WrongCertificate, WrongToken, WrongVersion
-from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
 from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 

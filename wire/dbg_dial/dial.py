@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.pin import check_certificate, check_endpoint, client_context, untrusted
 from dbg_dial.tcp import Address
 from dbg_wire.errors import (
@@ -31,7 +32,6 @@ from dbg_wire.errors import (
     WrongToken,
     WrongVersion,
 )
-from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
 

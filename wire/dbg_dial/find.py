@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, TypeVar
 
-from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, WrongHost, printable
-from dbg_wire.finding.endpoint import (
+from dbg_dial.endpoint import (
     MIN_TOKEN,
     RENDEZVOUS_FILE,
     Endpoint,
@@ -25,9 +25,11 @@ from dbg_wire.finding.endpoint import (
     parse_token,
     wrong_host_reason,
 )
-from dbg_wire.finding.environment import BROKER, CA, TOKEN, TOKEN_FILE
-from dbg_wire.finding.home import check_closed, check_private, home_directory
-from dbg_wire.finding.rendezvous import Rendezvous, parse_driver_tokens, parse_rendezvous
+from dbg_dial.home import BROKER, CA, TOKEN, TOKEN_FILE, check_closed, check_private, home_directory
+from dbg_dial.rendezvous import Rendezvous, parse_driver_tokens, parse_rendezvous
+from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, SilentFile, WrongHost, printable
+
+T = TypeVar("T")
 
 _TO_TOKEN = "set it to a file with the token"  # noqa: S105 - a sentence
 _TO_CA = "set it to a PEM file of the authorities that sign brokers"
@@ -315,3 +317,58 @@ def _read_pipe(descriptor: int, path: str, seconds: float) -> bytes:
             break
         text += piece
     return text
+
+
+# ------------------------------------------------------------------------------- in a thread of its own
+
+FILE_SECONDS = 5.0
+"""Seconds for the files of a home: they take milliseconds, and a file server that is only busy a second or two."""
+
+
+def begin(call: Callable[[], object], tell: Callable[[Any, BaseException | None], object]) -> None:
+    """Call something, and then ``tell`` what it returned or raised, both in a thread of their own."""
+
+    def run() -> None:
+        value: object = None
+        raised: BaseException | None = None
+        try:
+            value = call()
+        except BaseException as error:
+            raised = error
+        tell(value, raised)
+
+    threading.Thread(target=run, name="dbg-apart", daemon=True).start()
+
+
+def apart(path: str, call: Callable[[], T]) -> T:
+    """Return what ``call`` returns, which touches this path, in a thread of its own; see :func:`read_apart`."""
+
+    def read(opening: Opening) -> T:
+        opening(path)
+        return call()
+
+    return read_apart(read)
+
+
+def read_apart(read: Callable[[Opening], T]) -> T:
+    """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
+
+    Raise SilentFile after FILE_SECONDS; a thread that has touched nothing by then waits for its turn on a busy machine.
+    Ctrl-C ends the wait at once.
+    """
+    touched: list[str] = []
+    said: list[tuple[T, BaseException | None]] = []
+    has_said = threading.Event()
+
+    def tell(value: T, error: BaseException | None) -> None:
+        said.append((value, error))
+        has_said.set()
+
+    begin(lambda: read(touched.append), tell)
+    while not has_said.wait(FILE_SECONDS):
+        if touched:
+            raise SilentFile(touched[-1])
+    ((value, raised),) = said
+    if raised is not None:
+        raise raised
+    return value

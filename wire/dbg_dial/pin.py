@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import ssl
 
+from dbg_dial.endpoint import Endpoint, fingerprint_of, same_fingerprint
+from dbg_dial.home import CA
 from dbg_wire.errors import BadEndpoint, BadSecretFile, UntrustedCertificate, WrongCertificate
-from dbg_wire.finding.endpoint import Endpoint, fingerprint_of, same_fingerprint
-from dbg_wire.finding.environment import CA
 
 
 def check_endpoint(endpoint: Endpoint) -> None:

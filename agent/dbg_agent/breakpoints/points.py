@@ -28,8 +28,8 @@ from dbg_agent.breakpoints.wish import (
 )
 from dbg_agent.process.stderr import say
 from dbg_agent.stop.loaded_sources import compiled_sources
+from dbg_dial.home import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
-from dbg_wire.finding.environment import STOP_AT, STOP_IN
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 
 PASSED_BY = "passed without stopping, because"

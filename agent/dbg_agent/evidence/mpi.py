@@ -19,9 +19,9 @@ from dbg_agent.frames.expressions import UNRESOLVED, CallSite, Expression, call_
 from dbg_agent.frames.variables import UNKNOWN, class_of, is_a, is_traced, is_traced_within, local
 from dbg_agent.stop.stacks import all_frames, outward
 from dbg_wire.errors import printable
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
-from dbg_wire.targets.rank_set import format_ranks
 
 LIBRARY = "mpi4py"
 

@@ -20,8 +20,8 @@ from typing import Any
 from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_agent.host.proc import YAMA_SCOPE, read_proc, stat_of
 from dbg_agent.settings import FORBIDDEN
+from dbg_dial.home import AUTOSTART
 from dbg_wire.errors import PeerError, printable
-from dbg_wire.finding.environment import AUTOSTART
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, answer_to
 from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, output_rows

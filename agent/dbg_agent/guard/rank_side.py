@@ -28,7 +28,7 @@ from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 from dbg_agent.host.proc import YAMA_SCOPE
 from dbg_agent.link import lookup
 from dbg_agent.process.threads import own_thread, within
-from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN, TOKEN_FILE
+from dbg_dial.home import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
 BEAT_SECONDS = 2.5
 """Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""

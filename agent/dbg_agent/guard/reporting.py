@@ -34,9 +34,9 @@ from dbg_agent.host.watched import (
 from dbg_agent.launch.this_process import ancestors
 from dbg_agent.link.dialling import dial
 from dbg_agent.link.lookup import SLOW_SECONDS, Lookup, Lookups, find, find_ranks_broker
+from dbg_dial.endpoint import parse_endpoint
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
-from dbg_wire.finding.endpoint import parse_endpoint
 from dbg_wire.messages import (
     GUARD_ACTIONS,
     Action,
@@ -56,7 +56,7 @@ from dbg_wire.version import PROTOCOL_MINOR
 
 if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket
-    from dbg_wire.finding.endpoint import Reach
+    from dbg_dial.endpoint import Reach
 
 OWN_FOLDERS = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))),  # noqa: PTH100, PTH120

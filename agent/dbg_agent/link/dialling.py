@@ -20,10 +20,10 @@ from dbg_dial.dial import (
     first_to_answer,
     open_websocket,
 )
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.tcp import Address, connected
 from dbg_dial.waiting import Handover, within
 from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, error_line
-from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import PROBE_IDLE_SECONDS, SILENT_SECONDS
 
 CONNECT_SECONDS = 2.0

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from dbg_agent.link.dialling import Dialler
     from dbg_agent.link.loop import LinkLoop
     from dbg_dial.dial import BrokerWebSocket
+    from dbg_dial.endpoint import Reach
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
-    from dbg_wire.finding.endpoint import Reach
     from dbg_wire.messages import Message
 
 

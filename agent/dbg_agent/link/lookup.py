@@ -19,7 +19,7 @@ from dbg_wire.errors import SilentFile
 if TYPE_CHECKING:
     import asyncio
 
-    from dbg_wire.finding.endpoint import Reach
+    from dbg_dial.endpoint import Reach
 
 SLOW_SECONDS = 2.0
 """Seconds after which a file counts as silent; a file of a network file system takes milliseconds."""

@@ -10,9 +10,9 @@ from dbg_agent.link.lookup import broker_overrides, find_ranks_broker
 from dbg_agent.process.log import Logger, Shown, hide
 from dbg_agent.rank.console import PROMPT_GONE
 from dbg_agent.stop.inbox import OpenDebugger, Redraw, RunJob, Switch
+from dbg_dial.endpoint import spread
+from dbg_dial.rendezvous import known_endpoints
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.finding.endpoint import spread
-from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.messages import (
     Action,
     Ask,
@@ -39,9 +39,9 @@ from dbg_wire.tables.engines import LINE_ENGINE, PUDB
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank
+    from dbg_dial.endpoint import Endpoint, Reach
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
-    from dbg_wire.finding.endpoint import Endpoint, Reach
 
 
 logger = Logger("dbg_agent.rank")

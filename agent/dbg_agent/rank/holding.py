@@ -25,9 +25,9 @@ from dbg_agent.settings import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
 from dbg_agent.stop.inbox import GoOn
 from dbg_agent.stop.stops import HELD
 from dbg_wire.messages import Arrival, Chosen, ChosenRank, Kept, Waiting
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
-from dbg_wire.targets.rank_set import format_ranks
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

@@ -99,7 +99,7 @@ class Membership:
 
         The guard finds the ancestors itself.
         """
-        from dbg_dial.kernel import kernel_name
+        from dbg_dial.home import kernel_name
         from dbg_wire.codec import encode
 
         if anew:

@@ -29,6 +29,7 @@ from dbg_agent.torch.flight_recorder import (
     read,
     recorders_of,
 )
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.recorder.entries import Entry
 from dbg_wire.recorder.seen import (
     LIBRARY,
@@ -45,7 +46,6 @@ from dbg_wire.recorder.seen import (
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
-from dbg_wire.targets.rank_set import format_ranks
 
 BUFFER_VARIABLES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
 """Variables by which a user sets the entries that a recorder keeps; the second is the older name."""

@@ -20,9 +20,9 @@ from dbg_broker.ranks.from_ranks import FromRanks
 from dbg_broker.ranks.link import RankLink
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.timers import Timers
+from dbg_dial.endpoint import is_loopback_host
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode_data, encode_data
-from dbg_wire.finding.endpoint import is_loopback_host
 from dbg_wire.messages import Goodbye, Message, Sender
 
 MAX_CALLERS = 64

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dbg_command.sequences import TextFilter
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
@@ -38,7 +39,6 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import Place, RankIdentity, RankProcess, RankState
 from dbg_wire.records.record import fitted
-from dbg_wire.sequences import TextFilter
 from dbg_wire.tables.engines import PUDB
 
 JOB = "classic"

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import dbg_dial.find
-from dbg_dial.apart import read_apart
 from dbg_dial.blocking import PONG, TEXT, BlockingDial, NotABroker
-from dbg_dial.find import Opening, Seeker
+from dbg_dial.endpoint import RENDEZVOUS_FILE, Reach, TokenRole
+from dbg_dial.find import Opening, Seeker, read_apart
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import DbgError, NoBroker, PeerError, Refused, printable
-from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Reach, TokenRole
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted

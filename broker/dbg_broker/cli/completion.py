@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from dbg_broker.cli.console import write
-from dbg_wire.command_line.completion import SHELLS, completion_script
+from dbg_command.command_line import SHELLS, completion_script
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from dbg_wire.command_line.look_alikes import HANDLER
+from dbg_command.alike import HANDLER
 from dbg_wire.errors import BadInput, CantPrint
 
 Say = Callable[[str], None]

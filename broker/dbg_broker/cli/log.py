@@ -15,10 +15,10 @@ from typing import BinaryIO
 from dbg_broker.cli.console import home_of, say
 from dbg_broker.home.private_files import open_home
 from dbg_broker.journal.audit import AUDIT_FILE, audit_files
-from dbg_dial.apart import apart
-from dbg_wire.command_line.parser import read_duration
+from dbg_command.audit import MAX_LINE, Entry, What, decode_entry
+from dbg_command.command_line import read_duration
+from dbg_dial.find import apart
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.records.audit import MAX_LINE, Entry, What, decode_entry
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds of the longest --since, ten years."""

@@ -9,8 +9,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import NoReturn
 
-from dbg_wire.command_line.completion import nearest
-from dbg_wire.command_line.parser import CommandParser, complete_option, lines, refuse_unknown_option
+from dbg_command.alike import nearest
+from dbg_command.command_line import CommandParser, complete_option, lines, refuse_unknown_option
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 

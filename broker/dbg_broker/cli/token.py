@@ -20,10 +20,10 @@ from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
 from dbg_broker.home.tokens import digest_of, load_tokens, new_token, renew_job_tokens, rotate_tokens
 from dbg_broker.home.watched import state_of
 from dbg_broker.journal.audit import note
-from dbg_wire.command_line.parser import read_duration
+from dbg_command.audit import What
+from dbg_command.command_line import read_duration
+from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_wire.errors import BadInput, BadSecretFile, printable
-from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
-from dbg_wire.records.audit import What
 
 MAX_SECONDS = 10 * 365 * 86400.0
 """Seconds for which a token may be made, ten years; without --for it has no end."""

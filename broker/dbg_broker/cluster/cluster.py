@@ -12,10 +12,10 @@ from dbg_broker.cluster.nats import Nats
 from dbg_broker.cluster.news import NewsDesk
 from dbg_broker.cluster.tokens import SharedTokens
 from dbg_broker.welcome import Welcomes
+from dbg_dial.endpoint import Endpoint
+from dbg_dial.rendezvous import known_endpoints
 from dbg_wire import limits
 from dbg_wire.errors import PeerError, printable
-from dbg_wire.finding.endpoint import Endpoint
-from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.messages import BrokerAddress
 
 logger = logging.getLogger("dbg_broker")

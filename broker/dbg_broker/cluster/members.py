@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dbg_broker.timers import Timers
+from dbg_dial.endpoint import weight_of
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
-from dbg_wire.finding.endpoint import weight_of
 from dbg_wire.messages import BrokerAddress
 from dbg_wire.records.bounds import InvalidMessage, Pid, Sentence, Word
 from dbg_wire.records.record import Record, decode_record, encode_record

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from dbg_broker.home.private_files import read_given, read_private, write_private
+from dbg_dial.endpoint import fingerprint_of
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.finding.endpoint import fingerprint_of
 
 CERTIFICATE_FILE = "certificate.pem"
 KEY_FILE = "key.pem"

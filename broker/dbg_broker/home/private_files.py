@@ -14,13 +14,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from dbg_dial.apart import apart
+from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.files import make_private_directory, write_whole
-from dbg_dial.find import check_own, open_at_once
+from dbg_dial.find import apart, check_own, open_at_once
+from dbg_dial.home import ANOTHER_HOME, SOLE_USER, check_above, check_closed, is_closed
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
-from dbg_wire.finding.environment import SOLE_USER
-from dbg_wire.finding.home import ANOTHER_HOME, check_above, check_closed, is_closed
 
 MAX_PRIVATE_FILE = 1024 * 1024
 """Bytes read of a file in the home: the largest, a full list of issued tokens, has 0.7 MiB; more is a wrong file."""

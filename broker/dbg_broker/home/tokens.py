@@ -18,10 +18,10 @@ from types import MappingProxyType
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.issued import ISSUED_FILE, IssuedTokens, load_issued
 from dbg_broker.home.private_files import read_private, write_private
+from dbg_dial.endpoint import TokenRole, parse_token
 from dbg_dial.files import make_private_directory
+from dbg_dial.rendezvous import JOB_MARK, JOB_TOKENS_DIRECTORY, code_of, job_token
 from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.finding.endpoint import TokenRole, parse_token
-from dbg_wire.finding.job_token import JOB_MARK, JOB_TOKENS_DIRECTORY, code_of, job_token
 
 TOKEN_BYTES = 32
 """256 bits: out of reach of guessing, and 43 characters long in a file."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dbg_broker.journal.entries import encode_entry
-from dbg_dial.kernel import user_name
-from dbg_wire.records.audit import Entry, What
+from dbg_command.audit import Entry, What
+from dbg_dial.home import user_name
 
 AUDIT_FILE = "audit.jsonl"
 

@@ -15,8 +15,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from dbg_broker.journal.events import Event, document
+from dbg_dial.home import TOKEN
 from dbg_wire.errors import printable
-from dbg_wire.finding.environment import TOKEN
 
 logger = logging.getLogger("dbg_broker")
 

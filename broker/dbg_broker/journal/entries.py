@@ -7,12 +7,12 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 
+from dbg_command.audit import Entry
 from dbg_wire.messages import Question
-from dbg_wire.records.audit import Entry
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.beside import CommandLine
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.records.inspection import Inspection, Sight
-from dbg_wire.targets.rank_set import format_ranks
 
 MAX_TEXT = 2000
 """Characters of a question, or of any other text of an entry: an expression is shorter, a pasted block is cut."""

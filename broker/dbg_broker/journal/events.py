@@ -18,8 +18,8 @@ from dbg_broker.timers import Timers
 from dbg_wire.errors import printable
 from dbg_wire.limits import notice_seconds
 from dbg_wire.messages import Hang, StopInfo
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import CRASH, Place, RankState, signal_name
-from dbg_wire.targets.rank_set import format_ranks
 
 GATHER_SECONDS = 1.0
 """Seconds between the first rank of an event and its report: a thousand ranks report the same thing within that."""

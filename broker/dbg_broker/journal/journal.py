@@ -22,7 +22,7 @@ from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.registry import Registry
 from dbg_broker.ranks.table import Watcher
 from dbg_broker.timers import Timers
-from dbg_wire.records.audit import Entry, What
+from dbg_command.audit import Entry, What
 
 REFUSALS_SECONDS = 10.0
 """Seconds in which refusals of one host are one entry."""

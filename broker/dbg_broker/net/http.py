@@ -13,8 +13,8 @@ from websockets.http11 import Request, Response
 from dbg_broker.home.bearer import Bearer, Role
 from dbg_broker.home.tokens import PATHS, Tokens, may_open
 from dbg_broker.net.capacity import Capacity
+from dbg_dial.endpoint import MIN_TOKEN
 from dbg_wire.errors import printable
-from dbg_wire.finding.endpoint import MIN_TOKEN
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 TEXT = "text/plain; charset=utf-8"

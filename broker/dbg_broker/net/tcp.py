@@ -9,10 +9,10 @@ import ipaddress
 import socket
 from typing import Any
 
+from dbg_dial.endpoint import ip_of
 from dbg_dial.tcp import ask_peer
 from dbg_wire import limits
 from dbg_wire.errors import DbgError
-from dbg_wire.finding.endpoint import ip_of
 
 TERMINAL_SEND_BUFFER = 64 * limits.KIB
 """Bytes that the kernel keeps for a terminal: they can't be dropped any more, and delay all later bytes."""

@@ -21,9 +21,9 @@ from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens, token_files
 from dbg_broker.home.watched import Watched
 from dbg_broker.serve.service import LogFormatter
+from dbg_dial.endpoint import Endpoint
+from dbg_dial.rendezvous import Rendezvous
 from dbg_wire.errors import DbgError
-from dbg_wire.finding.endpoint import Endpoint
-from dbg_wire.finding.rendezvous import Rendezvous
 
 logger = logging.getLogger("dbg_broker")
 

@@ -15,8 +15,8 @@ from dbg_broker.home.bearer import Role
 from dbg_broker.home.tokens import TOKENS_DIRECTORY
 from dbg_broker.net.tcp import BACKLOG, PortTaken, listen
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
+from dbg_dial.endpoint import Endpoint
 from dbg_wire.errors import BadInput
-from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.version import RELEASE
 
 INHERITED = 3

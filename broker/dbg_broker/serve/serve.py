@@ -45,12 +45,12 @@ from dbg_broker.serve.service import ServiceManager, start_log, status_line
 from dbg_broker.settings import ClusterSettings, ServeSettings
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
+from dbg_command.audit import What
 from dbg_dial.blocking import answers
-from dbg_dial.kernel import kernel_name
+from dbg_dial.endpoint import wrong_host_reason
+from dbg_dial.home import kernel_name
+from dbg_dial.rendezvous import Rendezvous
 from dbg_wire.errors import HOME_IS_SERVED, BadSecretFile, DbgError, NeedsExtra, printable
-from dbg_wire.finding.endpoint import wrong_host_reason
-from dbg_wire.finding.rendezvous import Rendezvous
-from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 
 if TYPE_CHECKING:

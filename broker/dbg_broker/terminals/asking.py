@@ -21,6 +21,7 @@ from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.listing import Listing
 from dbg_broker.terminals.notices import Notices
 from dbg_broker.timers import Timers
+from dbg_command.audit import What
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_ASK_SECONDS
 from dbg_wire.messages import (
@@ -33,7 +34,6 @@ from dbg_wire.messages import (
     Withdraw,
 )
 from dbg_wire.messages.weights import FOR_EACH_RANK, FOR_EACH_RANK_OF_WATCHER
-from dbg_wire.records.audit import What
 from dbg_wire.records.beside import CommandLine
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
 

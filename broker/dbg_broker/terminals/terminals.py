@@ -29,6 +29,7 @@ from dbg_broker.terminals.listing import Listing
 from dbg_broker.terminals.notices import Notices
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
+from dbg_command.audit import What
 from dbg_wire import limits
 from dbg_wire.codec import Input, decode_data
 from dbg_wire.errors import PeerError
@@ -55,7 +56,6 @@ from dbg_wire.messages import (
     Withdraw,
     weights,
 )
-from dbg_wire.records.audit import What
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
 

@@ -17,14 +17,13 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list
 from dbg_client.shell.streams import agrees, show_waiting, tell, write_result
+from dbg_client.targets import unique_target
 from dbg_client.views.ages import show_age
+from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.find import Opening
+from dbg_dial.home import BROKER, CA, HOME, TOKEN_FILE, home_directory
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
-from dbg_wire.finding.environment import BROKER, CA, HOME, TOKEN_FILE
-from dbg_wire.finding.home import home_directory
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
-from dbg_wire.targets.selection import unique_target
 
 AT_ONCE = 4
 """Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""

@@ -17,8 +17,8 @@ from dbg_client.adopt.errors import CantAdopt, DebuggerFailed, NoSuchProcess
 from dbg_client.adopt.inject import Injection, Pipe, can_remote_exec, run_remotely
 from dbg_client.adopt.payload import OURS, Answer, Outcome, code_to_adopt
 from dbg_client.adopt.process import PROC, ProcessInfo, read_process, system_call
-from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
-from dbg_wire.finding.environment import BROKER, HOME, TOKEN, TOKEN_FILE
+from dbg_dial.endpoint import RENDEZVOUS_FILE
+from dbg_dial.home import BROKER, HOME, TOKEN, TOKEN_FILE
 
 PROBE_SECONDS = 20.0
 """Seconds for an interpreter to start and look for a package, on a file system of a network."""

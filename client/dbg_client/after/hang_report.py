@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dbg_client.after.report import write_report
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.targets.rank_set import format_ranks
+from dbg_wire.rank_set import format_ranks
 
 MAX_REPORTS = 20
 """Reports beside one output; a job that hangs more often replaces the last one."""

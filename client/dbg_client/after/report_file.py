@@ -22,10 +22,10 @@ from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.errors import BadTarget
 from dbg_wire.limits import KIB
 from dbg_wire.messages import RankAnswer
+from dbg_wire.rank_set import format_ranks, parse_ranks
 from dbg_wire.records.evidence import Evidence, EvidenceRecord, ThreadWait, WaitKind, evidence_in
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import Record, plain
-from dbg_wire.targets.rank_set import format_ranks, parse_ranks
 
 BEGINNING = b"dbg-attach report"
 """The first bytes of a report."""

@@ -12,8 +12,8 @@ from dbg_client.views.list import MAX_ROWS, show_table
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, rank_order
-from dbg_wire.targets.rank_set import format_ranks
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 OUT = "[taken out]"

@@ -15,8 +15,8 @@ from typing import Any
 from dbg_client.api.answers import Answer
 from dbg_client.api.blocking import Broker, Job, connect
 from dbg_client.core.errors import in_words_of
+from dbg_client.targets import parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.targets.selection import parse_target
 
 CALLS = {
     "list": "`dbg_client.connect().ranks`",

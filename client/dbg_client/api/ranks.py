@@ -19,6 +19,7 @@ from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.breakpoints import change_breakpoints
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
+from dbg_client.targets import Target, parse_target
 from dbg_client.verbs.answer import GroupedAnswer
 from dbg_client.verbs.orders import Continue, Interrupt, Release
 from dbg_client.verbs.table import load_verb
@@ -31,7 +32,6 @@ from dbg_wire.errors import BadInput, NoSuchRank, printable
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, Sight
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
-from dbg_wire.targets.selection import Target, parse_target
 
 MAX_ROWS = 100
 """Ranks that a notebook shows one by one."""

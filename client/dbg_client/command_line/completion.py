@@ -21,8 +21,7 @@ from dbg_client.command_line.reading import leading, verb_first
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import VERBS
 from dbg_client.verbs.verb import Verb
-from dbg_wire.command_line.completion import FILES, SHELLS, completion_script
-from dbg_wire.command_line.parser import complete_option, lines, options_of
+from dbg_command.command_line import FILES, SHELLS, complete_option, completion_script, lines, options_of
 from dbg_wire.errors import BadInput, DbgError, printable
 
 TARGET_WORDS: tuple[tuple[str, str], ...] = (

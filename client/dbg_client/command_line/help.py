@@ -9,9 +9,9 @@ from dbg_client.command_line.parsers import SharedOption, all_options, parser_of
 from dbg_client.verbs.option import Heading, Operands
 from dbg_client.verbs.table import BY_NAME, VERBS, VerbRow, refuse_mistyped
 from dbg_client.verbs.verb import Verb
-from dbg_wire.command_line.parser import help_of, usage_of
+from dbg_command.command_line import help_of, usage_of
+from dbg_dial.home import BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.environment import BROKER, CA, ENGINE, HOME, TOKEN, TOKEN_FILE
 
 MOST_NAMED = 6
 """Verbs that are named beside an option; most verbs take one that more have."""

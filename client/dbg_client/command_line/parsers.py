@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dbg_client.verbs.option import Heading, Option, options_in
 from dbg_client.verbs.table import VERBS
 from dbg_client.verbs.verb import Verb
-from dbg_wire.command_line.parser import CommandParser, options_of
+from dbg_command.command_line import CommandParser, options_of
 from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 if TYPE_CHECKING:

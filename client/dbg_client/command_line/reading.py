@@ -18,8 +18,8 @@ from dbg_client.verbs.option import Field, Operands, fields_of
 from dbg_client.verbs.preferences import NO_CONFIG, Config, preferred
 from dbg_client.verbs.table import BY_NAME, OF_THE_BROKER, VERBS, VerbRow, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
-from dbg_wire.command_line.completion import nearest
-from dbg_wire.command_line.parser import refuse_unknown_option
+from dbg_command.alike import nearest
+from dbg_command.command_line import refuse_unknown_option
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.record import Record
 

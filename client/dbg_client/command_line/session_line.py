@@ -12,11 +12,11 @@ import shlex
 from dataclasses import replace
 
 from dbg_client.command_line.reading import TEXTS, Surroundings, made, part, read_question
+from dbg_client.targets import JOB_NAME, Group, Target, Term
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import BY_NAME, VERBS, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.targets.grammar import JOB_NAME, Group, Target, Term
 
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.link import BrokerLink, Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.merged_list import MergedList
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.find import Opening
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable
-from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.messages import (
     AnswerBody,
     Answers,

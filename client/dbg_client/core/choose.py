@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from dbg_client.core.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
 from dbg_client.core.roll_call import call_roll, ended_of_live_runs
+from dbg_client.targets import Selection, Target, parse_target, select, unique_targets
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
-from dbg_wire.targets.rank_set import format_ranks
-from dbg_wire.targets.selection import Selection, Target, parse_target, select, unique_targets
 
 PREFERRED_SECONDS = 5.0
 """Seconds to wait for the rank that was followed last time when another rank stops first: imports of one and the same
@@ -40,7 +40,7 @@ class Choice:
 
 
 def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
-    """Select as :func:`dbg_wire.targets.selection.select` does; raise NeverCame for ranks that never came."""
+    """Select as :func:`dbg_client.targets.select` does; raise NeverCame for ranks that never came."""
     try:
         return select(target, ranks, any_job=any_job)
     except NoSuchRank as error:

@@ -11,12 +11,12 @@ from websockets.exceptions import ConnectionClosed
 
 from dbg_client.core.patience import in_thread
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Wording, addresses, explain, open_websocket
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.tcp import connected
 from dbg_dial.waiting import SHUTDOWN, within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
 from dbg_wire.errors import BrokerUnreachable, PeerError, Refused
-from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.limits import KIB
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Welcome
 from dbg_wire.records.record import fitted

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from dbg_client.core.connection import Connection, Disconnected, dial
 from dbg_client.core.patience import read_in_thread
 from dbg_dial.dial import first_to_answer
+from dbg_dial.endpoint import Endpoint, Reach, spread
 from dbg_dial.find import Opening
+from dbg_dial.rendezvous import known_endpoints
 from dbg_dial.waiting import Handover
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import DbgError, HungUp, PeerError
-from dbg_wire.finding.endpoint import Endpoint, Reach, spread
-from dbg_wire.finding.rendezvous import known_endpoints
 from dbg_wire.messages import Message, Subscribe, Welcome
 
 FIRST_DELAY = 0.1

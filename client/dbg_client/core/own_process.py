@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from dbg_wire.finding.environment import AUTOSTART, STOP_AT, STOP_IN
+from dbg_dial.home import AUTOSTART, STOP_AT, STOP_IN
 
 ATTACH, BROKER = "dbg_client.cli.main", "dbg_broker.cli.main"
 """The modules of dbg-attach and dbg-broker."""

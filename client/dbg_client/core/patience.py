@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Seque
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from dbg_dial.apart import begin
-from dbg_dial.find import Opening
+from dbg_dial.find import Opening, begin
 from dbg_dial.waiting import within
 from dbg_wire.errors import SilentFile, printable
 from dbg_wire.messages import RankAnswer
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.rank_set import format_ranks
 
 PATIENCE_SECONDS = 1.0
 """Seconds that nobody needs an explanation for; then the line shows, and as often it says more."""
@@ -144,7 +143,7 @@ async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
 async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
     """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
 
-    Raise SilentFile after ``seconds``, as :func:`dbg_dial.apart.read_apart` does.
+    Raise SilentFile after ``seconds``, as :func:`dbg_dial.find.read_apart` does.
     """
     touched: list[str] = []
     reading = asyncio.ensure_future(in_thread(lambda: read(touched.append), None))

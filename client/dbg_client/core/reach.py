@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from dbg_dial.endpoint import RENDEZVOUS_FILE, Reach
 from dbg_dial.find import PIPE_SECONDS, Opening, Seeker, find_broker, read_if_there, read_secret
-from dbg_wire.finding.endpoint import RENDEZVOUS_FILE, Reach
-from dbg_wire.finding.home import home_directory
-from dbg_wire.finding.rendezvous import parse_rendezvous
+from dbg_dial.home import home_directory
+from dbg_dial.rendezvous import parse_rendezvous
 
 # A token may come from a command, as in `DBG_TOKEN_FILE=<(pass show broker)`.
 _read = partial(read_secret, pipe_seconds=PIPE_SECONDS)

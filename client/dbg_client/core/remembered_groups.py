@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dbg_dial.find import Opening
+from dbg_dial.home import check_private, home_directory
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.finding.home import check_private, home_directory
 
 if TYPE_CHECKING:
-    from dbg_wire.targets.grammar import Target, Term
+    from dbg_client.targets import Target, Term
 
 FILE = "groups.json"
 
@@ -109,7 +109,7 @@ def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Targ
     Blocks for a small file if there are any, and ``opening`` gets its path before. Raises BadTarget, and
     UnknownGroup for a group that is not remembered.
     """
-    from dbg_wire.targets.grammar import Group, parse_target
+    from dbg_client.targets import Group, parse_target
 
     target = parse_target(text)
     if not any(isinstance(term.what, Group) for term in (*target.include, *target.exclude)):
@@ -131,7 +131,7 @@ def with_groups(target: Target, groups: Mapping[str, frozenset[str]]) -> Target:
 
 
 def _looked_up(term: Term, groups: Mapping[str, frozenset[str]]) -> Term:
-    from dbg_wire.targets.grammar import Group
+    from dbg_client.targets import Group
 
     what = term.what
     if not isinstance(what, Group):

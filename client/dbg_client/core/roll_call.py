@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from dbg_client.targets import Numbers, Target, Term, Word
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, describe_exit
-from dbg_wire.targets.grammar import Numbers, Target, Term, Word
 
 MAX_WORLD = 100_000
 """World sizes above this are not believed: the ranks that never came would fill the memory of a terminal."""

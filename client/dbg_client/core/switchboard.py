@@ -15,7 +15,7 @@ from dbg_client.core.directory import Directory, News, is_whole, may_change
 from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.reach import find_reach
-from dbg_dial.kernel import user_name
+from dbg_dial.home import user_name
 from dbg_dial.waiting import within
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable, printable

@@ -18,8 +18,8 @@ from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Window
+from dbg_client.targets import Target, parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.targets.selection import Target, parse_target
 
 Do = Callable[[Message], Awaitable["Message | None"]]
 """Carries out a request with these arguments, and returns the body of its response."""

@@ -18,10 +18,10 @@ from dbg_client.dap.adapter import Adapter, Connect
 from dbg_client.dap.messages import Message
 from dbg_client.dap.verb import Dap
 from dbg_client.shell.streams import tell
+from dbg_client.targets import Target
 from dbg_client.verbs.verb import BrokerOptions
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
-from dbg_wire.targets.selection import Target
 
 NEXT_SESSION = "Secret for the next session: "
 

@@ -14,11 +14,10 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 
 from dbg_client.run.options import RunOptions
+from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.files import make_private_directory, write_whole
 from dbg_dial.find import read_if_there, read_secret
-from dbg_wire.errors import BadSecretFile, printable
-from dbg_wire.finding.endpoint import RENDEZVOUS_FILE
-from dbg_wire.finding.environment import (
+from dbg_dial.home import (
     BROKER,
     COLLECTIVE_TIMEOUT,
     ENGINE,
@@ -31,8 +30,8 @@ from dbg_wire.finding.environment import (
     TOKEN,
     TOKEN_FILE,
 )
-from dbg_wire.finding.job_token import JOB_TOKENS_DIRECTORY, job_token
-from dbg_wire.finding.rendezvous import parse_rendezvous
+from dbg_dial.rendezvous import JOB_TOKENS_DIRECTORY, job_token, parse_rendezvous
+from dbg_wire.errors import BadSecretFile, printable
 
 MANY_HOSTS = frozenset(
     {

@@ -21,8 +21,8 @@ from dbg_client.run.keeper import is_written, lock_output
 from dbg_client.run.options import RunOptions
 from dbg_dial.files import make_private_directory, write_whole
 from dbg_dial.find import read_secret
+from dbg_dial.home import check_closed
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.home import check_closed
 from dbg_wire.records.record import Record, plain
 
 SCHEMA = 3

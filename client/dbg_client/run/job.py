@@ -31,6 +31,7 @@ from dbg_client.run.progress import COMES_BACK, progress, way_back
 from dbg_client.run.task import Task
 from dbg_client.run.verb import Run
 from dbg_client.shell.streams import has_cursor, tell
+from dbg_client.targets import parse_target
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
 from dbg_client.terminal.verb import Attach
@@ -38,7 +39,6 @@ from dbg_client.web.verb import Web
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
-from dbg_wire.targets.selection import parse_target
 
 STDIN = 0
 

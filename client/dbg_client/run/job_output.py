@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dbg_client.shell.streams import tell, terminal_size
 from dbg_client.terminal.screen import CALM
 from dbg_client.views.table import char_width
+from dbg_command.sequences import QueryFilter
 from dbg_dial.files import watch_growth
 from dbg_wire.errors import printable
-from dbg_wire.sequences import QueryFilter
 
 MAX_BELOW = 40
 """Rows that a job's nested bars take below its cursor; a job that uses more draws a screen of its own."""

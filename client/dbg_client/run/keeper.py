@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 
 from dbg_client.run.environment import is_for_many_hosts
 from dbg_dial.files import NO_LOCKS_HERE
+from dbg_dial.home import AUTOSTART
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.finding.environment import AUTOSTART
 
 USUAL_SIZE = (24, 80)
 """Rows and columns where the user has no terminal."""

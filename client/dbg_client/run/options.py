@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dbg_client.targets import parse_target
 from dbg_client.verbs.attach_options import Commands, Engine
 from dbg_client.verbs.option import Heading, Option, read_number
 from dbg_wire.errors import BadInput, printable
+from dbg_wire.rank_set import parse_ranks
 from dbg_wire.records.record import Record
 from dbg_wire.records.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
-from dbg_wire.targets.rank_set import parse_ranks
-from dbg_wire.targets.selection import parse_target
 
 REPORT, END = "report", "end"
 ON_HANG = (REPORT, END)

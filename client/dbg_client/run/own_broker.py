@@ -17,9 +17,11 @@ from dbg_client.core.own_process import BROKER as BROKER_PROGRAM
 from dbg_client.core.own_process import own_command, own_environment
 from dbg_client.core.reach import find_reach
 from dbg_client.run.environment import cant_write, is_for_many_hosts
-from dbg_dial.apart import read_apart
 from dbg_dial.blocking import NotABroker, glance
+from dbg_dial.endpoint import Reach, is_loopback
 from dbg_dial.files import make_private_directory
+from dbg_dial.find import read_apart
+from dbg_dial.home import BROKER, HOME, home_directory
 from dbg_wire.errors import (
     HOME_IS_SERVED,
     BrokerUnreachable,
@@ -30,9 +32,6 @@ from dbg_wire.errors import (
     WrongHost,
     printable,
 )
-from dbg_wire.finding.endpoint import Reach, is_loopback
-from dbg_wire.finding.environment import BROKER, HOME
-from dbg_wire.finding.home import home_directory
 
 LOG_FILE = "run-broker.log"
 """The log of a run's own broker; each broker begins it anew."""

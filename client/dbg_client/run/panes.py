@@ -25,13 +25,13 @@ from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
 from dbg_client.run.verb import Tmux
 from dbg_client.shell.streams import show_waiting
+from dbg_client.targets import unique_target
 from dbg_client.verbs.attach_options import AttachOptions
 from dbg_client.verbs.verb import BrokerOptions
+from dbg_dial.home import TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.finding.environment import TOKEN, TOKEN_FILE
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.targets.selection import unique_target
 
 MAX_PANES = 16
 """Panes in one window: on a large screen of 320 x 80 each has 80 x 19 then, and a debugger can't be read in less."""

@@ -30,10 +30,9 @@ from dbg_client.run.own_broker import Found, find_or_start, notes_of
 from dbg_client.run.task import Task
 from dbg_client.run.verb import Run
 from dbg_client.shell.streams import tell
-from dbg_dial.apart import apart
+from dbg_dial.find import apart
+from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, BadSecretFile, NeedsExtra, printable
-from dbg_wire.finding.environment import BROKER, HOME, JOB
-from dbg_wire.finding.home import home_directory
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
 
 NO_RANK_TOOK_PART = "no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?"

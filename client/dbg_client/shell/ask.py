@@ -25,6 +25,7 @@ from dbg_client.shell.streams import (
     terminal_size,
     unless_given_up,
 )
+from dbg_client.targets import Target, parse_target, select, unique_target
 from dbg_client.verbs.answer import Answer, Style
 from dbg_client.verbs.orders import Interrupt, answered
 from dbg_client.verbs.table import load_verb
@@ -33,7 +34,6 @@ from dbg_client.views.naming import name_few
 from dbg_wire.errors import printable
 from dbg_wire.messages import Mode, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.targets.selection import Target, parse_target, select, unique_target
 
 
 class AttachInstead(Exception):

@@ -18,7 +18,7 @@ from dbg_client.verbs.answer import Answer, Style
 from dbg_client.verbs.preferences import PREFERENCES
 from dbg_client.verbs.verb import Format
 from dbg_client.views.table import text_width
-from dbg_wire.command_line.look_alikes import look_alike
+from dbg_command.alike import look_alike
 
 _LESS = "FRX"
 """Options of less, unless the user has chosen some: leave a short text alone, show colours, leave the text there."""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TextIO, TypeVar
 
-from dbg_wire.command_line.look_alikes import HANDLER
+from dbg_command.alike import HANDLER
 from dbg_wire.errors import CantPrint, NeedsAnswer
 
 

@@ -16,7 +16,7 @@ from dbg_client.views.table import padded, table
 from dbg_client.why.process_groups import world_size
 from dbg_client.why.show import document_of, shown
 from dbg_wire.errors import printable
-from dbg_wire.targets.rank_set import format_ranks
+from dbg_wire.rank_set import format_ranks
 
 MAX_ROWS = 40
 """Rows of the table; the groups that cost most stand first, and JSON has them all."""

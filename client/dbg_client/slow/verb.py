@@ -13,7 +13,7 @@ from dbg_client.slow.show import show_findings, slow_document
 from dbg_client.verbs.answer import PLAIN, Style
 from dbg_client.verbs.option import Heading, Operands, Option
 from dbg_client.verbs.verb import Asking, RanksVerb
-from dbg_wire.command_line.parser import read_duration
+from dbg_command.command_line import read_duration
 from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
 
 DEFAULT_SECONDS = 10.0

@@ -16,6 +16,7 @@ from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import break_in
 from dbg_client.shell.streams import terminal_size
+from dbg_client.targets import Target
 from dbg_client.verbs.answer import Style
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt, is_moving
@@ -24,7 +25,6 @@ from dbg_client.views.naming import name_few
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import Target
 
 
 @dataclass(frozen=True, slots=True)

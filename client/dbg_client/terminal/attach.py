@@ -19,6 +19,7 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
 from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
+from dbg_client.targets import Target, parse_target, unique_target
 from dbg_client.terminal.options import (
     MAX_DEED,
     End,
@@ -34,7 +35,6 @@ from dbg_client.terminal.verb import Attach
 from dbg_client.verbs.attach_options import RecordingOptions
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import Target, parse_target, unique_target
 
 WENT_ON = 7
 """Exit status when the stop ended while attached."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.screen import CALM, RawTerminal, TerminalWriter
 from dbg_client.views.status_line import paint
+from dbg_command.sequences import QueryFilter, StreamScanner
 from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.sequences import QueryFilter, StreamScanner
 
 _KNOWN_STATE = (
     b"\x18"  # ends a sequence that was cut off

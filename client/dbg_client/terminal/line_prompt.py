@@ -23,12 +23,12 @@ from dbg_client.shell.streams import silence
 from dbg_client.terminal.recording import Recording
 from dbg_client.views.status_line import show_place
 from dbg_client.views.table import char_width
+from dbg_command.sequences import TextFilter
 from dbg_dial.files import write_whole
 from dbg_dial.waiting import within
 from dbg_wire.errors import printable
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import Source
-from dbg_wire.sequences import TextFilter
 
 STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
 

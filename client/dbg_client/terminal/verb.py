@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 from dbg_client.verbs.attach_options import AttachOptions, RecordingOptions
 from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option
 from dbg_client.verbs.verb import Color, Verb, refuse
-from dbg_wire.command_line.parser import read_duration
+from dbg_command.command_line import read_duration
 
 
 class Attach(Verb):

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from dbg_dial.apart import apart
-from dbg_wire.command_line.completion import nearest
+from dbg_command.alike import nearest
+from dbg_dial.find import apart
+from dbg_dial.home import ENGINE
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.finding.environment import ENGINE
 from dbg_wire.tables.engines import ENGINES, PDB, PUDB
 
 COMMON_NAMES = {PUDB: "PuDB", PDB: "pdb"}

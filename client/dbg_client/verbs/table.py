@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dbg_wire.command_line.completion import nearest
+from dbg_command.alike import nearest
 from dbg_wire.errors import BadInput, BadTarget, printable
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ _LIKE_A_VERB = re.compile(r"[A-Za-z]+")
 
 def is_target(word: str) -> bool:
     """Whether a word can be read as a target; names of groups can, whether remembered or not."""
-    from dbg_wire.targets.grammar import parse_target  # help, version and most mistakes do without
+    from dbg_client.targets import parse_target  # help, version and most mistakes do without
 
     try:
         parse_target(word)
@@ -160,7 +160,7 @@ def refuse_mistyped(word: str, verbs: Iterable[str]) -> None:
     """Raise BadInput for a word in place of a verb or target that is much like one of them, and is neither."""
     if not _LIKE_A_VERB.fullmatch(word) or is_target(word):
         return
-    from dbg_wire.targets.grammar import Word
+    from dbg_client.targets import Word
 
     meant = nearest(word.lower(), [*verbs, *(known.value for known in Word)])
     if meant is not None:

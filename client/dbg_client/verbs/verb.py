@@ -17,16 +17,16 @@ from dbg_client.core.choose import there
 from dbg_client.core.errors import why_not_stopped
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.core.roll_call import call_roll
+from dbg_client.targets import Target
 from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option, Preferred, read_seconds
 from dbg_client.verbs.preferences import DEFAULT_TIMEOUT, PREFERENCES
 from dbg_client.views.missing import MissingInAnswer, missing_in_answer
+from dbg_command.command_line import read_duration
 from dbg_wire import limits
-from dbg_wire.command_line.parser import read_duration
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Welcome
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import Record
-from dbg_wire.targets.grammar import Target
 
 if TYPE_CHECKING:
     from dbg_client.verbs.answer import Answer

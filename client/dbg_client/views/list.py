@@ -7,14 +7,13 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from dbg_client.targets import Span, unique_targets
 from dbg_client.views.ages import StandingCounts, show_duration
 from dbg_client.views.status_line import show_place
 from dbg_client.views.table import table
 from dbg_wire.errors import printable
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo, RankState, exit_state, rank_document
-from dbg_wire.targets.host_pattern import Span
-from dbg_wire.targets.rank_set import format_ranks
-from dbg_wire.targets.selection import unique_targets
 
 MAX_NAME = 32
 """Characters of a child's name."""

@@ -9,7 +9,7 @@ from dbg_client.core.roll_call import Missing, MissingRanks, RollCall
 from dbg_client.views.ages import show_duration
 from dbg_client.views.naming import clip
 from dbg_wire.errors import printable
-from dbg_wire.targets.rank_set import format_ranks
+from dbg_wire.rank_set import format_ranks
 
 MAX_NAMES = 40
 """Columns for the numbers of ranks that are missing for one reason; JSON has them all."""

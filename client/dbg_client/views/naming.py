@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from dbg_wire.errors import printable
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo, rank_order
-from dbg_wire.targets.rank_set import format_ranks
 
 MAX_REASON = 48
 """Characters of one explanation; a longer one is a list and explains nothing."""

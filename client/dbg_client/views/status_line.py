@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from dbg_client.views.ages import show_duration, show_wait
 from dbg_client.views.table import clip, text_width
 from dbg_wire.errors import printable
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
 from dbg_wire.tables.engines import LINE_ENGINE
-from dbg_wire.targets.rank_set import format_ranks
 
 if TYPE_CHECKING:
     from dbg_client.attachment.attachment import Attachment

@@ -10,17 +10,17 @@ import msgspec
 
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.targets import Target
 from dbg_client.web import messages
 from dbg_client.web.outbox import Outbox
 from dbg_client.web.rows import RowChanges, Rows
 from dbg_client.web.timeline import TimeLine
+from dbg_command.audit import Entry
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Change as Changed
 from dbg_wire.messages import Gone, Snapshot
-from dbg_wire.records.audit import Entry
+from dbg_wire.rank_set import parse_ranks
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.rank_set import parse_ranks
-from dbg_wire.targets.selection import Target
 
 ROWS_PER_PAGE = 500
 """Rows in one text, at most: a browser reads a page of them within some milliseconds."""

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.reach import find_audit_log
 from dbg_client.core.switchboard import Switchboard
+from dbg_command.audit import Entry, What, decode_entry
 from dbg_dial.find import Opening
 from dbg_wire.errors import DbgError
 from dbg_wire.messages import Action
-from dbg_wire.records.audit import Entry, What, decode_entry
 
 if TYPE_CHECKING:
     from dbg_client.web.feed import Feed

@@ -19,6 +19,7 @@ from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.inspection import file_in_ranks, read_source
+from dbg_client.targets import Target, in_job, parse_target, select
 from dbg_client.verbs.answer import Answer
 from dbg_client.verbs.exec import Exec
 from dbg_client.verbs.list import ListRanks
@@ -31,11 +32,9 @@ from dbg_client.views.naming import name_few
 from dbg_client.web import messages
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.verb import WhyAnswer
-from dbg_dial.kernel import user_name
+from dbg_dial.home import user_name
 from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
-from dbg_wire.targets.grammar import in_job
-from dbg_wire.targets.selection import Target, parse_target, select
 
 if TYPE_CHECKING:
     from dbg_client.web.feed import Feed

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.targets import Target, select
 from dbg_client.verbs.list import list_ranks
 from dbg_client.views.list import LIST_FIELDS
 from dbg_client.views.missing import absent_only, missing_documents
 from dbg_client.web.messages import Axis
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.targets.selection import Target, select
 
 MORE_FIELDS = ("key", "waits_in")
 """What a page needs of a rank beside what ``list --json`` has, and beside its coordinates."""

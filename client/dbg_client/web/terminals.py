@@ -11,9 +11,9 @@ from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, L
 from dbg_client.core.errors import bug
 from dbg_client.views.status_line import missing_on_the_way
 from dbg_client.web import messages
+from dbg_command.sequences import QueryFilter, TextFilter
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.messages import Mode, PromptInfo
-from dbg_wire.sequences import QueryFilter, TextFilter
 from dbg_wire.tables.engines import LINE_ENGINE
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from dbg_client.views.list import without_limit
 from dbg_client.views.status_line import show_place
 from dbg_client.web.messages import Event
 from dbg_wire.errors import printable
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import CRASH, RankInfo, RankState, describe_exit, rank_order
-from dbg_wire.targets.rank_set import format_ranks
 
 MAX_EVENTS = 500
 """Events that are kept for pages that come; older ones are forgotten."""

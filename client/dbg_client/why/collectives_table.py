@@ -15,8 +15,8 @@ from dbg_client.why.process_groups import Member, ProcessGroup, world_size
 from dbg_client.why.verdict import NamedRanks, show_bytes
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
-from dbg_wire.targets.rank_set import format_ranks
 
 MAX_NAMES = 24
 """Columns for the ranks of one cell; JSON has them all."""

@@ -16,9 +16,9 @@ from dbg_client.why.scene import Scene
 from dbg_client.why.verdict import MAX_EVIDENCE, NamedRanks, payload_of, short_name
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
 from dbg_wire.records.ranks import LIVE_STATES, Place
-from dbg_wire.targets.rank_set import format_ranks
 
 MAX_FUNCTIONS = 3
 """Functions of the user's code that a line names."""

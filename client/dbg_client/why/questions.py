@@ -18,9 +18,9 @@ from dbg_client.why.process_groups import RankEvidence, read_evidence
 from dbg_client.why.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Hang, Look, Message, RankAnswer
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import fitted
-from dbg_wire.targets.rank_set import format_ranks
 
 BETWEEN_SECONDS = 1.0
 """Seconds between two looks: shorter than that, a rank that works may be where it was."""

@@ -30,9 +30,9 @@ from dbg_client.why.roots import Root
 from dbg_client.why.scene import Scene
 from dbg_client.why.verdict import MAX_NAMES, Certainty, VerdictKind, agreeing, certainty_of, short_name, since
 from dbg_wire.errors import printable
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import RankState
-from dbg_wire.targets.rank_set import format_ranks
 
 MAX_REASONS = 2
 """Reasons of several missing ranks that a sentence names."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dbg_client.views.groups import paint
 from dbg_client.why.verdict import HARMLESS, Diagnosis, Verdict, VerdictKind
 from dbg_wire.errors import printable
-from dbg_wire.targets.rank_set import format_ranks
+from dbg_wire.rank_set import format_ranks
 
 if TYPE_CHECKING:
     from dbg_client.why.explain import Explanation

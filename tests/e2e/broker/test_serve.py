@@ -29,7 +29,7 @@ from dbg_broker.journal.events import Event, EventKind
 from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net.tcp import listen
 from dbg_broker.serve.listening import lines_to_paste
-from dbg_wire.records.audit import Entry, What, decode_entry
+from dbg_command.audit import Entry, What, decode_entry
 from tests.support.serving import Serve, environment, run, tokens
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import trusting_context

@@ -17,7 +17,7 @@ import pytest
 
 from dbg_client.run import keeper
 from dbg_client.run.keeper import CantStart, JobTerminal, is_wanted, is_written
-from dbg_wire.finding.environment import AUTOSTART
+from dbg_dial.home import AUTOSTART
 from tests.conftest import Approved
 from tests.support.processes import Child, Processes
 from tests.support.time_unit import seconds

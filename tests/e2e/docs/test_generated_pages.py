@@ -12,7 +12,7 @@ import pytest
 from dbg_broker.cli.parser import parser_of_the_command, verbs_of
 from dbg_client.command_line.parsers import all_options
 from dbg_client.verbs.table import VERBS
-from dbg_wire.command_line.parser import options_of
+from dbg_command.command_line import options_of
 from tests.docs import reference
 from tests.docs.man_pages import PAGES
 from tests.docs.pages import ROOT

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbg_command.command_line import SHELLS, completion_script
 from dbg_wire.codec import decode, encode
-from dbg_wire.command_line.completion import SHELLS, completion_script
 from dbg_wire.messages import (
     KINDS_OF_AGENTS,
     REPORTED_STATES,

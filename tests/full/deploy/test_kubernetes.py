@@ -12,8 +12,8 @@ import pytest
 
 from dbg_broker.cli.main import parse
 from dbg_broker.settings import NATS_PORT, parse_cluster
-from dbg_wire.finding.endpoint import DEFAULT_PORT
-from dbg_wire.finding.environment import AUTOSTART, BROKER, HOME, JOB, STOP_AT, TOKEN_FILE
+from dbg_dial.endpoint import DEFAULT_PORT
+from dbg_dial.home import AUTOSTART, BROKER, HOME, JOB, STOP_AT, TOKEN_FILE
 from tests.full.deploy.test_pods import make_secrets
 from tests.support.manifests import (
     DEPLOY,

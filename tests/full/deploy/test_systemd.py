@@ -15,7 +15,7 @@ import pytest
 
 from dbg_broker.cli.main import parse
 from dbg_broker.settings import parse_listen
-from dbg_wire.finding.endpoint import DEFAULT_PORT
+from dbg_dial.endpoint import DEFAULT_PORT
 from tests.support.manifests import DEPLOY
 from tests.support.pods import ROOT_IN_ROOT, SYSTEM, python_paths
 from tests.support.processes import Child, Processes

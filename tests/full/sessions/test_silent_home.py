@@ -14,8 +14,8 @@ import pytest
 from dbg_broker.home.private_files import open_home
 from dbg_broker.journal.audit import append
 from dbg_broker.journal.entries import encode_entry
+from dbg_command.audit import Entry, What
 from dbg_wire.errors import SilentFile
-from dbg_wire.records.audit import Entry, What
 from tests.support.processes import Child, Processes
 from tests.support.requirements import missing_for_silent_home
 from tests.support.silent_home import silenced_for, silent

@@ -24,10 +24,10 @@ from dbg_broker.net.tcp import listen
 from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
+from dbg_dial.endpoint import Endpoint
 from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
-from dbg_wire.finding.endpoint import Endpoint
 from dbg_wire.messages import (
     Action,
     Attach,

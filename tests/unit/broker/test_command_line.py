@@ -23,9 +23,9 @@ from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
 from dbg_broker.journal.audit import append
 from dbg_broker.journal.entries import encode_entry
+from dbg_command.audit import Entry, What
 from dbg_wire.errors import CantPrint
 from dbg_wire.messages import Goodbye
-from dbg_wire.records.audit import Entry, What
 from tests.conftest import Approved
 from tests.support.sentence import refusals
 from tests.unit.broker.conftest import Command

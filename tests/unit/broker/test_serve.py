@@ -32,9 +32,9 @@ from dbg_broker.serve.service import (
     start_log,
 )
 from dbg_broker.settings import Listen, ServeSettings
+from dbg_dial.endpoint import Endpoint
 from dbg_dial.find import DRIVER_FILE
-from dbg_wire.finding.endpoint import Endpoint
-from dbg_wire.finding.rendezvous import parse_driver_tokens
+from dbg_dial.rendezvous import parse_driver_tokens
 from dbg_wire.version import RELEASE
 from tests.conftest import Approved
 from tests.support.certificates import Authority

@@ -18,6 +18,7 @@ import dbg_client.core.connection
 from dbg_agent.link.lookup import Lookups
 from dbg_dial.blocking import BlockingDial, glance
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Wording, addresses, explain, open_websocket
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.pin import client_context
 from dbg_dial.tcp import connected
 from dbg_wire.errors import (
@@ -31,7 +32,6 @@ from dbg_wire.errors import (
     WrongToken,
     WrongVersion,
 )
-from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import FakeBroker

@@ -21,9 +21,9 @@ import dbg_dial.dial
 import dbg_dial.tcp
 from dbg_agent.link.lookup import Lookups
 from dbg_dial.dial import AddressInfos, Wording
+from dbg_dial.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_dial.pin import check_certificate, client_context
 from dbg_wire.errors import BadEndpoint, WrongCertificate
-from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
 from tests.support.fake_brokers import Impostor, Kind
 from tests.support.reach import PIN, TOKENS
 from tests.support.time_unit import seconds

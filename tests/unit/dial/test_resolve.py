@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_dial.endpoint import TOKEN_ROLES, Endpoint, Reach, TokenRole
 from dbg_dial.find import Seeker
 from dbg_dial.find import resolve as resolve_for
+from dbg_dial.rendezvous import Rendezvous, format_rendezvous, known_endpoints, parse_rendezvous
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker
-from dbg_wire.finding.endpoint import TOKEN_ROLES, Endpoint, Reach, TokenRole
-from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous, known_endpoints, parse_rendezvous
 from tests.conftest import Approved
 from tests.support.reach import (
     OTHER_PIN,

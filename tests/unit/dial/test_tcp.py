@@ -20,13 +20,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbg_dial import apart as module
-from dbg_dial import tcp
-from dbg_dial.apart import apart, read_apart
+from dbg_dial import find, tcp
 from dbg_dial.blocking import BlockingDial, NotABroker, glance
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.files import watch_growth, write_whole
-from dbg_dial.find import Opening
-from dbg_dial.kernel import kernel_name, user_name
+from dbg_dial.find import Opening, apart, read_apart
+from dbg_dial.home import kernel_name, user_name
 from dbg_dial.tcp import OwnSocket, connected
 from dbg_dial.waiting import HANDOVER_SECONDS, PAUSE_SECONDS, SHUTDOWN, Handover, within
 from dbg_wire.errors import (
@@ -39,7 +38,6 @@ from dbg_wire.errors import (
     WrongToken,
     WrongVersion,
 )
-from dbg_wire.finding.endpoint import Endpoint, Reach
 from tests.conftest import Approved
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import Answer, FakeBroker, Impostor, Kind
@@ -186,7 +184,7 @@ def test_a_call_that_hangs_is_given_up_and_the_path_named_that_it_has_touched_la
         opening("/home/me/driver.json")
         return enough.wait()
 
-    monkeypatch.setattr(module, "FILE_SECONDS", 0.05)
+    monkeypatch.setattr(find, "FILE_SECONDS", 0.05)
     with pytest.raises(SilentFile) as caught:
         read_apart(read)
     approved(str(caught.value))
@@ -197,8 +195,8 @@ def test_a_thread_that_has_touched_nothing_yet_has_its_time(monkeypatch: pytest.
     def begin_late(call: Callable[[], object], tell: Callable[[object, None], object]) -> None:
         threading.Timer(0.1, lambda: tell(call(), None)).start()
 
-    monkeypatch.setattr(module, "begin", begin_late)
-    monkeypatch.setattr(module, "FILE_SECONDS", 0.01)
+    monkeypatch.setattr(find, "begin", begin_late)
+    monkeypatch.setattr(find, "FILE_SECONDS", 0.01)
     assert read_apart(lambda opening: "read") == "read"
 
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from math import prod
 
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.recorder.entries import Entry
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
-from dbg_wire.targets.rank_set import format_ranks
 
 LIBRARY = "torch"
 

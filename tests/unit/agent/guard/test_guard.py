@@ -20,7 +20,7 @@ from dbg_agent.guard.cause import TimeLimit, cause_of_end, expand, likely_core, 
 from dbg_agent.guard.dumps import BEAT, MARK
 from dbg_agent.guard.reporting import Witness
 from dbg_agent.host.watched import PAGE_BYTES, Ancestor, Memory, facts_of
-from dbg_wire.finding.endpoint import Endpoint, Reach
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_wire.limits import MAX_STACK_BYTES
 from dbg_wire.records.record import size_of
 from tests.conftest import Approved

@@ -17,10 +17,10 @@ from dbg_agent.link.dialling import (
 )
 from dbg_agent.link.lookup import Lookups, find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
+from dbg_dial.endpoint import Reach
+from dbg_dial.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.codec import Output, encode_data
 from dbg_wire.errors import BrokerUnreachable, HungUp, WrongHost
-from dbg_wire.finding.endpoint import Reach
-from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.limits import MAX_LINK_BACKLOG
 
 

@@ -28,6 +28,7 @@ from dbg_agent.link import link as link_module
 from dbg_agent.link.dialling import Dialler
 from dbg_agent.link.link import Link
 from dbg_agent.link.lookup import find_ranks_broker
+from dbg_dial.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_dial.find import Opening
 from dbg_dial.tcp import OwnSocket
 from dbg_wire.codec import Input, decode, encode, encode_data
@@ -44,7 +45,6 @@ from dbg_wire.errors import (
     WrongToken,
     WrongVersion,
 )
-from dbg_wire.finding.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_wire.limits import SILENT_SECONDS
 from dbg_wire.messages import Goodbye, Message, Probe, Sender, Welcome
 from tests.conftest import Approved

@@ -16,8 +16,8 @@ from dbg_broker.home.certificate import (
     load_given,
     load_own,
 )
+from dbg_dial.endpoint import canonical_pin, fingerprint_of
 from dbg_wire.errors import BadSecretFile
-from dbg_wire.finding.endpoint import canonical_pin, fingerprint_of
 from tests.conftest import Approved
 from tests.support.certificates import Authority
 

@@ -38,9 +38,9 @@ from dbg_broker.home.tokens import (
     renew_job_tokens,
     rotate_tokens,
 )
+from dbg_dial.endpoint import parse_token
+from dbg_dial.rendezvous import JOB_MARK, JOB_TOKENS_DIRECTORY, job_token
 from dbg_wire.errors import BadInput, BadSecretFile
-from dbg_wire.finding.endpoint import parse_token
-from dbg_wire.finding.job_token import JOB_MARK, JOB_TOKENS_DIRECTORY, job_token
 from tests.conftest import Approved
 from tests.support.reach import SECRET, any_text, said
 

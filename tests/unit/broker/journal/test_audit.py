@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from dbg_broker.journal.audit import AUDIT_FILE, KEPT, AuditFile, append, audit_files
 from dbg_broker.journal.entries import encode_entry, text_of
 from dbg_broker.journal.worker import WorkerThread
+from dbg_command.audit import Entry, What, decode_entry
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.audit import Entry, What, decode_entry
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, Scope, Sight
 from tests.support.time_unit import seconds

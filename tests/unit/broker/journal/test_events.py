@@ -22,11 +22,11 @@ from dbg_broker.journal.events import (
 )
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.timers import Timers
+from dbg_client.targets import parse_target
 from dbg_wire.codec import decode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Hang, RankReport, Sender
 from dbg_wire.records.ranks import Place, RankState
-from dbg_wire.targets.grammar import parse_target
 from tests.conftest import Approved
 from tests.unit.broker.peers import RUNNING, STOP, WHERE, registration
 

@@ -9,6 +9,7 @@ from websockets.exceptions import InvalidStatus
 
 from dbg_broker.home.bearer import Role
 from dbg_broker.journal.journal import MAX_HOSTS, REFUSALS_SECONDS
+from dbg_command.audit import Entry, What
 from dbg_wire.codec import Input
 from dbg_wire.messages import (
     Action,
@@ -24,7 +25,6 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
-from dbg_wire.records.audit import Entry, What
 from tests.conftest import Approved
 from tests.unit.broker.peers import Broker, Peer, registration
 

@@ -24,6 +24,7 @@ from dbg_client.core.switchboard import switchboard_to
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Request
 from dbg_client.mcp.server import McpServer
+from dbg_client.targets import select
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import (
@@ -39,7 +40,6 @@ from dbg_wire.messages import (
     Report,
 )
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.targets.selection import select
 from tests.support.rank_infos import changed
 from tests.support.time_unit import seconds
 from tests.unit.client.dap.shown import Shown

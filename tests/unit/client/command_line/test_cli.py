@@ -5,7 +5,7 @@ import pytest
 from dbg_client.command_line.completion import complete_words
 from dbg_client.command_line.parsers import all_options
 from dbg_client.verbs.table import BY_NAME, VERBS
-from dbg_wire.command_line.completion import FILES
+from dbg_command.command_line import FILES
 
 
 def offered(line: str) -> set[str]:

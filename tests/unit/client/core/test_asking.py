@@ -16,6 +16,7 @@ from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.roll_call import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
+from dbg_client.targets import parse_target
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import (
     Action,
@@ -29,7 +30,6 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
-from dbg_wire.targets.selection import parse_target
 from tests.conftest import Approved
 from tests.support.answers import answered
 from tests.support.approved import as_text

@@ -25,14 +25,14 @@ from dbg_client.core import reach
 from dbg_client.core.choose import choose, choose_when_ready, exited, is_ready, listed, neighbour, there
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, NotStopped, RankEnded
+from dbg_client.targets import parse_target, select
 from dbg_client.views.status_line import Others, status_of
+from dbg_dial.endpoint import TOKEN_ROLES, Reach, parse_endpoint
+from dbg_dial.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost
-from dbg_wire.finding.endpoint import TOKEN_ROLES, Reach, parse_endpoint
-from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import plain
-from dbg_wire.targets.selection import parse_target, select
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank, make_report
 

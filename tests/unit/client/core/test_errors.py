@@ -14,9 +14,9 @@ from dbg_client.core.errors import (
     SlowBroker,
     why_not_stopped,
 )
+from dbg_client.targets import parse_target
 from dbg_wire.errors import DbgError, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.targets.selection import parse_target
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 

@@ -17,8 +17,9 @@ from dbg_client.core.connection import Connection, dial
 from dbg_client.core.link import BrokerLink, Down, Up
 from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
+from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.find import Opening
-from dbg_dial.kernel import user_name
+from dbg_dial.home import user_name
 from dbg_dial.waiting import within
 from dbg_wire.errors import (
     BrokerUnreachable,
@@ -31,7 +32,6 @@ from dbg_wire.errors import (
     WrongToken,
     WrongVersion,
 )
-from dbg_wire.finding.endpoint import Endpoint, Reach
 from dbg_wire.messages import BrokerAddress, Change, Detach, Greet, Snapshot, Subscribe, Take
 from tests.conftest import Approved
 from tests.support.certificates import certified, shared_certificate

@@ -11,9 +11,9 @@ from dbg_client.core.remembered_groups import (
     UnknownGroup,
     find_remembered_groups,
 )
+from dbg_client.targets import Target, parse_target, select
 from dbg_client.verbs.preferences import read_config
 from dbg_wire.errors import BadTarget
-from dbg_wire.targets.selection import Target, parse_target, select
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
 

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
+from dbg_client.targets import parse_target
 from dbg_dial.waiting import within
 from dbg_wire.messages import Snapshot
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.targets.selection import parse_target
 from tests.support.time_unit import seconds
 from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
 

@@ -9,10 +9,10 @@ from dbg_client.slow.clocks import RoundTrip
 from dbg_client.slow.explain import RunFindings, find
 from dbg_client.slow.meetings import SampledRun, sampled_runs
 from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleRecord
-from dbg_wire.targets.rank_set import format_ranks
 from tests.unit.client.fake_broker import make_rank
 
 BEGIN = 1_800_000_000_000_000

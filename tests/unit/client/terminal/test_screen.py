@@ -18,8 +18,8 @@ import pytest
 from dbg_client.terminal import canvas, screen
 from dbg_client.terminal.canvas import Canvas, last_row
 from dbg_client.terminal.screen import CANCEL, MAX_BUFFERED, RawTerminal, TerminalWriter
+from dbg_command.sequences import PRIVATE_MODES, StreamScanner
 from dbg_wire.errors import BadInput
-from dbg_wire.sequences import PRIVATE_MODES, StreamScanner
 
 PUSH_KEYBOARD = b"\x1b[>u"
 POP_KEYBOARD = b"\x1b[<u"

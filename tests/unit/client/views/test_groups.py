@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.after.report_text import OUT, without_secrets
+from dbg_client.targets import parse_host
 from dbg_client.views.groups import (
     MAX_GROUPS,
     AnswerGroup,
@@ -24,7 +25,6 @@ from dbg_client.views.list import fold_address, fold_hosts
 from dbg_client.views.naming import Naming
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
-from dbg_wire.targets.host_pattern import parse_host
 from tests.conftest import Approved
 from tests.support.rank_infos import block, rank
 from tests.unit.client.fake_broker import make_rank

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from dbg_client.targets import parse_target, select
 from dbg_client.views.groups import show_answers
 from dbg_client.views.list import list_document, show_plain, show_state, show_table
 from dbg_client.views.table import text_width
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
-from dbg_wire.targets.selection import parse_target, select
 from tests.support.rank_infos import block, changed
 from tests.unit.client.fake_broker import make_rank
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dbg_client.targets import parse_target
 from dbg_client.views.list import list_document
 from dbg_client.web import verdicts
 from dbg_client.web.messages import Axis
@@ -21,7 +22,6 @@ from dbg_client.why.explain import Case, Explanation, JobLook
 from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.messages import Action, Change, Kind, RankAnswer
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
-from dbg_wire.targets.selection import parse_target
 from tests.conftest import Approved
 from tests.support.pages import browser_at, served
 from tests.support.rank_evidence import elsewhere, waiting

@@ -19,9 +19,9 @@ from dbg_client.core.switchboard import person_name
 from dbg_client.web.access import NONCE, Access, NotAdmitted, require_own
 from dbg_client.web.home import CHANGES
 from dbg_client.web.serve import announcement, page_text, shown_in_browser, static_files
+from dbg_command.audit import Entry, What
+from dbg_dial.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.errors import BadInput
-from dbg_wire.finding.rendezvous import Rendezvous, format_rendezvous
-from dbg_wire.records.audit import Entry, What
 from tests.conftest import Approved
 from tests.support.pages import Said, Socket, browser_at, opened, served, stranger
 from tests.support.processes import USUAL_WAIT

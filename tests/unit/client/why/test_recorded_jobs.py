@@ -13,7 +13,7 @@ import pytest
 from dbg_client.after.report_file import BEGINNING, TITLE, read_report
 from dbg_client.why.fitting import fits
 from dbg_client.why.show import show_verdicts
-from dbg_wire.targets.rank_set import format_ranks
+from dbg_wire.rank_set import format_ranks
 from tests.conftest import Approved
 
 CASES = sorted(Path(__file__).with_name("cases").glob("*.json"))

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbg_command.audit import MAX_LINE, Entry, decode_entry
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BadInput, PeerError
 from dbg_wire.limits import MAX_ANSWER_BYTES, MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Answer, AnswerBody, Complete, Kind, Message, Notice, Question, Sender, answer_to
-from dbg_wire.records.audit import MAX_LINE, Entry, decode_entry
 from dbg_wire.records.beside import CommandEnd, CommandLine, command_line, output_in, output_rows
 from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile

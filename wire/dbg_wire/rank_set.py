@@ -1,7 +1,7 @@
 """Sets of rank numbers as people type them and as we print them: one parser, one printer.
 
-The parser reads ``5``, ``0-3,5``, ``0-1023/8`` (every eighth, both ends included) and ``0:8:2`` (a slice, its end
-excluded). The printer writes one form only, ``a-b[/step],…``, so that equal sets look equal.
+The parser reads ``5``, ``0-3,5`` and ``0-1023/8`` (every eighth, both ends included). The printer writes one form only,
+``a-b[/step],…``, so that equal sets look equal.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ MAX_MEMBERS = 1_000_000
 MIN_STEP_MEMBERS = 3
 """Fewest members that are printed with a step: ``0,8`` is clearer than ``0-8/8``."""
 
-RANK_PIECE = (
-    r"(?P<first>[0-9]+)"
-    r"(?:-(?P<last>[0-9]+)(?:/(?P<step>[0-9]+))?|:(?P<end>[0-9]+)(?::(?P<stride>[0-9]+))?)?"
-)
+RANK_PIECE = r"(?P<first>[0-9]+)(?:-(?P<last>[0-9]+)(?:/(?P<step>[0-9]+))?)?"
 """Regular expression of the text between two commas."""
 
 _PIECE = re.compile(RANK_PIECE)
@@ -93,18 +90,13 @@ def _parse_piece(piece: str, text: str) -> range:
         what = (
             f"'{printable(piece)}' is no rank or range of ranks" if piece else f"'{printable(text)}' has an empty piece"
         )
-        raise BadTarget(what, "write ranks as 5, 0-3,5, 0-1023/8 or 0:8:2")
-    low, last, step, end, stride = match.group("first", "last", "step", "end", "stride")
-    first = _parse_number(low)
-    by = _parse_number(step or stride or "1")
-    if by == 0:
+        raise BadTarget(what, "write ranks as 5, 0-3,5 or 0-1023/8")
+    first, step = _parse_number(match["first"]), _parse_number(match["step"] or "1")
+    if step == 0:
         raise BadTarget(f"the step of '{printable(piece)}' is 0", "use a step of 1 or more")
-    if end is not None:
-        members = range(first, _parse_number(end), by)
-    else:
-        members = range(first, _parse_number(last or low) + 1, by)
+    members = range(first, _parse_number(match["last"] or match["first"]) + 1, step)
     if not members:
-        raise BadTarget(f"range '{printable(piece)}' is empty", "write 0-3, or 0:4 whose end is excluded")
+        raise BadTarget(f"range '{printable(piece)}' is empty", "write the smaller number first, as 0-3")
     return members
 
 

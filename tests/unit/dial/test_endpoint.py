@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_wire.errors import BadEndpoint, BadSecretFile
-from dbg_wire.finding.endpoint import (
+from dbg_dial.endpoint import (
     MAX_TOKEN,
     MIN_TOKEN,
     Endpoint,
@@ -23,6 +22,7 @@ from dbg_wire.finding.endpoint import (
     spread,
     wrong_host_reason,
 )
+from dbg_wire.errors import BadEndpoint, BadSecretFile
 from tests.conftest import Approved
 from tests.support.reach import OTHER_PIN, PIN, SECRET, any_text, endpoints, near_misses, refusal, said, tokens
 

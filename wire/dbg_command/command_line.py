@@ -1,4 +1,8 @@
-"""The argparse parser of a command, what help and completion take from it, and how spans of time are read. Pure."""
+"""The argparse parser of a command, what help and completion take from it, and how spans of time are read. Pure.
+
+The scripts for a shell ask the command itself, ``COMMAND --complete WORD…``, the last word being the one under the
+cursor. It answers by a line for each candidate, with what it means behind a tab, or by :data:`FILES`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,82 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from dbg_wire.command_line.completion import FILES, nearest
+from dbg_command.alike import nearest
 from dbg_wire.errors import BadInput, printable
+
+SHELLS = ("bash", "zsh", "fish")
+
+FILES = ":files"
+"""The line that leaves it to the shell to offer files."""
+
+_BASH = """\
+# Completion of {program} for bash; in ~/.bashrc:  eval "$({program} completion bash)"
+_{name}() {{
+    local line=${{COMP_LINE:0:COMP_POINT}} words current fixed value reply
+    read -ra words <<< "$line"
+    [[ $line == *[[:space:]] ]] && words+=('')
+    current=${{words[${{#words[@]}}-1]}}
+    # Of gpu013:5 bash replaces what stands behind the colon, and says so.
+    fixed=${{current%"$2"}}
+    COMPREPLY=()
+    reply=$("$1" --complete "${{words[@]:1}}" 2> /dev/null)
+    if [[ $reply == '{files}' ]]; then
+        compopt -o default 2> /dev/null
+        return
+    fi
+    while IFS=$'\\t' read -r value _; do
+        [[ -n $value ]] && printf -v value %q "$value" && COMPREPLY+=("${{value#"$fixed"}}")
+    done <<< "$reply"
+}}
+complete -F _{name} {program}
+"""
+
+_ZSH = """\
+#compdef {program}
+# Completion of {program} for zsh; in ~/.zshrc, below compinit:  eval "$({program} completion zsh)"
+_{name}() {{
+    local -a lines values shown
+    local line
+    lines=("${{(@f)$("$words[1]" --complete "${{(@)words[2,CURRENT-1]}}" "$PREFIX" 2> /dev/null)}}")
+    if [[ $lines[1] == '{files}' ]]; then
+        _files
+        return
+    fi
+    for line in $lines; do
+        values+=("${{line%%$'\\t'*}}")
+        shown+=("${{line/$'\\t'/  -- }}")
+    done
+    (( $#values )) && compadd -l -d shown -a values
+}}
+if [[ ${{funcstack[1]}} == _{name} ]]; then
+    _{name} "$@"
+else
+    compdef _{name} {program}
+fi
+"""
+
+_FISH = """\
+# Completion of {program} for fish; in ~/.config/fish/config.fish:  {program} completion fish | source
+function __{name}_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l lines ($words[1] --complete $words[2..-1] "$current" 2> /dev/null)
+    if test "$lines[1]" = '{files}'
+        __fish_complete_path "$current"
+    else
+        printf '%s\\n' $lines
+    end
+end
+complete -c {program} -f -a '(__{name}_complete)'
+"""
+
+_SCRIPTS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+def completion_script(program: str, shell: str) -> str:
+    """Return what a user's shell has to evaluate; ``shell`` is one of :data:`SHELLS`."""
+    return _SCRIPTS[shell].format(program=program, name=program.replace("-", "_"), files=FILES)
+
 
 _FILES = frozenset({"FILE", "DIR"})
 """Metavars of options that take a file or a folder."""

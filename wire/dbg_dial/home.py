@@ -1,17 +1,60 @@
-"""Where a user's secrets are, and whether other users can touch them.
+"""The user's home and whether other users can touch it, the variables that more than one role knows, and who dials.
 
-Pure: variables and ``stat`` results are handed in, so that agent, terminal and broker use the same rules.
+Variables and ``stat`` results are handed in, so that agent, terminal and broker use the same rules.
+``dbg_agent.autostart`` and ``dbg_agent.launch`` run in every interpreter of a job: to start fast they don't import this
+module, and define the names of their variables again.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 import shlex
 import stat
 from collections.abc import Collection, Mapping
 
 from dbg_wire.errors import BadInput, BadSecretFile, printable
-from dbg_wire.finding.environment import HOME
+
+BROKER = "DBG_BROKER"
+"""The broker's address, with its fingerprint after ``#``."""
+
+CA = "DBG_CA"
+"""A PEM file of the authorities of which one must have signed the broker's certificate."""
+
+HOME = "DBG_HOME"
+"""The directory of broker.json, tokens and certificate."""
+
+SOLE_USER = "DBG_SOLE_USER"
+"""1: no other user is on this host, as in a container; see ``dbg_broker.home.private_files``."""
+
+TOKEN = "DBG_TOKEN"  # noqa: S105 - a variable's name
+TOKEN_FILE = "DBG_TOKEN_FILE"  # noqa: S105 - a variable's name
+"""The token itself, and the file that holds it. The file wins if both are set."""
+
+AUTOSTART = "DBG_AUTOSTART"
+"""Makes ranks of the programs that a job starts; its value is the process that started the job, or a rank's claim."""
+
+JOB = "DBG_JOB"
+"""The job's name."""
+
+STOP_AT = "DBG_STOP_AT"
+STOP_IN = "DBG_STOP_IN"
+"""The stops of a job, one on each line."""
+
+RANKS = "DBG_RANKS"
+"""The ranks that stop; the others are held."""
+
+ENGINE = "DBG_ENGINE"
+"""The debugger that opens if neither the terminal nor the stop names one."""
+
+POST_MORTEM = "DBG_POST_MORTEM"
+"""Keeps a rank with an uncaught exception stopped, for post-mortem debugging."""
+
+COLLECTIVE_TIMEOUT = "DBG_COLLECTIVE_TIMEOUT"
+"""Seconds that a collective may take."""
+
+EXEC = "DBG_EXEC"
+"""0: nobody runs a command beside this rank."""
 
 ANOTHER_HOME = "set DBG_HOME to a directory of your own"
 
@@ -84,3 +127,34 @@ def home_directory(environ: Mapping[str, str]) -> str:
     if posixpath.isabs(user):
         return posixpath.join(user, ".local", "state", "dbg-broker")
     raise BadInput("no home directory is known, as HOME is not set", ANOTHER_HOME)
+
+
+def kernel_name(proc: str = "/proc") -> str | None:
+    """Return a name for this boot and process-id namespace, or None if that can't be read.
+
+    A process id from another process is valid here only if both processes have the same kernel name.
+    """
+    try:
+        with open(f"{proc}/sys/kernel/random/boot_id", encoding="ascii") as file:  # noqa: PTH123 - no pathlib in a rank
+            boot = file.read().strip()
+        return f"{boot}/{os.stat(f'{proc}/self/ns/pid').st_ino}"  # noqa: PTH116
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def user_name() -> str:
+    """Return ``user@host``; the user's name comes from the environment, else from the system's accounts."""
+    named = (os.environ.get(variable) for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"))
+    user = next(filter(None, named), None) or _account()
+    return f"{user}@{os.uname().nodename.partition('.')[0]}"
+
+
+def _account() -> str:
+    # getpass.getuser() does the same, and imports termios, which a face without a terminal may lack. A rank, which asks
+    # for the kernel alone, loads no database of users.
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_wire.command_line.completion import nearest
-from dbg_wire.command_line.look_alikes import look_alike
-from dbg_wire.command_line.parser import (
+from dbg_command.alike import look_alike, nearest
+from dbg_command.command_line import (
     CommandParser,
     complete_option,
     options_of,

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from dbg_agent.launch import claim
 from dbg_agent.settings import Settings
+from dbg_dial import home
+from dbg_dial.home import check_above, check_private, home_directory, is_closed
 from dbg_wire.errors import BadInput, BadSecretFile
-from dbg_wire.finding import environment
-from dbg_wire.finding.home import check_above, check_private, home_directory, is_closed
 from tests.conftest import Approved
 from tests.support.reach import refusal
 
@@ -113,10 +113,10 @@ def test_no_usable_home_says_what_to_set(environ: dict[str, str]) -> None:
 def test_variables_that_more_than_one_role_knows_have_one_name() -> None:
     fields = {f"DBG_{name.upper()}" for name in Settings.__dataclass_fields__}
     assert fields >= {
-        environment.BROKER,
-        environment.ENGINE,
-        environment.RANKS,
-        environment.POST_MORTEM,
-        environment.COLLECTIVE_TIMEOUT,
+        home.BROKER,
+        home.ENGINE,
+        home.RANKS,
+        home.POST_MORTEM,
+        home.COLLECTIVE_TIMEOUT,
     }
-    assert claim.VARIABLE == environment.AUTOSTART
+    assert claim.VARIABLE == home.AUTOSTART

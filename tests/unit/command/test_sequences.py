@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_wire.sequences import MAX_SEQUENCE, QueryFilter, StreamScanner
+from dbg_command.sequences import MAX_SEQUENCE, QueryFilter, StreamScanner
 
 CHARACTERS = [b"a", b"~", b"\r\n", b"\t", b"\x07", b"\x0e", b"\x0f", "é".encode(), "日".encode(), "🙂".encode()]
 DRAWING = [

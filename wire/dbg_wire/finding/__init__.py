@@ -1,1 +1,0 @@
-"""Where a broker is and what proves it: addresses, fingerprints, tokens, and the files that tell of them. Pure."""
