@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.attachment.notices import ONLY_WATCH
+from dbg_client.seat.notices import ONLY_WATCH
 from tests.conftest import OpenTerminal
 from tests.smoke.test_endings import (
     attach_with_own_settings,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.attachment.notices import HAS_KEYBOARD, ONLY_WATCH, Turn, who_types
+from dbg_client.seat.notices import HAS_KEYBOARD, ONLY_WATCH, Turn, who_types
 from tests.conftest import OpenTerminal
 from tests.support.own_settings import assert_given_back, with_own_settings
 from tests.support.processes import Processes

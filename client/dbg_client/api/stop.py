@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 from dbg_client.api.answers import safe_text
 from dbg_client.api.values import At, ExceptionInfo, Values, Variable, Variables
-from dbg_client.attachment.attachment import Attachment
-from dbg_client.attachment.driving import ProgramSeat
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
 from dbg_client.core.errors import Declined, RankEnded, RankVanished, TimedOut
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.inspection import ask_one
+from dbg_client.seat.attachment import Attachment
+from dbg_client.seat.driving import ProgramSeat
 from dbg_client.verbs.preferences import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Mode, RankAnswer, StopInfo

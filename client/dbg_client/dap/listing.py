@@ -6,12 +6,12 @@ import asyncio
 from itertools import takewhile
 
 from dbg_client.api.answers import safe_text
-from dbg_client.attachment.attachment import LOST_SECONDS
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.dap.messages import Message
 from dbg_client.dap.threads import REST, Continued, Exited, Started, Stopped, ThreadEvent, ThreadTable
 from dbg_client.dap.window import Window
+from dbg_client.seat.attachment import LOST_SECONDS
 from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from dbg_client.api.answers import safe_text
-from dbg_client.attachment.driving import ProgramSeat
-from dbg_client.attachment.effects import Effect, Note
 from dbg_client.core.errors import TimedOut
 from dbg_client.core.link import Event
 from dbg_client.core.waiting import until_stopped
@@ -17,6 +15,8 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_client.questions.inspection import RankError
+from dbg_client.seat.driving import ProgramSeat
+from dbg_client.seat.effects import Effect, Note
 from dbg_client.verbs.preferences import Wish
 from dbg_client.views.naming import name_few
 from dbg_wire.errors import BadInput, DbgError, printable

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.screen import CALM, RawTerminal, TerminalWriter
-from dbg_client.views.status_line import paint
+from dbg_client.terminal.status_line import paint
 from dbg_command.sequences import QueryFilter, StreamScanner
 from dbg_dial.waiting import within
 from dbg_wire import limits

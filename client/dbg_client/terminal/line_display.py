@@ -20,7 +20,7 @@ from prompt_toolkit.lexers import DynamicLexer
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.renderer import print_formatted_text
 
-from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
+from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
 from dbg_client.terminal import canvas
 from dbg_client.terminal.line_keys import LineInput, line_keys, pasted_commands
 from dbg_client.terminal.line_prompt import (
@@ -35,7 +35,7 @@ from dbg_client.terminal.line_prompt import (
     terminal_output,
 )
 from dbg_client.terminal.prompt_keys import PrefixKey, key_bytes, key_presses
-from dbg_client.views.status_line import toolbar_of
+from dbg_client.terminal.status_line import toolbar_of
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, PromptState, Source

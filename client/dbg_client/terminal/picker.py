@@ -23,9 +23,9 @@ from dbg_client.terminal.answering import Answering
 from dbg_client.terminal.line_prompt import terminal_output
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.pick_keys import Mode, pick_keys
+from dbg_client.terminal.pick_list import PickList, empty_text, footer_text, may_break_in, title_text
 from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS, key_bytes, key_presses
 from dbg_client.terminal.screen import catch_hangup, release_hangup
-from dbg_client.views.pick_list import PickList, empty_text, footer_text, may_break_in, title_text
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.records.ranks import RankInfo
 

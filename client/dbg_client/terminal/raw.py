@@ -6,11 +6,11 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from dbg_client.attachment.effects import Bell, Blank, Effect, Show
+from dbg_client.seat.effects import Bell, Blank, Effect, Show
 from dbg_client.terminal.canvas import Canvas
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
 from dbg_client.terminal.screen import RawTerminal
-from dbg_client.views.status_line import render
+from dbg_client.terminal.status_line import render
 from dbg_wire.records.ranks import RankState
 
 if TYPE_CHECKING:

@@ -8,20 +8,20 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dbg_client.attachment.attachment import Attachment
-from dbg_client.attachment.driving import Driving
-from dbg_client.attachment.effects import Bell, Effect, Effects
 from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.seat.attachment import Attachment
+from dbg_client.seat.driving import Driving
+from dbg_client.seat.effects import Bell, Effect, Effects
 from dbg_client.shell.streams import tell
 from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
 from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.screen import RawTerminal, catch_hangup, release_hangup
+from dbg_client.terminal.status_line import Others, Status, count_others, status_of
 from dbg_client.verbs.preferences import COMMON_NAMES
-from dbg_client.views.status_line import Others, Status, count_others, status_of
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode

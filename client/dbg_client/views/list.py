@@ -6,14 +6,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 
 from dbg_client.targets import Span, unique_targets
 from dbg_client.views.ages import StandingCounts, show_duration
-from dbg_client.views.status_line import show_place
 from dbg_client.views.table import table
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.ranks import RankInfo, RankState, exit_state, rank_document
+from dbg_wire.records.ranks import Place, RankInfo, RankState, exit_state, rank_document
 
 MAX_NAME = 32
 """Characters of a child's name."""
@@ -290,3 +290,10 @@ def _plain_line(rank: RankInfo, target: str) -> str:
         "" if rank.exit is None else str(rank.exit),
     )
     return "\t".join(printable(cell, 4096) for cell in cells)
+
+
+def show_place(place: Place | None) -> str | None:
+    """Return a place as people say it, ``train.py:41 in step``."""
+    if place is None or not place.file:
+        return None
+    return printable(f"{PurePosixPath(place.file).name}:{place.line} in {place.function}")

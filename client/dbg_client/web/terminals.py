@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from dbg_client.attachment.attachment import Attachment
-from dbg_client.attachment.driving import Driving
-from dbg_client.attachment.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note, Show
 from dbg_client.core.errors import bug
-from dbg_client.views.status_line import missing_on_the_way
+from dbg_client.seat.attachment import Attachment
+from dbg_client.seat.driving import Driving
+from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note, Show
+from dbg_client.seat.notices import missing_on_the_way
 from dbg_client.web import messages
 from dbg_command.sequences import QueryFilter, TextFilter
 from dbg_wire.errors import DbgError, PeerError
@@ -227,7 +227,7 @@ class PageSeat:
         report, engine = attachment.report, attachment.engine
         session = report.session if report is not None else None
         stop = report.stop if report is not None else None
-        missing = missing_on_the_way(attachment, now)
+        missing = missing_on_the_way(attachment.away, now)
         return messages.State(
             kind="" if engine is None else "lines" if engine == LINE_ENGINE else "screen",
             engine=engine or "",

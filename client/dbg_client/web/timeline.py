@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
-from dbg_client.views.list import without_limit
-from dbg_client.views.status_line import show_place
+from dbg_client.views.list import show_place, without_limit
 from dbg_client.web.messages import Event
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.attachment.notices import discarded
+from dbg_client.seat.notices import discarded
 from tests.conftest import OpenTerminal
 from tests.e2e.test_missing_broker import KINDS, assert_nothing_told
 from tests.smoke.test_broker import let_finish, start_one

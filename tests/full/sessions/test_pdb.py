@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.attachment.notices import ONLY_WATCH
+from dbg_client.seat.notices import ONLY_WATCH
 from tests.conftest import OpenTerminal
 from tests.e2e.test_debuggers import PROGRAM, PYTHON
 from tests.smoke.test_pdb import _asks, at_prompt, let_end, run, sit, start

@@ -17,8 +17,8 @@ from dbg_agent.link.outgoing import Outgoing, ReportNow
 from dbg_agent.rank.console import Terminal
 from dbg_agent.stop.stops import Stops
 from dbg_broker.net.outbox import Outbox
-from dbg_client.attachment.attachment import Attachment
-from dbg_client.attachment.effects import Blank, Effects, Send, Show
+from dbg_client.seat.attachment import Attachment
+from dbg_client.seat.effects import Blank, Effects, Send, Show
 from dbg_client.terminal import canvas
 from dbg_wire.codec import Output, decode, decode_data, encode
 from dbg_wire.messages import Audience, Message, Mode, RankReport, Repaint, Report, Resize, Seat, Sender

@@ -11,11 +11,11 @@ import pytest
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.roll_call import call_roll
+from dbg_client.terminal.pick_list import PickList
 from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Asking
 from dbg_client.verbs.where import Where
 from dbg_client.views.list import list_document, show_plain, show_table
-from dbg_client.views.pick_list import PickList
 from dbg_client.why import questions as cause
 from dbg_client.why.explain import JobLook, explain
 from dbg_client.why.process_groups import RankEvidence

@@ -16,7 +16,7 @@ PACKAGE = Path(dbg_client.__file__).parent
 ROOT = Path(__file__).parents[3]
 CORE = sorted(
     path
-    for folder in ("api", "core", "attachment", "questions", "views", "words")
+    for folder in ("api", "core", "seat", "questions", "views", "words")
     for path in (PACKAGE / folder).rglob("*.py")
     if path.name != "__init__.py"
 )

@@ -10,7 +10,6 @@ from typing import TypeVar
 
 import pytest
 
-from dbg_client.attachment.driving import ProgramSeat
 from dbg_client.core import brokers as module
 from dbg_client.core.asking import Asker
 from dbg_client.core.brokers import Brokers
@@ -20,6 +19,7 @@ from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import open_and_list
+from dbg_client.seat.driving import ProgramSeat
 from dbg_client.verbs.preferences import NO_WISH
 from dbg_wire.messages import (
     Action,

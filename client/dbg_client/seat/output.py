@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dbg_client.attachment.effects import Blank, Cut, Effects, LogText, Send, Show, Wake
+from dbg_client.seat.effects import Blank, Cut, Effects, LogText, Send, Show, Wake
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_LOG
 from dbg_wire.messages import Repaint, Replay

@@ -5,8 +5,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.attachment.effects import Cut, Effects, LogText, Send, Wake
-from dbg_client.attachment.output import (
+from dbg_client.seat.effects import Cut, Effects, LogText, Send, Wake
+from dbg_client.seat.output import (
     MAX_ASKS,
     ON_ITS_WAY_SECONDS,
     REPLAY_SECONDS,

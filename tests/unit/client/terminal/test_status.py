@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
 from dbg_client.after.report_text import Asked, Terminal, show_report
-from dbg_client.attachment.attachment import Attachment
-from dbg_client.views.status_line import (
+from dbg_client.seat.attachment import Attachment
+from dbg_client.terminal.status_line import (
     LONG_STEP_SECONDS,
     Others,
     Status,

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from dbg_client.attachment.conversation import Conversation
-from dbg_client.attachment.effects import Completed, Effects, LogText, Look, Note, Send, Wake
-from dbg_client.attachment.output import ON_ITS_WAY_SECONDS
+from dbg_client.seat.conversation import Conversation
+from dbg_client.seat.effects import Completed, Effects, LogText, Look, Note, Send, Wake
+from dbg_client.seat.output import ON_ITS_WAY_SECONDS
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.messages import (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from dbg_client.seat.notices import missing_on_the_way
 from dbg_client.views.ages import show_duration, show_wait
+from dbg_client.views.list import show_place
 from dbg_client.views.table import clip, text_width
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
@@ -16,7 +17,7 @@ from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
 from dbg_wire.tables.engines import LINE_ENGINE
 
 if TYPE_CHECKING:
-    from dbg_client.attachment.attachment import Attachment
+    from dbg_client.seat.attachment import Attachment
 
 # The parts in the order of the line, with the columns left blank before each.
 _GAPS = {
@@ -216,13 +217,6 @@ def count_others(rank: RankInfo, ranks: Iterable[RankInfo]) -> Others:
     return Others(states.count(RankState.STOPPED), states.count(RankState.HELD))
 
 
-def show_place(place: Place | None) -> str | None:
-    """Return a place as people say it, ``train.py:41 in step``."""
-    if place is None or not place.file:
-        return None
-    return printable(f"{PurePosixPath(place.file).name}:{place.line} in {place.function}")
-
-
 def status_of(attachment: Attachment, others: Others, now: float, *, prefix: str, pending: bool) -> Status:
     """Return what the line shows now; ``prefix`` is the escape key's name, ``pending`` whether it was just typed."""
     state, since, place, standing = _state(attachment, now)
@@ -300,25 +294,11 @@ def _cut_off(attachment: Attachment) -> str | None:
     return f"enlarge this window: the screen has {session.columns}x{session.rows}"
 
 
-def missing_on_the_way(attachment: Attachment, now: float) -> tuple[str, float, str] | None:
-    """Return what is missing on the way to the rank, for how many seconds, and what that means; None if nothing is."""
-    away = attachment.away
-    if away.link_down_since is not None:
-        return "broker gone", now - away.link_down_since, f"reconnecting; keys are kept ({away.link_down_reason})"
-    if away.broker_silent_since is not None:
-        return "broker silent", now - away.broker_silent_since, "nothing comes from the broker; keys are kept"
-    if away.absent_since is not None:
-        return "away", now - away.absent_since, "the broker is back, the rank has not called it yet; keys are kept"
-    if away.lost_since is not None:
-        return "lost", now - away.lost_since, "its connection ended; it may come back"
-    return None
-
-
 def _state(attachment: Attachment, now: float) -> tuple[str, float | None, Place | None, str | None]:
     """Return the state, its seconds, the place, and the notice that stands as long as the state does."""
     report = attachment.report
     stopped_at = report.stop.where if report is not None and report.stop is not None else None
-    if (missing := missing_on_the_way(attachment, now)) is not None:
+    if (missing := missing_on_the_way(attachment.away, now)) is not None:
         state, since, notice = missing
         return state, since, stopped_at, notice
     if attachment.rank.state is RankState.UNRESPONSIVE:

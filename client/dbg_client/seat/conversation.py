@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from dbg_client.attachment.effects import Bell, Completed, Effects, Look, Note, Send
-from dbg_client.attachment.notices import discarded
-from dbg_client.attachment.output import SessionLog
+from dbg_client.seat.effects import Bell, Completed, Effects, Look, Note, Send
+from dbg_client.seat.notices import discarded
+from dbg_client.seat.output import SessionLog
 from dbg_wire.codec import Output
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.messages import (

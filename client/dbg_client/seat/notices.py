@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dbg_client.attachment.effects import Bell, Effects
+from dbg_client.seat.effects import Bell, Effects
+from dbg_client.seat.state import Absence
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankReport
 from dbg_wire.records.ranks import RankState
@@ -38,6 +39,19 @@ def why_blank(address: str, report: RankReport | None) -> str:
     if not left:
         return f"{address} is running."
     return f"{address} is running, {' and '.join(left)}.\nIts debugger comes back here at the next stop."
+
+
+def missing_on_the_way(away: Absence, now: float) -> tuple[str, float, str] | None:
+    """Return what is missing on the way to the rank, for how many seconds, and what that means; None if nothing is."""
+    if away.link_down_since is not None:
+        return "broker gone", now - away.link_down_since, f"reconnecting; keys are kept ({away.link_down_reason})"
+    if away.broker_silent_since is not None:
+        return "broker silent", now - away.broker_silent_since, "nothing comes from the broker; keys are kept"
+    if away.absent_since is not None:
+        return "away", now - away.absent_since, "the broker is back, the rank has not called it yet; keys are kept"
+    if away.lost_since is not None:
+        return "lost", now - away.lost_since, "its connection ended; it may come back"
+    return None
 
 
 HAS_KEYBOARD = "you have the keyboard"

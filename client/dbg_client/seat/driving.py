@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from typing import Protocol
 
-from dbg_client.attachment.attachment import Attachment
-from dbg_client.attachment.effects import Effect, Effects, Finish, Open, Send, Wake
 from dbg_client.core.directory import LISTS
 from dbg_client.core.errors import TimedOut
 from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.switchboard import Switchboard
+from dbg_client.seat.attachment import Attachment
+from dbg_client.seat.effects import Effect, Effects, Finish, Open, Send, Wake
 from dbg_client.verbs.preferences import Wish
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dbg_client.attachment.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
-from dbg_client.attachment.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
-from dbg_client.attachment.notices import END_SECONDS, NOTICE_SECONDS
-from dbg_client.attachment.output import REPAINT_SECONDS
 from dbg_client.core.errors import RankEnded, RankStayedAway, RankVanished
+from dbg_client.seat.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
+from dbg_client.seat.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
+from dbg_client.seat.notices import END_SECONDS, NOTICE_SECONDS
+from dbg_client.seat.output import REPAINT_SECONDS
 from dbg_client.verbs.preferences import Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.limits import MAX_INPUT_PENDING
