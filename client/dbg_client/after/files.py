@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from dbg_client.after.recorder_dumps import RankDump
 from dbg_client.after.report_file import BEGINNING, CantReadReport, SavedReport, read_report
-from dbg_client.core.roll_call import MAX_WORLD
+from dbg_client.core.choose import MAX_WORLD
 from dbg_wire.errors import printable
 from dbg_wire.limits import KIB
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump

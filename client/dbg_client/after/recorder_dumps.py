@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.core.roll_call import MAX_WORLD
+from dbg_client.core.choose import MAX_WORLD
 from dbg_client.views.ages import show_duration
 from dbg_client.views.tree import own_frames
 from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook

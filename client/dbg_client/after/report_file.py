@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from dbg_client.after.report_text import without_secrets
-from dbg_client.core.roll_call import MAX_WORLD
+from dbg_client.core.choose import MAX_WORLD
 from dbg_client.why.explain import Case, JobLook
 from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.errors import BadTarget

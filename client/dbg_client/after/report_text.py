@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dbg_client.core.roll_call import never_came
+from dbg_client.core.choose import never_came
 from dbg_client.views.ages import show_duration
 from dbg_client.views.list import MAX_ROWS, show_table
 from dbg_client.views.naming import Naming

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from dbg_client.after.files import Found, find_in
 from dbg_client.after.recorder_dumps import explain_dumps
-from dbg_client.shell.output import written
-from dbg_client.shell.streams import columns_of_stdout, show_waiting, tell, write_result
+from dbg_client.shell.output import columns_of_stdout, show_waiting, tell, write_result, written
 from dbg_client.targets import parse_target
 from dbg_client.verbs.answer import Style
 from dbg_client.verbs.table import is_target

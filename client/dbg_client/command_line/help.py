@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import textwrap
 
-from dbg_client.command_line.parsers import SharedOption, all_options, parser_of
+from dbg_client.command_line.reading import SharedOption, all_options, parser_of
 from dbg_client.verbs.option import Heading, Operands
 from dbg_client.verbs.table import BY_NAME, VERBS, VerbRow, refuse_mistyped
 from dbg_client.verbs.verb import Verb
@@ -240,7 +240,7 @@ class Help(Verb):
     topic: str = ""
 
     def run(self) -> int:
-        from dbg_client.shell.streams import write_result
+        from dbg_client.shell.output import write_result
 
         write_result(help_on(self.topic))
         return 0

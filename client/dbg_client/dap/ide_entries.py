@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dbg_client.dap.messages import USUAL_TARGET
-from dbg_client.shell.streams import write_result
+from dbg_client.shell.output import write_result
 
 _ENTRIES = """\
 VS Code: put this into the list `configurations` of .vscode/launch.json, choose it in Run and Debug (Ctrl+Shift+D),

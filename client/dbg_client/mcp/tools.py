@@ -16,8 +16,7 @@ from msgspec import Meta
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
 from dbg_client.command_line.reading import TEXTS, text_field
-from dbg_client.core.choose import there
-from dbg_client.core.roll_call import call_roll
+from dbg_client.core.choose import call_roll, there
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.rest import with_tools
 from dbg_client.mcp.start_run import start_run
@@ -25,8 +24,7 @@ from dbg_client.verbs.list import RankList
 from dbg_client.verbs.option import fields_of
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import RanksVerb
-from dbg_client.views.missing import absent_only
-from dbg_client.views.naming import Naming
+from dbg_client.views.naming import Naming, absent_only
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
 from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit, rank_order

@@ -30,7 +30,7 @@ from dbg_client.run.keeper import JobProcess
 from dbg_client.run.progress import COMES_BACK, progress, way_back
 from dbg_client.run.task import Task
 from dbg_client.run.verb import Run
-from dbg_client.shell.streams import has_cursor, tell
+from dbg_client.shell.output import has_cursor, tell
 from dbg_client.targets import parse_target
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup

@@ -13,7 +13,7 @@ import select
 import sys
 from collections.abc import Callable
 
-from dbg_client.shell.streams import tell, terminal_size
+from dbg_client.shell.output import tell, terminal_size
 from dbg_client.terminal.screen import CALM
 from dbg_client.views.table import char_width
 from dbg_command.sequences import QueryFilter

@@ -24,7 +24,7 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.core.waiting import open_and_list
 from dbg_client.run.verb import Tmux
-from dbg_client.shell.streams import show_waiting
+from dbg_client.shell.output import show_waiting
 from dbg_client.targets import unique_target
 from dbg_client.verbs.attach_options import AttachOptions
 from dbg_client.verbs.verb import BrokerOptions

@@ -15,15 +15,16 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import break_in, open_and_list, wait_for_stop
-from dbg_client.shell.output import show_result, written
-from dbg_client.shell.streams import (
+from dbg_client.shell.output import (
     agrees,
     columns_of_stdout,
     has_cursor,
+    show_result,
     show_waiting,
     tell,
     terminal_size,
     unless_given_up,
+    written,
 )
 from dbg_client.targets import Target, parse_target, select, unique_target
 from dbg_client.verbs.answer import Answer, Style

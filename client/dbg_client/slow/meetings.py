@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from dbg_client.core.roll_call import Run
+from dbg_client.core.choose import Run
 from dbg_client.slow.clocks import Passage, RoundTrip, Shift, align
 from dbg_client.why.process_groups import ProcessGroup, Roster, process_groups, read_evidence, rosters
 from dbg_wire.messages import RankAnswer

@@ -15,7 +15,7 @@ from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nob
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import break_in
-from dbg_client.shell.streams import terminal_size
+from dbg_client.shell.output import terminal_size
 from dbg_client.targets import Target
 from dbg_client.verbs.answer import Style
 from dbg_client.verbs.list import ListRanks

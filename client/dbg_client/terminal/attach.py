@@ -18,7 +18,7 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
-from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
+from dbg_client.shell.output import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.targets import Target, parse_target, unique_target
 from dbg_client.terminal.options import (
     MAX_DEED,

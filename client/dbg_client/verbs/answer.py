@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, differ, groups_document, remembered, show_groups
-from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming
+from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming
 from dbg_wire.messages import Kind
 from dbg_wire.records.ranks import RankState
 

@@ -13,14 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import there
+from dbg_client.core.choose import call_roll, there
 from dbg_client.core.errors import why_not_stopped
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.core.roll_call import call_roll
 from dbg_client.targets import Target
 from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option, Preferred, read_seconds
 from dbg_client.verbs.preferences import DEFAULT_TIMEOUT, PREFERENCES
-from dbg_client.views.missing import MissingInAnswer, missing_in_answer
+from dbg_client.views.naming import MissingInAnswer, missing_in_answer
 from dbg_command.command_line import read_duration
 from dbg_wire import limits
 from dbg_wire.errors import BadInput

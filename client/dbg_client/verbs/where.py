@@ -11,8 +11,7 @@ from dbg_client.verbs.option import Heading, Operands, Option
 from dbg_client.verbs.table import ANNOTATE, load
 from dbg_client.verbs.verb import Asking, WaitingVerb, refuse
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, remembered
-from dbg_client.views.missing import MissingInAnswer
-from dbg_client.views.naming import Naming
+from dbg_client.views.naming import MissingInAnswer, Naming
 from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document
 from dbg_client.views.tree import ThreadAnswers, group_threads, show_others, show_threads, show_tree, threads_document
 from dbg_wire.messages import Action, Look

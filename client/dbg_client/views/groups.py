@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip
+from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, clip
 from dbg_client.views.table import padded
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer

@@ -16,8 +16,7 @@ from dbg_client.views.groups import (
     group_answers,
     place_document,
 )
-from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip
+from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, clip
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, rank_order
 from dbg_wire.tables.collectives import collective_of

@@ -21,8 +21,7 @@ from dbg_client.views.groups import (
     show_ranks,
     summary,
 )
-from dbg_client.views.missing import NOBODY_MISSING, MissingInAnswer
-from dbg_client.views.naming import Naming, clip
+from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, clip
 from dbg_client.views.stacks import NO_NOTES, Notes, StackGroup, show_states, stacks_document, state_of, usual_note
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from dbg_client.core.roll_call import RollCall, call_roll
+from dbg_client.core.choose import RollCall, call_roll
 from dbg_client.targets import Target, select
 from dbg_client.verbs.list import list_ranks
 from dbg_client.views.list import LIST_FIELDS
-from dbg_client.views.missing import absent_only, missing_documents
+from dbg_client.views.naming import absent_only, missing_documents
 from dbg_client.web.messages import Axis
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -23,7 +23,7 @@ from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import LOOPBACK, listen, new_secret
 from dbg_client.core.switchboard import Switchboard, person_name, switchboard_to
-from dbg_client.shell.streams import tell
+from dbg_client.shell.output import tell
 from dbg_client.targets import Target
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_client.views.list import nobody_yet

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from dbg_client.core.roll_call import Run
+from dbg_client.core.choose import Run
 from dbg_client.why.process_groups import (
     ProcessGroup,
     RankEvidence,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dbg_client.core.roll_call import Run
+from dbg_client.core.choose import Run
 from dbg_client.why import sentences
 from dbg_client.why.collective_matching import Matched, PendingCollective, match_collectives
 from dbg_client.why.condition import Condition, condition_of, main_wait

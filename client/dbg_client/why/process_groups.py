@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dbg_client.core.roll_call import MAX_WORLD, Run
+from dbg_client.core.choose import MAX_WORLD, Run
 from dbg_wire.errors import BadTarget
 from dbg_wire.messages import RankAnswer
 from dbg_wire.rank_set import format_ranks, parse_ranks

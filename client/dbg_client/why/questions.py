@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dbg_client.core.asking import Asker
+from dbg_client.core.choose import ended_of_live_runs, live_runs
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.core.roll_call import ended_of_live_runs, live_runs
 from dbg_client.why.child_processes import with_children
 from dbg_client.why.collective_matching import Matched, match_collectives
 from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dbg_client.core.roll_call import Run
+from dbg_client.core.choose import Run
 from dbg_client.targets import JOB_NAME
 from dbg_client.views.ages import show_age
 from dbg_client.views.naming import clip

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.roll_call import call_roll
+from dbg_client.core.choose import call_roll
 from dbg_client.terminal.pick_list import PickList
 from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Asking

@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 import dbg_agent.link.dialling
-import dbg_client.core.connection
+import dbg_client.core.link
 from dbg_agent.link.lookup import Lookups
 from dbg_dial.blocking import BlockingDial, glance
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, Wording, addresses, explain, open_websocket
@@ -145,7 +145,7 @@ async def of_a_rank(reach: Reach) -> object:
 
 
 async def of_a_terminal(reach: Reach) -> object:
-    return await dbg_client.core.connection.dial(reach, "me@here", seconds(10))
+    return await dbg_client.core.link.dial(reach, "me@here", seconds(10))
 
 
 def step_by_step(reach: Reach) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 import dbg_agent.link.dialling
 import dbg_broker.cli.broker_client
-import dbg_client.core.connection
+import dbg_client.core.link
 import dbg_dial.blocking
 import dbg_dial.dial
 import dbg_dial.tcp
@@ -54,7 +54,7 @@ async def of_a_rank(reach: Reach) -> object:
 
 
 async def of_a_terminal(reach: Reach) -> object:
-    return await dbg_client.core.connection.dial(reach, "me@here", seconds(10))
+    return await dbg_client.core.link.dial(reach, "me@here", seconds(10))
 
 
 def step_by_step(line: dbg_dial.blocking.BlockingDial, token: str) -> None:
@@ -86,7 +86,7 @@ WAYS: dict[str, Way] = {
     "dbg_dial.blocking.BlockingDial": blocking,
     "dbg_dial.blocking.glance": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
-    "dbg_client.core.connection.dial": of_a_terminal,
+    "dbg_client.core.link.dial": of_a_terminal,
     "dbg_broker.cli.broker_client.BrokerProbe": of_the_brokers_verbs,
 }
 """All calls that can bring a token to a broker."""

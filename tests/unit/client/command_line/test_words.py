@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from dbg_client.api.notebook import CALLS, CellError
 from dbg_client.command_line.help import SHORT, help_on, whole_page
-from dbg_client.command_line.parsers import LEADING, all_options
-from dbg_client.command_line.reading import Surroundings
+from dbg_client.command_line.reading import LEADING, Surroundings, all_options
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
 from dbg_client.dap.console import COMMANDS

@@ -13,9 +13,8 @@ import pytest
 from dbg_client.core import brokers as module
 from dbg_client.core.asking import Asker
 from dbg_client.core.brokers import Brokers
-from dbg_client.core.connection import Connection
 from dbg_client.core.errors import Declined
-from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
+from dbg_client.core.link import Connection, Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import open_and_list

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from dbg_client.core import connection, patience
-from dbg_client.core.connection import Connection, dial
-from dbg_client.core.link import BrokerLink, Down, Up
+from dbg_client.core import link as connection
+from dbg_client.core import patience
+from dbg_client.core.link import BrokerLink, Connection, Down, Up, dial
 from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
 from dbg_dial.endpoint import Endpoint, Reach

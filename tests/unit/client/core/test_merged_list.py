@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.core.merged_list import MergedList
+from dbg_client.core.brokers import MergedList
 from dbg_wire.messages import Change, Gone, Snapshot
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.unit.client.fake_broker import make_rank

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.core.roll_call import Missing, MissingRanks, RollCall
+from dbg_client.core.choose import Missing, MissingRanks, RollCall
 from dbg_client.views.ages import Age, show_age, show_wait, with_age
 from dbg_client.views.groups import group_answers, merge_near, read_floats, summary
 from dbg_client.views.list import first_limits, show_table, without_limit
-from dbg_client.views.missing import absent_only, absent_rows, missing_documents, missing_in_answer
+from dbg_client.views.naming import absent_only, absent_rows, missing_documents, missing_in_answer
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.core.roll_call import MAX_WORLD
+from dbg_client.core.choose import MAX_WORLD
 from dbg_client.why.collective_matching import Matched, match_collectives, pending_of_each
 from dbg_client.why.process_groups import RankEvidence, inferred_group, world_size
 from dbg_wire.messages import Kind, RankAnswer
