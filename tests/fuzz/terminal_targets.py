@@ -15,7 +15,7 @@ from dbg_client.verbs import preferences
 from dbg_client.verbs.preferences import parse_escape_key, read_values
 from dbg_client.web.messages import LIVE, TERMINAL, Ask, read
 from dbg_client.why.explain import Case
-from dbg_command.sequences import QueryFilter, StreamScanner, TextFilter
+from dbg_command.sequences import QueryFilter, TextFilter
 from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.records.record import decode_record, encode_record
@@ -39,12 +39,10 @@ MAX_HELD = 64 * 1024
 def screen(data: bytes) -> None:
     """Filter what a rank draws: what passes is the same in reads of any size, and asks the terminal nothing."""
     filtered, drawn = QueryFilter(), b""
-    scanner = StreamScanner()
     for piece in pieces_of(data):
         passed = filtered.feed(piece)
-        scanner.feed(passed)
         # Between two reads the status line is painted, so nothing may be left open.
-        assert scanner.at_rest
+        assert QueryFilter().feed(passed) == passed
         assert filtered.held_back <= MAX_HELD
         drawn += passed
     assert drawn == QueryFilter().feed(data[1:])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.screen import CALM, RawTerminal, TerminalWriter
 from dbg_client.terminal.status_line import paint
-from dbg_command.sequences import QueryFilter, StreamScanner
+from dbg_command.sequences import QueryFilter
 from dbg_dial.waiting import within
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -126,7 +126,7 @@ class Canvas:
         self._suspended = False
         self._draining: asyncio.Task[None] | None = None
         self._painted: tuple[str, int] | None = None
-        self._new_stream()
+        self._filter = QueryFilter()
         self.size = terminal.size()
 
     @property
@@ -184,33 +184,27 @@ class Canvas:
 
     def show(self, data: bytes) -> None:
         """Draw the rank's bytes, without those that would act on the terminal beyond drawing."""
-        drawn = self._filter.feed(data)
-        self._scanner.feed(drawn)
-        self._draw(drawn)
+        self._draw(self._filter.feed(data))
 
     def page(self, text: str, *, wrap: bool = True) -> None:
         """Clear, bring the terminal to a known state, and write ``text``; the rank's stream begins anew.
 
         Without ``wrap`` what is drawn beyond the right edge is cut off, for a stream that is wider than the terminal.
         """
-        self._new_stream()
+        self._filter = QueryFilter()
         rows, columns = self.rank_size
         self._draw(blank(text, rows, columns) + (b"" if wrap else CUT_LINES))
 
     def paint(self, line: str) -> None:
-        """Write the status line, unless the rank's stream is in the middle of a sequence."""
+        """Write the status line; what the filter lets through ends between sequences."""
         painted = (line, self.size[0])
-        if self._status and self._scanner.at_rest and painted != self._painted:
+        if self._status and painted != self._painted:
             self._painted = painted
             self._write(paint(line, self.size[0]))
 
     def bell(self) -> None:
         """Ring."""
         self._write(b"\x07")
-
-    def _new_stream(self) -> None:
-        self._filter = QueryFilter()
-        self._scanner = StreamScanner()
 
     async def _give_back(self, seconds: float) -> None:
         self._write(POP_TITLE)
