@@ -21,7 +21,7 @@ from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_st
 
 from dbg_client.shell.output import silence
 from dbg_client.terminal.recording import Recording
-from dbg_client.terminal.status_line import show_place
+from dbg_client.views.list import show_place
 from dbg_client.views.table import char_width
 from dbg_command.sequences import TextFilter
 from dbg_dial.files import write_whole
