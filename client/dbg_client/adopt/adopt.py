@@ -14,8 +14,7 @@ from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
 from dbg_client.adopt.verb import Adopt
 from dbg_client.core.patience import WaitingLine, read_in_thread
-from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_client.core.waiting import open_and_list
+from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.shell.output import agrees, show_waiting, tell, write_result
 from dbg_client.targets import unique_target
 from dbg_client.views.ages import show_age

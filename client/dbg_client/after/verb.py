@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dbg_client.after.report import make_report, refuse_existing, write_report
-from dbg_client.verbs.answer import PLAIN, Style
 from dbg_client.verbs.option import Operands, Option
-from dbg_client.verbs.verb import Asking, WaitingVerb
+from dbg_client.verbs.verb import PLAIN, Asking, Style, WaitingVerb
 from dbg_wire.errors import printable
 
 

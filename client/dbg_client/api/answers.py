@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from dbg_client.questions.breakpoints import BreakpointAnswer
-from dbg_client.verbs.answer import Answer as VerbAnswer
-from dbg_client.verbs.answer import GroupedAnswer, Style
+from dbg_client.verbs.verb import Answer as VerbAnswer
+from dbg_client.verbs.verb import GroupedAnswer, Style
 from dbg_client.verbs.where import StackAnswer
 from dbg_client.views.groups import AnswerGroup
 from dbg_client.views.naming import Naming

@@ -20,11 +20,10 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.breakpoints import change_breakpoints
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.targets import Target, parse_target
-from dbg_client.verbs.answer import GroupedAnswer
 from dbg_client.verbs.orders import Continue, Interrupt, Release
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.values import Eval, PdbCommand
-from dbg_client.verbs.verb import Asking, RanksVerb
+from dbg_client.verbs.verb import Asking, GroupedAnswer, RanksVerb
 from dbg_client.verbs.where import Where as WhereVerb
 from dbg_client.views.groups import group_answers
 from dbg_client.views.naming import Naming

@@ -9,13 +9,14 @@ import argparse
 import re
 import shlex
 import sys
+import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
+from functools import cache, partial
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from dbg_client.verbs.option import Field, Heading, Operands, Option, fields_of, options_in
+from dbg_client.verbs.option import NO_FLAGS, Heading, Operands, Option, Preferred
 from dbg_client.verbs.preferences import NO_CONFIG, Config, preferred
 from dbg_client.verbs.table import BY_NAME, OF_THE_BROKER, VERBS, VerbRow, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
@@ -449,3 +450,50 @@ def all_options() -> list[SharedOption]:
             before = found[key].verbs if key in found else ()
             found[key] = SharedOption(action, heading, (*before, row.name))
     return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record: its options, its preference, or the record that is nested in it."""
+
+    name: str
+    kind: Any
+    default: object
+    options: tuple[Option, ...] = ()
+    preferred: Preferred | None = None
+    nested: type[Record] | None = None
+    has_flags: bool = True
+
+
+@cache
+def fields_of(record: type[Record]) -> tuple[Field, ...]:
+    """Return the fields of a record, those of its own class before those of its bases."""
+    hints = typing.get_type_hints(record, include_extras=True)
+    names: dict[str, None] = {}
+    records = [base for base in record.__mro__ if issubclass(base, Record)]
+    for base, above in pairwise(records):
+        names.update(dict.fromkeys(name for name in base.__struct_fields__ if name not in above.__struct_fields__))
+    defaults = dict(zip(record.__struct_fields__, record.__struct_defaults__, strict=True))
+    return tuple(_field(name, hints[name], defaults[name]) for name in names)
+
+
+def _field(name: str, hint: Any, default: object) -> Field:
+    extras: tuple[object, ...] = getattr(hint, "__metadata__", ())
+    kind = hint.__origin__ if extras else hint
+    return Field(
+        name=name,
+        kind=kind,
+        default=default,
+        options=tuple(extra for extra in extras if isinstance(extra, Option)),
+        preferred=next((extra for extra in extras if isinstance(extra, Preferred)), None),
+        nested=kind if isinstance(kind, type) and issubclass(kind, Record) else None,
+        has_flags=NO_FLAGS not in extras,
+    )
+
+
+def options_in(record: type[Record], prefix: str = "") -> Iterator[tuple[str, Option]]:
+    """Yield each option with the dotted name of its field."""
+    for field in fields_of(record):
+        if field.nested is not None and field.has_flags:
+            yield from options_in(field.nested, f"{prefix}{field.name}.")
+        yield from ((f"{prefix}{field.name}", option) for option in field.options)

@@ -14,6 +14,7 @@ from dbg_client.core.brokers import Brokers
 from dbg_client.core.directory import Directory, News, is_whole, may_change
 from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
+from dbg_client.core.patience import WaitingLine
 from dbg_client.core.reach import find_reach
 from dbg_dial.home import user_name
 from dbg_dial.waiting import within
@@ -404,3 +405,16 @@ def person_name(program: str) -> str:
     """Return by what name other users see this program: ``user@host``, or ``user@host (program)``."""
     shown = " ".join(printable(program.strip(), MAX_PROGRAM).split())
     return f"{user_name()} ({shown})" if shown else user_name()
+
+
+async def open_and_list(switchboard: Switchboard, line: WaitingLine, tell: Tell = tell_nobody) -> None:
+    """Dial the broker and read its list, saying what is waited for. Raises what the two raise.
+
+    ``tell`` gets a sentence on each broker whose ranks are not in the list.
+    """
+    async with line.says(lambda: "waiting for the broker to answer"):
+        await switchboard.dial()
+    async with line.says(lambda: "waiting for the broker's list of ranks"):
+        await switchboard.listed()
+    for url in switchboard.unreachable:
+        tell(f"The broker at {printable(url)} does not answer; its ranks are not listed.")

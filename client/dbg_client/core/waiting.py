@@ -23,19 +23,6 @@ GUARD_SECONDS = 1.0
 WAITING = "Waiting for {target} to stop; Ctrl-C gives up."
 
 
-async def open_and_list(switchboard: Switchboard, line: WaitingLine, tell: Tell = tell_nobody) -> None:
-    """Dial the broker and read its list, saying what is waited for. Raises what the two raise.
-
-    ``tell`` gets a sentence on each broker whose ranks are not in the list.
-    """
-    async with line.says(lambda: "waiting for the broker to answer"):
-        await switchboard.dial()
-    async with line.says(lambda: "waiting for the broker's list of ranks"):
-        await switchboard.listed()
-    for url in switchboard.unreachable:
-        tell(f"The broker at {printable(url)} does not answer; its ranks are not listed.")
-
-
 async def wait_for_stop(
     switchboard: Switchboard,
     target: Target,

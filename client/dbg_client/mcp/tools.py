@@ -15,13 +15,12 @@ from msgspec import Meta
 
 from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
-from dbg_client.command_line.reading import TEXTS, text_field
+from dbg_client.command_line.reading import TEXTS, fields_of, text_field
 from dbg_client.core.choose import call_roll, there
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.rest import with_tools
 from dbg_client.mcp.start_run import start_run
 from dbg_client.verbs.list import RankList
-from dbg_client.verbs.option import fields_of
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import RanksVerb
 from dbg_client.views.naming import Naming, absent_only

@@ -21,8 +21,7 @@ from dbg_client.core.errors import NeedsTarget, NoTerminal, RankEnded
 from dbg_client.core.own_process import ATTACH, own_command
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.switchboard import switchboard_to
-from dbg_client.core.waiting import open_and_list
+from dbg_client.core.switchboard import open_and_list, switchboard_to
 from dbg_client.run.verb import Tmux
 from dbg_client.shell.output import show_waiting
 from dbg_client.targets import unique_target

@@ -13,8 +13,8 @@ from dbg_client.core.choose import Choice, choose, exited, find, is_ready, liste
 from dbg_client.core.errors import NeedsTarget, why_not_stopped
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
-from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_client.core.waiting import break_in, open_and_list, wait_for_stop
+from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
+from dbg_client.core.waiting import break_in, wait_for_stop
 from dbg_client.shell.output import (
     agrees,
     columns_of_stdout,
@@ -27,10 +27,9 @@ from dbg_client.shell.output import (
     written,
 )
 from dbg_client.targets import Target, parse_target, select, unique_target
-from dbg_client.verbs.answer import Answer, Style
 from dbg_client.verbs.orders import Interrupt, answered
 from dbg_client.verbs.table import load_verb
-from dbg_client.verbs.verb import Asking, Format, RanksVerb, Verb
+from dbg_client.verbs.verb import Answer, Asking, Format, RanksVerb, Style, Verb
 from dbg_client.views.naming import name_few
 from dbg_wire.errors import printable
 from dbg_wire.messages import Mode, RankAnswer

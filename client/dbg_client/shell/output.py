@@ -15,9 +15,8 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TextIO, TypeVar
 
-from dbg_client.verbs.answer import Answer, Style
 from dbg_client.verbs.preferences import PREFERENCES
-from dbg_client.verbs.verb import Format
+from dbg_client.verbs.verb import Answer, Format, Style
 from dbg_client.views.table import text_width
 from dbg_command.alike import HANDLER, look_alike
 from dbg_wire.errors import CantPrint, NeedsAnswer

@@ -10,9 +10,8 @@ from typing import Annotated
 from dbg_client.slow.explain import RunFindings
 from dbg_client.slow.lateness import SlowVerdict, exit_status
 from dbg_client.slow.show import show_findings, slow_document
-from dbg_client.verbs.answer import PLAIN, Style
 from dbg_client.verbs.option import Heading, Operands, Option
-from dbg_client.verbs.verb import Asking, RanksVerb
+from dbg_client.verbs.verb import PLAIN, Asking, RanksVerb, Style
 from dbg_command.command_line import read_duration
 from dbg_wire.records.samples import MAX_SAMPLE_SECONDS
 

@@ -17,10 +17,9 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import break_in
 from dbg_client.shell.output import terminal_size
 from dbg_client.targets import Target
-from dbg_client.verbs.answer import Style
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt, is_moving
-from dbg_client.verbs.verb import Asking, RanksVerb, Verb
+from dbg_client.verbs.verb import Asking, RanksVerb, Style, Verb
 from dbg_client.views.naming import name_few
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankAnswer

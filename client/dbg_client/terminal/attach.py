@@ -16,8 +16,8 @@ from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.errors import NoTerminal, RankEnded
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
-from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_client.core.waiting import open_and_list, wait_for_stop, with_signal
+from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
+from dbg_client.core.waiting import wait_for_stop, with_signal
 from dbg_client.shell.output import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.targets import Target, parse_target, unique_target
 from dbg_client.terminal.options import (

@@ -8,10 +8,9 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Annotated
 
-from dbg_client.verbs.answer import GroupedAnswer
 from dbg_client.verbs.option import Heading, Operands, Option
 from dbg_client.verbs.values import Exact, FailIfDiffer
-from dbg_client.verbs.verb import Asking, WaitingVerb
+from dbg_client.verbs.verb import Asking, GroupedAnswer, WaitingVerb
 from dbg_client.views.groups import AnswerGroup, group_answers, normal
 from dbg_client.views.naming import Naming
 from dbg_wire import limits

@@ -9,16 +9,11 @@ from __future__ import annotations
 
 import enum
 import math
-import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from itertools import pairwise
-from typing import Any
 
 from dbg_wire import limits
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.record import Record
 
 
 class Heading(enum.Enum):
@@ -104,53 +99,6 @@ NO_FLAGS = "no flags"
 """Marks a nested record that is made of preferences only: its options are not offered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One field of a record: its options, its preference, or the record that is nested in it."""
-
-    name: str
-    kind: Any
-    default: object
-    options: tuple[Option, ...] = ()
-    preferred: Preferred | None = None
-    nested: type[Record] | None = None
-    has_flags: bool = True
-
-
-@cache
-def fields_of(record: type[Record]) -> tuple[Field, ...]:
-    """Return the fields of a record, those of its own class before those of its bases."""
-    hints = typing.get_type_hints(record, include_extras=True)
-    names: dict[str, None] = {}
-    records = [base for base in record.__mro__ if issubclass(base, Record)]
-    for base, above in pairwise(records):
-        names.update(dict.fromkeys(name for name in base.__struct_fields__ if name not in above.__struct_fields__))
-    defaults = dict(zip(record.__struct_fields__, record.__struct_defaults__, strict=True))
-    return tuple(_field(name, hints[name], defaults[name]) for name in names)
-
-
-def _field(name: str, hint: Any, default: object) -> Field:
-    extras: tuple[object, ...] = getattr(hint, "__metadata__", ())
-    kind = hint.__origin__ if extras else hint
-    return Field(
-        name=name,
-        kind=kind,
-        default=default,
-        options=tuple(extra for extra in extras if isinstance(extra, Option)),
-        preferred=next((extra for extra in extras if isinstance(extra, Preferred)), None),
-        nested=kind if isinstance(kind, type) and issubclass(kind, Record) else None,
-        has_flags=NO_FLAGS not in extras,
-    )
-
-
-def options_in(record: type[Record], prefix: str = "") -> Iterator[tuple[str, Option]]:
-    """Yield each option with the dotted name of its field."""
-    for field in fields_of(record):
-        if field.nested is not None and field.has_flags:
-            yield from options_in(field.nested, f"{prefix}{field.name}.")
-        yield from ((f"{prefix}{field.name}", option) for option in field.options)
-
-
 MAX_PORT = 65535
 
 LONGEST_WAIT = 30 * 24 * 3600.0
@@ -192,16 +140,6 @@ def read_number(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
-
-
-def check_question(text: str, verb: str, needed: str, example: str) -> None:
-    """Raise BadInput for an expression or a command that is empty or too long."""
-    if not text.strip():
-        raise BadInput(f"{verb} needs {needed}, e.g. `{example}`, and has an empty one", "write one")
-    if len(text) > limits.MAX_TEXT:
-        raise BadInput(
-            f"{verb} has {len(text):,} characters, and {limits.MAX_TEXT:,} are the most", "put it into a module"
-        )
 
 
 def read_port(text: str) -> int:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import is_ready
 from dbg_client.core.errors import NotHeld, NotStopped, why_not_stopped
-from dbg_client.verbs.answer import PARTIAL, PLAIN, GroupedAnswer, Style
 from dbg_client.verbs.attach_options import AttachOptions, RecordingOptions
 from dbg_client.verbs.option import Operands
-from dbg_client.verbs.verb import Asking, RanksVerb, WaitingVerb
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, GroupedAnswer, RanksVerb, Style, WaitingVerb
 from dbg_client.views.groups import RankAndAnswer, group_answers, show_answers
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import DbgError

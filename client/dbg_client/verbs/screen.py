@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.verbs.answer import PARTIAL, PLAIN, Style
 from dbg_client.verbs.option import Operands
-from dbg_client.verbs.verb import Asking, WaitingVerb
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb
 from dbg_client.views.groups import lines_in, screen_document, show_answers, show_screen
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import RankInfo

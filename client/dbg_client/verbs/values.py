@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Annotated
 
 from dbg_client.core.asking import Asker
-from dbg_client.verbs.answer import GroupedAnswer
-from dbg_client.verbs.option import Heading, Operands, Option, check_question, read_frame, read_tolerance
-from dbg_client.verbs.verb import Asking, WaitingVerb, refuse
+from dbg_client.verbs.option import Heading, Operands, Option, read_frame, read_tolerance
+from dbg_client.verbs.verb import Asking, GroupedAnswer, WaitingVerb, refuse
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, group_answers
 from dbg_client.views.naming import Naming
 from dbg_dial.waiting import within
+from dbg_wire import limits
 from dbg_wire.errors import BadInput, DbgError, PeerError, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.inspection import Part, PartsQuestion
@@ -289,3 +289,13 @@ def _names(labels: Sequence[str]) -> str:
 
 def _place(label: str) -> str:
     return f"at {printable(label)}, " if label else ""
+
+
+def check_question(text: str, verb: str, needed: str, example: str) -> None:
+    """Raise BadInput for an expression or a command that is empty or too long."""
+    if not text.strip():
+        raise BadInput(f"{verb} needs {needed}, e.g. `{example}`, and has an empty one", "write one")
+    if len(text) > limits.MAX_TEXT:
+        raise BadInput(
+            f"{verb} has {len(text):,} characters, and {limits.MAX_TEXT:,} are the most", "put it into a module"
+        )

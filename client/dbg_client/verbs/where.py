@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from dbg_client.verbs.answer import PARTIAL, PLAIN, Style, left_unanswered
 from dbg_client.verbs.option import Heading, Operands, Option
 from dbg_client.verbs.table import ANNOTATE, load
-from dbg_client.verbs.verb import Asking, WaitingVerb, refuse
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb, left_unanswered, refuse
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, remembered
 from dbg_client.views.naming import MissingInAnswer, Naming
 from dbg_client.views.stacks import StackGroup, group_stacks, stacks_document

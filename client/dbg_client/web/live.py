@@ -20,14 +20,13 @@ from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.inspection import file_in_ranks, read_source
 from dbg_client.targets import Target, in_job, parse_target, select
-from dbg_client.verbs.answer import Answer
 from dbg_client.verbs.exec import Exec
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Continue, Interrupt, Order
 from dbg_client.verbs.screen import Screen
 from dbg_client.verbs.table import BY_NAME
 from dbg_client.verbs.values import Eval, PdbCommand
-from dbg_client.verbs.verb import Asking, RanksVerb
+from dbg_client.verbs.verb import Answer, Asking, RanksVerb
 from dbg_client.views.naming import name_few
 from dbg_client.web import messages
 from dbg_client.web.verdicts import told_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dbg_client.verbs.answer import PARTIAL, PLAIN, Style
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import WHY_OF_FILES, load
-from dbg_client.verbs.verb import Asking, WaitingVerb
+from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb
 from dbg_client.views.stacks import MISSING
 from dbg_client.why.annotate import missing_from_collectives
 from dbg_client.why.collective_matching import Matched

@@ -16,8 +16,7 @@ from dbg_client.core.brokers import Brokers
 from dbg_client.core.errors import Declined
 from dbg_client.core.link import Connection, Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.patience import WaitingLine
-from dbg_client.core.switchboard import Switchboard
-from dbg_client.core.waiting import open_and_list
+from dbg_client.core.switchboard import Switchboard, open_and_list
 from dbg_client.seat.driving import ProgramSeat
 from dbg_client.verbs.preferences import NO_WISH
 from dbg_wire.messages import (

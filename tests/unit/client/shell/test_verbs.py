@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
+import sys
 import time
 from collections.abc import Iterator
+from types import FrameType
 
 import pytest
 
@@ -269,3 +272,47 @@ def test_answers_with_control_characters_are_printed_escaped(
     said = f"{done.out}{done.err}".encode()
     assert b"pwned" in said
     assert not RAW.search(said), said
+
+
+HANDS_ON = frozenset(
+    {
+        "cli.main",
+        "command_line.reading",
+        "verbs.table",
+        "verbs.preferences",
+        "verbs.verb",
+        "verbs.values",
+        "shell.ask",
+        "shell.output",
+        "core.choose",
+        "core.asking",
+        "core.switchboard",
+        "core.link",
+        "views.groups",
+        "views.naming",
+    }
+)
+"""The way of a question from the shell to the broker and back."""
+
+BESIDE = frozenset({"targets", "core.brokers", "core.directory", "core.patience", "views.ages", "views.table"})
+"""What stands beside the way: reading a target, the list of ranks, the line that says what is waited for, ages, widths."""
+
+
+def test_a_question_from_the_shell_passes_few_modules(desk: Desk, broker: FakeBroker) -> None:
+    passed = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        package, _, module = frame.f_globals.get("__name__", "").partition(".")
+        is_of_function = frame.f_code.co_flags & inspect.CO_NEWLOCALS and not frame.f_code.co_name.startswith("<")
+        if event == "call" and package == "dbg_client" and is_of_function:
+            passed.add(module)
+
+    desk.run("eval", "all", "loss")  # what is loaded at the first time has been
+    sys.setprofile(note)
+    try:
+        desk.run("eval", "all", "loss")
+    finally:
+        sys.setprofile(None)
+
+    assert passed - BESIDE <= HANDS_ON
+    assert len(HANDS_ON) <= 14
