@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from dbg_client.api.broker import AsyncBroker, aconnect
     from dbg_client.api.notebook import load_ipython_extension
     from dbg_client.api.ranks import AsyncJob, AsyncRanks
-    from dbg_client.api.stop import AsyncStop, KeyboardTaken, StopEnded
+    from dbg_client.api.stop import AsyncStop, StopEnded
     from dbg_client.api.values import ExceptionInfo, Variable
     from dbg_client.core.directory import RankChange
     from dbg_client.core.errors import TimedOut
     from dbg_client.questions.inspection import RankError, Source
+    from dbg_client.seat.seat import KeyboardTaken
     from dbg_wire.errors import DbgError
     from dbg_wire.records.breakpoints import BreakpointState
     from dbg_wire.records.ranks import Place, RankInfo
@@ -82,7 +83,8 @@ _MODULES = {
         "dbg_client.api.broker": "AsyncBroker aconnect",
         "dbg_client.api.notebook": "load_ipython_extension",
         "dbg_client.api.ranks": "AsyncJob AsyncRanks",
-        "dbg_client.api.stop": "AsyncStop KeyboardTaken StopEnded",
+        "dbg_client.api.stop": "AsyncStop StopEnded",
+        "dbg_client.seat.seat": "KeyboardTaken",
         "dbg_client.api.values": "ExceptionInfo Variable",
         "dbg_client.core.directory": "RankChange",
         "dbg_client.core.errors": "TimedOut",

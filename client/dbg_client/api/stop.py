@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from dbg_client.api.answers import safe_text
 from dbg_client.api.values import At, ExceptionInfo, Values, Variable, Variables
 from dbg_client.core.asking import Asker
-from dbg_client.core.choose import is_ready
-from dbg_client.core.errors import Declined, RankEnded, RankVanished, TimedOut
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.inspection import ask_one
 from dbg_client.seat.attachment import Attachment
-from dbg_client.seat.driving import ProgramSeat
+from dbg_client.seat.seat import KeyboardTaken, Seat
 from dbg_client.verbs.preferences import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Mode, RankAnswer, StopInfo
 from dbg_wire.records.inspection import Inspection
-from dbg_wire.records.ranks import Place, RankInfo, RankState
+from dbg_wire.records.ranks import Place, RankInfo
 
 MAX_SHOWN = 500
 """Characters of a stop in one line."""
 
 AT_A_FRAME = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that are answered at the frame at which the program looks."""
-
-AGAIN_SECONDS = 1.0
-"""Seconds after which a seat is asked for again that the broker has refused."""
 
 
 class StopEnded(DbgError):
@@ -45,28 +39,13 @@ class StopEnded(DbgError):
         return f"the stop of {printable(self.address)} is over ({printable(self.why)}); wait() returns at its next stop"
 
 
-class KeyboardTaken(DbgError):
-    """Say that another terminal types at the rank."""
-
-    exit_status = 5
-
-    def __init__(self, address: str, driver: str | None) -> None:
-        super().__init__(address, driver)
-        self.address = address
-        self.driver = driver
-
-    def __str__(self) -> str:
-        who = printable(self.driver) if self.driver else "another terminal"
-        return f"{who} types at {printable(self.address)}; attach with take=True to take the keyboard"
-
-
 class AsyncStop:
     """A stopped rank whose keyboard this program holds; belongs to the event loop of its broker.
 
     The rank stays stopped when the program leaves it, and when the program dies.
     """
 
-    def __init__(self, switchboard: Switchboard, seat: ProgramSeat) -> None:
+    def __init__(self, switchboard: Switchboard, seat: Seat) -> None:
         self._switchboard = switchboard
         self._seat = seat
         self._left: int | None = None
@@ -79,7 +58,7 @@ class AsyncStop:
     @property
     def rank(self) -> RankInfo:
         """Return the rank, as the broker lists it now."""
-        return self._switchboard.directory.by_key.get(self._attachment.rank.key, self._attachment.rank)
+        return self._seat.rank
 
     @property
     def reason(self) -> str:
@@ -178,23 +157,7 @@ class AsyncStop:
 
         Raises TimedOut after ``seconds``, and RankEnded when the rank has exited.
         """
-        loop = asyncio.get_running_loop()
-        ends = None if seconds is None else loop.time() + seconds
-        while True:
-            try:
-                left = None if ends is None else max(0.0, ends - loop.time())
-                stop = await self._switchboard.until(self._next_stop, left)
-                break
-            except TimeoutError:
-                raise TimedOut(f"{printable(self.rank.address)} did not stop within {seconds:g} s") from None
-            except Declined:
-                # The seats are taken, or the rank has just moved to another broker.
-                if ends is not None and ends - loop.time() <= AGAIN_SECONDS:
-                    raise
-            await asyncio.sleep(AGAIN_SECONDS)
-            self._seat.take_again(self.rank)
-        await self._seat.wait_for_debugger()
-        return (self._next_stop() or stop).where
+        return (await self._seat.next_stop(self._left, seconds)).where
 
     def __repr__(self) -> str:
         rank = self.rank
@@ -214,24 +177,6 @@ class AsyncStop:
             raise self._seat.error
         if self._seat.is_over or report is None or report.stop is None:
             raise StopEnded(self.rank.address, self._attachment.ending.by or "the rank went on")
-        return report.stop
-
-    def _next_stop(self) -> StopInfo | None:
-        rank, report = self.rank, self._attachment.report
-        if rank.state is RankState.EXITED:
-            raise RankEnded(rank)
-        if self._seat.error is not None and not isinstance(self._seat.error, DbgError):
-            raise self._seat.error
-        if self._seat.is_over:
-            if rank.key not in self._switchboard.directory.by_key:
-                raise RankVanished(rank.address)
-            if is_ready(rank):
-                if isinstance(self._seat.error, Declined):
-                    raise self._seat.error
-                self._seat.take_again(rank)
-            return None
-        if report is None or report.stop is None or not self._attachment.opened or report.stop.number == self._left:
-            return None
         return report.stop
 
     async def _move(self, command: str, timeout: float | None) -> Place:
@@ -289,12 +234,9 @@ async def open_stop(
     own = switchboard.another()
     await own.open()
     try:
-        seat = ProgramSeat(own, rank, Mode.TAKE if take else Mode.DRIVE, Wish(asked=engine))
-        async with seat.driving.seated():
-            await seat.wait_until_seated()
-            if not seat.attachment.driving:
-                raise KeyboardTaken(rank.address, seat.attachment.driver)
-            await seat.wait_for_debugger()
+        seat = Seat(own, rank, Mode.TAKE if take else Mode.DRIVE, wish=Wish(asked=engine))
+        async with seat.held():
+            await seat.hold_keyboard()
             yield AsyncStop(own, seat)
     finally:
         await own.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 
 from dbg_client.api.answers import safe_text
@@ -15,8 +14,8 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_client.questions.inspection import RankError
-from dbg_client.seat.driving import ProgramSeat
-from dbg_client.seat.effects import Effect, Note
+from dbg_client.seat.effects import Effect, Finish, Note
+from dbg_client.seat.seat import KeyboardTaken, Seat
 from dbg_client.verbs.preferences import Wish
 from dbg_client.views.naming import name_few
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -31,49 +30,13 @@ STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
 """The requests that are steps, and the rank's commands for them, which end at lines as IDEs' users expect."""
 
 
-class _Seat(ProgramSeat):
-    """The seat of a window: notices are lines of the debug console, and a keyboard that is taken is told there."""
-
-    def __init__(self, window: Window, rank: RankInfo, mode: Mode, left: Callable[[], object]) -> None:
-        super().__init__(window.switchboard, rank, mode, Wish(default=PDB))
-        self._window = window
-        self._left = left
-        self._was_driving = False
-
-    def finished(self, error: DbgError | None) -> None:
-        """Leave the keyboard with its rank."""
-        super().finished(error)
-        self._left()
-
-    def failed(self, error: BaseException) -> None:
-        """Leave the keyboard, and have what waits for it fail."""
-        super().failed(error)
-        self._left()
-
-    def show(self, effect: Effect) -> None:
-        """Print in the debug console what a terminal would show as a notice; a window shows no screen."""
-        if isinstance(effect, Note):
-            self._window.tell(printable(effect.text, MAX_NOTE))
-
-    async def changed(self, event: Event | None) -> None:
-        """Take note of what the debugger shows, and tell the user when somebody takes the keyboard."""
-        await super().changed(event)
-        attachment = self.attachment
-        had, self._was_driving = self._was_driving, attachment.driving
-        if had and not attachment.driving and not self.is_over:
-            who = printable(attachment.driver) if attachment.driver else "Somebody"
-            self._window.tell(
-                f"{who} has taken the keyboard of {printable(attachment.rank.address)}; `take` takes it back.",
-                "important",
-            )
-
-
 class Keyboard:
     """The seat of the window at one rank, on the window's own connection; watches the broker."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._seat: _Seat | None = None
+        self._seat: Seat | None = None
+        self._was_driving = False
         self._changing = asyncio.Lock()
         self._coming: asyncio.Task[None] | None = None
         """Takes the keyboard of the rank that was broken into last."""
@@ -146,8 +109,8 @@ class Keyboard:
         seat, self._seat = self._seat, None
         if seat is None:
             return None
-        seat.is_over = True
-        seat.driving.end()
+        seat.end()
+        self._was_driving = False
         attachment = seat.attachment
         if not attachment.driving:
             return None
@@ -176,18 +139,38 @@ class Keyboard:
     async def _attach(self, rank: RankInfo, mode: Mode) -> None:
         # A connection has one seat, and the new one replaces it.
         self.give()
-        seat = self._seat = _Seat(self._window, rank, mode, self.give)
-        seat.driving.begin()
+        seat = self._seat = Seat(
+            self._window.switchboard, rank, mode, wish=Wish(default=PDB), show=self._show, changed=self._changed
+        )
+        seat.begin()
         try:
-            await seat.wait_until_seated()
+            await seat.hold_keyboard()
         except TimedOut:
             self.give()
             raise
-        if not seat.attachment.driving:
-            driver = seat.attachment.driver
+        except KeyboardTaken as taken:
             self.give()
-            raise _types(driver, rank)
-        await seat.wait_for_debugger()
+            raise _types(taken.driver, rank) from None
+
+    def _show(self, effect: Effect) -> None:
+        """Print in the debug console what a terminal would show as a notice; leave the keyboard with its rank."""
+        if isinstance(effect, Note):
+            self._window.tell(printable(effect.text, MAX_NOTE))
+        elif isinstance(effect, Finish):
+            self.give()
+
+    async def _changed(self, event: Event | None) -> None:
+        """Tell the user when somebody takes the keyboard."""
+        if self._seat is None:
+            return
+        attachment = self._seat.attachment
+        had, self._was_driving = self._was_driving, attachment.driving
+        if had and not attachment.driving:
+            who = printable(attachment.driver) if attachment.driver else "Somebody"
+            self._window.tell(
+                f"{who} has taken the keyboard of {printable(attachment.rank.address)}; `take` takes it back.",
+                "important",
+            )
 
 
 def _types(driver: str | None, rank: RankInfo) -> BadInput:

@@ -1,11 +1,10 @@
-"""What follows from things that happen at a rank: values that the model returns and the session carries out."""
+"""Effects: values that the attachment returns, and that a seat and its user carry out."""
 
 from __future__ import annotations
 
 import msgspec
 
 from dbg_wire.codec import Input
-from dbg_wire.errors import DbgError
 from dbg_wire.messages import Message, Source
 
 
@@ -40,9 +39,9 @@ class Bell(Effect, frozen=True):
 
 
 class Finish(Effect, frozen=True):
-    """The session is over. ``error`` has the sentence and the exit status; None: the rank went on."""
+    """The seat is over: ``error`` says why, None if the rank went on. Any but a DbgError is a fault of ours."""
 
-    error: DbgError | None
+    error: BaseException | None
 
 
 class Wake(Effect, frozen=True):

@@ -205,7 +205,7 @@ class LineDisplay:
     def _start(self) -> None:
         self._leaving = False
         self._session.app.erase_when_done = False
-        self._talking = asyncio.get_running_loop().create_task(self._host.driving.watched(self._talk()))
+        self._talking = asyncio.get_running_loop().create_task(self._host.seat.watched(self._talk()))
 
     async def _talk(self) -> None:
         while not self._leaving:

@@ -12,8 +12,8 @@ from dbg_client.core.choose import Choice, neighbour
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.seat.attachment import Attachment
-from dbg_client.seat.driving import Driving
-from dbg_client.seat.effects import Bell, Effect, Effects
+from dbg_client.seat.effects import Bell, Effect, Effects, Finish, Open
+from dbg_client.seat.seat import Seat
 from dbg_client.shell.output import tell
 from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
@@ -60,7 +60,20 @@ class Session:
         self._terminal = RawTerminal(STDIN, STDOUT)
         self._raw = RawDisplay(self, self._terminal)
         self._display: Display | None = None
-        self.driving = Driving(switchboard, self._attachment_to(rank, options.attach.mode, options.attach.frame), self)
+        asked = options.attach
+        self.seat = Seat(
+            switchboard,
+            rank,
+            asked.mode,
+            size=self._raw.size,
+            colors=options.colors,
+            wish=asked.wish,
+            frame=asked.frame,
+            prefix=options.prefix_name,
+            startup=options.startup.for_rank,
+            show=self._show,
+            changed=self._changed,
+        )
         self._back: RankInfo | None = None
         self._choosing = asyncio.Lock()
         self._lending: asyncio.Task[None] | None = None
@@ -68,7 +81,7 @@ class Session:
     @property
     def attachment(self) -> Attachment:
         """Return the present rank's attachment."""
-        return self.driving.attachment
+        return self.seat.attachment
 
     async def run(self) -> SessionOutcome:
         """Attach, and return how the session ended. Raises BadInput where stdin is no terminal."""
@@ -76,7 +89,7 @@ class Session:
             self._catch_signals()
             self._loop.set_exception_handler(self._callback_failed)
             try:
-                async with self.driving.seated():
+                async with self.seat.held():
                     return await self._done
             finally:
                 self._loop.set_exception_handler(None)
@@ -121,7 +134,7 @@ class Session:
 
     def now(self) -> float:
         """Return monotonic seconds."""
-        return self.driving.now()
+        return self.seat.now()
 
     def status(self, *, pending: bool) -> Status:
         """Return what the status line tells; ``pending`` says that the escape key was just typed."""
@@ -130,19 +143,7 @@ class Session:
 
     # ------------------------------------------------------------------------------------------------------ life cycle
 
-    def _attachment_to(self, rank: RankInfo, mode: Mode, frame: str = "") -> Attachment:
-        return Attachment(
-            rank,
-            mode,
-            (self._display or self._raw).size,
-            colors=self.options.colors,
-            prefix=self.options.prefix_name,
-            wish=self.options.attach.wish,
-            frame=frame,
-            startup=self.options.startup.for_rank(rank.key),
-        )
-
-    def opened(self) -> None:
+    def _opened(self) -> None:
         """Show the rank from its beginning."""
         moved, self._back = self._back is not None, None
         self.others = count_others(self.attachment.rank, self._switchboard.directory.ranks)
@@ -188,14 +189,16 @@ class Session:
         note = f" {printable(self.options.note)}" if self.options.note else ""
         return f"Attached to {printable(self.attachment.rank.address)}{shown}. {leave}{note}"
 
-    def finished(self, error: DbgError | None) -> None:
+    def _finished(self, error: BaseException | None) -> None:
         """End the session with its rank, or go back to the rank that the user has come from."""
-        if error is not None and not self.attachment.opened and self._back is not None:
+        if error is not None and not isinstance(error, DbgError):
+            self._failed(error)
+        elif error is not None and not self.attachment.opened and self._back is not None:
             # There is no seat at the rank that the user wanted to go to, so the session goes back.
             self._go_to(Choice(self._back))
             self.attachment.say(str(error), self.now())
-            return
-        self._end(End.WENT_ON if error is None else End.FAILED, error)
+        else:
+            self._end(End.WENT_ON if error is None else End.FAILED, error)
 
     def detach(self) -> None:
         """End the session, since the user wants it or the terminal is gone."""
@@ -210,15 +213,14 @@ class Session:
             opened, let_go = attachment.opened, attachment.ending.let_go
             self._done.set_result(SessionOutcome(end, rank, opened, error, loss, by, let_go))
 
-    def failed(self, error: BaseException) -> None:
-        """End the session with an error; raises it if the session is over."""
+    def _failed(self, error: BaseException) -> None:
         if self._done.done():
             raise error
         self._done.set_exception(error)
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
-    async def changed(self, event: Event | None) -> None:
+    async def _changed(self, event: Event | None) -> None:
         """Show what has changed: the debugger that is open, and the status line."""
         if event is None:
             # Here and not at each change: among thousands of ranks there is always one that changes.
@@ -227,16 +229,18 @@ class Session:
             async with self._choosing:
                 await self._choose_display(guess=event is None)
         if self._display is not None:
-            self.attachment.away.broker_silent_since = self._switchboard.silent_since
             self._display.paint()
 
     def perform(self, effects: Effects) -> None:
         """Carry out effects, in order."""
-        self.driving.perform(effects)
+        self.seat.perform(effects)
 
-    def show(self, effect: Effect) -> None:
-        """Carry out an effect that is about the screen."""
-        if self._display is not None:
+    def _show(self, effect: Effect) -> None:
+        if isinstance(effect, Open):
+            self._opened()
+        elif isinstance(effect, Finish):
+            self._finished(effect.error)
+        elif self._display is not None:
             self._display.show(effect)
 
     def _resized(self) -> None:
@@ -273,7 +277,7 @@ class Session:
         left = self.attachment
         self._back = left.rank if left.opened else None
         mode = Mode.WATCH if self.options.attach.mode is Mode.WATCH else Mode.DRIVE
-        self.driving.go_to(self._attachment_to(choice.rank, choice.mode(mode)))
+        self.seat.go_to(choice.rank, choice.mode(mode))
 
     def lends(self, key: str) -> bool:
         """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
@@ -326,7 +330,7 @@ class Session:
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
         if self._lending is None and self._display is not None:
-            self._lending = self._loop.create_task(self.driving.watched(self._lend_to(use, self._display, row=row)))
+            self._lending = self._loop.create_task(self.seat.watched(self._lend_to(use, self._display, row=row)))
 
     async def _lend_to(self, use: Callable[[], Awaitable[Picked]], display: Display, *, row: bool) -> None:
         await display.lend(row=row)

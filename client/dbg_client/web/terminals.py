@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dbg_client.core.errors import bug
 from dbg_client.seat.attachment import Attachment
-from dbg_client.seat.driving import Driving
-from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note, Show
+from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, Finish, LogText, Look, Note, Open, Show
 from dbg_client.seat.notices import missing_on_the_way
+from dbg_client.seat.seat import Seat
 from dbg_client.web import messages
 from dbg_command.sequences import QueryFilter, TextFilter
 from dbg_wire.errors import DbgError, PeerError
@@ -44,7 +44,7 @@ class PageSeat:
         self._switchboard, self._rank, self._outbox = switchboard, rank, outbox
         self._mode = Mode.WATCH if why_not else mode
         self._wish, self._why_not = wish, why_not
-        self._driving: Driving | None = None
+        self._seat: Seat | None = None
         self._opening: asyncio.Task[None] | None = None
         self._screen, self._log = QueryFilter(), TextFilter()
         self._state: messages.State | None = None
@@ -58,14 +58,14 @@ class PageSeat:
         item = frame if isinstance(frame, bytes) else messages.read(messages.TERMINAL, frame)
         if isinstance(item, messages.Size):
             self._resize(item)
-        elif self._driving is None:
+        elif self._seat is None:
             raise PeerError("a page's terminal that has no size yet")
         elif isinstance(item, bytes):
-            self._type(self._driving, item)
+            self._type(self._seat, item)
         elif isinstance(item, messages.Complete):
-            self._complete(self._driving, item)
+            self._complete(self._seat, item)
         else:
-            self._act(self._driving, item)
+            self._act(self._seat, item)
         self._tell()
 
     async def leave(self) -> None:
@@ -74,100 +74,101 @@ class PageSeat:
         if opening is not None:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
-        if self._driving is not None:
-            self._driving.end()
+        if self._seat is not None:
+            self._seat.end()
         await self._switchboard.close()
 
     def _resize(self, size: messages.Size) -> None:
-        if self._driving is None:
-            attachment = self._attachment(self._mode, (size.rows, size.columns))
-            self._driving = Driving(self._switchboard, attachment, self)
-            self._opening = asyncio.create_task(self._open(self._driving))
+        if self._seat is None:
+            self._seat = Seat(
+                self._switchboard,
+                self._rank,
+                self._mode,
+                size=(size.rows, size.columns),
+                colors=COLORS,
+                wish=self._wish,
+                show=self._show,
+                changed=self._changed,
+            )
+            self._opening = asyncio.create_task(self._open(self._seat))
         else:
-            driving = self._driving
-            driving.perform(driving.attachment.resize(size.rows, size.columns, driving.now()))
+            seat = self._seat
+            seat.perform(seat.attachment.resize(size.rows, size.columns, seat.now()))
 
-    def _attachment(self, mode: Mode, size: tuple[int, int]) -> Attachment:
-        return Attachment(self._rank, mode, size, colors=COLORS, wish=self._wish)
-
-    async def _open(self, driving: Driving) -> None:
+    async def _open(self, seat: Seat) -> None:
         try:
             # The seat need not wait for the list of all ranks, which comes as well.
             await self._switchboard.dial()
-            driving.begin()
-        except DbgError as error:
-            self.finished(error)
+            seat.begin()
         except Exception as error:
-            self.failed(error)
+            self._finish(error)
 
-    def _type(self, driving: Driving, keys: bytes) -> None:
-        attachment = driving.attachment
+    def _type(self, seat: Seat, keys: bytes) -> None:
+        attachment = seat.attachment
         if self._why_not:
-            self._refuse(driving)
+            self._refuse(seat)
         elif attachment.engine == LINE_ENGINE and keys != CTRL_C:
-            driving.perform(attachment.refuse(driving.now()))
+            seat.perform(attachment.refuse(seat.now()))
         elif attachment.engine == LINE_ENGINE:
-            driving.perform(attachment.conversation.interrupt())
+            seat.perform(attachment.conversation.interrupt())
         else:
-            driving.perform(attachment.keys(keys, driving.now()))
+            seat.perform(attachment.keys(keys, seat.now()))
 
     def _act(
         self,
-        driving: Driving,
+        seat: Seat,
         item: messages.Take | messages.Release | messages.Reply | messages.EndOfInput | messages.Stop,
     ) -> None:
-        attachment, conversation = driving.attachment, driving.attachment.conversation
+        attachment, conversation = seat.attachment, seat.attachment.conversation
         if self._why_not:
-            self._refuse(driving)
+            self._refuse(seat)
         elif isinstance(item, messages.Take):
-            driving.perform(attachment.take(driving.now()))
+            seat.perform(attachment.take(seat.now()))
         elif isinstance(item, messages.Release):
-            driving.go_to(self._attachment(Mode.WATCH, attachment.size))
+            seat.go_to(self._rank, Mode.WATCH)
         elif isinstance(item, messages.EndOfInput):
-            driving.perform(conversation.end_of_input())
+            seat.perform(conversation.end_of_input())
         elif isinstance(item, messages.Stop):
             line = attachment.engine == LINE_ENGINE
-            driving.perform(conversation.interrupt() if line else attachment.keys(CTRL_C, driving.now()))
+            seat.perform(conversation.interrupt() if line else attachment.keys(CTRL_C, seat.now()))
         elif isinstance(item, messages.Reply):
             prompt = conversation.prompt
             at = prompt if prompt is not None and prompt.number == item.prompt else None
-            driving.perform(conversation.enter(item.text, at))
+            seat.perform(conversation.enter(item.text, at))
 
-    def _refuse(self, driving: Driving) -> None:
-        driving.attachment.say(self._why_not, driving.now())
+    def _refuse(self, seat: Seat) -> None:
+        seat.attachment.say(self._why_not, seat.now())
         self._outbox.say(messages.Bell())
 
-    def _complete(self, driving: Driving, item: messages.Complete) -> None:
+    def _complete(self, seat: Seat, item: messages.Complete) -> None:
         if self._why_not:
             return
-        number, effects = driving.attachment.conversation.complete(item.line, item.begin, item.end)
+        number, effects = seat.attachment.conversation.complete(item.line, item.begin, item.end)
         # An answer that never comes must not be kept for ever.
         self._completions = {number: item.id}
-        driving.perform(effects)
+        seat.perform(effects)
 
     # --------------------------------------------------------------------------------------------------- the rank
 
-    def opened(self) -> None:
-        """Show the rank from its beginning."""
-        self._show_blank(self._attached.blank_text)
+    def _finish(self, error: BaseException | None) -> None:
+        """Tell the page that the rank is left, or of a fault of ours, and close the socket."""
+        attachment = self._attached
+        by = attachment.ending.by
+        sentence = "it went on" + (f" ({by})" if by else "")
+        is_fault = error is not None and not isinstance(error, DbgError)
+        if error is not None:
+            sentence = bug(error) if is_fault else str(error)  # type: ignore[arg-type]
+        self._outbox.say(messages.Ended(sentence=sentence, went_on=error is None))
+        is_over = not is_fault and (attachment.opened or error is None)
+        self._outbox.finish(OVER if is_over else REFUSED, "the seat is over")
 
-    def finished(self, error: DbgError | None) -> None:
-        """Tell the page that the rank is left, and close the socket."""
-        by = self._attached.ending.by
-        went_on = "it went on" + (f" ({by})" if by else "")
-        self._outbox.say(messages.Ended(sentence=str(error) if error is not None else went_on, went_on=error is None))
-        opened = self._attached.opened
-        self._outbox.finish(OVER if opened or error is None else REFUSED, "the seat is over")
-
-    def failed(self, error: BaseException) -> None:
-        """Tell the page of a fault of ours, and close the socket."""
-        sentence = str(error) if isinstance(error, DbgError) else bug(error)  # type: ignore[arg-type]
-        self._outbox.say(messages.Ended(sentence=sentence, went_on=False))
-        self._outbox.finish(REFUSED, "a fault")
-
-    def show(self, effect: Effect) -> None:
-        """Carry out an effect that is about the screen."""
-        if isinstance(effect, Show):
+    def _show(self, effect: Effect) -> None:
+        """Carry out an effect of the seat."""
+        if isinstance(effect, Open):
+            self._show_blank(self._attached.blank_text)
+        elif isinstance(effect, Finish):
+            self._finish(effect.error)
+        elif isinstance(effect, Show):
             self._put(self._screen.feed(effect.data))
         elif isinstance(effect, LogText):
             self._put(_terminal_lines(self._log.feed(effect.data)))
@@ -188,7 +189,7 @@ class PageSeat:
             number = self._completions.pop(effect.request)
             self._outbox.say(messages.Completed(id=number, matches=effect.matches))
 
-    async def changed(self, event: Event | None) -> None:
+    async def _changed(self, event: Event | None) -> None:
         """Tell the page what has changed at the seat."""
         self._tell()
 
@@ -196,9 +197,9 @@ class PageSeat:
 
     @property
     def _attached(self) -> Attachment:
-        if self._driving is None:
+        if self._seat is None:
             raise RuntimeError("there is a seat once there is a size")
-        return self._driving.attachment
+        return self._seat.attachment
 
     def _put(self, data: bytes) -> None:
         if data:
@@ -210,11 +211,10 @@ class PageSeat:
 
     def _tell(self) -> None:
         """Tell the page what holds, if that is news."""
-        if self._driving is None:
+        if self._seat is None:
             return
         attachment = self._attached
-        attachment.away.broker_silent_since = self._switchboard.silent_since
-        state = self._state_of(attachment, self._driving.now())
+        state = self._state_of(attachment, self._seat.now())
         if state != self._state:
             self._state = state
             self._outbox.say(state)

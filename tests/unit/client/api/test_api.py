@@ -24,6 +24,7 @@ from dbg_client.core.switchboard import switchboard_to
 from dbg_client.dap.adapter import Adapter
 from dbg_client.dap.messages import Request
 from dbg_client.mcp.server import McpServer
+from dbg_client.seat.effects import Finish
 from dbg_client.targets import select
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
@@ -169,7 +170,7 @@ async def test_a_program_has_its_next_stop_once_the_debugger_is_open(monkeypatch
 async def test_a_program_that_waits_asks_rarely_for_a_seat_that_is_refused_and_is_told_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dbg_client.api.stop.AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr("dbg_client.seat.seat.AGAIN_SECONDS", 0.2)
     rank = make_rank(5)
     with FakeBroker(rank, reports={rank.key: make_pdb_report(make_prompt())}) as broker:
         for name, value in broker.environment.items():
@@ -178,7 +179,7 @@ async def test_a_program_that_waits_asks_rarely_for_a_seat_that_is_refused_and_i
             broker.refusals[Attach] = Refusal(code=RefusalCode.FULL, text="64 terminals are at gpu013:5")
             broker.tell(Change(rank=changed(rank, state=RankState.LOST)))
             broker.tell(Change(rank=rank))
-            stop._seat.finished(Declined("64 terminals are at gpu013:5"))
+            stop._seat.perform([Finish(Declined("64 terminals are at gpu013:5"))])
             with pytest.raises(Declined):
                 await stop.wait(seconds(1))
         assert len([item for item in broker.received if isinstance(item, Attach)]) < 20

@@ -17,8 +17,7 @@ from dbg_client.core.errors import Declined
 from dbg_client.core.link import Connection, Down, Event, SeatDown, SeatUp, Up
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.switchboard import Switchboard, open_and_list
-from dbg_client.seat.driving import ProgramSeat
-from dbg_client.verbs.preferences import NO_WISH
+from dbg_client.seat.seat import Seat as Sitting
 from dbg_wire.messages import (
     Action,
     Attach,
@@ -168,10 +167,10 @@ async def test_ranks_of_a_broker_that_dies_while_it_is_asked_do_not_answer_and_t
 
 
 @asynccontextmanager
-async def seated(switchboard: Switchboard, rank: RankInfo) -> AsyncIterator[ProgramSeat]:
-    seat = ProgramSeat(switchboard, rank, Mode.DRIVE, NO_WISH)
-    async with seat.driving.seated():
-        await seat.wait_until_seated()
+async def seated(switchboard: Switchboard, rank: RankInfo) -> AsyncIterator[Sitting]:
+    seat = Sitting(switchboard, rank, Mode.DRIVE)
+    async with seat.held():
+        await seat.hold_keyboard()
         yield seat
 
 
@@ -181,7 +180,7 @@ async def test_a_seat_is_at_the_broker_of_its_rank_and_no_other_one_hears_of_it(
     async with switchboard_to(three[0]) as switchboard:
         async with seated(switchboard, THIRD) as seat:
             assert seat.attachment.driving
-            seat.driving.perform(seat.attachment.keys(b"n", 0.0))
+            seat.perform(seat.attachment.keys(b"n", 0.0))
         await three[2].heard(Detach)
         assert three[2].typed() == b"n"
         three[0].tell(Change(rank=THIRD.replace(epoch=2)))

@@ -1,0 +1,307 @@
+"""One seat at a rank, for a terminal, a program, an IDE or a page: who sits, what follows, and how it ends.
+
+A seat joins the pure :class:`~dbg_client.seat.attachment.Attachment` to the broker's link. Its user does three things:
+
+1. Give ``show``, which takes every effect except those for the broker, in order. ``Open`` comes first for each rank.
+   ``Finish`` comes last: ``error`` is None if the rank went on, a DbgError if the seat was refused or the rank has
+   ended, and another exception for a fault of ours.
+2. Sit, by ``async with seat.held():`` or by ``begin()`` and ``end()``. ``end()`` leaves the rank as it is.
+3. Act by what the attachment returns: ``seat.perform(seat.attachment.keys(b"n", seat.now()))``.
+
+``changed``, if given, is awaited after each event, and each second with None, for whoever shows the state. A program
+without a screen waits instead, by :meth:`Seat.hold_keyboard` and :meth:`Seat.next_stop`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
+
+from dbg_client.core.choose import is_ready
+from dbg_client.core.directory import LISTS
+from dbg_client.core.errors import Declined, RankEnded, RankVanished, TimedOut
+from dbg_client.core.link import Down, Event, SeatDown, SeatUp, Up
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.seat.attachment import Attachment
+from dbg_client.seat.effects import Effect, Effects, Finish, Open, Send, Wake
+from dbg_client.verbs.preferences import NO_WISH, Wish
+from dbg_wire.codec import Output
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.messages import Attach, Mode, StopInfo
+from dbg_wire.records.ranks import RankInfo, RankState
+
+TICK_SECONDS = 1.0
+"""Seconds between two looks at the clock: a rank's grace period ends, and a status line counts seconds."""
+
+SIZE = (24, 80)
+"""Rows and columns that a program offers a debugger; it reads values and shows no screen."""
+
+OPEN_SECONDS = 5.0
+"""Seconds for a debugger to open; after them the rank is asked all the same, and says what it does."""
+
+AGAIN_SECONDS = 1.0
+"""Seconds after which a seat is asked for again that the broker has refused."""
+
+Show = Callable[[Effect], None]
+"""Takes an effect for the user of a seat."""
+
+Changed = Callable[[Event | None], Awaitable[None]]
+"""Follows what may have changed at a seat: after each event, and each second (None)."""
+
+
+class KeyboardTaken(DbgError):
+    """Raised when another terminal types at the rank, and the keyboard was not to be taken from it."""
+
+    exit_status = 5
+
+    def __init__(self, address: str, driver: str | None) -> None:
+        super().__init__(address, driver)
+        self.address = address
+        self.driver = driver
+
+    def __str__(self) -> str:
+        who = printable(self.driver) if self.driver else "another terminal"
+        return f"{who} types at {printable(self.address)}; attach with take=True to take the keyboard"
+
+
+def show_nothing(effect: Effect) -> None:
+    """Drop an effect: a :data:`Show` for a program, which reads values and not screens."""
+
+
+class Seat:
+    """The seat of one terminal or program at one rank after another, over one connection.
+
+    Belongs to one event loop. ``wish`` is the debugger to open, ``frame`` the frame to open it at. ``prefix`` is the
+    escape key's name, for notices. ``startup`` returns the lines that a rank's line debugger is told first.
+    """
+
+    def __init__(
+        self,
+        switchboard: Switchboard,
+        rank: RankInfo,
+        mode: Mode,
+        *,
+        size: tuple[int, int] = SIZE,
+        colors: int = 8,
+        wish: Wish = NO_WISH,
+        frame: str = "",
+        prefix: str = "",
+        startup: Callable[[str], deque[str]] = lambda _: deque(),
+        show: Show = show_nothing,
+        changed: Changed | None = None,
+    ) -> None:
+        self.is_over = False
+        self.error: BaseException | None = None
+        self._switchboard = switchboard
+        self._mode, self._colors, self._wish = mode, colors, wish
+        self._prefix, self._startup = prefix, startup
+        self._show, self._changed = show, changed
+        self._drawn: int | None = None
+        """The debugger's session that has shown something at this seat."""
+        self._loop = asyncio.get_running_loop()
+        self._ticking: asyncio.Task[None] | None = None
+        self._watching = ExitStack()
+        self.attachment = self._attachment_to(rank, mode, size, frame)
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self._loop.time()
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Ask for the seat, and leave the rank as it is when the block ends."""
+        try:
+            self.begin()
+            yield
+        finally:
+            ticking = self._ticking
+            self.end()
+            await asyncio.gather(*[task for task in (ticking,) if task is not None], return_exceptions=True)
+
+    def begin(self) -> None:
+        """Ask for the seat, and follow what happens there until :meth:`end`."""
+        self._ticking = self._loop.create_task(self.watched(self._tick()))
+        self._watching.enter_context(self._switchboard.watched_by(self.receive))
+        self.perform(self.attachment.attach())
+
+    def end(self) -> None:
+        """Leave the rank as it is; a second call does nothing."""
+        ticking, self._ticking = self._ticking, None
+        if ticking is None:
+            return
+        ticking.cancel()
+        self._watching.close()
+        self.perform(self.attachment.leave())
+
+    def go_to(self, rank: RankInfo, mode: Mode) -> None:
+        """Ask for a seat at another rank, or in another mode, in place of the present one."""
+        self.is_over = False
+        self.attachment = self._attachment_to(rank, mode, self.attachment.size)
+        self.perform(self.attachment.attach())
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out effects, in order; nothing follows the end."""
+        for effect in effects:
+            if isinstance(effect, Send):
+                is_sent = self._switchboard.send(effect.item)
+                if not is_sent and isinstance(effect.item, Attach):
+                    self.attachment.link_down(self._switchboard.directory.away or "", self.now())
+            elif isinstance(effect, Wake):
+                self._loop.call_later(effect.seconds, self._wake)
+            elif isinstance(effect, Finish):
+                self._finish(effect)
+                return
+            else:
+                if isinstance(effect, Open):
+                    self.is_over, self.error = False, None
+                self._show(effect)
+
+    def _finish(self, effect: Finish) -> None:
+        self.is_over, self.error = True, effect.error
+        self._show(effect)
+
+    # ------------------------------------------------------------------------------------- what a program waits for
+
+    async def hold_keyboard(self) -> None:
+        """Wait for the seat, its keyboard, and the debugger.
+
+        Raises TimedOut, KeyboardTaken, or why the rank can't be attached to.
+        """
+        attachment, seconds = self.attachment, self._switchboard.seconds
+
+        def is_seated() -> bool | None:
+            if self.error is not None:
+                raise self.error
+            return attachment.opened or None
+
+        try:
+            await self._switchboard.until(is_seated, seconds)
+        except TimeoutError:
+            raise TimedOut(f"{printable(attachment.rank.address)} gave no seat within {seconds:g} s") from None
+        if not attachment.driving:
+            raise KeyboardTaken(attachment.rank.address, attachment.driver)
+        await self._wait_for_debugger()
+
+    async def next_stop(self, left: int | None, seconds: float | None) -> StopInfo:
+        """Return the rank's stop, other than number ``left``; a seat that has ended is asked for again.
+
+        Raises TimedOut after ``seconds``, RankEnded, RankVanished, and a refusal that lasts until then.
+        """
+        ends = None if seconds is None else self.now() + seconds
+        while True:
+            try:
+                remaining = None if ends is None else max(0.0, ends - self.now())
+                stop = await self._switchboard.until(lambda: self._stop_after(left), remaining)
+                break
+            except TimeoutError:
+                address = printable(self.attachment.rank.address)
+                raise TimedOut(f"{address} did not stop within {seconds:g} s") from None
+            except Declined:
+                # The seats are taken, or the rank has just moved to another broker.
+                if ends is not None and ends - self.now() <= AGAIN_SECONDS:
+                    raise
+            await asyncio.sleep(AGAIN_SECONDS)
+            self.go_to(self.rank, self._mode)
+        await self._wait_for_debugger()
+        return self._stop_after(left) or stop
+
+    @property
+    def rank(self) -> RankInfo:
+        """The rank, as the broker lists it now."""
+        return self._switchboard.directory.by_key.get(self.attachment.rank.key, self.attachment.rank)
+
+    def _stop_after(self, left: int | None) -> StopInfo | None:
+        rank, report = self.rank, self.attachment.report
+        if rank.state is RankState.EXITED:
+            raise RankEnded(rank)
+        if self.error is not None and not isinstance(self.error, DbgError):
+            raise self.error
+        if self.is_over:
+            if rank.key not in self._switchboard.directory.by_key:
+                raise RankVanished(rank.address)
+            if is_ready(rank):
+                if isinstance(self.error, Declined):
+                    raise self.error
+                self.go_to(rank, self._mode)
+            return None
+        if report is None or report.stop is None or not self.attachment.opened or report.stop.number == left:
+            return None
+        return report.stop
+
+    async def _wait_for_debugger(self) -> None:
+        """Wait until the debugger is open at the stop: what is asked before that is answered as by a running rank."""
+        with suppress(TimeoutError):
+            await self._switchboard.until(lambda: self._waits_for_user() or None, OPEN_SECONDS)
+
+    def _waits_for_user(self) -> bool:
+        # After `set_trace()` the program runs to the next line first.
+        report = self.attachment.report
+        if self.is_over or self._ticking is None or report is None or report.stop is None or report.prompt is not None:
+            return True
+        return report.session is not None and report.session.number == self._drawn
+
+    # --------------------------------------------------------------------------------------------------- what comes in
+
+    async def receive(self, event: Event) -> None:
+        """Take an event of the broker's link; an error ends the seat."""
+        if self._ticking is None:
+            return  # another watcher of the same event has ended this one
+        await self.watched(self._receive(event))
+
+    async def watched(self, part: Awaitable[None]) -> None:
+        """Run a part of what sits at the rank; an error of it ends the seat."""
+        try:
+            await part
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._finish(Finish(error))
+
+    async def _receive(self, event: Event) -> None:
+        now = self.now()
+        if isinstance(event, (Up, SeatUp)):
+            self.attachment.link_up(now)
+        elif isinstance(event, (Down, SeatDown)):
+            self.attachment.link_down(event.reason, now)
+        elif isinstance(event, Output):
+            self._drawn = event.session
+            self.perform(self.attachment.output(event, now))
+        else:
+            if isinstance(event, LISTS):
+                self._list_changed(now)
+            self.perform(self.attachment.message(event, now))
+        await self._follow(event)
+
+    def _list_changed(self, now: float) -> None:
+        directory = self._switchboard.directory
+        if directory.complete and self.attachment.away.link_down_since is None:
+            self.perform(self.attachment.rank_listed(directory.by_key.get(self.attachment.rank.key), now))
+
+    async def _follow(self, event: Event | None) -> None:
+        self.attachment.away.broker_silent_since = self._switchboard.silent_since
+        if self._changed is not None:
+            await self._changed(event)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            self._wake()
+            await self._follow(None)
+
+    def _wake(self) -> None:
+        if self._ticking is not None:
+            self.perform(self.attachment.tick(self.now()))
+
+    def _attachment_to(self, rank: RankInfo, mode: Mode, size: tuple[int, int], frame: str = "") -> Attachment:
+        return Attachment(
+            rank,
+            mode,
+            size,
+            colors=self._colors,
+            prefix=self._prefix,
+            wish=self._wish,
+            frame=frame,
+            startup=self._startup(rank.key),
+        )
