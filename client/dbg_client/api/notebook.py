@@ -28,8 +28,8 @@ CALLS = {
 """What one writes in a cell where an error names a command of the terminal."""
 
 FLAGS = ("live", "stats", "exact")
-VALUES: dict[str, Callable[[str], object]] = {"frame": str, "tolerance": float, "timeout": float}
-OPTIONS = "--live, --stats, --exact, --frame F, --tolerance X, --timeout S"
+VALUES: dict[str, Callable[[str], object]] = {"frame": str, "timeout": float}
+OPTIONS = "--live, --stats, --exact, --frame F, --timeout S"
 """The options of `eval`: those without a value, those with one, and all as they are told."""
 
 Shell = Any

@@ -67,7 +67,6 @@ class AsyncRanks:
         live: bool = False,
         stats: bool = False,
         exact: bool = False,
-        tolerance: float | None = None,
         timeout: float | None = None,
     ) -> Answer:
         """Return the value of an expression in each rank that is stopped or held; with ``live`` in running ones, too.
@@ -75,7 +74,7 @@ class AsyncRanks:
         It is evaluated in the stopped thread, in ``frame`` if one is named. Returns within ``timeout`` seconds, and
         names those that did not answer. Raises DbgError if the broker fails.
         """
-        verb = Eval(expression=expression, frame=frame, live=live, stats=stats, exact=exact, tolerance=tolerance)
+        verb = Eval(expression=expression, frame=frame, live=live, stats=stats, exact=exact)
         return Answer(await self.ask(verb, timeout=timeout))
 
     async def command(self, text: str, *, frame: str = "", timeout: float | None = None) -> Answer:

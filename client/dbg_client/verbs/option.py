@@ -126,14 +126,6 @@ def read_frame(text: str) -> str:
     return frame
 
 
-def read_tolerance(text: str) -> float:
-    """Return how much floats may differ. Raise BadInput for what is not a number."""
-    tolerance = read_number(text)
-    if not 0 <= tolerance < math.inf:
-        raise BadInput(f"--tol {printable(text)!r} is not a tolerance", "give a number such as 1e-6")
-    return tolerance
-
-
 def read_number(text: str) -> float:
     """Return a number, NaN for a text that is not one."""
     try:

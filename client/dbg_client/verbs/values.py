@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Annotated
 
 from dbg_client.core.asking import Asker
-from dbg_client.verbs.option import Heading, Operands, Option, read_frame, read_tolerance
-from dbg_client.verbs.verb import Asking, GroupedAnswer, WaitingVerb, refuse
+from dbg_client.verbs.option import Heading, Operands, Option, read_frame
+from dbg_client.verbs.verb import Asking, GroupedAnswer, WaitingVerb
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, group_answers
 from dbg_client.views.naming import Naming
 from dbg_dial.waiting import within
@@ -53,10 +53,7 @@ FailIfDiffer = Annotated[bool, Option("--fail-if-differ", heading=Heading.ASKING
 
 
 class Eval(WaitingVerb):
-    """Evaluate an expression in each rank that is stopped or held, in the stopped thread.
-
-    ``tolerance`` is the relative difference up to which floats are equal, None for none.
-    """
+    """Evaluate an expression in each rank that is stopped or held, in the stopped thread."""
 
     name = "eval"
     example = "eval 0-7 'loss, lr'"
@@ -86,25 +83,11 @@ class Eval(WaitingVerb):
         ),
     ] = False
     exact: Exact = False
-    tolerance: Annotated[
-        float | None,
-        Option(
-            "--tol",
-            heading=Heading.ASKING,
-            metavar="X",
-            in_session=True,
-            help="floats that differ by less, relative above 1, are equal",
-            read=read_tolerance,
-        ),
-    ] = None
     fail_if_differ: FailIfDiffer = False
 
     def check(self) -> None:
         super().check()
         check_question(self.expression, self.name, "an expression", self.example)
-        given = self.tolerance is not None
-        refuse(given and self.stats, "--tol compares values and --stats adds figures to them")
-        refuse(given and self.exact, "--exact tells all differences apart and --tol does not")
 
     def may_change(self) -> bool:
         return True
@@ -115,7 +98,7 @@ class Eval(WaitingVerb):
             Action.EVAL, asking.ranks, self.expression, live=self.live, stats=self.stats, frame=self.frame
         )
         said = tuple(zip(asking.ranks, answers, strict=True))
-        groups = group_answers(said, exact=self.exact, tolerance=self.tolerance)
+        groups = group_answers(said, exact=self.exact)
         groups = list(await with_differences(asking.asker, groups, said, exact=self.exact))
         return GroupedAnswer(
             command=self.expression,

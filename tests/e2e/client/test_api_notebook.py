@@ -99,7 +99,7 @@ def test_a_job_with_a_number_for_a_name_can_be_asked(
         wished = [item for item in broker.received if isinstance(item, Question)][-1]
         assert not asked[-1].live
         assert (wished.live, wished.seconds) == (True, 7.0)
-        for wrong in ("--deep 4712/0", "--tolerance much 4712/0", "4712/'0"):
+        for wrong in ("--deep 4712/0", "--timeout much 4712/0", "4712/'0"):
             with pytest.raises(CellError):
                 magic(wrong, "loss")
 

@@ -84,11 +84,11 @@ def test_options_may_stand_with_words() -> None:
     assert slow.broker == BrokerOptions(timeout=3)
 
 
-@pytest.mark.parametrize("text", ["e --tol 1e-3 0-7 loss", "e --tol=1e-3 0-7 loss"])
+@pytest.mark.parametrize("text", ["e --frame step 0-7 loss", "e --frame=step 0-7 loss"])
 def test_options_with_a_value_stand_before_an_expression(text: str) -> None:
     settings = parse_command(text)
 
-    assert settings == Eval(target="0-7", expression="loss", tolerance=1e-3)
+    assert settings == Eval(target="0-7", expression="loss", frame="step")
 
 
 @pytest.mark.parametrize(

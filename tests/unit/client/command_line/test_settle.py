@@ -47,8 +47,6 @@ def test_a_frame_is_for_what_looks_at_a_stop() -> None:
         "eval ' '",
         "command all ''",
         f"eval {'x' * 16385}",
-        "eval x --tol 1 --stats",
-        "eval x --tol 1 --exact",
         "eval x --frame ' '",
         f"eval x --frame {'f' * 301}",
         "where --for 60s",
@@ -93,19 +91,6 @@ def test_a_verb_may_wait_for_a_stop_first(
     settings = settled(line, kind)
 
     assert (settings.target, settings.patience) == (target, wait)
-
-
-@pytest.mark.parametrize("text", ["little", "-1", "nan", "inf"])
-def test_a_tolerance_that_is_none_is_refused_by_name(text: str) -> None:
-    with pytest.raises(BadInput, match="--tol"):
-        settled(f"eval x --tol={text}", Eval)
-    assert settled("eval x --tol 1e-6", Eval).tolerance == 1e-6
-
-
-def test_what_is_for_attaching_is_for_breaking_in_too() -> None:
-    settings = settled("interrupt 5 --engine pdb --take", Interrupt, {"DBG_ESCAPE": "^^"})
-
-    assert (settings.attach.wish.asked, settings.attach.mode, settings.attach.prefix) == ("pdb", Mode.TAKE, b"\x1e")
 
 
 @pytest.mark.parametrize("text", ["soon", "-1", "0", "nan", "inf", "1e99"])
