@@ -9,18 +9,12 @@ from dbg_broker.cli.parser import parser_of_the_command, verbs_of
 from dbg_client.command_line.help import DESCRIPTION, ENVIRONMENT, EXAMPLES, EXIT_STATUSES, MORE, TARGETS, full_help
 from dbg_client.command_line.reading import all_options
 from dbg_client.verbs.option import Heading
-from dbg_client.verbs.preferences import PREFERENCES
 from dbg_client.verbs.table import VERBS, VerbRow
 from dbg_command.command_line import help_of, options_of, usage_of
 from tests.docs.pages import ROOT
 from tests.docs.roff import ManPage
 
 ATTACH_SUMMARY = "attach a terminal to the debugger of any rank of a running job"
-
-_FILE = """\
-~/.config/dbg-broker/config.toml, or dbg-broker/config.toml in $XDG_CONFIG_HOME, has defaults for the settings below.
-A variable goes before it, and an option before that.
-"""
 
 
 def attach_page() -> str:
@@ -44,9 +38,6 @@ def attach_page() -> str:
     )
     page.section("environment")
     page.entries((name, f"{meaning}.") for name, meaning in ENVIRONMENT)
-    page.section("files")
-    page.paragraphs(_FILE)
-    page.entries((f"{row.key} =", f"{row.help}: {row.takes}.") for row in PREFERENCES.values())
     page.section("exit status")
     page.entries((status, f"{meaning}.") for status, meaning in EXIT_STATUSES)
     page.section("examples")

@@ -1,4 +1,4 @@
-"""What a terminal's side reads: the bytes that a rank draws and prints, and the user's own file of settings."""
+"""What a terminal's side reads: the bytes that a rank draws and prints, and what the user types."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from contextlib import suppress
 
 from dbg_client.after.recorder_dumps import RankDump, explain_dumps
 from dbg_client.after.report_file import CantReadReport, case_lines, read_report
-from dbg_client.command_line.reading import Surroundings
 from dbg_client.command_line.session_line import read_session_line
-from dbg_client.verbs import preferences
-from dbg_client.verbs.preferences import parse_escape_key, read_values
+from dbg_client.verbs.preferences import parse_escape_key
 from dbg_client.web.messages import LIVE, TERMINAL, Ask, read
 from dbg_client.why.explain import Case
 from dbg_command.sequences import QueryFilter, TextFilter
@@ -58,11 +56,8 @@ def printed(data: bytes) -> None:
     assert ACTS.search(text) is None
 
 
-def settings(data: bytes) -> None:
-    """Read a file of settings, and an escape key."""
-    with suppress(BadInput):
-        for problem in read_values(preferences._parse(data, "config.toml"), "config.toml").problems.values():
-            assert str(problem).isprintable()
+def escape_key(data: bytes) -> None:
+    """Read an escape key."""
     with suppress(BadInput):
         parse_escape_key(text_of(data))
 
@@ -93,7 +88,7 @@ def page(data: bytes) -> None:
         line = said.line if isinstance(said, Ask) else text
     for has_ranks in (False, True):
         with suppress(BadInput):
-            read_session_line(line, Surroundings({}), has_ranks=has_ranks)
+            read_session_line(line, {}, has_ranks=has_ranks)
 
 
 def _target(name: str, run: Callable[[bytes], None], *seeds: bytes) -> Target:
@@ -119,5 +114,5 @@ TARGETS = (
         b"where --threads 0-7,!5",
         b"command -h stopped n",
     ),
-    _target("settings", settings, b'escape = "^]"\nengine = "pdb"\ntimeout = 3.5\n', b"[[a]]\nb = 1979-05-27\n", b"^]"),
+    _target("escape_key", escape_key, b"^]", b"ctrl-a"),
 )

@@ -56,7 +56,7 @@ def _act(words: list[str]) -> int:
         from dbg_client.command_line.completion import complete
 
         return complete(words[1:])
-    from dbg_client.command_line.reading import Surroundings, made, part
+    from dbg_client.command_line.reading import made, part
 
     # argparse drops the error of a write, so it prints into a text.
     printed = io.StringIO()
@@ -66,11 +66,8 @@ def _act(words: list[str]) -> int:
     except SystemExit:
         write_result(printed.getvalue())
         raise
-    from dbg_client.verbs.preferences import read_config
-
-    config = read_config(os.environ)
-    verb = made(parts, Surroundings(os.environ, config))
-    for note in (*verb.notes, *(f"{problem} (left out)" for problem in config.problems.values())):
+    verb = made(parts, os.environ)
+    for note in verb.notes:
         tell(f"dbg-attach: {note}")
     return carry_out(verb)
 
@@ -110,12 +107,11 @@ def _offer(error: AmbiguousTarget, words: Sequence[str]) -> str:
 
 def _retyped(words: Sequence[str], before: str, target: str) -> list[str]:
     """Return the command line with another target; an expression that reads like the target stays."""
-    from dbg_client.command_line.reading import Surroundings, read_verb
+    from dbg_client.command_line.reading import read_verb
 
     places = [place for place, word in enumerate(words) if word == before]
     versions = [[*words[:place], target, *words[place + 1 :]] for place in places]
-    around = Surroundings(os.environ)
-    meant = [typed for typed in versions if getattr(read_verb(typed, around), "target", None) == target]
+    meant = [typed for typed in versions if getattr(read_verb(typed, os.environ), "target", None) == target]
     return meant[0] if meant else [target]
 
 

@@ -80,7 +80,7 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
     ("DBG_COMPLETION_SECONDS", "for how long Tab waits for the broker, if it is far away"),
     ("NO_COLOR", "no colour"),
 )
-"""Variables; options go before them, and config.toml and broker.json behind them."""
+"""Variables; options go before them, and broker.json behind them."""
 
 EXIT_STATUSES: tuple[tuple[str, str], ...] = (
     ("0", "done, or detached"),
@@ -178,7 +178,7 @@ def whole_page() -> str:
         + _line("-h, --help", "show a page of one screen, or that of the verb")
         + _line("--version", "show release and protocol"),
         MORE,
-        "environment (an argument goes before it, ~/.config/dbg-broker/config.toml and broker.json after it):\n"
+        "environment (an argument goes before it, broker.json after it):\n"
         + "".join(_line(name, meaning, 29) for name, meaning in ENVIRONMENT),
         "exit status:\n" + "".join(f"  {status:>3}  {meaning}\n" for status, meaning in EXIT_STATUSES),
     ]

@@ -17,7 +17,6 @@ from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from dbg_client.verbs.option import NO_FLAGS, Heading, Operands, Option, Preferred
-from dbg_client.verbs.preferences import NO_CONFIG, Config, preferred
 from dbg_client.verbs.table import BY_NAME, OF_THE_BROKER, VERBS, VerbRow, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
 from dbg_command.alike import nearest
@@ -42,14 +41,6 @@ _R = TypeVar("_R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the value of an option depends on if it was not typed."""
-
-    environ: Mapping[str, str]
-    config: Config = NO_CONFIG
-
-
-@dataclass(frozen=True, slots=True)
 class Words:
     """A command line in its parts: the options, the words between them, and those after ``--``."""
 
@@ -62,9 +53,9 @@ class Words:
     help_page: str
 
 
-def read_verb(words: Sequence[str], around: Surroundings, *, in_session: bool = False) -> Verb:
+def read_verb(words: Sequence[str], environ: Mapping[str, str], *, in_session: bool = False) -> Verb:
     """Return the verb that was typed; raise BadInput. argparse itself exits for --help and --version."""
-    return made(part(words, in_session=in_session), around)
+    return made(part(words, in_session=in_session), environ)
 
 
 def part(words: Sequence[str], *, in_session: bool = False) -> Words:
@@ -83,15 +74,17 @@ def part(words: Sequence[str], *, in_session: bool = False) -> Words:
     return Words(row, verb, options, left, behind, in_session, parser.help_page)
 
 
-def made(words: Words, around: Surroundings) -> Verb:
+def made(words: Words, environ: Mapping[str, str]) -> Verb:
     """Return the verb that a command line makes. Raises BadInput."""
     given = _OPERANDS[words.verb.operands](words)
-    return build(words.verb, words.options, around, given)
+    return build(words.verb, words.options, environ, given)
 
 
-def build(verb: type[Verb], options: argparse.Namespace, around: Surroundings, given: Mapping[str, object]) -> Verb:
+def build(
+    verb: type[Verb], options: argparse.Namespace, environ: Mapping[str, str], given: Mapping[str, object]
+) -> Verb:
     """Return a verb with these options and operands. Raises BadInput for options that contradict each other."""
-    found = _record(verb, options, around, given, "", has_flags=True)
+    found = _record(verb, options, environ, given, "", has_flags=True)
     found.check()
     return found
 
@@ -99,7 +92,7 @@ def build(verb: type[Verb], options: argparse.Namespace, around: Surroundings, g
 def _record(
     kind: type[_R],
     options: argparse.Namespace,
-    around: Surroundings,
+    environ: Mapping[str, str],
     given: Mapping[str, object],
     prefix: str,
     *,
@@ -110,12 +103,11 @@ def _record(
         if field.nested is not None:
             inner = f"{prefix}{field.name}."
             flags = has_flags and field.has_flags
-            values[field.name] = _record(field.nested, options, around, {}, inner, has_flags=flags)
+            values[field.name] = _record(field.nested, options, environ, {}, inner, has_flags=flags)
         elif has_flags and hasattr(options, f"{prefix}{field.name}"):
             values[field.name] = _typed(field, getattr(options, f"{prefix}{field.name}"))
         elif field.preferred is not None:
-            text = preferred(field.preferred.key, around.environ, around.config, strict=field.preferred.strict)
-            text = field.preferred.usual if text is None else text
+            text = field.preferred.text(environ)
             if text is not None:
                 values[field.name] = field.preferred.read(text)
     return kind(**values)
@@ -132,7 +124,7 @@ def _typed(field: Field, value: Any) -> object:
 # -------------------------------------------------------------------------------------------------------- the operands
 
 
-def read_question(row: VerbRow, text: str, around: Surroundings) -> tuple[Verb, bool]:
+def read_question(row: VerbRow, text: str, environ: Mapping[str, str]) -> tuple[Verb, bool]:
     """Return ``eval`` or ``command`` as typed in a session, and whether the line names ranks.
 
     Options stand first, then ranks, and then a text that is taken as it stands.
@@ -150,7 +142,7 @@ def read_question(row: VerbRow, text: str, around: Surroundings) -> tuple[Verb, 
     first, _, behind = text.partition(" ")
     target = first if behind.strip() and is_target(first) else None
     given = {"target": target, text_field(verb): behind.strip() if target else text}
-    return build(verb, parser.parse_args(words), around, given), target is not None
+    return build(verb, parser.parse_args(words), environ, given), target is not None
 
 
 def text_field(verb: type[Verb]) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import io
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 
-from dbg_client.command_line.reading import TEXTS, Surroundings, made, part, read_question
+from dbg_client.command_line.reading import TEXTS, made, part, read_question
 from dbg_client.targets import JOB_NAME, Group, Target, Term
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import BY_NAME, VERBS, is_target, refuse_mistyped
@@ -21,7 +22,7 @@ from dbg_wire.errors import BadInput, printable
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})
 
 
-def read_session_line(text: str, around: Surroundings, *, has_ranks: bool = False) -> Verb | None:
+def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool = False) -> Verb | None:
     """Return the verb that a line makes, None where help is asked for; raise BadInput.
 
     With ``has_ranks`` the ranks are chosen elsewhere, and the line need not name any: what follows ``command`` is the
@@ -37,12 +38,12 @@ def read_session_line(text: str, around: Surroundings, *, has_ranks: bool = Fals
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             if row is not None and verb is not None and verb.operands in TEXTS:
-                found, names_ranks = read_question(row, rest.strip(), around)
+                found, names_ranks = read_question(row, rest.strip(), environ)
             else:
                 words = _split(word, text)
                 if words is None:
                     return None
-                found = made(part(words, in_session=True), around)
+                found = made(part(words, in_session=True), environ)
                 names_ranks = getattr(found, "target", None) is not None
     except SystemExit:
         return None  # help among options, or among other letters, as in `-yh`

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TextIO, TypeVar
 
-from dbg_client.verbs.preferences import PREFERENCES
+from dbg_client.verbs.preferences import PAGER
 from dbg_client.verbs.verb import Answer, Format, Style
 from dbg_client.views.table import text_width
 from dbg_command.alike import HANDLER, look_alike
@@ -31,9 +31,6 @@ _NOT_RUN = (126, 127)
 def written(answer: Answer, form: Format, style: Style) -> str:
     """Return an answer as the user wants it: as one JSON document, or as the text for people."""
     return json.dumps(answer.document()) + "\n" if form is Format.JSON else answer.text(style)
-
-
-_USUAL = PREFERENCES["pager"].default
 
 
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
@@ -53,7 +50,7 @@ def is_usable(pager: str, environ: Mapping[str, str]) -> bool:
     """Tell whether this shell command can show a text in this terminal; ``cat`` or nothing stands for no pager."""
     if pager.strip() in ("", "cat") or not has_cursor(environ):
         return False
-    return pager != _USUAL or shutil.which(_USUAL, path=environ.get("PATH")) is not None
+    return pager != PAGER or shutil.which(PAGER, path=environ.get("PATH")) is not None
 
 
 def fits(text: str, rows: int, columns: int) -> bool:

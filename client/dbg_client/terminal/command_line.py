@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import sys
@@ -13,7 +12,6 @@ from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 
 from dbg_client.command_line.help import session_help
-from dbg_client.command_line.reading import Surroundings
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.choose import Choice
 from dbg_client.shell.output import is_usable, page, write_result
@@ -23,7 +21,6 @@ from dbg_client.terminal.line_prompt import terminal_output
 from dbg_client.terminal.options import SessionOptions
 from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 from dbg_client.terminal.recording import Recording
-from dbg_client.verbs.preferences import read_config
 from dbg_client.verbs.verb import Verb
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.records.ranks import RankInfo
@@ -107,8 +104,7 @@ class SessionCommandLine:
             return Answered(f"{error}\n")
 
     async def _answer(self, text: str) -> Answered | None:
-        config = await asyncio.to_thread(read_config, os.environ)
-        verb = read_session_line(text, Surroundings(os.environ, config))
+        verb = read_session_line(text, os.environ)
         if verb is None:
             return Answered(session_help())
         try:

@@ -7,12 +7,13 @@ from typing import Annotated
 from dbg_client.verbs.option import Heading, Option, Preferred, read_frame
 from dbg_client.verbs.preferences import (
     DEFAULT_PREFIX,
-    PREFERENCES,
+    PAGER,
     Wish,
     parse_escape_key,
     read_engine,
 )
-from dbg_client.verbs.verb import refuse
+from dbg_client.verbs.verb import Pager, refuse
+from dbg_dial.home import ENGINE
 from dbg_wire.messages import Mode
 from dbg_wire.records.record import Record
 from dbg_wire.tables.engines import ENGINES
@@ -62,7 +63,7 @@ class AttachOptions(Record):
         bool, Option("--follow", heading=Heading.ATTACH, help="wait for the next stop whenever one ends")
     ] = False
     asked_engine: Engine = None
-    default_engine: Annotated[str | None, Preferred("engine", read_engine, strict=True)] = None
+    default_engine: Annotated[str | None, Preferred((ENGINE,), read_engine)] = None
     commands: Commands = None
     rc: Annotated[
         bool, Option("--no-rc", heading=Heading.ATTACH, const=False, help="don't tell pdb the lines of ~/.pdbrc")
@@ -70,7 +71,7 @@ class AttachOptions(Record):
     vi: Annotated[
         bool,
         Option("--vi", heading=Heading.ATTACH, help="vi keys at pdb's prompt (or DBG_EDITING=vi)"),
-        Preferred("editing", lambda text: text.lower() == "vi", strict=True),
+        Preferred(("DBG_EDITING",), lambda text: text.lower() == "vi"),
     ] = False
     prefix: Annotated[
         bytes | None,
@@ -81,7 +82,7 @@ class AttachOptions(Record):
             help="prefix key, e.g. ^], ^\\ or none (default ^]; or DBG_ESCAPE)",
             read=parse_escape_key,
         ),
-        Preferred("escape", parse_escape_key, strict=True),
+        Preferred(("DBG_ESCAPE",), parse_escape_key),
     ] = DEFAULT_PREFIX
     status: Annotated[
         bool,
@@ -92,7 +93,7 @@ class AttachOptions(Record):
             help="no status line; the debugger gets the last row, too",
         ),
     ] = True
-    pager: Annotated[str, Preferred("pager")] = PREFERENCES["pager"].default
+    pager: Pager = PAGER
 
     @property
     def wish(self) -> Wish:

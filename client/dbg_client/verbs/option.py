@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from dbg_wire import limits
@@ -46,7 +46,7 @@ class Option:
     """Describe one option of a field.
 
     Without ``metavar`` it is a switch that gives the field the value ``const``. ``read`` makes the value of the text
-    that was typed, and raises BadInput. ``preference`` is the key of the preference that applies if nothing is typed.
+    that was typed, and raises BadInput.
     """
 
     flags: tuple[str, ...]
@@ -83,16 +83,20 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Preferred:
-    """Name the preference that gives a field its value if no option does.
+    """Name variables of the environment that give a field its value if no option does; the first that is set counts.
 
-    A bad value in the user's file is an error if ``strict``; otherwise it is reported and left out. ``usual`` is read
-    if the preference is not set; None leaves the field's default.
+    ``usual`` is read if none is set; None leaves the field's default. With ``empty_counts`` an empty one is set, too.
     """
 
-    key: str
+    variables: tuple[str, ...]
     read: Callable[[str], object] = str
-    strict: bool = False
     usual: str | None = None
+    empty_counts: bool = False
+
+    def text(self, environ: Mapping[str, str]) -> str | None:
+        """Return the text that applies, None for none."""
+        found = (environ.get(name) for name in self.variables)
+        return next((text for text in found if text or (text is not None and self.empty_counts)), self.usual)
 
 
 NO_FLAGS = "no flags"

@@ -18,7 +18,7 @@ from dbg_client.core.errors import why_not_stopped
 from dbg_client.core.patience import Show, show_nobody
 from dbg_client.targets import Target
 from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option, Preferred, read_seconds
-from dbg_client.verbs.preferences import DEFAULT_TIMEOUT, PREFERENCES
+from dbg_client.verbs.preferences import DEFAULT_TIMEOUT, PAGER
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, differ, groups_document, remembered, show_groups
 from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, missing_in_answer
 from dbg_command.command_line import read_duration
@@ -40,13 +40,15 @@ class Format(enum.Enum):
     JSON = "--json"
 
 
-def use_color(wanted: str) -> bool:
-    """Whether answers on stdout have colours."""
+def use_color(refused: str) -> bool:
+    """Whether answers on stdout have colours; ``refused`` is the value of NO_COLOR."""
     is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-    return wanted == "always" or (wanted == "auto" and is_terminal)
+    return is_terminal and not refused
 
 
-Color = Annotated[bool, Preferred("colors", use_color, usual=PREFERENCES["colors"].default)]
+Color = Annotated[bool, Preferred(("NO_COLOR",), use_color, usual="")]
+
+Pager = Annotated[str, Preferred(("DBG_PAGER", "PAGER"), empty_counts=True)]
 
 
 class BrokerOptions(Record):
@@ -61,7 +63,7 @@ class BrokerOptions(Record):
             help=f"seconds to wait for broker and answers (default {DEFAULT_TIMEOUT:g}; or DBG_TIMEOUT)",
             read=partial(read_seconds, name="--timeout", most=limits.MAX_ASK_SECONDS),
         ),
-        Preferred("timeout", partial(read_seconds, name="DBG_TIMEOUT", most=limits.MAX_ASK_SECONDS)),
+        Preferred(("DBG_TIMEOUT",), partial(read_seconds, name="DBG_TIMEOUT", most=limits.MAX_ASK_SECONDS)),
     ] = DEFAULT_TIMEOUT
     address: Annotated[
         str | None,
@@ -74,9 +76,7 @@ class OutputOptions(Record):
 
     format: Annotated[Format, Option("--json", const=Format.JSON, help="one JSON document on stdout")] = Format.TABLE
     color: Color = False
-    pager: Annotated[str, Option("--no-pager", const="", help="print long answers as they are"), Preferred("pager")] = (
-        PREFERENCES["pager"].default
-    )
+    pager: Annotated[Pager, Option("--no-pager", const="", help="print long answers as they are")] = PAGER
 
 
 class Verb(Record):

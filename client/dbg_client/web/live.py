@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from dbg_client.command_line.reading import Surroundings
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import find, is_ready
@@ -228,7 +227,7 @@ class LivePage:
 
 
 def _verb(line: str) -> RanksVerb:
-    verb = read_session_line(line, Surroundings(os.environ), has_ranks=True)
+    verb = read_session_line(line, os.environ, has_ranks=True)
     if verb is None or isinstance(verb, Exec):
         what = "help" if verb is None else verb.name
         raise BadInput(f"`{what}` is not for a page", "use it in a terminal")

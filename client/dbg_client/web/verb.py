@@ -8,6 +8,7 @@ from dbg_client.verbs.attach_options import Engine
 from dbg_client.verbs.option import Operands, Option, Preferred, read_port
 from dbg_client.verbs.preferences import Wish, read_engine
 from dbg_client.verbs.verb import Verb
+from dbg_dial.home import ENGINE
 from dbg_wire.errors import NeedsExtra
 
 
@@ -20,7 +21,7 @@ class Web(Verb):
 
     target: str | None = None
     asked_engine: Engine = None
-    default_engine: Annotated[str | None, Preferred("engine", read_engine, strict=True)] = None
+    default_engine: Annotated[str | None, Preferred((ENGINE,), read_engine)] = None
     port: Annotated[
         int,
         Option(

@@ -112,23 +112,6 @@ def test_a_shell_completes_verbs_ranks_options_and_files(
         terminal.wait_for("where gpu013:")
 
 
-@pytest.fixture
-def file(environ: dict[str, str], tmp_path: Path) -> Path:
-    environ["XDG_CONFIG_HOME"] = str(tmp_path / "config")
-    path = tmp_path / "config/dbg-broker/config.toml"
-    path.parent.mkdir(parents=True)
-    return path
-
-
-def test_a_bad_file_is_warned_of_by_a_list_and_stops_a_session(file: Path, environ: dict[str, str]) -> None:
-    file.write_text('engine = "gdb"\n')
-    says = f'{file}, `engine`: \'gdb\' can\'t be used; give it "pudb" or "pdb"'
-    listed, attached = (ended(environ, word) for word in ("list", "5"))
-
-    assert (listed.returncode, listed.stderr.splitlines()[0]) == (4, f"dbg-attach: {says} (left out)")
-    assert (attached.returncode, attached.stderr) == (2, f"dbg-attach: {says}\n")
-
-
 def ended(
     environ: dict[str, str], *words: str, stdout: int | IO[str] = subprocess.PIPE, encoding: str = "utf-8"
 ) -> subprocess.CompletedProcess[str]:

@@ -23,11 +23,7 @@ from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, Refusal
 from tests.e2e.client.desk import Desk
 from tests.e2e.client.test_terminal_raw import Window
 from tests.support.time_unit import seconds
-from tests.unit.client.core.test_remembered_groups import file
 from tests.unit.client.fake_broker import FakeBroker, make_rank
-
-__all__ = ["file"]
-
 
 HANGS = """\
 import socket, sys, threading

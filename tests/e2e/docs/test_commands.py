@@ -14,7 +14,7 @@ import pytest
 import dbg_agent
 from dbg_agent.program.script import FLAGS, OPTIONS
 from dbg_broker.cli.main import parse
-from dbg_client.command_line.reading import Surroundings, read_verb
+from dbg_client.command_line.reading import read_verb
 from dbg_wire.errors import BadInput
 from tests.docs.pages import blocks, pages
 from tests.docs.reference import PAGE
@@ -65,11 +65,11 @@ def commands(page: Path) -> Iterator[list[str]]:
 def is_taken(words: list[str]) -> bool:
     """Tell whether the parser of a command takes these words."""
     try:
-        if words[1:2] == ["run"] and "--" not in words[2:-1]:
-            # The verb in a sentence, without a command behind it.
+        if words[1:] == ["adopt"] or (words[1:2] == ["run"] and "--" not in words[2:-1]):
+            # The verb in a sentence, without what it needs.
             return True
         if words[0] == "dbg-attach":
-            read_verb(words[1:], Surroundings({}))
+            read_verb(words[1:], {})
         elif words[0] == "dbg-broker":
             parse(words[1:])
         else:

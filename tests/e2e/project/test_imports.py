@@ -23,10 +23,6 @@ CASES = {
         "import dbg_client.mcp.server, dbg_client.dap.serve, dbg_client.terminal.session",
         {"aiohttp"},
     ),
-    "settings without a file": (
-        "from dbg_client.verbs.preferences import read_config; read_config({'HOME': '/nowhere'})",
-        {"tomllib"},
-    ),
     "what a rank imports": (
         "import " + ", ".join(f"dbg_agent.{name}" for name in OF_A_RANK.split()),
         {"pathlib", "torch", "mpi4py", "numpy"},

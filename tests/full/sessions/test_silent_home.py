@@ -34,9 +34,8 @@ COMMANDS = {
     "list": "dbg_client list --timeout 5",
     "a remembered group": "dbg_client continue @1 -y --timeout 5",
     "adopt": "dbg_client adopt --mine --timeout 5",
-    "config.toml": "dbg_client list --timeout 5",
 }
-TOUCHED = {"a remembered group": "groups", "config.toml": "dbg-broker/config.toml"}
+TOUCHED = {"a remembered group": "groups"}
 """What of the silent directory a command names, if that is not the directory itself or one below it."""
 
 
@@ -45,8 +44,7 @@ def module(words: str) -> list[str]:
 
 
 def start(processes: Processes, home: Path, name: str, command: Sequence[str]) -> Child:
-    variable = "XDG_CONFIG_HOME" if name == "config.toml" else "DBG_HOME"
-    return processes.start(name, command, env={**os.environ, variable: str(home)})
+    return processes.start(name, command, env={**os.environ, "DBG_HOME": str(home)})
 
 
 def test_every_command_tells_that_the_homes_file_server_is_silent(processes: Processes, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dbg_client.command_line.help import SHORT, help_on
-from dbg_client.command_line.reading import Surroundings, part, read_verb
+from dbg_client.command_line.reading import part, read_verb
 from dbg_client.verbs.table import VERBS
 from dbg_client.verbs.verb import Format, Verb
 from dbg_wire.errors import BadInput
@@ -14,7 +14,7 @@ from tests.conftest import Approved
 
 def parse(words: list[str]) -> Any:
     """Return the verb of a command line."""
-    return read_verb(words, Surroundings({}))
+    return read_verb(words, {})
 
 
 def text_of(verb: Verb) -> str:

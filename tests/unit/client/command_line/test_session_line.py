@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.command_line.reading import Surroundings
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.targets import parse_target, select
 from dbg_client.verbs.exec import Exec
@@ -19,7 +18,7 @@ from tests.unit.client.fake_broker import make_rank
 
 
 def parse_command(text: str) -> Verb | None:
-    return read_session_line(text, Surroundings({}))
+    return read_session_line(text, {})
 
 
 def parsed(text: str) -> tuple[str, str | None, str]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dbg_client.api.notebook import CALLS, CellError
 from dbg_client.command_line.help import SHORT, help_on, whole_page
-from dbg_client.command_line.reading import LEADING, Surroundings, all_options
+from dbg_client.command_line.reading import LEADING, all_options
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
 from dbg_client.dap.console import COMMANDS
@@ -196,6 +196,6 @@ def test_each_example_of_a_verb_that_is_spoken_in_a_session_is_understood_there(
     for row in VERBS:
         verb = row.load()
         if verb.in_session is not None and row.name != "help":
-            found = read_session_line(verb.example, Surroundings({}))
+            found = read_session_line(verb.example, {})
             assert isinstance(found, verb)
             assert verb.help_in_session

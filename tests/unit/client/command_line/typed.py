@@ -6,15 +6,14 @@ import shlex
 from collections.abc import Mapping
 from typing import TypeVar
 
-from dbg_client.command_line.reading import Surroundings, read_verb
-from dbg_client.verbs.preferences import NO_CONFIG, Config
+from dbg_client.command_line.reading import read_verb
 from dbg_client.verbs.verb import Verb
 
 V = TypeVar("V", bound=Verb)
 
 
-def settled(line: str, kind: type[V], environ: Mapping[str, str] | None = None, *, config: Config = NO_CONFIG) -> V:
+def settled(line: str, kind: type[V], environ: Mapping[str, str] | None = None) -> V:
     """Return the verb of a command line, which is of this kind."""
-    verb = read_verb(shlex.split(line), Surroundings(environ or {}, config))
+    verb = read_verb(shlex.split(line), environ or {})
     assert isinstance(verb, kind)
     return verb

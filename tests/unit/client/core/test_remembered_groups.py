@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from dbg_client.core.remembered_groups import (
     find_remembered_groups,
 )
 from dbg_client.targets import Target, parse_target, select
-from dbg_client.verbs.preferences import read_config
 from dbg_wire.errors import BadTarget
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank
@@ -81,53 +79,3 @@ def test_a_file_that_others_can_write_is_not_believed(tmp_path: Path) -> None:
     remembered.path.chmod(0o666)
 
     assert remembered.load() == {}
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "dbg-broker/config.toml"
-    path.parent.mkdir()
-    return path
-
-
-def environ(file: Path) -> dict[str, str]:
-    return {"XDG_CONFIG_HOME": str(file.parents[1])}
-
-
-def test_a_file_is_read(file: Path) -> None:
-    file.write_text('escape = "^^"\ntimeout = 3.5\n')
-
-    config = read_config(environ(file))
-
-    assert (config.path, config.problems) == (str(file), {})
-    assert config.values == {"escape": "^^", "timeout": "3.5"}
-
-
-@pytest.mark.parametrize("text", ["engine = \n", 'engine = "pdb', "\x00", "engine = pdb"])
-def test_what_is_no_toml_says_where(file: Path, text: str) -> None:
-    file.write_text(f"timeout = 3\n{text}")
-
-    (problem,) = read_config(environ(file)).problems.values()
-
-    assert str(file) in str(problem)
-    assert "line" in str(problem) or "end of document" in str(problem)
-    assert str(problem).isprintable()
-
-
-def test_a_pipe_in_its_place_is_told_and_holds_nothing_up(file: Path) -> None:
-    os.mkfifo(file)
-
-    config = read_config(environ(file))
-
-    assert config.values == {}
-    assert set(config.problems) == {""}
-
-
-def test_a_file_that_others_can_write_is_not_taken(approved: Approved, file: Path) -> None:
-    file.write_text('pager = "evil"\n')
-    file.chmod(0o666)
-
-    config = read_config(environ(file))
-
-    assert config.values == {}
-    approved(str(config.problems[""]))

@@ -278,7 +278,7 @@ HANDS_ON = frozenset(
         "cli.main",
         "command_line.reading",
         "verbs.table",
-        "verbs.preferences",
+        "verbs.option",
         "verbs.verb",
         "verbs.values",
         "shell.ask",
@@ -294,7 +294,7 @@ HANDS_ON = frozenset(
 """The way of a question from the shell to the broker and back."""
 
 BESIDE = frozenset({"targets", "core.brokers", "core.directory", "core.patience", "views.ages", "views.table"})
-"""What stands beside the way: reading a target, the list of ranks, the line that says what is waited for, ages, widths."""
+"""What stands beside the way: reading a target, the list of ranks, the line for people who wait, ages and widths."""
 
 
 def test_a_question_from_the_shell_passes_few_modules(desk: Desk, broker: FakeBroker) -> None:
