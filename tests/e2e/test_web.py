@@ -40,7 +40,7 @@ def test_what_a_rank_says_stays_text(processes: Processes, home: Path) -> None:
     async def work() -> None:
         async with page(processes, home, "--drive") as (browser, _), browser.live() as live:
             key = next(iter((await live.rows()).values()))["key"]
-            value = (await live.answer(1, "eval 0 odd"))["document"]["groups"][0]["text"]
+            value = (await live.answer(1, "eval 0 odd"))["groups"][0]["text"]
             assert '<img src=x onerror="alert(1)">' in value
             async with browser.terminal(key) as terminal:
                 prompt = await terminal.until("prompt", lambda said: said["number"] >= 0)

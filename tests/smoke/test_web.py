@@ -20,7 +20,7 @@ pytestmark = pytest.mark.timeout(seconds(120))
 
 
 async def until_line(terminal: Socket, line: int) -> Said:
-    return await terminal.until("state", lambda said: bool(said["where"]) and said["where"]["line"] == line)
+    return await terminal.until("state", lambda said: f":{line} " in said["place"])
 
 
 def test_the_keyboard_goes_from_the_page_to_a_terminal_and_back(

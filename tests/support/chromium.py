@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shutil
 import threading
 from collections.abc import Coroutine, Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
-from playwright.async_api import BrowserContext, ConsoleMessage, Download, Page, WebSocketRoute, async_playwright
+from playwright.async_api import BrowserContext, ConsoleMessage, Page, async_playwright
 from playwright.async_api import Error as PlaywrightError
 
 from tests.support.processes import USUAL_WAIT
@@ -44,7 +43,6 @@ class Tab:
         self._context = context
         self.page = page
         self.problems: list[str] = []
-        self._sockets: list[tuple[WebSocketRoute, WebSocketRoute]] = []
         page.on("console", self._note)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
 
@@ -122,37 +120,11 @@ class Tab:
     def focus(self, selector: str) -> None:
         self._do(self.page.focus(selector))
 
-    def download(self, selector: str) -> str:
-        """Click what downloads a file, and return the file's text."""
-
-        async def download() -> Download:
-            async with self.page.expect_download() as coming:
-                await self.page.click(selector)
-            return await coming.value
-
-        path: Path = self._do(self._do(download()).path())
-        return path.read_text(encoding="utf-8")
-
     def resize(self, width: int, height: int) -> None:
         self._do(self.page.set_viewport_size({"width": width, "height": height}))
 
     def dark(self) -> None:
         self._do(self.page.emulate_media(color_scheme="dark"))
-
-    async def pass_sockets(self) -> None:
-        """Have the page's WebSockets go through here, where they can be broken."""
-
-        def join(page: WebSocketRoute) -> None:
-            self._sockets.append((page, page.connect_to_server()))
-
-        await self.page.route_web_socket(re.compile("^ws:"), join)
-
-    def break_sockets(self) -> None:
-        """End all WebSockets of the page, as a network does."""
-        for ends in self._sockets:
-            for end in ends:
-                self._do(end.close())
-        self._sockets.clear()
 
     def paste(self, selector: str, text: str) -> None:
         """Paste a text into an element, as the browser does on Ctrl-V."""
@@ -212,12 +184,9 @@ class Chromium:
         size: tuple[int, int] = (1440, 900),
         scheme: Scheme = "light",
         scale: float = 1,
-        breakable: bool = False,
     ) -> Iterator[Tab]:
-        """Open an address; at the end the page must have had no problem. ``breakable`` is for ``break_sockets``."""
+        """Open an address; at the end the page must have had no problem."""
         tab = self.do(self._open(size, scheme, scale))
-        if breakable:
-            self.do(tab.pass_sockets())
         tab.open(address)
         try:
             yield tab

@@ -11,7 +11,6 @@ from pathlib import PurePosixPath
 
 from dbg_client.views.ages import Age, StandingCounts, age_of
 from dbg_client.views.groups import (
-    MAX_NAMES,
     AnswerGroup,
     RankAndAnswer,
     count_answered,
@@ -103,9 +102,37 @@ def show_tree(
     return "".join(f"{line}\n" for line in lines)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeLine:
+    """One line of a tree: its ranks, the places that it stands for, and the groups that end there.
+
+    ``lead`` are the lines of the tree left of it, three columns for each level. ``groups`` are all groups at or below
+    it.
+    """
+
+    lead: str
+    count: int
+    ranks: str
+    places: str
+    state: str
+    groups: tuple[str, ...]
+    is_odd: bool
+
+    def text(self, *, color: bool) -> str:
+        """Return the line."""
+        parts = [paint(f"{self.count} [{self.ranks}]", _RANKS_COLOR if color else None), self.places]
+        if self.state:
+            parts.append(f"({self.state})")
+        line = " ".join(part for part in parts if part)
+        if not self.is_odd:
+            return self.lead + line
+        said = f"{line}  <- odd one out" if self.count == 1 else f"{line}  <- odd ones out"
+        return self.lead + paint(said, _ODD_COLOR if color else None)
+
+
 def draw(stacks: Sequence[StackGroup], naming: Naming, *, color: bool) -> list[str]:
     """Return the lines of the tree."""
-    return list(_Tree(stacks, naming, color=color).lines()) if stacks else []
+    return [line.text(color=color) for line in tree_lines(stacks, naming)]
 
 
 def show_others(others: Sequence[AnswerGroup], naming: Naming) -> list[str]:
@@ -169,44 +196,36 @@ def _fold_run(run: Sequence[Place], *, innermost: bool) -> str:
     return f"{printable(run[0].function)} … {show_frame(run[-1])} {frames}" if innermost else frames
 
 
-class _Tree:
-    def __init__(self, stacks: Sequence[StackGroup], naming: Naming, *, color: bool) -> None:
-        self._naming = naming
-        self._color = color
-        self._root = _grown(stacks)
-        self._odd = _odd_ones(self._root)
+def tree_lines(stacks: Sequence[StackGroup], naming: Naming) -> Iterator[TreeLine]:
+    """Yield the lines of the tree, each before those below it."""
+    root = _grown(stacks)
+    odd = _odd_ones(root)
+    # A list instead of recursion: ranks that recurse to different depths make a tree as deep as their stacks.
+    open_nodes = [(root, "", "")] if stacks else []
+    while open_nodes:
+        node, lead, lead_below = open_nodes.pop()
+        yield TreeLine(
+            lead=lead,
+            count=node.count,
+            ranks=show_ranks(sorted_ranks(node.groups), naming),
+            places=_joined(node.steps),
+            state=_state(node.ends, naming),
+            groups=tuple(group.id for group in node.groups),
+            is_odd=node in odd,
+        )
+        below = sorted(node.below.values(), key=lambda child: -child.count)
+        for child in reversed(below):
+            is_last = child is below[-1]
+            open_nodes.append(
+                (child, lead_below + ("└─ " if is_last else "├─ "), lead_below + ("   " if is_last else "│  "))
+            )
 
-    def lines(self) -> Iterator[str]:
-        # A list instead of recursion: ranks that recurse to different depths make a tree as deep as their stacks.
-        open_nodes = [(self._root, "", "")]
-        while open_nodes:
-            node, lead, lead_below = open_nodes.pop()
-            yield lead + self._line(node)
-            below = sorted(node.below.values(), key=lambda child: -child.count)
-            for child in reversed(below):
-                is_last = child is below[-1]
-                open_nodes.append(
-                    (child, lead_below + ("└─ " if is_last else "├─ "), lead_below + ("   " if is_last else "│  "))
-                )
 
-    def _line(self, node: _Branch) -> str:
-        ranks = sorted_ranks(node.groups)
-        names = printable(clip(self._naming.names(ranks), MAX_NAMES), MAX_NAMES + 400)
-        reason = printable(self._naming.explain(ranks))
-        where = f"{node.count} [{names}{f' = {reason}' if reason else ''}]"
-        parts = [paint(where, _RANKS_COLOR if self._color else None), _joined(node.steps)]
-        if node.ends:
-            parts.append(self._end(node))
-        line = " ".join(part for part in parts if part)
-        if node not in self._odd:
-            return line
-        said = f"{line}  <- odd one out" if node.count == 1 else f"{line}  <- odd ones out"
-        return paint(said, _ODD_COLOR if self._color else None)
-
-    def _end(self, node: _Branch) -> str:
-        state = show_states(node.ends, self._naming)
-        ids = clip(",".join(group.id for group in node.ends), 24)
-        return f"({printable(f'{ids} {state}'.rstrip(), 400)})"
+def _state(ends: Sequence[StackGroup], naming: Naming) -> str:
+    if not ends:
+        return ""
+    ids = clip(",".join(group.id for group in ends), 24)
+    return printable(f"{ids} {show_states(ends, naming)}".rstrip(), 400)
 
 
 def sorted_ranks(groups: Sequence[AnswerGroup]) -> list[RankInfo]:
@@ -340,15 +359,26 @@ def common_name(name: str) -> str:
 
 def show_threads(answers: ThreadAnswers, naming: Naming, *, color: bool) -> str:
     """Return how many answered, a tree for each name of threads, and a line for each group without a stack."""
-    names = list(dict.fromkeys(group.thread or "" for group in answers.stacks))
-    threads = f"{len(names)} {'thread' if len(names) == 1 else 'different threads'}"
-    lines = [f"where: {answers.answered} of {counted(answers.asked)} answered, {threads}"]
-    for name in names:
+    lines = [summary_of_threads(answers)]
+    for title, groups in trees_of_threads(answers, naming):
+        lines += [title, *draw(groups, naming, color=color)]
+    return "".join(f"{line}\n" for line in [*lines, *show_others(answers.others, naming)])
+
+
+def summary_of_threads(answers: ThreadAnswers) -> str:
+    """Return how many answered, and how many different threads they have."""
+    count = len({group.thread for group in answers.stacks})
+    threads = f"{count} {'thread' if count == 1 else 'different threads'}"
+    return f"where: {answers.answered} of {counted(answers.asked)} answered, {threads}"
+
+
+def trees_of_threads(answers: ThreadAnswers, naming: Naming) -> Iterator[tuple[str, list[StackGroup]]]:
+    """Yield the title and the groups of the tree of each name of threads."""
+    for name in dict.fromkeys(group.thread or "" for group in answers.stacks):
         groups = [group for group in answers.stacks if group.thread == name]
         ranks = {rank.key: rank for group in groups for rank in group.ranks}
         somewhere = f", on {show_ranks(list(ranks.values()), naming)} alone" if len(ranks) < answers.answered else ""
-        lines += [f"thread {printable(name, 200)}{somewhere}", *draw(groups, naming, color=color)]
-    return "".join(f"{line}\n" for line in [*lines, *show_others(answers.others, naming)])
+        yield f"thread {printable(name, 200)}{somewhere}", groups
 
 
 def threads_document(answers: ThreadAnswers, naming: Naming) -> dict[str, object]:

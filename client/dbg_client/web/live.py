@@ -1,14 +1,11 @@
-"""The socket of one page: all news, and what it asks by a line as in a session, with the answer as ``--json``."""
+"""The socket of one page: all news, and what it asks by a line as in a session."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
 
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
@@ -21,13 +18,14 @@ from dbg_client.questions.inspection import file_in_ranks, read_source
 from dbg_client.targets import Target, in_job, parse_target, select
 from dbg_client.verbs.exec import Exec
 from dbg_client.verbs.list import ListRanks
-from dbg_client.verbs.orders import Continue, Interrupt, Order
+from dbg_client.verbs.orders import Continue
 from dbg_client.verbs.screen import Screen
-from dbg_client.verbs.table import BY_NAME
+from dbg_client.verbs.table import VERBS
 from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import Answer, Asking, RanksVerb
 from dbg_client.views.naming import name_few
 from dbg_client.web import messages
+from dbg_client.web.shown import shown
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.verb import WhyAnswer
 from dbg_dial.home import user_name
@@ -40,9 +38,6 @@ if TYPE_CHECKING:
 
 MAX_AT_ONCE = 16
 """Questions of one page that are open at the same time; the link asks as many at once of all pages together."""
-
-WORDS = frozenset(BY_NAME)
-"""Words with which a line is not an expression."""
 
 MAX_ANSWERS = 60
 """Answers of one page whose groups are known by name; the page keeps as many."""
@@ -112,39 +107,22 @@ class LivePage:
     # --------------------------------------------------------------------------------------------------- questions
 
     async def _answer(self, item: messages.Ask) -> None:
-        line = item.line if item.line.partition(" ")[0] in WORDS else f"eval {item.line}"
+        line = item.line if item.line.partition(" ")[0] in session_verbs() else f"eval {item.line}"
         verb = _verb(line)
-        if verb.may_change() and (why_not := self._why_not()):
-            raise BadInput(f"`{verb.name}` may change the program", why_not)
-        if item.every is not None and isinstance(verb, Interrupt | Order):
-            raise BadInput(f"`{verb.name}` is not for again and again", "ask it once")
-        is_first = True
-        while True:
-            meant = self._meant(item, verb)
-            if verb.may_change() and is_first:
-                asks, those = verb.consent(meant.ranks)
-                question = f"{asks} {name_few(those, self._feed.rows.ranks)}?" if those else ""
-                # Other ranks may fit by now than those to which the user has agreed.
-                if question != item.yes and question:
-                    self._outbox.say(messages.Confirm(id=item.id, question=question))
-                    return
-                self._feed.note("asked", line, meant.ranks, user_name())
-            answer = await self._ask(verb, meant, item.id)
-            self._remember(item.id, answer.groups)
-            message = messages.Answer(
-                id=item.id,
-                at=time.time(),
-                document=msgspec.Raw(msgspec.json.encode(answer.document())),
-                text=answer.text(),
-                whom=meant.whom,
-                members={name: tuple(keys) for name, keys in answer.groups.items()},
-                last=item.every is None,
-            )
-            self._outbox.say(message)
-            if item.every is None:
+        meant = self._meant(item, verb)
+        if verb.may_change():
+            if why_not := self._why_not():
+                raise BadInput(f"`{verb.name}` may change the program", why_not)
+            asks, those = verb.consent(meant.ranks)
+            question = f"{asks} {name_few(those, self._feed.rows.ranks)}?" if those else ""
+            # Other ranks may fit by now than those to which the user has agreed.
+            if question != item.yes and question:
+                self._outbox.say(messages.Confirm(id=item.id, question=question))
                 return
-            is_first = False
-            await asyncio.sleep(item.every)
+            self._feed.note("asked", line, meant.ranks, user_name())
+        answer = await self._ask(verb, meant, item.id)
+        self._remember(item.id, answer.groups)
+        self._outbox.say(shown(item.id, answer, meant.whom))
 
     def _remember(self, number: int, members: Mapping[str, Sequence[str]]) -> None:
         self._groups.pop(number, None)
@@ -201,7 +179,7 @@ class LivePage:
             verb = verb.replace(live=True)
         answer = await verb.ask(Asking(asker=asker, ranks=meant.ranks, known=known, target=meant.target))
         if isinstance(answer, WhyAnswer) and answer.case is not None:
-            for verdict in told_of(answer.case, answer.found, known, time.time()):
+            for _, verdict in told_of(answer.case, answer.found, known):
                 self._feed.judge(verdict)
         return answer
 
@@ -224,6 +202,12 @@ class LivePage:
         first = max(1, item.line - item.around)
         source = await read_source(asker, rank, path, begin=first, count=item.line + item.around + 1 - first)
         self._outbox.say(messages.Lines(id=item.id, file=source.path, first=source.begin, lines=source.lines))
+
+
+@cache
+def session_verbs() -> frozenset[str]:
+    """Return the words with which a line is no expression; short forms are names of programs, too."""
+    return frozenset(row.name for row in VERBS if row.load().in_session is not None)
 
 
 def _verb(line: str) -> RanksVerb:

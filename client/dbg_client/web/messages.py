@@ -1,8 +1,8 @@
 """What a page and its server say to each other over two kinds of WebSocket: JSON texts, told apart by their ``type``.
 
 ``/live`` has the ranks, answers and the time line, one socket for a page. ``/terminal`` is one seat at one rank, with
-the bytes of its terminal as binary frames both ways. A rank is known by its ``key``. Documents are those that
-``--json`` prints. All text of ranks is as they have sent it: a page shows it as text and never as HTML.
+the bytes of its terminal as binary frames both ways. A rank is known by its ``key``. A page draws what it gets, and
+works nothing out. All text of ranks is as they have sent it: a page shows it as text and never as HTML.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ MAX_RANKS = 100_000
 
 BEAT_SECONDS = 5.0
 """Seconds between two beats: a page that has heard nothing for three of them dials anew, and says so."""
-
-MAX_SECONDS = 30 * 24 * 3600.0
-"""Seconds between two answers at most, as on the command line."""
 
 _KEY = Annotated[str, msgspec.Meta(max_length=1000)]
 _TEXT = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
@@ -69,16 +66,16 @@ class Axes(_Said):
 
 
 class Missing(_Said):
-    """Which ranks never came, as ``missing`` of ``list --json``, whenever that has changed."""
+    """Which ranks never came, a line for each run, whenever that has changed."""
 
-    missing: tuple[msgspec.Raw, ...]
+    missing: tuple[str, ...]
 
 
 class Ranks(_Said):
     """A page of rows, behind ``hello``; ``last`` says that no more follows, but for ``change``.
 
-    A row is what ``dbg-attach list --json`` has for a rank, and its ``key``, its ``coordinates`` as an object of axes,
-    and ``waits_in``.
+    A row has the names and numbers of a rank and its ``coordinates`` as an object of axes; as texts its ``state``, in
+    which a stop after an exception is ``crashed``, and its ``place``, ``who`` is there, and ``detail``.
     """
 
     rows: tuple[msgspec.Raw, ...]
@@ -99,21 +96,42 @@ class Link(_Said):
     reason: str
 
 
-class Answer(_Said):
-    """The answer to ``ask`` with this id; with ``every`` another one comes each time.
+class Group(Record):
+    """Ranks that answered the same; ``id`` is a target such as ``@2``. ``keys`` are those of its ranks."""
 
-    ``document`` is that of ``--json``, ``text`` is what a terminal shows. ``whom`` is the target that the line or its
-    verb means, empty for the page's own keys, and for all. ``members`` has the keys of each group's ranks by the
-    group's id, also of ``@missing``. ``last`` says that no more comes for this id.
+    id: str
+    kind: str
+    ranks: str
+    text: str
+    keys: tuple[str, ...]
+
+
+class Branch(Record):
+    """One line of a tree of stacks, ``depth`` levels deep; ``groups`` are the ids of those at or below it."""
+
+    depth: int
+    count: int
+    text: str
+    groups: tuple[str, ...]
+    is_odd: bool
+
+
+class Answer(_Said):
+    """The answer to ``ask`` with this id.
+
+    ``summary`` says how many answered. ``tree`` has the stacks, ``verdicts`` are those of ``why --json``, and ``text``
+    is what a terminal shows where there are no groups, tree or verdicts. ``whom`` is the target that the line or its
+    verb means, empty for the page's own keys, and for all.
     """
 
     id: int
     at: float
-    document: msgspec.Raw
-    text: str
     whom: str
-    members: dict[str, tuple[str, ...]]
-    last: bool
+    summary: str = ""
+    groups: tuple[Group, ...] = ()
+    tree: tuple[Branch, ...] = ()
+    verdicts: tuple[msgspec.Raw, ...] = ()
+    text: str = ""
 
 
 class Progress(_Said):
@@ -141,10 +159,9 @@ class Event(_Said):
     """Something for the time line.
 
     ``kind`` is ``stop``, ``crash``, ``held``, ``goes_on``, ``exit``, ``silent``, ``back``, ``came``, ``gone``,
-    ``driver``, ``watcher``, ``asked``, ``hang`` or ``broker``. What others have asked may come late: ``at`` is the
-    order. ``rank`` is its address, ``count`` how many ranks of the job it is about: what happens to many at once is one
-    event, of which ``rank`` and ``key`` name the first. ``ranks`` is their set as in ``0-7``. ``who`` is the user, if
-    one did it.
+    ``driver``, ``watcher``, ``asked``, ``hang`` or ``broker``. ``rank`` is its address, ``count`` how many ranks of the
+    job it is about: what happens to many at once is one event, of which ``rank`` and ``key`` name the first. ``ranks``
+    is their set as in ``0-7``. ``who`` is the user, if one did it.
     """
 
     number: int
@@ -167,18 +184,15 @@ class Standing(Record):
 
 
 class Verdict(_Said):
-    """The last verdict on a job in which ranks wait: the ``document`` of ``why --json``; null once they go on again.
+    """The last ``verdicts`` of ``why --json`` on a job in which ranks wait; none once they go on again.
 
-    It comes when a page opens, when no rank has moved for a minute, every 20 seconds from then on, and whenever a page
-    asks ``why``; ``sentence`` is the worst one's.
-    ``missing`` are the keys of ranks that have not come to a collective, ``places`` where the first of the ranks that
-    the worst verdict names stand.
+    They come when a page opens, when no rank has moved for a minute, every 20 seconds from then on, and whenever a page
+    asks ``why``. ``missing`` are the keys of ranks that have not come to a collective, ``places`` where the first of
+    the ranks that the worst verdict names stand.
     """
 
     job: str
-    at: float
-    document: msgspec.Raw | None
-    sentence: str = ""
+    verdicts: tuple[msgspec.Raw, ...] = ()
     missing: tuple[str, ...] = ()
     places: tuple[Standing, ...] = ()
 
@@ -230,16 +244,15 @@ class Ask(_Said):
 
     ``id`` is the page's, and larger than those before. The line is about the ranks that it names itself, else about
     ``keys``, else about ``ranks``, which is a target such as ``0-7`` or ``@2``, else about those that the verb usually
-    means. With ``every`` it is asked again so many seconds after each answer. ``yes`` is the question of a ``confirm``
-    to which the user agrees. ``shown`` is the id of the answer on the screen, whose groups have names such as ``@2``.
-    Ranks that the line names without a job are those of ``job``, if that is given.
+    means. ``yes`` is the question of a ``confirm`` to which the user agrees. ``shown`` is the id of the answer on the
+    screen, whose groups have names such as ``@2``. Ranks that the line names without a job are those of ``job``, if
+    that is given.
     """
 
     id: _NUMBER
     line: _TEXT
     keys: Annotated[tuple[_KEY, ...], msgspec.Meta(max_length=MAX_RANKS)] = ()
     ranks: _TEXT = ""
-    every: Annotated[float, msgspec.Meta(ge=0.1, le=MAX_SECONDS)] | None = None
     yes: _TEXT = ""
     shown: _NUMBER | None = None
     job: _TEXT = ""
@@ -280,16 +293,16 @@ class State(_Said):
     """What holds at this seat, whenever that changes.
 
     ``kind`` is ``screen`` where keys are bytes (PuDB), ``lines`` where they answer prompts (pdb), empty while no
-    debugger is open. ``state`` is the rank's. ``driving`` says whether this page has the keyboard, ``comes`` that it
-    has been asked for, ``driver`` who has it. ``link`` is empty while all is connected, else it says what is missing:
-    the broker or the rank. ``notice`` is a sentence to be shown for a while. ``size`` are the rows and columns of the
-    debugger's screen, which are those of who drives.
+    debugger is open. ``state`` is the rank's, ``place`` its file and line. ``driving`` says whether this page has the
+    keyboard, ``comes`` that it has been asked for, ``driver`` who has it. ``link`` is empty while all is connected,
+    else it says what is missing: the broker or the rank. ``notice`` is a sentence to be shown for a while. ``size`` are
+    the rows and columns of the debugger's screen, which are those of who drives.
     """
 
     kind: str
     engine: str
     state: str
-    where: Place | None
+    place: str
     driving: bool
     comes: bool
     driver: str

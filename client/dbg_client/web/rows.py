@@ -7,24 +7,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from dbg_client.core.choose import RollCall, call_roll
+from dbg_client.core.choose import call_roll
 from dbg_client.targets import Target, select
 from dbg_client.verbs.list import list_ranks
-from dbg_client.views.list import LIST_FIELDS
-from dbg_client.views.naming import absent_only, missing_documents
+from dbg_client.views.naming import absent_only, absent_rows
 from dbg_client.web.messages import Axis
+from dbg_client.web.shown import row_of
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
 
-MORE_FIELDS = ("key", "waits_in")
-"""What a page needs of a rank beside what ``list --json`` has, and beside its coordinates."""
-
-NOT_BACK = "not back yet"
-
 MAX_LEFT = 10_000
 """Ranks that are known after they have left, for a broker that comes back without them at first."""
-
-_encoder = msgspec.json.Encoder()
 
 
 class RowChanges(NamedTuple):
@@ -35,19 +28,12 @@ class RowChanges(NamedTuple):
     pairs: tuple[tuple[RankInfo | None, RankInfo | None], ...]
 
 
-def row_of(rank: RankInfo) -> msgspec.Raw:
-    """Return the row of a rank."""
-    document = {name: getattr(rank, name) for name in (*LIST_FIELDS, *MORE_FIELDS)}
-    document["coordinates"] = {one.axis: one.index for one in rank.coordinates}
-    return msgspec.Raw(_encoder.encode(document))
-
-
 class Rows:
     """The rows of the ranks that ``list`` shows of a target, None for all; made anew for what has changed alone."""
 
     def __init__(self, target: Target | None) -> None:
-        self.missing: tuple[msgspec.Raw, ...] = ()
-        """Which ranks never came, as ``list --json`` has them."""
+        self.missing: tuple[str, ...] = ()
+        """Which ranks never came, a line for each run."""
         self.target = target
         self._ranks: dict[str, RankInfo] = {}
         self._rows: dict[str, msgspec.Raw] = {}
@@ -85,23 +71,17 @@ class Rows:
         shown = {rank.key: rank for rank in list_ranks(known, self.target, self._fitting(known))}
         gone = [key for key in self._ranks if key not in shown]
         changes = self._take([*((key, None) for key in gone), *shown.items()])
-        self.missing = tuple(
-            msgspec.Raw(_encoder.encode(one)) for one in self._missing(absent_only(call_roll(known, self.target)))
-        )
+        # After a restart of the broker its ranks are not back at once, and have been here all the same.
+        runs = {rank.run for rank in known}
+        away = [rank for rank in self._left.values() if rank.run in runs and not _has_ended(rank)]
+        absent = absent_only(call_roll([*known, *away], self.target))
+        several_jobs = len({rank.job for rank in shown.values()}) > 1
+        self.missing = tuple(absent_rows(absent, several_jobs=several_jobs).splitlines())
         return changes
 
     def update(self, keys: Iterable[str], known: Mapping[str, RankInfo]) -> RowChanges:
         """Take what is known now of those of these ranks that are listed, and return what has changed."""
         return self._take([(key, known[key]) for key in keys if key in self._ranks and key in known])
-
-    def _missing(self, absent: Sequence[RollCall]) -> list[dict[str, object]]:
-        left = {(rank.job, rank.rank) for rank in self._left.values() if not _has_ended(rank)}
-        documents = missing_documents(absent)
-        missing = [one for call in absent for one in call.missing]
-        for document, one in zip(documents, missing, strict=True):
-            if left.intersection((one.job, number) for number in one.numbers):
-                document["text"] = NOT_BACK
-        return documents
 
     def _fitting(self, known: Sequence[RankInfo]) -> Sequence[RankInfo]:
         if self.target is None:

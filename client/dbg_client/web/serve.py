@@ -22,7 +22,7 @@ from dbg_client.core.errors import bug
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import LOOPBACK, listen, new_secret
-from dbg_client.core.switchboard import Switchboard, person_name, switchboard_to
+from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.shell.output import tell
 from dbg_client.targets import Target
 from dbg_client.verbs.preferences import NO_WISH, Wish
@@ -38,7 +38,6 @@ from dbg_client.web.access import (
     require_own,
 )
 from dbg_client.web.feed import Feed
-from dbg_client.web.home import AuditTail
 from dbg_client.web.live import LivePage
 from dbg_client.web.messages import BEAT_SECONDS, Beat, Ended, Hello
 from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
@@ -149,7 +148,6 @@ class PageServer:
             asyncio.create_task(self._guarded(work))
             for work in (
                 VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run(),
-                AuditTail(self._switchboard, person_name(PROGRAM)).follow(self.feed),
                 self._beat(),
             )
         ]

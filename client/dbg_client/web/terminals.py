@@ -10,6 +10,7 @@ from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, Finish, LogText, Look, Note, Open, Show
 from dbg_client.seat.notices import missing_on_the_way
 from dbg_client.seat.seat import Seat
+from dbg_client.views.list import show_place
 from dbg_client.web import messages
 from dbg_command.sequences import QueryFilter, TextFilter
 from dbg_wire.errors import DbgError, PeerError
@@ -232,7 +233,7 @@ class PageSeat:
             kind="" if engine is None else "lines" if engine == LINE_ENGINE else "screen",
             engine=engine or "",
             state=report.state.value if report is not None else attachment.rank.state.value,
-            where=stop.where if stop is not None else None,
+            place=(show_place(stop.where) if stop is not None else None) or "",
             driving=attachment.driving,
             comes=attachment.conversation.keyboard_comes,
             driver=attachment.driver or "",

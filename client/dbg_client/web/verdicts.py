@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from dbg_client.core.asking import Asker
 from dbg_client.views.tree import is_library
 from dbg_client.web.messages import Standing, Verdict
+from dbg_client.web.shown import verdicts_of
 from dbg_client.why.questions import find_case, hangs_among
-from dbg_client.why.show import verdicts_document
 from dbg_client.why.standstill import Standstill, ask_where
 from dbg_dial.waiting import within
 from dbg_wire.errors import DbgError
@@ -38,24 +34,18 @@ MAX_PLACES = 4
 
 
 def told_of(
-    case: Case, found: Explanation, known: Sequence[RankInfo], at: float, *, stands: bool = False
-) -> list[Verdict]:
-    """Return what pages are told of each job that hangs; with ``stands`` it is known that no rank moves."""
+    case: Case, found: Explanation, known: Sequence[RankInfo], *, stands: bool = False
+) -> list[tuple[str, Verdict]]:
+    """Return the worst sentence on each job that hangs, and what pages get; with ``stands`` no rank of it moves."""
     frames = {(one.rank.job, one.rank.rank): (one.rank.key, one.answer.frames) for one in case.looks[-1].everybody}
     told = []
     for worst in hangs_among(found.verdicts, known, stands=stands):
-        own = replace(found, verdicts=tuple(verdict for verdict in found.verdicts if verdict.job == worst.job))
+        own = [verdict for verdict in found.verdicts if verdict.job == worst.job]
         stacks = [frames.get((worst.job, number), ("", ())) for number in worst.ranks[:MAX_PLACES]]
         places = [Standing(key=key, where=where) for key, stack in stacks if (where := _own_place(stack)) is not None]
-        verdict = Verdict(
-            job=worst.job,
-            at=at,
-            sentence=worst.sentence,
-            document=msgspec.Raw(msgspec.json.encode(verdicts_document(own))),
-            missing=tuple(rank.key for rank in found.missing if rank.job == worst.job),
-            places=tuple(places),
-        )
-        told.append(verdict)
+        missing = tuple(rank.key for rank in found.missing if rank.job == worst.job)
+        verdicts = verdicts_of(own, harmless=False)
+        told.append((worst.sentence, Verdict(job=worst.job, verdicts=verdicts, missing=missing, places=tuple(places))))
     return told
 
 
@@ -92,7 +82,7 @@ class VerdictWatch:
                     jobs[rank.job].append(rank)
             for job in [job for job in self._standing if job not in jobs]:
                 del self._standing[job]
-                self._feed.judge(Verdict(job=job, at=time.time(), document=None))
+                self._feed.judge(Verdict(job=job))
             for job, ranks in jobs.items():
                 # An answer that does not come says nothing of the ranks; the next look may have one.
                 with contextlib.suppress(DbgError):
@@ -102,7 +92,7 @@ class VerdictWatch:
     async def _look(self, job: str, ranks: Sequence[RankInfo], *, is_opened: bool) -> None:
         standing = self._standing[job]
         answers = await ask_where(self._asker, ranks)
-        told: list[Verdict] = []
+        told: list[tuple[str, Verdict]] = []
         if answers is None:
             standing.begin_anew()
         else:
@@ -112,13 +102,13 @@ class VerdictWatch:
             if is_opened or is_same or standing.is_told:
                 told = await self._judge(ranks, stands=standing.is_told)
         if not told:
-            self._feed.judge(Verdict(job=job, at=time.time(), document=None))
-        for verdict in told:
+            self._feed.judge(Verdict(job=job))
+        for sentence, verdict in told:
             if not self._feed.is_judged(verdict.job):
-                self._feed.note("hang", verdict.sentence, ranks)
+                self._feed.note("hang", sentence, ranks)
             self._feed.judge(verdict)
 
-    async def _judge(self, ranks: Sequence[RankInfo], *, stands: bool) -> list[Verdict]:
+    async def _judge(self, ranks: Sequence[RankInfo], *, stands: bool) -> list[tuple[str, Verdict]]:
         known = self._switchboard.directory.ranks
         case, found = await find_case(self._asker, ranks, known)
-        return told_of(case, found, known, time.time(), stands=stands)
+        return told_of(case, found, known, stands=stands)

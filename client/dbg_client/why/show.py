@@ -37,7 +37,7 @@ def verdicts_document(explanation: Explanation) -> dict[str, object]:
         "schema": 1,
         "asked": explanation.asked,
         "answered": explanation.answered,
-        "verdicts": [_document(verdict) for verdict in explanation.verdicts],
+        "verdicts": [verdict_document(verdict) for verdict in explanation.verdicts],
     }
 
 
@@ -82,7 +82,8 @@ def document_of(told: Diagnosis) -> dict[str, object]:
     }
 
 
-def _document(verdict: Verdict) -> dict[str, object]:
+def verdict_document(verdict: Verdict) -> dict[str, object]:
+    """Return what JSON has of a verdict."""
     return {
         "kind": verdict.kind.value,
         **document_of(verdict),

@@ -1,6 +1,5 @@
 /** The page: puts together what the server tells of a job, and what the user does with it. */
 import { Panel } from "./answers/panel.js";
-import { answerView } from "./answers/groups.js";
 import { Why } from "./answers/verdict.js";
 import { Grid } from "./grid/grid.js";
 import { countsView, factsOf, legendOf } from "./grid/legend.js";
@@ -10,8 +9,7 @@ import { Dock, listenToKeys, showHelp } from "./job/dock.js";
 import { button, byId, h, oncePerFrame, refill } from "./job/dom.js";
 import { Happened } from "./job/happened.js";
 import { Live } from "./job/link.js";
-import { conditionOf, duration, Ranks } from "./job/ranks.js";
-import { download, savedPage } from "./job/save.js";
+import { duration, Ranks } from "./job/ranks.js";
 import { addressed, formatRows, hasText } from "./job/sets.js";
 import { Panes } from "./terminals/panes.js";
 
@@ -36,7 +34,7 @@ class Page {
     this.ahead = 0;
     /** @type {{name: string, size: number}[]} */
     this.meshAxes = [];
-    /** @type {{ranks: string, text: string}[]} ranks that are expected and not there */
+    /** @type {string[]} lines about ranks that are expected and not there */
     this.missing = [];
     this.draw = oncePerFrame(() => this.paint());
     this.live = new Live((message) => this.take(message), (up, hasEnded) => this.connected(up, hasEnded));
@@ -51,7 +49,6 @@ class Page {
     this.list = new List({ open: (row) => this.open(row), select: (keys, add) => this.select(keys, add) });
     this.panel = new Panel(this.live, {
       whom: () => this.whom(), shown: () => this.answered(), choose: (keys) => this.select(keys, false),
-      name: (keys) => this.name(keys),
     });
     this.why = new Why(byId("why", HTMLElement), {
       choose: (keys) => this.select(keys, false),
@@ -78,7 +75,6 @@ class Page {
     colours.addEventListener("change", () => this.draw());
     axes.addEventListener("change", () => this.draw());
     byId("view", HTMLButtonElement).addEventListener("click", () => this.setList(!this.isListed));
-    byId("save", HTMLButtonElement).addEventListener("click", () => this.save());
     byId("help", HTMLButtonElement).addEventListener("click", showHelp);
     listenToKeys(this.keys());
     NARROW.addEventListener("change", () => this.setList(NARROW.matches));
@@ -98,7 +94,7 @@ class Page {
   keys() {
     const { search, colours } = this.fields();
     return {
-      "/": () => search.focus(), ":": () => this.panel.line.focus(), "?": showHelp, s: () => this.save(),
+      "/": () => search.focus(), ":": () => this.panel.line.focus(), "?": showHelp,
       g: () => this.focusRanks(), l: () => this.setList(!this.isListed),
       a: () => this.select([...(this.found ?? this.ranks.byKey.keys())], false),
       Escape: () => this.clear(), "[": () => this.panel.move(-1), "]": () => this.panel.move(1),
@@ -168,7 +164,6 @@ class Page {
     role.title = hello.drive ? "This page may type and change ranks." : hello.why_not;
     role.className = hello.drive ? "chip drives" : "chip";
     this.panel.allow(hello.drive);
-    this.panel.connected();
     if (isFirst) this.panes.restore();
     if (isFirst && this.panes.panes.length) this.dock.open("terminals");
   }
@@ -194,15 +189,15 @@ class Page {
     const byState = this.fields().colours.value === "state" || !shown?.groups.length;
     if (byState) {
       const awaited = this.why.missing;
-      return (row) => (awaited.has(row.key) ? MISSING : lookOfCondition(conditionOf(row)));
+      return (row) => (awaited.has(row.key) ? MISSING : lookOfCondition(row.state));
     }
     const looks = looksOfGroups(shown.groups);
     // The largest group comes first: a rank that is in several, as with threads, looks like the rarest.
     const byKey = new Map(shown.groups.flatMap((group) =>
-      shown.keysOf(group).map((key) => /** @type {const} */ ([key, looks.get(group.id)]))));
+      group.keys.map((key) => /** @type {const} */ ([key, looks.get(group.id)]))));
     // A rank that has stopped or ended since then is seen in this colouring, too.
     const at = shown.answer?.at ?? 0;
-    return (row) => (row.since > at && row.state !== "running" ? lookOfCondition(conditionOf(row))
+    return (row) => (row.since > at && row.state !== "running" ? lookOfCondition(row.state)
       : byKey.get(row.key) ?? UNKNOWN);
   }
 
@@ -348,7 +343,7 @@ class Page {
     tip.hidden = !row;
     if (!row) return;
     const { shown } = this.panel.history;
-    const group = shown?.groups.find((one) => shown.keysOf(one).includes(row.key));
+    const group = shown?.groups.find((one) => one.keys.includes(row.key));
     const answered = group?.text ? h("code", {}, `${group.id}  ${group.text.slice(0, 200)}`) : "";
     tip.replaceChildren(...factsOf(row, this.ranks.nameOf(row), this.now), answered);
     tip.style.left = `${Math.min(x + 14, innerWidth - tip.offsetWidth - 8)}px`;
@@ -377,20 +372,6 @@ class Page {
     document.body.classList.toggle("listed", listed);
     byId("view", HTMLButtonElement).setAttribute("aria-pressed", String(listed));
     this.draw();
-  }
-
-  save() {
-    this.happened.draw();
-    const on = { choose: () => {}, name: (/** @type {string[]} */ keys) => this.name(keys) };
-    const answers = this.panel.history.entries.filter((entry) => entry.answer).map((entry) => ({
-      title: `${entry.title} · ${entry.whom}`, view: answerView(entry, null, "tree", on),
-    }));
-    const text = savedPage({
-      title: this.ranks.job || "ranks", release: this.hello.release, ranks: this.ranks, cells: this.grid.canvas,
-      legend: byId("legend", HTMLElement), why: this.why.element, answers, happened: this.happened.element,
-      awaited: this.why.missing, now: this.now,
-    });
-    download(`${(this.ranks.job || "ranks").replace(/[^\w.-]/g, "_")}.html`, text);
   }
 }
 

@@ -25,7 +25,7 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Change, Gone, Kind, Question, RankAnswer, Refusal, RefusalCode
 from dbg_wire.records.ranks import Coordinate, RankInfo, RankState
 from tests.conftest import Approved
-from tests.support.pages import Socket, browser_at, opened, served
+from tests.support.pages import Said, Socket, browser_at, opened, served
 from tests.support.rank_infos import changed
 from tests.unit.client.fake_broker import FakeBroker, make_rank
 
@@ -39,19 +39,26 @@ def answers(broker: FakeBroker, action: Action, texts: Mapping[int, str]) -> Non
     broker.answers[action] = RankAnswer(key="", kind=Kind.RUNNING, text="running")
 
 
-async def test_an_answer_is_the_document_of_json_with_the_keys_of_its_groups(broker: FakeBroker) -> None:
+def members(said: Said) -> dict[str, list[str]]:
+    return {group["id"]: group["keys"] for group in said["groups"]}
+
+
+def asked_count(said: Said) -> int:
+    return sum(len(keys) for keys in members(said).values())
+
+
+async def test_an_answer_has_the_keys_of_its_groups(broker: FakeBroker) -> None:
     answers(broker, Action.EVAL, {5: "0.25", 6: "<b>nan</b>\x1b[2J"})
 
     async with opened(broker.environment) as browser, browser.live() as live:
         said = await live.answer(1, "eval loss")
-        assert (said["type"], said["last"]) == ("answer", True)
-        groups = {group["id"]: group["text"] for group in said["document"]["groups"]}
-        assert groups == {"@1": "0.25", "@2": "<b>nan</b>\x1b[2J"}
-        assert said["document"]["asked"] == 2
-        assert said["members"] == {"@1": [make_rank(5).key], "@2": [make_rank(6).key]}
-        assert "\x1b" not in said["text"]
+        assert [(group["id"], group["text"], group["keys"]) for group in said["groups"]] == [
+            ("@1", "0.25", [make_rank(5).key]),
+            ("@2", "<b>nan</b>\x1b[2J", [make_rank(6).key]),
+        ]
+        assert "2 of 2" in said["summary"]
         # A group of the answer on the screen is a target, for this page alone.
-        assert (await live.answer(2, "eval @2 loss", shown=1))["members"] == {"@1": [make_rank(6).key]}
+        assert members(await live.answer(2, "eval @2 loss", shown=1)) == {"@1": [make_rank(6).key]}
         async with browser.live() as other:
             assert "@2" in (await other.answer(1, "eval @2 loss", shown=1))["sentence"]
 
@@ -61,13 +68,9 @@ async def test_a_group_is_of_the_answer_on_the_screen_and_not_of_the_last_one(br
         answers(broker, Action.EVAL, {5: "0.25", 6: "nan"})
         await live.answer(1, "loss")
         answers(broker, Action.EVAL, {5: "6", 6: "6"})
-        assert list((await live.answer(2, "rank"))["members"]) == ["@1"]
-        assert (await live.answer(3, "command @2 n", shown=1))["members"] == {"@1": [make_rank(6).key]}
+        assert list(members(await live.answer(2, "rank"))) == ["@1"]
+        assert members(await live.answer(3, "command @2 n", shown=1)) == {"@1": [make_rank(6).key]}
         assert "@2" in (await live.answer(4, "command @2 n", shown=2))["sentence"]
-        # The first question again and again has groups of its own, and still means that group.
-        await live.say("ask", id=5, line="eval @2 loss", shown=1, every=0.1)
-        for _ in range(2):
-            assert (await live.until("answer"))["members"] == {"@1": [make_rank(6).key]}
 
 
 async def test_a_line_is_about_the_ranks_it_names_else_the_chosen_else_the_usual(broker: FakeBroker) -> None:
@@ -124,7 +127,6 @@ async def test_a_set_is_found_by_what_a_target_is(broker: FakeBroker) -> None:
         ("where", {"keys": ["gone"]}),
         ("command all q", {}),
         ("release 5", {}),
-        ("continue 5", {"every": 1}),
         ("where '", {}),
     ],
 )
@@ -181,7 +183,7 @@ async def test_of_two_jobs_the_one_that_is_meant_is_named(approved: Approved, br
         approved((await live.answer(1, "kill second/5"))["question"])
         approved((await live.answer(2, "loss"))["sentence"])
         approved((await live.answer(3, "command n"))["sentence"])
-        assert (await live.answer(4, "second/all loss"))["document"]["asked"] == 1
+        assert asked_count(await live.answer(4, "second/all loss")) == 1
         # What a verdict on a job offers is about ranks of that job.
         await live.answer(5, "continue 5", job="second")
         await live.answer(6, "continue 6", job="second")
@@ -212,11 +214,11 @@ async def test_a_name_that_only_a_shell_has_as_a_verb_is_an_expression(broker: F
 
 async def test_continue_keeps_a_rank_from_a_stop_that_has_not_come(broker: FakeBroker) -> None:
     async with opened(broker.environment) as browser, browser.live() as live:
-        assert (await live.answer(1, "continue"))["document"]["asked"] == 2
+        assert asked_count(await live.answer(1, "continue")) == 2
         for key in (make_rank(5).key, make_rank(6).key):
             broker.tell(Change(rank=changed(broker.ranks[key], state=RankState.RUNNING, where=None)))
         await live.until("change", lambda said: any(row["rank"] == 6 for row in said["rows"]))
-        assert (await live.answer(2, "continue"))["document"]["asked"] == 3
+        assert asked_count(await live.answer(2, "continue")) == 3
     asked = [item for item in broker.received if isinstance(item, Question) and item.action is not Action.WHERE]
     assert [(item.action, item.withdrawn, len(item.keys)) for item in asked] == [
         (Action.INTERRUPT, True, 1),
@@ -233,15 +235,13 @@ async def test_ranks_that_nobody_asked_are_not_missing(broker: FakeBroker) -> No
     chosen = [make_rank(5).key, make_rank(6).key]
 
     async with opened(broker.environment) as browser, browser.live() as live:
-        listed = (await live.answer(1, "list", keys=chosen))["document"]
-        assert ([row["rank"] for row in listed["ranks"]], listed["missing"]) == ([5, 6], [])
-        asked = (await live.answer(2, "loss", keys=chosen))["document"]
-        assert (asked["asked"], asked["missing"]) == (2, [])
-        everybody = (await live.answer(3, "list"))["document"]
-        assert [one["ranks"] for one in everybody["missing"]] == ["0-4"]
+        assert "never" not in (await live.answer(1, "list", keys=chosen))["text"]
+        assert "exited" not in (await live.answer(2, "loss", keys=chosen))["summary"]
+        assert "0-4 never" in (await live.answer(3, "list"))["text"]
+        assert "8 exited" in (await live.answer(4, "where"))["summary"]
     async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
-        assert (await live.answer(1, "list"))["document"]["missing"] == []
-        assert (await live.answer(2, "where"))["document"]["missing"] == []
+        assert "never" not in (await live.answer(1, "list"))["text"]
+        assert "exited" not in (await live.answer(2, "where"))["summary"]
 
 
 async def test_an_answer_names_the_ranks_that_the_line_means(broker: FakeBroker) -> None:
@@ -267,16 +267,13 @@ async def test_what_a_page_does_is_on_the_time_line_of_all(broker: FakeBroker) -
             assert (await late.until("event"))["number"] == event["number"]
 
 
-async def test_again_and_again_until_it_is_given_up(broker: FakeBroker) -> None:
+async def test_a_question_is_given_up(broker: FakeBroker) -> None:
+    broker.silent = {Question}
+
     async with opened(broker.environment) as browser, browser.live() as live:
-        await live.say("ask", id=1, line="where", every=0.1)
-        for _ in range(3):
-            said = await live.until("answer")
-            assert (said["id"], said["last"]) == (1, False)
+        await live.say("ask", id=1, line="where")
         await live.say("withdraw", id=1)
         assert (await live.until("failed"))["sentence"] == "given up"
-        await live.answer(2, "where")
-        assert sum(said["type"] == "answer" for said in live.said) >= 4
 
 
 async def test_too_much_at_once_and_a_number_in_use_are_refused(broker: FakeBroker) -> None:
@@ -354,7 +351,7 @@ async def test_a_target_shows_its_ranks_alone(broker: FakeBroker) -> None:
     async with opened(broker.environment, target="5-6") as browser, browser.live() as live:
         assert (await live.until("hello"))["target"] == "5-6"
         assert set(await live.rows()) == {5, 6}
-        assert (await live.answer(1, "where"))["document"]["asked"] == 2
+        assert asked_count(await live.answer(1, "where")) == 2
 
 
 async def test_the_broker_that_goes_and_comes_back_is_told(broker: FakeBroker) -> None:
@@ -443,8 +440,6 @@ def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
                 '{"type":"ask","id":-1,"line":"where"}',
                 '{"type":"ask","id":1}',
                 '{"type":"ask","id":1,"line":"\\ud800"}',
-                '{"type":"ask","id":1,"line":"where","every":0.01}',
-                '{"type":"ask","id":1,"line":"where","every":1e300}',
                 json.dumps({"type": "ask", "id": 1, "line": "x" * (MAX_TEXT + 1)}),
                 json.dumps({"type": "ask", "id": 1, "line": "where", "keys": ["k"] * (MAX_RANKS + 1)}),
                 json.dumps({"type": "source", "id": 1, "key": "k" * 1001}),

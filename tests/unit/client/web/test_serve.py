@@ -13,20 +13,15 @@ from queue import Queue
 import pytest
 from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
 
-from dbg_broker.journal.entries import encode_entry
 from dbg_client.core.requests import listen
-from dbg_client.core.switchboard import person_name
 from dbg_client.web.access import NONCE, Access, NotAdmitted, require_own
-from dbg_client.web.home import CHANGES
 from dbg_client.web.serve import announcement, page_text, shown_in_browser, static_files
-from dbg_command.audit import Entry, What
-from dbg_dial.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.errors import BadInput
 from tests.conftest import Approved
-from tests.support.pages import Said, Socket, browser_at, opened, served, stranger
+from tests.support.pages import Socket, browser_at, opened, served, stranger
 from tests.support.processes import USUAL_WAIT
 from tests.support.time_unit import seconds
-from tests.unit.client.fake_broker import TOKEN, FakeBroker, make_rank
+from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 
 async def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> None:
@@ -255,86 +250,6 @@ def test_a_name_that_leads_here_by_rebinding_is_refused(host: str) -> None:
 def test_what_another_page_sends_is_refused(origin: str | None, site: str | None) -> None:
     with pytest.raises(NotAdmitted):
         require_own("127.0.0.1:41234", origin, site, of_page=True)
-
-
-def asked(
-    text: str, action: str = "eval", ranks: str = "5-6", job: str = "4711.0", terminal: str = "bob@login1"
-) -> bytes:
-    entry = Entry(
-        at=1760000000.0, what=What.QUESTION, terminal=terminal, job=job, ranks=ranks, action=action, text=text
-    )
-    return encode_entry(entry)
-
-
-@pytest.fixture
-def log(broker: FakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the audit log of the broker's home."""
-    monkeypatch.setattr("dbg_client.web.home.LOOK_SECONDS", 0.02)
-    home = tmp_path / "home"
-    home.mkdir(mode=0o700)
-    url = f"wss://127.0.0.1:{broker.port}"
-    told = Rendezvous(url=url, host="h", pid=7, fingerprint=broker.fingerprint, tokens={"rank": TOKEN})
-    (home / "broker.json").write_text(format_rendezvous(told))
-    (home / "broker.json").chmod(0o600)
-    monkeypatch.setenv("DBG_HOME", str(home))
-    return home / "audit.jsonl"
-
-
-def append(log: Path, data: bytes) -> None:
-    with log.open("ab") as file:
-        file.write(data)
-
-
-async def next_text(live: Socket) -> Said:
-    return await live.until("event", lambda said: said["kind"] == "asked")
-
-
-async def test_what_others_did_before_and_do_now_is_on_the_time_line(broker: FakeBroker, log: Path) -> None:
-    append(log, asked("loss"))
-
-    async with opened(broker.environment) as browser, browser.live() as live:
-        event = await next_text(live)
-        assert (event["text"], event["who"], event["ranks"], event["at"]) == (
-            "eval loss",
-            "bob@login1",
-            "5-6",
-            1760000000.0,
-        )
-        append(log, asked("n", "command", ranks="gpu013:5"))
-        event = await next_text(live)
-        assert (event["text"], event["rank"], event["count"]) == ("command n", "gpu013:5", 1)
-
-
-async def test_only_what_may_change_something_at_ranks_that_are_shown_is_told(broker: FakeBroker, log: Path) -> None:
-    assert "eval" in CHANGES
-
-    async with opened(broker.environment) as browser, browser.live() as live:
-        append(log, asked("", "where"))
-        append(log, asked("x", job="other"))
-        append(log, asked("x", ranks="99"))
-        append(log, asked("x", ranks="no ranks"))
-        append(log, asked("x", terminal=person_name("web")))
-        append(log, encode_entry(Entry(at=1.0, what=What.ATTACH, terminal="bob", job="4711.0", ranks="5")))
-        append(log, b'{"at":1}\n[]\nnull\n' + b"[" * 5000 + b"\n\xff\n")
-        append(log, asked("the last"))
-        assert (await next_text(live))["text"] == "eval the last"
-
-
-async def test_half_a_line_waits_for_its_end_and_a_new_file_is_read_from_its_beginning(
-    broker: FakeBroker, log: Path
-) -> None:
-    append(log, asked("one"))
-
-    async with opened(broker.environment) as browser, browser.live() as live:
-        assert (await next_text(live))["text"] == "eval one"
-        line = asked("two")
-        append(log, line[:20])
-        await live.answer(1, "where")
-        append(log, line[20:])
-        assert (await next_text(live))["text"] == "eval two"
-        await asyncio.to_thread(log.rename, log.with_suffix(".1"))
-        append(log, asked("three"))
-        assert (await next_text(live))["text"] == "eval three"
 
 
 ROOT = Path(__file__).parents[4]

@@ -21,14 +21,10 @@ export class Panel {
     this.live = live;
     this.on = on;
     this.history = new History();
-    /** @type {"tree" | "flame" | "groups"} */
-    this.as = "tree";
     this.line = byId("line", HTMLInputElement);
-    this.every = byId("every", HTMLSelectElement);
     this.said = byId("asking", HTMLElement);
     this.answer = byId("answer", HTMLElement);
     this.chosen = byId("history", HTMLSelectElement);
-    this.compared = byId("compare", HTMLSelectElement);
     /** Where the line is in what was typed before, as ArrowUp goes back. */
     this.past = 0;
     this.draw = oncePerFrame(() => this.paint());
@@ -51,7 +47,6 @@ export class Panel {
       event.preventDefault();
     });
     this.chosen.addEventListener("change", () => this.show(this.history.entries[Number(this.chosen.value)]));
-    this.compared.addEventListener("change", this.draw);
     byId("earlier", HTMLButtonElement).addEventListener("click", () => this.move(-1));
     byId("later", HTMLButtonElement).addEventListener("click", () => this.move(1));
   }
@@ -67,15 +62,13 @@ export class Panel {
   ask(line) {
     if (!line.trim()) return;
     const { keys, ranks, text } = this.on.whom();
-    const every = this.every.value ? Number(this.every.value) : null;
-    if (!this.put({ line: line.trim(), keys, every, ranks }, text)) return;
+    if (!this.put({ line: line.trim(), keys, ranks }, text)) return;
     this.line.value = "";
     this.past = 0;
   }
 
   /** @param {import("../job/link.js").Question} question @param {string} whom @returns {boolean} whether it was sent */
   put(question, whom) {
-    for (const entry of this.history.entries) if (!entry.done && entry.question.every) this.live.withdraw(entry.id);
     const asked = { shown: this.history.shown?.id ?? null, ...question };
     const id = this.live.ask(asked);
     if (id === null) {
@@ -83,7 +76,6 @@ export class Panel {
       return false;
     }
     this.history.add(new Entry(id, asked, whom));
-    this.compared.value = "";
     this.on.shown();
     this.draw();
     return true;
@@ -94,27 +86,17 @@ export class Panel {
     const entry = this.history.find(message.id);
     if (!entry) return;
     if (message.type === "answer") {
-      entry.take(/** @type {any} */ (message));
+      entry.take(/** @type {any} */ (message), JSON.stringify(message).length);
       this.history.trim();
       if (entry === this.history.shown) this.on.shown();
     } else if (message.type === "progress") {
       entry.progress = message.text;
     } else if (message.type === "failed") {
-      entry.failure = entry.answer && entry.question.every ? "" : message.sentence;
+      entry.failure = message.sentence;
       entry.progress = entry.confirm = "";
       entry.done = true;
     } else if (message.type === "confirm") {
       entry.confirm = message.question;
-    }
-    this.draw();
-  }
-
-  /** Ask on what was asked again and again when the connection ended. */
-  connected() {
-    for (const entry of this.history.entries.filter((one) => one.isBroken)) {
-      entry.id = this.live.ask(entry.question) ?? entry.id;
-      entry.isBroken = false;
-      entry.done = false;
     }
     this.draw();
   }
@@ -128,7 +110,6 @@ export class Panel {
   show(entry) {
     if (!entry) return;
     this.history.shown = entry;
-    this.compared.value = "";
     this.on.shown();
     this.draw();
   }
@@ -149,11 +130,8 @@ export class Panel {
         ". It goes to the ranks that are selected, or to all."));
       return;
     }
-    const earlier = this.history.entries[Number(this.compared.value || NaN)] ?? null;
     const { scrollTop } = this.answer;
-    refill(this.answer,
-      ...(entry.groups.some((group) => group.frames) && !earlier ? [this.switches()] : []),
-      ...answerView(entry, earlier, this.as, this.on));
+    refill(this.answer, ...answerView(entry, this.on));
     this.answer.scrollTop = scrollTop;
   }
 
@@ -163,14 +141,8 @@ export class Panel {
       const at = entry.answer ? ` · ${timeOfDay(entry.answer.at)}` : "";
       return h("option", { value: number, selected: entry === shown }, `${entry.title} · ${entry.whom}${at}`);
     });
-    const kept = this.compared.value;
     this.chosen.replaceChildren(...options.toReversed());
     this.chosen.disabled = !options.length;
-    const others = this.history.entries.flatMap((entry, number) => entry !== shown && entry.groups.length
-      ? [h("option", { value: number }, `${entry.title} · ${timeOfDay(entry.answer?.at ?? 0)}`)] : []);
-    this.compared.replaceChildren(h("option", { value: "" }, "none"), ...others.toReversed());
-    this.compared.value = kept;
-    if (this.compared.selectedIndex < 0) this.compared.value = "";
   }
 
   /** @param {Entry} entry @returns {(Node | string)[]} */
@@ -183,7 +155,6 @@ export class Panel {
         button({ onclick: () => this.refuse(entry) }, "No")];
     }
     if (entry.done) return [];
-    if (entry.answer) return [`asks every ${entry.question.every} s `, button({ onclick: withdraw }, "Stop")];
     return [entry.progress || `asking ${entry.whom}…`, " ", button({ onclick: withdraw }, "Cancel")];
   }
 
@@ -199,16 +170,5 @@ export class Panel {
     entry.failure = "Nothing was done.";
     entry.done = true;
     this.draw();
-  }
-
-  switches() {
-    return h("p", { class: "switches", role: "group", "aria-label": "Stacks as" },
-      ...(/** @type {const} */ (["tree", "flame", "groups"])).map((as) => button({
-        "aria-pressed": String(this.as === as),
-        onclick: () => {
-          this.as = as;
-          this.draw();
-        },
-      }, as === "flame" ? "flame graph" : as)));
   }
 }

@@ -7,7 +7,6 @@
  *   evidence: string[], next: string | null}} Verdict
  */
 import { button, h, refill, swatch } from "../job/dom.js";
-import { baseName } from "../job/ranks.js";
 
 /** Verbs that a verdict may name as the next one, and that are asked as they stand. */
 const DEEDS = new Set(["interrupt", "continue", "release", "where", "why", "slow", "collectives"]);
@@ -38,7 +37,8 @@ function drawn(verdict) {
 /** Draw lines of source with one of them marked.
  * @param {string} file @param {number} first @param {string[]} lines @param {number} line */
 export function sourceView(file, first, lines, line) {
-  return h("figure", { class: "source" }, h("figcaption", { title: file }, `${baseName(file)}:${line}`),
+  const name = file.slice(file.lastIndexOf("/") + 1);
+  return h("figure", { class: "source" }, h("figcaption", { title: file }, `${name}:${line}`),
     h("ol", { start: first }, ...lines.map((text, number) => h("li", {
       value: first + number, class: first + number === line ? "here" : null,
       "aria-current": first + number === line ? "location" : null,
@@ -62,7 +62,7 @@ export class Why {
 
   /** @param {any} message */
   take(message) {
-    if (message.document) this.told.set(message.job, message);
+    if (message.verdicts.length) this.told.set(message.job, message);
     else this.told.delete(message.job);
     this.draw();
   }
@@ -79,8 +79,7 @@ export class Why {
   }
 
   draw() {
-    const messages = [...this.told.values()].filter((one) =>
-      one.document.verdicts?.some((/** @type {Verdict} */ verdict) => verdict.kind !== "busy"));
+    const messages = [...this.told.values()];
     this.element.hidden = !messages.length;
     refill(this.element, ...messages.map((message) => this.job(message)));
   }
@@ -112,7 +111,7 @@ export class Why {
 
   /** @param {any} message */
   job(message) {
-    const [first, ...others] = message.document.verdicts.filter((/** @type {Verdict} */ one) => one.kind !== "busy");
+    const [first, ...others] = message.verdicts;
     const source = this.sourcesOf(message.places ?? []);
     const choose = () => this.on.choose(message.missing);
     const told = h("div", { class: "told" }, drawn(first),

@@ -145,7 +145,7 @@ function blocksOfMesh(rows, axes) {
   /** @type {number[]} */
   const placeless = [];
   rows.forEach((row, index) => {
-    const { [axes.down]: down, [axes.across]: across, ...others } = row.coordinates ?? {};
+    const { [axes.down]: down, [axes.across]: across, ...others } = row.coordinates;
     if (down === undefined || across === undefined) {
       placeless.push(index);
       return;

@@ -1,24 +1,21 @@
 /** What stands around the grid in words: how many ranks are in which state, what colours mean, facts of one rank. */
 import { ageOf, button, h, swatch } from "../job/dom.js";
-import { briefOf } from "../job/history.js";
-import { conditionOf } from "../job/ranks.js";
-import { several } from "../job/sets.js";
 import { lookOfCondition, looksOfGroups, MISSING } from "./marks.js";
 
 /**
  * @param {import("../job/ranks.js").Ranks} ranks
  * @param {ReadonlySet<string>} awaited the keys of ranks for which others wait
- * @param {{ranks: string, text: string}[]} absent ranks that are expected and not there
+ * @param {string[]} absent lines about ranks that are expected and not there
  * @param {(keys: string[]) => void} select
  * @returns {Node[]}
  */
 export function countsView(ranks, awaited, absent, select) {
   const shown = [...ranks.counts()].map(([condition, count]) => {
-    const choose = () => select(ranks.rows.filter((row) => conditionOf(row) === condition).map((row) => row.key));
+    const choose = () => select(ranks.rows.filter((row) => row.state === condition).map((row) => row.key));
     return counted(lookOfCondition(condition), count, condition, choose);
   });
   if (awaited.size) shown.push(counted(MISSING, awaited.size, "awaited", () => select([...awaited])));
-  return [...shown, ...absent.map((one) => h("li", { class: "never" }, `${several(one.ranks)}: ${one.text}`))];
+  return [...shown, ...absent.map((one) => h("li", { class: "never" }, one))];
 }
 
 /** @param {import("./marks.js").Look} look @param {number} count @param {string} name @param {() => void} choose */
@@ -34,7 +31,7 @@ export function legendOf(groups) {
   const looks = looksOfGroups(groups);
   const shown = groups.slice(0, MAX_LEGEND).map((group) => {
     const look = looks.get(group.id);
-    return h("span", {}, look ? swatch(look) : "", `${group.id} ${briefOf(group)}`);
+    return h("span", {}, look ? swatch(look) : "", `${group.id} ${group.text.slice(0, 40)}`);
   });
   const rest = groups.length - shown.length;
   return rest > 0 ? [...shown, h("span", {}, `and ${rest} more`)] : shown;
@@ -44,15 +41,8 @@ export function legendOf(groups) {
  * @param {import("../job/ranks.js").Row} row @param {string} name @param {number} now seconds since 1970
  * @returns {Node[]} */
 export function factsOf(row, name, now) {
-  const condition = conditionOf(row);
-  const facts = [
-    row.where ? `${row.where.function} ${row.where.file}:${row.where.line}` : "",
-    Object.entries(row.coordinates ?? {}).map(([axis, place]) => `${axis} ${place}`).join(" "),
-    row.driver ? `${row.driver} drives` : "",
-    row.detail,
-    row.queued ? `${row.queued} queued` : "",
-  ];
-  return [swatch(lookOfCondition(condition)), h("b", {}, name),
-    h("span", {}, condition, ...(row.since ? [" for ", ageOf(row.since, now)] : [])),
-    ...facts.filter(Boolean).map((text) => h("span", {}, text))];
+  const axes = Object.entries(row.coordinates).map(([axis, place]) => `${axis} ${place}`).join(" ");
+  return [swatch(lookOfCondition(row.state)), h("b", {}, name),
+    h("span", {}, row.state, ...(row.since ? [" for ", ageOf(row.since, now)] : [])),
+    ...[row.place, axes, row.who, row.detail].filter(Boolean).map((text) => h("span", {}, text))];
 }

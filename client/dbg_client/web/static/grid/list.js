@@ -5,7 +5,6 @@
  * @typedef {import("./marks.js").Look} Look
  */
 import { ageOf, button, byId, h, refill, swatch } from "../job/dom.js";
-import { conditionOf, placeOf } from "../job/ranks.js";
 
 const PER_PAGE = 100;
 const HEADERS = ["Rank", "State", "Place", "Since", "Who", "Detail"];
@@ -30,11 +29,14 @@ export class List {
     const pages = Math.max(1, Math.ceil(this.shown.rows.length / PER_PAGE));
     this.page = Math.min(this.page, pages - 1);
     const rows = this.shown.rows.slice(this.page * PER_PAGE, (this.page + 1) * PER_PAGE);
-    refill(this.element, tableOf(rows, (row, header) => this.line(row, header)), pages > 1 ? this.pager(pages) : "");
+    const table = h("table", { class: "table" },
+      h("thead", {}, h("tr", {}, ...HEADERS.map((text) => h("th", { scope: "col" }, text)))),
+      h("tbody", {}, ...rows.map((row) => this.line(row))));
+    refill(this.element, table, pages > 1 ? this.pager(pages) : "");
   }
 
-  /** @param {Row} row @param {HTMLElement} header */
-  line(row, header) {
+  /** @param {Row} row */
+  line(row) {
     const { look, selected, now, isSeen } = this.shown;
     const name = button({
       class: "name", "data-key": row.key, "aria-pressed": String(selected.has(row.key)),
@@ -48,8 +50,8 @@ export class List {
         this.on.open(row);
       },
     }, this.shown.name(row));
-    header.append(swatch(look(row)), name);
-    return cellsOf(row, now);
+    const cells = [row.state, row.place, row.since ? ageOf(row.since, now) : "", row.who, row.detail];
+    return h("tr", {}, h("th", { scope: "row" }, swatch(look(row)), name), ...cells.map((one) => h("td", {}, one)));
   }
 
   /** @param {number} pages */
@@ -65,27 +67,4 @@ export class List {
       h("span", {}, `page ${this.page + 1} of ${pages}`),
       button({ onclick: turn(1), disabled: this.page === pages - 1, tabindex }, "Next"));
   }
-}
-
-/**
- * Make the table of some ranks.
- *
- * @param {Row[]} rows
- * @param {(row: Row, header: HTMLElement) => (Node | string)[]} fill fills the first cell, returns what others have
- */
-export function tableOf(rows, fill) {
-  return h("table", { class: "table" },
-    h("thead", {}, h("tr", {}, ...HEADERS.map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, ...rows.map((row) => {
-      const header = h("th", { scope: "row" });
-      const cells = fill(row, header);
-      return h("tr", {}, header, ...cells.map((one) => h("td", {}, one)));
-    })));
-}
-
-/** Return what stands behind a rank's name. @param {Row} row @param {number} now */
-export function cellsOf(row, now) {
-  const who = [row.driver, row.watchers ? `${row.watchers} watching` : ""].filter(Boolean).join(", ");
-  const place = row.where ? `${row.where.function} ${placeOf(row)}` : "";
-  return [conditionOf(row), place, row.since ? ageOf(row.since, now) : "", who, row.detail];
 }

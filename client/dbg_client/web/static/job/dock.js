@@ -11,7 +11,7 @@ const KEYS = [
   ["Enter", "open a rank's terminal"], ["w", "look at the rank's terminal without the keyboard"],
   ["a", "select all, or what the search has found"], ["Esc", "select none, end the search"],
   ["[  ]", "earlier and later answer"], ["c", "colour by state or by answer"], ["v", "why the job waits"],
-  ["1  2", "terminals, what happened"], ["s", "save the page as a file"],
+  ["1  2", "terminals, what happened"],
   ["Ctrl-] …", "in a terminal: d detach, w keyboard, n p next stopped rank, r ranks, : ask"],
 ];
 

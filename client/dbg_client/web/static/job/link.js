@@ -3,8 +3,8 @@
  *
  * @typedef {import("./ranks.js").Row} Row
  * @typedef {{type: string} & Record<string, any>} Message
- * @typedef {{line: string, keys?: string[], ranks?: string, every?: number | null, yes?: string,
- *   shown?: number | null, job?: string}} Question `shown`: the id of the answer on the screen, whose groups have names
+ * @typedef {{line: string, keys?: string[], ranks?: string, yes?: string, shown?: number | null,
+ *   job?: string}} Question `shown`: the id of the answer on the screen, whose groups have names
  */
 
 const FIRST_WAIT = 500;

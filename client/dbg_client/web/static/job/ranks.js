@@ -2,7 +2,7 @@
  * The ranks as the server tells them: a map by key, and an order.
  *
  * @typedef {{file: string, line: number, function: string}} Place
- * @typedef {object} Row what `dbg-attach list --json` has for a rank, with its key and its indices on the mesh
+ * @typedef {object} Row a rank as the server words it, with its indices on the mesh
  * @property {string} key
  * @property {string} address
  * @property {string} job
@@ -10,18 +10,12 @@
  * @property {number} rank
  * @property {number | null} local_rank
  * @property {number | null} child
- * @property {number} pid
- * @property {string} state
- * @property {string | null} reason
- * @property {Place | null} where
- * @property {string | null} engine
- * @property {number} queued
+ * @property {Condition} state
+ * @property {string} place
  * @property {number} since
- * @property {string | null} driver
- * @property {number} watchers
- * @property {number | null} exit
+ * @property {string} who
  * @property {string} detail
- * @property {Record<string, number> | null} [coordinates]
+ * @property {Record<string, number>} coordinates
  */
 
 /** What a rank is in, for its colour and mark, in the order of legends: `crashed` is a stop after an exception. */
@@ -34,13 +28,6 @@ export const CONDITIONS = /** @type {const} */ ([
 /** Conditions from the one that a user looks for first to the one that is usual. */
 const URGENT = ["crashed", "stopped", "unresponsive", "lost", "held", "running", "exited"];
 
-/** @param {Row} row @returns {Condition} */
-export function conditionOf(row) {
-  if (row.state === "stopped" && row.reason === "crash") return "crashed";
-  const known = CONDITIONS.find((one) => one === row.state);
-  return known ?? "lost";
-}
-
 /** Compare two ranks as lists are sorted: by job, rank and child. @param {Row} a @param {Row} b */
 function compareRows(a, b) {
   return (
@@ -52,16 +39,6 @@ function compareRows(a, b) {
 /** @param {string} a @param {string} b */
 function order(a, b) {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-/** @param {Row} row @returns {string} the file's name and line, or nothing while the rank runs */
-export function placeOf(row) {
-  return row.where ? `${baseName(row.where.file)}:${row.where.line}` : "";
-}
-
-/** @param {string} path */
-export function baseName(path) {
-  return path.slice(path.lastIndexOf("/") + 1);
 }
 
 /** @param {number} seconds @returns {string} a duration in at most two units, such as `4 min 12 s` */
@@ -127,8 +104,7 @@ export class Ranks {
   counts() {
     const counted = new Map(CONDITIONS.map((one) => [one, 0]));
     for (const row of this.rows) {
-      const one = conditionOf(row);
-      counted.set(one, (counted.get(one) ?? 0) + 1);
+      counted.set(row.state, (counted.get(row.state) ?? 0) + 1);
     }
     return new Map([...counted].filter(([, count]) => count));
   }
@@ -137,7 +113,7 @@ export class Ranks {
    * @returns {Row[]} the rows with those that need a look first; ranks of one condition in their order */
   urgentFirst(awaited) {
     const shelves = new Map(["awaited", ...URGENT].map((one) => [one, /** @type {Row[]} */ ([])]));
-    for (const row of this.rows) shelves.get(awaited.has(row.key) ? "awaited" : conditionOf(row))?.push(row);
+    for (const row of this.rows) shelves.get(awaited.has(row.key) ? "awaited" : row.state)?.push(row);
     return [...shelves.values()].flat();
   }
 }

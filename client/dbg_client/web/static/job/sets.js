@@ -3,49 +3,15 @@
  *
  * @typedef {import("./ranks.js").Row} Row
  */
-import { placeOf } from "./ranks.js";
-
-/**
- * Print rank numbers as `a-b[/step],…`: neighbours join first, then three or more single numbers at equal distances.
- *
- * @param {Iterable<number>} numbers
- */
+/** Print rank numbers as `a-b,c`. @param {Iterable<number>} numbers */
 export function formatNumbers(numbers) {
   const sorted = [...new Set(numbers)].sort((a, b) => a - b);
-  /** @type {string[]} */
   const pieces = [];
-  /** @type {number[]} */
-  let alone = [];
-  for (let from = 0; from < sorted.length; ) {
-    let to = from;
-    while (to + 1 < sorted.length && sorted[to + 1] === sorted[to] + 1) to++;
-    if (to === from) {
-      alone.push(sorted[from]);
-    } else {
-      pieces.push(...steps(alone), `${sorted[from]}-${sorted[to]}`);
-      alone = [];
-    }
-    from = to + 1;
+  for (let from = 0, to; from < sorted.length; from = to) {
+    for (to = from + 1; sorted[to] === sorted[to - 1] + 1;) to++;
+    pieces.push(to - from > 1 ? `${sorted[from]}-${sorted[to - 1]}` : String(sorted[from]));
   }
-  return [...pieces, ...steps(alone)].join(",");
-}
-
-/** @param {number[]} alone */
-function steps(alone) {
-  const pieces = [];
-  for (let from = 0; from < alone.length; ) {
-    const step = alone[from + 1] - alone[from];
-    let to = from;
-    while (to + 1 < alone.length && alone[to + 1] - alone[to] === step) to++;
-    if (to - from >= 2) {
-      pieces.push(`${alone[from]}-${alone[to]}/${step}`);
-      from = to + 1;
-    } else {
-      pieces.push(String(alone[from]));
-      from++;
-    }
-  }
-  return pieces;
+  return pieces.join(",");
 }
 
 /**
@@ -90,6 +56,6 @@ export function several(ranks) {
 /** Tell whether what is known of a rank has a text in it. @param {string} text @returns {(row: Row) => boolean} */
 export function hasText(text) {
   const part = text.trim().toLowerCase();
-  return (row) => [row.address, row.state, row.reason, row.detail, row.driver, placeOf(row), row.where?.function]
-    .some((one) => one?.toLowerCase().includes(part));
+  return (row) => [row.address, row.state, row.place, row.who, row.detail]
+    .some((one) => one.toLowerCase().includes(part));
 }

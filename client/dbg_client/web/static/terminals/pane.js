@@ -8,7 +8,6 @@
 import { sourceView } from "../answers/verdict.js";
 import { button, h } from "../job/dom.js";
 import { COMMAND_ENDED, Dialled } from "../job/link.js";
-import { placeOf } from "../job/ranks.js";
 import { openTerminal } from "./emulator.js";
 import { LinePrompt } from "./lines.js";
 
@@ -189,8 +188,7 @@ export class Pane {
 
   draw() {
     this.tell(this.hint);
-    const { state, engine, where, driving, comes, driver, watchers, kind } = this.state;
-    const place = where ? placeOf(/** @type {any} */ ({ where })) : "";
+    const { state, engine, place, driving, comes, driver, watchers, kind } = this.state;
     this.standing.textContent = this.isOver ? "over" : [engine, state, place].filter(Boolean).join(" · ");
     const who = driving ? "you drive" : driver ? `${driver} drives` : "";
     this.driver.textContent = [who, watchers ? `${watchers} watching` : ""].filter(Boolean).join(", ");

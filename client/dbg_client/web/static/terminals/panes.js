@@ -56,7 +56,7 @@ export class Panes {
 
   /** Go from one rank's terminal to the next stopped rank. @param {Pane} pane @param {number} by */
   next(pane, by) {
-    const stopped = this.on.rows().filter((row) => row.state === "stopped" || row.key === pane.key);
+    const stopped = this.on.rows().filter((row) => ["stopped", "crashed"].includes(row.state) || row.key === pane.key);
     if (stopped.length < 2) {
       pane.tell("No other rank is stopped.");
       return;

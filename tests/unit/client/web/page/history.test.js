@@ -1,20 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Entry, History, textOf } from "../../../../../client/dbg_client/web/static/job/history.js";
+import { Entry, History } from "../../../../../client/dbg_client/web/static/job/history.js";
 import { backOff } from "../../../../../client/dbg_client/web/static/job/link.js";
 import { commonBeginning } from "../../../../../client/dbg_client/web/static/terminals/lines.js";
 
-/** @param {number} id @param {string} line @param {number | null} [every] */
-function asked(id, line, every = null) {
-  return new Entry(id, { line, every }, "all ranks");
+/** @param {number} id @param {string} line */
+function asked(id, line) {
+  return new Entry(id, { line }, "all ranks");
 }
 
-/** @param {string} text @param {boolean} last */
-function answer(text, last = true) {
-  const document = { groups: [{ id: "@1", kind: "value", ranks: "0-1", count: 2, text }] };
-  return { at: 5, verb: "eval", document, text, whom: "", members: { "@1": ["a", "b"] }, last };
-}
+const ANSWER = {
+  at: 5, whom: "", summary: "", tree: [], verdicts: [], text: "",
+  groups: [{ id: "@1", kind: "value", ranks: "0-1", text: "0.25", keys: ["a", "b"] }],
+};
 
 test("an answer belongs to the question with its number, as long as that is open", () => {
   const history = new History();
@@ -22,9 +21,9 @@ test("an answer belongs to the question with its number, as long as that is open
   history.add(asked(2, "where"));
   const first = history.find(1);
   assert.equal(first?.title, "loss");
-  first?.take(answer("0.25"));
+  first?.take(ANSWER, 1);
   assert.equal(history.find(1), undefined);
-  assert.deepEqual([...(first?.parts[0].keys ?? [])], ["a", "b"]);
+  assert.deepEqual(first?.groups, ANSWER.groups);
 });
 
 test("one goes back and forth, and stays at the ends", () => {
@@ -50,36 +49,15 @@ test("the oldest questions are forgotten, by number and by size, but not the one
   assert.equal(history.entries[0], history.shown);
 });
 
-test("answers that come again and again make a series", () => {
-  const entry = asked(1, "eval loss", 2);
-  for (const text of ["2.0", "1.5", "'none'"]) entry.take(answer(text, false));
-  assert.deepEqual(entry.series.points.map((point) => point.median), [2, 1.5]);
-  assert.equal(entry.done, false);
-});
-
 test("a connection that ends leaves answers that have come, and says so of others", () => {
   const history = new History();
   history.add(asked(1, "where"));
-  history.add(asked(2, "eval loss", 2));
-  history.entries[1].take(answer("1", false));
+  history.add(asked(2, "eval loss"));
+  history.entries[1].take(ANSWER, 1);
   history.disconnected();
   assert.match(history.entries[0].failure, /connection/);
   assert.equal(history.entries[1].failure, "");
   assert.ok(history.entries.every((entry) => entry.done));
-});
-
-test("documents that are not as expected make no groups", () => {
-  const entry = asked(1, "slow");
-  entry.take({ ...answer(""), document: { groups: [{ group: "dp", collective: "all_reduce" }] } });
-  assert.deepEqual(entry.groups, []);
-  entry.take({ ...answer(""), document: null });
-  assert.deepEqual(entry.groups, []);
-});
-
-test("a stack is told by its innermost place", () => {
-  const frames = [{ file: "/a.py", line: 1, function: "main" }, { file: "/b.py", line: 7, function: "step" }];
-  assert.equal(textOf({ id: "@1", kind: "stack", ranks: "0", count: 1, frames }), "step /b.py:7");
-  assert.equal(textOf({ id: "@?", kind: "silent", ranks: "0", count: 1 }), "silent");
 });
 
 test("attempts are spread over a time that grows to a bound", () => {

@@ -59,7 +59,8 @@ test("two axes span blocks, one for each place on the others", () => {
 });
 
 test("ranks of one place and ranks without a place are drawn, too", () => {
-  const rows = [row(0), row(1), row(0, { key: "again" }), row(3, { coordinates: {} }), row(4, { coordinates: null })];
+  const placeless = [row(3, { coordinates: {} }), row(4, { coordinates: { dp: 1 } })];
+  const rows = [row(0), row(1), row(0, { key: "again" }), ...placeless];
   const layout = layOut(rows, { down: "dp", across: "tp" }, 800, 600);
   assert.equal(new Set(layout.of).size, 5);
   assert.ok(layout.labels.some((label) => label.text === "not in the mesh"));

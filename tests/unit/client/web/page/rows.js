@@ -7,8 +7,7 @@ export function row(rank, other = {}) {
   const host = other.host ?? `gpu${String(Math.floor(rank / 8)).padStart(3, "0")}`;
   return {
     key: `${other.job ?? "4711.0"}/${rank}${other.child ?? ""}`, address: `${host}:${rank}`, job: "4711.0", host, rank,
-    local_rank: rank % 8, child: null, pid: 100 + rank, state: "running", reason: null, where: null, engine: null,
-    queued: 0, since: 1000, driver: null, watchers: 0, exit: null, detail: "",
+    local_rank: rank % 8, child: null, state: "running", place: "", since: 1000, who: "", detail: "",
     coordinates: { dp: Math.floor(rank / 8), tp: rank % 8 }, ...other,
   };
 }
