@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from dbg_client.run.progress import COMES_BACK
+from dbg_client.run.job import COMES_BACK
 from dbg_client.terminal.session import RUN_AGAIN
 from tests.support.broker import running_broker
 from tests.support.processes import Processes

@@ -16,8 +16,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, switchboard_to
-from dbg_client.run.options import END
-from dbg_client.run.task import Task
+from dbg_client.run.verb import END, Task
 from dbg_client.shell.output import tell
 from dbg_client.verbs.verb import Asking, BrokerOptions
 from dbg_client.verbs.where import Where

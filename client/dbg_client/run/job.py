@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import termios
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -27,18 +27,17 @@ from dbg_client.core.choose import (
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.keeper import JobProcess
-from dbg_client.run.progress import COMES_BACK, progress, way_back
-from dbg_client.run.task import Task
-from dbg_client.run.verb import Run
+from dbg_client.run.verb import Run, Task
 from dbg_client.shell.output import has_cursor, tell
 from dbg_client.targets import parse_target
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
 from dbg_client.terminal.verb import Attach
+from dbg_client.views.ages import show_duration
 from dbg_client.web.verb import Web
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 
 STDIN = 0
 
@@ -49,12 +48,14 @@ ranks, and stopped ranks don't react to SIGTERM."""
 GOODBYE_SECONDS = 1.0
 """Seconds after the end of a job in which its ranks may still say goodbye, before they count as left behind."""
 
-INTERRUPT_SECONDS = 1.0
-"""Seconds after Ctrl-C in which a program usually ends; a rank that is still stopped then may seem not to have got it.
-"""
+TITLE_SECONDS = 1.0
+"""Seconds between two looks at what is waited for; the window's title, which says so, counts seconds."""
 
-SHOWN_EVERY_SECONDS = 1.0
-"""Seconds between two looks at what is waited for; the line that says so counts seconds."""
+STILL_SECONDS = 10.0
+"""Seconds without news of the ranks after which that is a line as well, once: no stop was reached, for instance."""
+
+COMES_BACK = "Enter comes back"
+"""What the key does after a stop was left."""
 
 
 class RunningJob:
@@ -68,11 +69,6 @@ class RunningJob:
         self._process = process
         self._ending: asyncio.Future[None] | None = None
         asyncio.get_running_loop().add_reader(process, self._has_ended)
-
-    def on_interrupt(self, call: Callable[[], object]) -> None:
-        """Have this called when Ctrl-C was typed, which the job gets, too."""
-        loop = asyncio.get_running_loop()
-        self._process.on_interrupt = lambda: loop.call_soon_threadsafe(call)
 
     def follow_signals(self) -> None:
         """Take signals again after a session, which has had handlers of its own, and may have missed a new size."""
@@ -92,7 +88,6 @@ class RunningJob:
     async def close(self) -> None:
         """Look at it no more."""
         asyncio.get_running_loop().remove_reader(self._process)
-        self._process.on_interrupt = lambda: None
         if self._ending is not None:
             await _end(self._ending)
 
@@ -204,6 +199,7 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
     DbgError for what no other attempt changes, such as a wrong token.
     """
     over = asyncio.ensure_future(run.over.wait())
+    told = ""
     try:
         while not over.done():
             switchboard = switchboard_to(settings.broker.address, settings.broker.timeout)
@@ -215,11 +211,13 @@ async def _opened(settings: Run, run: RunningJob, output: JobOutput) -> Switchbo
                     return switchboard
                 await _end(opening)
             except (BrokerUnreachable, SilentFile) as error:
-                output.keep_last(f"{error}; this terminal keeps trying")
+                sentence = f"dbg-attach: {error}; this terminal keeps trying"
+                if sentence != told:
+                    output.say(sentence)
+                told = sentence
                 await asyncio.wait([over], timeout=DIAL_EVERY_SECONDS)
         return None
     finally:
-        output.keep_last("")
         await _end(over)
 
 
@@ -242,9 +240,8 @@ class _Following:
         self._come_back = asyncio.Event()
         self._last_left: str | None = None
         self._back_to: str | None = None
-        self._is_waiting = False
         self._had_stop = False
-        run.on_interrupt(self._interrupted)
+        self._told: set[str] = set()
 
     async def go(self) -> None:
         """Return once the job is over, the terminal is gone, or the user wants to run the job again."""
@@ -281,7 +278,6 @@ class _Following:
             loop.add_reader(STDIN, self._typed)
         over = asyncio.ensure_future(self._run.over.wait())
         telling = asyncio.ensure_future(self._tell_progress(loop.time()))
-        self._is_waiting = True
         try:
             while (rank := await self._search(over)) is None and not over.done():
                 # Enter: every stop that was left is wanted again, the rank that was left last before all others.
@@ -290,10 +286,8 @@ class _Following:
                 self._left.clear()
                 self._back_to = self._last_left
         finally:
-            self._is_waiting = False
             loop.remove_reader(STDIN)
             await _end(over, telling)
-            self._output.keep_last("")
         if rank is not None:
             # What an impatient user typed meanwhile was not meant for the debugger.
             with contextlib.suppress(termios.error):
@@ -301,27 +295,20 @@ class _Following:
         return rank
 
     async def _tell_progress(self, began: float) -> None:
-        """Keep a line on the terminal that says what is waited for, or how to come back to what was left."""
-        loop = asyncio.get_running_loop()
-        if left := self._still_left:
-            # The same has just been told; it is told again below what the job prints next.
-            self._output.keep_last(way_back(left), at_once=False)
+        """Have the window's title say what is waited for; a line does once nothing is new for a while."""
+        loop, task = asyncio.get_running_loop(), self._run.task
+        before, since = "", began
         while True:
-            await asyncio.sleep(SHOWN_EVERY_SECONDS)
-            left, task = self._still_left, self._run.task
-            if left:
-                sentence = way_back(left)
-            else:
-                ranks = ranks_of(task.job, self._directory.ranks)
-                seconds = loop.time() - began
-                sentence = progress(ranks, task.stops, task.ranks, seconds, had_stop=self._had_stop)
-            self._output.keep_last(sentence, at_once=not left)
-
-    @property
-    def _still_left(self) -> list[RankInfo]:
-        """Return the ranks that are still stopped where the user has left them, the one that was left last first."""
-        left = [rank for rank in self._stopped if self._left.get(rank.key) == rank.occasion]
-        return sorted(left, key=lambda rank: rank.key != self._last_left)
+            await asyncio.sleep(TITLE_SECONDS)
+            now = loop.time()
+            ranks = ranks_of(task.job, self._directory.ranks)
+            sentence = progress(ranks, task.stops, task.ranks, had_stop=self._had_stop)
+            self._output.name_window(f"{sentence} ({show_duration(now - began)})")
+            if sentence != before:
+                before, since = sentence, now
+            elif now - since >= STILL_SECONDS and sentence not in self._told and not self._had_stop:
+                self._told.add(sentence)
+                self._output.say(f"dbg-attach: {sentence} ({show_duration(now - began)})")
 
     async def _search(self, over: asyncio.Future[Any]) -> RankInfo | None:
         """Return the next stop, None if the job is over or the user wants another search."""
@@ -389,29 +376,9 @@ class _Following:
         except OSError:
             typed = b""
         if typed:
-            self._output.enter_typed()
             self._come_back.set()
         else:
             asyncio.get_running_loop().remove_reader(STDIN)
-
-    def _interrupted(self) -> None:
-        if self._is_waiting:
-            stops = {rank.key: rank.occasion for rank in self._stopped}
-            asyncio.get_running_loop().call_later(INTERRUPT_SECONDS, self._tell_who_stays, stops)
-
-    def _tell_who_stays(self, stops: dict[str, float]) -> None:
-        """Say which of the stops are still there after Ctrl-C: a program may take it without a word.
-
-        Under asyncio the first Ctrl-C only cancels a task, and the task notices that once the rank goes on.
-        """
-        stay = [rank for rank in self._stopped if stops.get(rank.key) == rank.occasion]
-        if not stay or not self._is_waiting or self._run.over.is_set():
-            return
-        more = f" and {len(stay) - 1} more" if len(stay) > 1 else ""
-        self._output.say(
-            f"The job got Ctrl-C, and {printable(stay[0].address)}{more} stayed at its stop: asyncio, for one, "
-            f"only takes note of the first. Another Ctrl-C tells the job again; {COMES_BACK}."
-        )
 
     async def _tell_who_is_left(self) -> None:
         job = self._run.task.job
@@ -435,6 +402,32 @@ class _Following:
     @property
     def _stopped(self) -> list[RankInfo]:
         return [rank for rank in ranks_of(self._run.task.job, self._directory.ranks) if is_ready(rank)]
+
+
+def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, *, had_stop: bool) -> str:
+    """Return what the ranks of a job have come to while a stop is waited for. Pure.
+
+    ``stops`` are those that were asked for, ``target`` the ranks whose stops are followed; ``had_stop`` says that a
+    rank has stopped before.
+    """
+    own = [rank for rank in ranks if rank.child is None]
+    if not own:
+        return "no rank has connected yet"
+    there = {rank.rank for rank in own if rank.state in LIVE_STATES}
+    ended = {rank.rank for rank in own if rank.state is RankState.EXITED} - there
+    size = max([rank.world_size or 0 for rank in own] + [len(there | ended)])
+    of = f"of {size} rank{'s' * (size > 1)}"
+    if passed := [rank for rank in own if rank.passed]:
+        return f"{len(passed)} {of} passed {printable(passed[0].passed)}"
+    sentence = f"{len(there)} {of} connected"
+    if ended:
+        sentence += f", {len(ended)} ha{'s' if len(ended) == 1 else 've'} ended"
+    stopped = [rank for rank in own if rank.state is RankState.STOPPED]
+    if stopped and target != "all":
+        sentence += f", {len(stopped)} stopped, waiting for {printable(target)}"
+    elif len(there) == size and not had_stop:
+        sentence += f", none has stopped{f' at {printable(stops[0])}' if len(stops) == 1 else ''}"
+    return sentence
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
@@ -33,7 +33,8 @@ USUAL_SIZE = (24, 80)
 READ_BYTES = 64 * 1024
 """Bytes of one read; a terminal gives 4 KiB at most."""
 
-_MORE, _NOTHING, _ENDED = "more", "nothing", "ended"
+_STARTED = struct.Struct("=ii")
+"""The keeper's word to the run: the number of the job's process and 0, or 0 and the number of the error."""
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -118,9 +119,9 @@ def copy_until_end(master: int, output: int, process: subprocess.Popen[bytes]) -
             with contextlib.suppress(BlockingIOError):
                 os.read(ends, READ_BYTES)
             if master in ready:
-                is_open = _copy_some(master, output) is not _ENDED
-    while is_open and (copied := _copy_some(master, output)) is not _NOTHING:
-        is_open = copied is not _ENDED
+                is_open = _copy_some(master, output) != 0
+    while is_open and (copied := _copy_some(master, output)) is not None:
+        is_open = copied != 0
     if is_open and os.fork() == 0:
         _copy_rest(master, output)
 
@@ -152,7 +153,7 @@ def _copy_rest(master: int, output: int) -> None:
             if descriptor not in (master, output) and descriptor > 2:
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-        while _copy_some(master, output) is not _ENDED:
+        while _copy_some(master, output) != 0:
             _wait([master])
     finally:
         os._exit(0)
@@ -165,22 +166,20 @@ def _own_descriptors() -> list[int]:
         return list(range(3, 1024))
 
 
-def _copy_some(master: int, output: int) -> str:
-    """Copy what is there, and tell whether more may come at once, later, or never: nobody has the terminal open."""
+def _copy_some(master: int, output: int) -> int | None:
+    """Copy what is there, and return its bytes; 0 once nobody has the terminal open, None if there is nothing yet."""
     try:
         data = os.read(master, READ_BYTES)
     except BlockingIOError:
-        return _NOTHING
-    except OSError as error:
-        if error.errno == errno.EINTR:
-            return _MORE
-        return _ENDED
+        return None
+    except OSError:
+        return 0
     # A full disk costs the output and not the job, which would wait for ever at a terminal that nobody reads.
     with contextlib.suppress(OSError):
         view = memoryview(data)
         while view:
             view = view[os.write(output, view) :]
-    return _MORE if data else _ENDED
+    return len(data)
 
 
 def _wait(descriptors: Sequence[int]) -> set[int]:
@@ -239,8 +238,6 @@ class JobProcess:
         """The exit status, None before the end."""
         self.began = 0.0
         """When it was started, in monotonic seconds."""
-        self.on_interrupt: Callable[[], object] = lambda: None
-        """Called by the signal's handler when Ctrl-C was typed."""
         self._job: Job | None = None
         self._terminal: JobTerminal | None = None
         self._missed: list[int] = []
@@ -277,10 +274,8 @@ class JobProcess:
         if self._job is None:
             # The job may run already, and not be known yet.
             self._missed.append(number)
-            return
-        self.signal(number)
-        if number == signal.SIGINT:
-            self.on_interrupt()
+        else:
+            self.signal(number)
 
     def resize(self, number: int = signal.SIGWINCH, _: FrameType | None = None) -> None:
         """Make its terminal as large as the user's; after its end the terminal may be another's."""
@@ -317,14 +312,14 @@ def start(command: Sequence[str], environ: Mapping[str, str], output: int, termi
         os.close(read_end)
         _keep(command, environ, output, write_end, terminal)
     os.close(write_end)
-    # So short a text is written at once, and comes as a whole.
-    answer = os.read(read_end, 64).decode("ascii")
-    if answer.startswith("started "):
-        return Job(keeper, int(answer.split()[1]), read_end)
+    # So few bytes are written at once, and come as a whole; none come from a keeper that was ended.
+    answer = os.read(read_end, _STARTED.size)
+    process, number = _STARTED.unpack(answer) if answer else (0, 0)
+    if process:
+        return Job(keeper, process, read_end)
     os.close(read_end)
     os.waitpid(keeper, 0)
-    number = answer.partition(" ")[2]
-    raise CantStart(command[0], int(number) if number.isdecimal() else 0)
+    raise CantStart(command[0], number)
 
 
 def _keep(
@@ -367,16 +362,16 @@ def _start_process(
             start_new_session=True,
         )
     except OSError as error:
-        _answer(answers, f"failed {error.errno or 0}")
+        _answer(answers, 0, error.errno or 0)
         return None
-    _answer(answers, f"started {process.pid}")
+    _answer(answers, process.pid, 0)
     return process
 
 
-def _answer(answers: int, text: str) -> None:
+def _answer(answers: int, process: int, number: int) -> None:
     # The run may have been killed meanwhile, and the job is to go on. The pipe stays open until the keeper's end.
     with contextlib.suppress(OSError):
-        os.write(answers, text.encode("ascii"))
+        os.write(answers, _STARTED.pack(process, number))
 
 
 def shell_status(returncode: int) -> int:

@@ -27,8 +27,7 @@ from dbg_client.run.environment import (
 from dbg_client.run.folder import Folder, NothingToRepeat, Remembered, folder_of
 from dbg_client.run.keeper import JobProcess, JobTerminal, is_wanted
 from dbg_client.run.own_broker import Found, find_or_start, notes_of
-from dbg_client.run.task import Task
-from dbg_client.run.verb import Run
+from dbg_client.run.verb import Run, Task
 from dbg_client.shell.output import tell
 from dbg_dial.find import apart
 from dbg_dial.home import BROKER, HOME, JOB, home_directory

@@ -22,9 +22,9 @@ RUN = r"""
 import asyncio, dataclasses, json, os, sys
 from dbg_client.run import job
 from dbg_client.run.keeper import JobProcess
-from dbg_client.run.task import Task
+from dbg_client.run.verb import Task
 from dbg_client.run.verb import Run
-job.END_SECONDS = 0.5
+job.END_SECONDS, job.STILL_SECONDS = 0.5, 1.0
 process, task = JobProcess(), Task(**json.loads(sys.argv[1]))
 output = os.open(task.output, os.O_WRONLY | os.O_APPEND)
 with process.signals_passed_on():
@@ -98,42 +98,20 @@ def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
         assert window.told == {"prefer": 5, "again": False, "took_part": True, "is_hung": False}
 
 
-def test_the_way_back_is_told_again_below_what_the_job_prints(
-    broker: FakeBroker, environ: dict[str, str], tmp_path: Path
-) -> None:
-    with Window(broker, environ, tmp_path) as window:
-        window.at("gpu013:5")
-        window.send("\x1dd")
-        window.wait_for("Enter ")
-        for number in range(30):
-            window.prints(f"printed {number}\n")
-        window.wait_for(lambda it: "printed 29" in it.screen[-3:-1] and it.screen[-1].startswith("gpu013:5 "))
-        window.prints("\r 50%|####    |")
-        window.prints("\r100%|########|")
-        window.wait_for(lambda it: "100%|########|" in it.screen and it.screen[-1].startswith("gpu013:5 "))
-        window.send("\r")
-        window.at("gpu013:5")
-        window.send("\x1dd")
-        window.wait_for("Enter ")
-        assert not any(row.startswith("gpu013:5 and ") for row in window.screen)
-
-
 def test_what_is_waited_for_is_told_until_the_first_stop(
     broker: FakeBroker, environ: dict[str, str], tmp_path: Path
 ) -> None:
     running = [make_rank(rank, state=RankState.RUNNING, where=None, reason=None, world_size=3) for rank in (5, 6, 7)]
     broker.ranks = {rank.key: rank for rank in running[:2]}
     with Window(broker, environ, tmp_path, stops=("train.py:38",)) as window:
-        window.wait_for(re.compile(r"^2 of 3 ranks .*\(\d s\)$", re.MULTILINE))
+        window.wait_for(lambda it: b"\x1b]2;2 of 3 ranks" in it.output)
         broker.tell(Change(rank=running[2]))
-        window.wait_for(re.compile(r"^3 of 3 ranks .* train.py:38 \(\d s\)$", re.MULTILINE))
-        window.prints("printed\n")
-        window.wait_for(re.compile(r"^hello from the job\nprinted\n\n3 of 3 ranks ", re.MULTILINE))
+        window.prints(" 50%|##")
+        window.wait_for(re.compile(r"^ 50%\|##\ndbg-attach: 3 of 3 ranks .* train.py:38 \(\d s\)$", re.MULTILINE))
         broker.tell(Change(rank=FIVE))
         window.at("gpu013:5")
         window.send("\x1dd")
         window.wait_for("Enter ")
-        assert "connected" not in "\n".join(window.screen)
 
 
 def test_a_terminal_without_a_cursor_shows_the_output_alone(
@@ -146,15 +124,6 @@ def test_a_terminal_without_a_cursor_shows_the_output_alone(
         window.wait_for("printed")
         assert "connected" not in "\n".join(window.screen)
         assert broker.received == []
-
-
-def test_a_stop_that_stays_after_ctrl_c_is_told(broker: FakeBroker, environ: dict[str, str], tmp_path: Path) -> None:
-    with Window(broker, environ, tmp_path, STUBBORN) as window:
-        window.at("gpu013:5")
-        window.send("\x1dd")
-        window.wait_for("Enter ")
-        window.signal(signal.SIGINT)
-        window.wait_for(re.compile("Ctrl-C.*gpu013:5 and 1 more"))
 
 
 def test_whoever_agrees_gets_another_run_and_what_the_job_has_left_is_ended(

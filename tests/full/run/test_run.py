@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from dbg_client.run.progress import COMES_BACK
+from dbg_client.run.job import COMES_BACK
 from tests.support.ranks import attach_list, wait_until
 from tests.support.runs import (
     IDLE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import os
 import random
 import termios
@@ -18,10 +17,10 @@ from typing import TextIO
 import pytest
 
 from dbg_client.run import job_output
-from dbg_client.run.job_output import END_SHOWN, MAX_BEHIND, READ_BYTES, GrowingFile, JobOutput, LastLine, clipped
+from dbg_client.run.job_output import END_SHOWN, MAX_BEHIND, READ_BYTES, GrowingFile, JobOutput
+from dbg_client.terminal.canvas import POP_TITLE, PUSH_TITLE
 from dbg_client.terminal.screen import CALM
 from tests.conftest import Approved
-from tests.support.approved import as_text
 from tests.support.screen import VirtualScreen
 from tests.support.time_unit import seconds
 
@@ -75,7 +74,7 @@ class Reader:
 
 def _stand_in(monkeypatch: pytest.MonkeyPatch, stdout: TextIO) -> None:
     # The module's ``sys`` is replaced: pytest changes sys.stdout itself between a fixture and its test.
-    monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout, stderr=io.StringIO()))
+    monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout))
 
 
 def _stdout(monkeypatch: pytest.MonkeyPatch, read_end: int, write_end: int) -> Iterator[Reader]:
@@ -167,14 +166,15 @@ async def test_what_a_job_does_to_the_terminal_ends_with_it(terminal: Reader, pa
     await terminal.has(b"x.y\x07")
     getattr(output, ends)()
     screen = VirtualScreen(24, 80)
-    screen.feed(await terminal.has_all(CALM) + b"qq")
+    end = b"\r\n" if ends == "hide" else b""
+    screen.feed(await terminal.has_all(CALM + end) + b"qq")
     if ends == "hide":
         output.finish()
 
     assert screen.private_modes == {7, 25}
     assert not screen.cursor_hidden
-    assert screen.rows[:2] == ["one", "twoqq"]
-    assert screen.colours(1)[4] == ("default", "default")
+    assert screen.rows[:3] == (["one", "two", "qq"] if end else ["one", "twoqq", ""])
+    assert screen.colours(2 if end else 1)[1 if end else 4] == ("default", "default")
 
 
 async def test_much_that_was_printed_meanwhile_is_left_out_and_said(
@@ -206,70 +206,37 @@ async def test_a_reader_that_has_seen_enough_ends_nothing(path: Path, monkeypatc
         output.finish()
 
 
-def _both_terminals(monkeypatch: pytest.MonkeyPatch, stdout: TextIO) -> None:
-    monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout, stderr=stdout))
-    monkeypatch.setattr(job_output, "terminal_size", lambda: (24, 80))
-    monkeypatch.setattr(job_output, "tell", lambda sentence: os.write(stdout.fileno(), f"{sentence}\r\n".encode()))
-    monkeypatch.setenv("TERM", "xterm")
-
-
-async def test_a_sentence_is_kept_below_the_output_and_is_gone_behind_it(
-    approved: Approved, terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("printed", "said"), [(b"one\r\n", b"one\r\n"), (b" 50%|##", b" 50%|##\r\n")])
+async def test_what_is_said_begins_a_line(
+    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch, printed: bytes, said: bytes
 ) -> None:
-    _both_terminals(monkeypatch, terminal.stdout)
-    screen = VirtualScreen(24, 80)
-    append(path, b"one\r\n")
+    monkeypatch.setattr(job_output, "tell", lambda _: os.write(terminal.stdout.fileno(), b"told"))
     output = JobOutput(str(path))
     output.show()
-    assert output.keep_last("waits")
-    await terminal.has(b"waits")
-    append(path, b"two\r\n 50%")
-    await terminal.has(b"50%\x1bD\x1b[1A")
-    output.say("The broker is gone.")
-    screen.feed(await terminal.has_all(b"gone.\r\n\x1bD\x1b[1A\x1b7\x1b[1B\r\x1b[0mwaits\x1b[K\x1b8"))
-    approved(as_text(screen.rows[:6]))
-    output.keep_last("")
+    append(path, printed)
+    await terminal.has(printed)
+    output.say("told")
+    assert await terminal.has_all(b"told") == said + b"told"
+    output.finish()
+
+
+async def test_a_windows_title_is_given_back(terminal: Reader, path: Path) -> None:
+    output = JobOutput(str(path))
+    output.show()
+    output.name_window("waits \x07")
+    output.name_window("waits longer")
     output.hide()
-    append(path, b"three")
-    output.show()
     output.finish()
-    screen = VirtualScreen(24, 80)
-    screen.feed(terminal.ended())
-    approved(as_text([row for row in screen.rows if row]), "2")
+    assert terminal.ended().count(POP_TITLE) == 1
+    assert terminal.data.startswith(PUSH_TITLE + b"\x1b]2;waits ")
+    assert terminal.data.count(b"\x07") == 2
 
 
-@pytest.mark.parametrize("without", ["a terminal", "stderr on it", "a terminal that can"])
-async def test_nothing_is_kept_where_there_is_no_such_row(
-    pipe: Reader, terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch, without: str
-) -> None:
-    monkeypatch.setenv("TERM", "dumb" if without == "a terminal that can" else "xterm")
-    stdout = pipe.stdout if without == "a terminal" else terminal.stdout
-    stderr = pipe.stdout if without == "stderr on it" else terminal.stdout
-    monkeypatch.setattr(job_output, "sys", SimpleNamespace(stdout=stdout, stderr=stderr))
+async def test_a_pipe_gets_no_title(pipe: Reader, path: Path) -> None:
     output = JobOutput(str(path))
-    assert not output.keep_last("waits")
+    output.name_window("waits")
     output.finish()
-    assert b"waits" not in pipe.ended() + terminal.ended()
-
-
-async def test_bars_are_not_drawn_over_what_was_told_meanwhile(
-    terminal: Reader, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _both_terminals(monkeypatch, terminal.stdout)
-    append(path, b"outer\r\ninner")
-    output = JobOutput(str(path))
-    output.show()
-    append(path, b"\r\x1b[1Aouter\r\ninner")
-    await terminal.has(b"inner\r\x1b[1A")
-    output.hide()
-    output.say("Detached")
-    output.show()
-    append(path, b"\r\x1b[1Aouter\r\ninner")
-    output.finish()
-    screen = VirtualScreen(24, 80)
-    # The emulated terminal has no mode in which a line feed goes to the line's beginning.
-    screen.feed(terminal.ended().replace(b"\n", b"\r\n").replace(b"\r\r", b"\r"))
-    assert [row for row in screen.rows if row] == ["outer", "inner", "Detached", "outer", "inner"]
+    assert pipe.ended() == b""
 
 
 class ReaderGrowingFile:
@@ -372,118 +339,3 @@ async def test_once_closed_it_holds_nothing(path: Path) -> None:
     for _ in range(5):
         await asyncio.sleep(0)
     assert reader.data == b"begin "
-
-
-ROWS, COLUMNS = 8, 20
-
-
-class Shown:
-    """A screen with the line, and one beside it that gets the job's output alone."""
-
-    def __init__(self, rows: int = ROWS) -> None:
-        self.line = LastLine()
-        self.rows = rows
-        self.screen, self.plain = VirtualScreen(rows, COLUMNS), VirtualScreen(rows, COLUMNS)
-
-    def prints(self, text: str, kept: str = "") -> None:
-        data = text.encode()
-        # A terminal in its usual mode makes a carriage return and a line feed of each.
-        on_screen = data.replace(b"\n", b"\r\n")
-        erased = self.line.erase(COLUMNS, data)
-        self.line.note(data)
-        self.screen.feed(erased + on_screen)
-        self.plain.feed(on_screen)
-        if kept:
-            self.keeps(kept)
-
-    def keeps(self, text: str) -> None:
-        self.screen.feed(self.line.draw(text, self.rows, COLUMNS))
-
-    @property
-    def output(self) -> list[str]:
-        return [row for row in self.screen.rows if row]
-
-
-@pytest.mark.parametrize(
-    ("printed", "output"),
-    [
-        (["one\n"], ["one"]),
-        (["one\n", "two\n"], ["one", "two"]),
-        ([f"line {number}\n" for number in range(30)], [f"line {number}" for number in range(24, 30)]),
-        ([f"\r{percent:3}%|{'#' * (percent // 10):10}|" for percent in range(0, 101, 10)], ["100%|##########|"]),
-        (["100%|##|", "\nend\n"], ["100%|##|", "end"]),
-        (["x" * COLUMNS, "y\n"], ["x" * COLUMNS, "y"]),
-        (["50%|####\r", "60%"], ["60%|####"]),
-    ],
-    ids=["a line", "two lines", "a screen that scrolls", "a bar", "behind a bar", "a full row", "a carriage return"],
-)
-def test_the_line_stays_below_what_is_printed(printed: list[str], output: list[str]) -> None:
-    shown = Shown()
-    for text in printed:
-        shown.prints(text, "waiting")
-    assert shown.output == [*output, "waiting"]
-
-
-def test_bars_below_each_other_stay_where_they_are() -> None:
-    shown = Shown()
-    # As tqdm draws them: the cursor is behind the upper one.
-    for count in range(5):
-        shown.prints(f"\router {count}", "waiting")
-        shown.prints(f"\n\rinner {count}\x1b[A", "waiting")
-        shown.prints("\r")
-        assert shown.screen.rows[:2] == shown.plain.rows[:2]
-        shown.keeps("waiting")
-        assert shown.screen.rows[2] == "waiting"
-    assert shown.output == ["outer 4", "inner 4", "waiting"]
-
-
-def test_colours_of_the_job_are_not_the_lines_and_go_on_behind_it() -> None:
-    shown = Shown()
-    shown.prints("\x1b[31mred", "waiting")
-    assert shown.screen.colours(1)[0] == ("default", "default")
-    shown.prints("der\n")
-    assert shown.screen.colours(0)[4] == ("red", "default")
-
-
-@pytest.mark.parametrize("text", ["one\n", "one", "no\rone\n"])
-def test_an_enter_that_was_typed_leaves_nothing_of_it(text: str) -> None:
-    shown = Shown()
-    shown.prints(text, "waiting for long")
-    shown.screen.feed(b"\r\n")
-    shown.prints("two\n")
-    assert shown.output == ["one", "two"]
-
-
-@pytest.mark.parametrize("screen", ["\x1b[?1049h", "\x1b[3;4H", "\x1b[2;5r", "\x1b7", "\x1b[s"])
-def test_a_job_that_draws_a_screen_of_its_own_is_left_alone(screen: str) -> None:
-    line = LastLine()
-    line.note(screen.encode())
-    assert not line.is_possible
-    assert line.draw("waiting", ROWS, COLUMNS) == b""
-
-
-def test_a_long_sentence_is_cut() -> None:
-    shown = Shown()
-    shown.prints("one\n", "a sentence that is longer than the screen is wide")
-    assert shown.output[1] == "a sentence that i…"
-    assert clipped("界界界", 5) == "界…"
-    assert clipped("short", 5) == "short"
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_whatever_is_printed_looks_the_same_without_the_line(seed: int) -> None:
-    pieces = ["one\n", "two", "\rbar 50%", "\x1b[31mred\x1b[0m", "\n\n", "x" * COLUMNS, "\x1b[K", "\n\x1b[A", "y" * 7]
-    chosen = random.Random(seed)  # noqa: S311
-    shown = Shown()
-    for _ in range(chosen.randrange(1, 6)):
-        shown.prints(chosen.choice(pieces), chosen.choice(["", "waiting", "still waiting"]))
-    shown.screen.feed(shown.line.erase(COLUMNS))
-    assert [row for row in shown.screen.rows if row] == [row for row in shown.plain.rows if row]
-
-
-def test_the_end_is_a_row_of_its_own() -> None:
-    shown = Shown()
-    assert shown.line.end() == b""
-    shown.prints("50%", "waiting")
-    shown.screen.feed(shown.line.erase(COLUMNS) + shown.line.end() + b"Attached")
-    assert shown.output == ["50%", "Attached"]
