@@ -168,7 +168,7 @@ def carry_out(function: str, load: Callable[[], Callable[..., object]], *argumen
         return None
     try:
         try:
-            from dbg_agent.stop.room import has_room
+            from dbg_agent.frames.stacks import has_room
 
             if not has_room():
                 raise RecursionError

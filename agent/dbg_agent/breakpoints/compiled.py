@@ -21,9 +21,9 @@ from dbg_agent.breakpoints.files import EDITED, lines_of, same_file, source_byte
 from dbg_agent.breakpoints.insertion import CALL, all_codes, compile_with
 from dbg_agent.breakpoints.monitored import Lines, Reached
 from dbg_agent.breakpoints.wish import COMPILED, is_left_out, number_of, reach
-from dbg_agent.stop.frame_locals import CO_OPTIMIZED
-from dbg_agent.stop.loaded_sources import compiled_sources
-from dbg_agent.stop.stacks import all_frames, is_traced_by_us, outward
+from dbg_agent.frames.loaded_sources import compiled_sources
+from dbg_agent.frames.stacks import all_frames, is_traced_by_us, outward
+from dbg_agent.frames.variables import CO_OPTIMIZED
 from dbg_wire.records.stop_points import StopAt
 
 COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})

@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from types import CodeType
 
 from dbg_agent.breakpoints.insertion import Placed, all_codes, statement_at
+from dbg_agent.frames.loaded_sources import compiled_sources, file_of, is_edited, read_file
+from dbg_agent.frames.stacks import OWN_PACKAGES, all_frames
 from dbg_agent.process.unwarned import compiled
-from dbg_agent.stop.loaded_sources import compiled_sources, file_of, is_edited, read_file
-from dbg_agent.stop.stacks import OWN_PACKAGES, all_frames
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
 """Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""

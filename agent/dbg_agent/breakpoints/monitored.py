@@ -14,7 +14,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from dbg_agent.breakpoints.files import same_file
-from dbg_agent.stop.stacks import all_frames, outward
+from dbg_agent.frames.stacks import all_frames, outward
 
 Reached = Callable[[FrameType, str, int], None]
 """Called in the program's thread with the frame, and the file and the line of a breakpoint, by which it comes."""

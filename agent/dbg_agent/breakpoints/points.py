@@ -26,8 +26,8 @@ from dbg_agent.breakpoints.wish import (
     number_of,
     reach,
 )
+from dbg_agent.frames.loaded_sources import compiled_sources
 from dbg_agent.process.stderr import say
-from dbg_agent.stop.loaded_sources import compiled_sources
 from dbg_dial.home import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops

@@ -15,8 +15,8 @@ from functools import lru_cache, partial
 from types import CodeType, FrameType
 from typing import Any
 
-from dbg_agent.stop.frame_locals import read_locals
-from dbg_agent.stop.room import lacks_room
+from dbg_agent.frames.stacks import lacks_room
+from dbg_agent.frames.variables import read_locals
 from dbg_wire.errors import error_line
 from dbg_wire.limits import MAX_CONDITION
 

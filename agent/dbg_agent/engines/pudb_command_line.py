@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pudb.shell import SetPropagatingDict
 
 from dbg_agent.engines.faults import is_fault_of_value, is_interrupt, words_of
-from dbg_agent.stop.capture import Capture, talking_to
+from dbg_agent.frames.capture import Capture, talking_to
 
 if TYPE_CHECKING:
     from dbg_agent.engines.pudb_ui import RankUI

@@ -21,7 +21,7 @@ from itertools import pairwise
 from types import FrameType, TracebackType
 from typing import Any, NamedTuple
 
-from dbg_agent.stop.stacks import is_own, is_users_file
+from dbg_agent.frames.stacks import is_own, is_users_file
 from dbg_wire.errors import printable
 
 MAX_ENDED = 8
@@ -145,8 +145,7 @@ def kept_exceptions(frames: Sequence[FrameType]) -> Iterator[str]:
 
     ``frames`` are those of one thread, whose variables may be read.
     """
-    from dbg_agent.frames.variables import attributes, is_a
-    from dbg_agent.stop.frame_locals import read_locals
+    from dbg_agent.frames.variables import attributes, is_a, read_locals
 
     seen = {id(error) for error in _handled().values()}
     for frame in frames:
@@ -234,8 +233,7 @@ def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
 
 def _queues(frames: list[FrameType]) -> Iterator[weakref.ref[Any]]:
     """Yield the queues among the variables of frames, and among the attributes of their objects."""
-    from dbg_agent.frames.variables import attributes
-    from dbg_agent.stop.frame_locals import read_locals
+    from dbg_agent.frames.variables import attributes, read_locals
 
     for frame in frames:
         own = list(read_locals(frame).values())[:MAX_VALUES]

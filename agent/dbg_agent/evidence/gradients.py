@@ -12,8 +12,8 @@ from types import FrameType
 from typing import Any
 
 from dbg_agent.evidence.stacks import SeenThread
+from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, class_of, local, variable
-from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 
 MODULE = "torch.nn.parallel.distributed"

@@ -11,8 +11,8 @@ from typing import Any
 
 from dbg_agent.evidence.stacks import module_of
 from dbg_agent.frames.expressions import CallSite, call_site
+from dbg_agent.frames.stacks import all_frames, is_users_file, outward
 from dbg_agent.frames.variables import class_of, is_traced
-from dbg_agent.stop.stacks import all_frames, is_users_file, outward
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted

@@ -16,10 +16,10 @@ from dbg_agent.evidence.ray import pending_actors
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
 from dbg_agent.evidence.workers import from_workers
 from dbg_agent.frames.expressions import call_site
+from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, is_a, item, local
 from dbg_agent.host.descriptors import held_by, lock_holders, looked_up, openers, waits_in
 from dbg_agent.host.process import command_of, has_ended, system_call
-from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 

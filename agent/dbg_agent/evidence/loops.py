@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from dbg_agent.frames.source import Spot, nodes_in, operation, span_of, spot_of
-from dbg_agent.stop.stacks import is_users_file
+from dbg_agent.frames.stacks import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_LOOPS, LoopSeen
 from dbg_wire.records.record import fitted

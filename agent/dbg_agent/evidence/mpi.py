@@ -16,8 +16,8 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from dbg_agent.frames.expressions import UNRESOLVED, CallSite, Expression, call_site
+from dbg_agent.frames.stacks import all_frames, outward
 from dbg_agent.frames.variables import UNKNOWN, class_of, is_a, is_traced, is_traced_within, local
-from dbg_agent.stop.stacks import all_frames, outward
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen

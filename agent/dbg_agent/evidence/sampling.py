@@ -17,8 +17,8 @@ from types import CodeType, FrameType, ModuleType
 
 from dbg_agent.evidence.mpi import MODULE as MPI_MODULE
 from dbg_agent.evidence.mpi import may_be_asked, thread_seen
+from dbg_agent.frames.stacks import is_own, is_users_file, outward, thread_frame
 from dbg_agent.host.counters import Kernel, Reading, busy_processes, disks, processors
-from dbg_agent.stop.stacks import is_own, is_users_file, outward, thread_frame
 from dbg_agent.torch.arrivals import Completions, Told, arrivals_of
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.evidence import CollectiveSeen, GroupSeen, SourceSeen

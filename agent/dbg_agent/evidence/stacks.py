@@ -8,9 +8,9 @@ from functools import lru_cache
 from itertools import islice
 from types import CodeType, FrameType
 
+from dbg_agent.frames.stacks import is_own, is_users_file, outward, program_thread, program_threads
 from dbg_agent.frames.variables import attributes, is_a, is_traced
 from dbg_agent.host.process import kernel_thread
-from dbg_agent.stop.stacks import is_own, is_users_file, outward, program_thread, program_threads
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted

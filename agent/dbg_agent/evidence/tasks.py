@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from dbg_agent.evidence.stacks import module_of, short_place
 from dbg_agent.frames.expressions import Values, entered_by
 from dbg_agent.frames.source import spot_of
+from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, class_of, is_a, local
-from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import WaitKind
 

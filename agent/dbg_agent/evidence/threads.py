@@ -27,10 +27,10 @@ from dbg_agent.evidence.polled_files import polled_file
 from dbg_agent.evidence.stacks import SeenThread, module_of, places_of, seen_threads, short_place
 from dbg_agent.evidence.workers import from_workers
 from dbg_agent.frames.expressions import CallSite, call_site, is_calling
+from dbg_agent.frames.stacks import all_frames, is_users_file
 from dbg_agent.frames.variables import UNKNOWN, class_of, local
 from dbg_agent.host.descriptors import OF_ONE_HOST, does, waits_in
 from dbg_agent.host.process import system_call
-from dbg_agent.stop.stacks import all_frames, is_users_file
 from dbg_wire.errors import printable
 from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, LoopSeen, OtherProcess, ThreadWait, WaitKind
 from dbg_wire.records.record import fitted

@@ -18,8 +18,7 @@ from types import BuiltinFunctionType, FrameType, MappingProxyType
 from typing import Any, NamedTuple
 
 from dbg_agent.frames.source import Spot, mangled, operation, span_of, spot_of
-from dbg_agent.frames.variables import UNKNOWN, attribute, class_of, item, local, variable
-from dbg_agent.stop.frame_locals import CO_OPTIMIZED
+from dbg_agent.frames.variables import CO_OPTIMIZED, UNKNOWN, attribute, class_of, item, local, variable
 
 _CALLS = ("CALL", "PRECALL", "BEFORE_WITH")
 _MAY_WAIT = (*_CALLS, "IMPORT", "WITH_EXCEPT", "FOR_ITER", "BINARY", "STORE_ATTR", "STORE_SUBSCR")

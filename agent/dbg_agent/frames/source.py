@@ -15,9 +15,9 @@ from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from dbg_agent.frames.loaded_sources import all_codes, compiled_sources, lines_of, read_file
 from dbg_agent.host.descriptors import FILE_SECONDS, file_system
 from dbg_agent.process.unwarned import parsed
-from dbg_agent.stop.loaded_sources import all_codes, compiled_sources, lines_of, read_file
 
 MAX_FILE_BYTES = 2_000_000
 """Bytes of a file that is read."""

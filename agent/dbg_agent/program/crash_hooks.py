@@ -16,10 +16,10 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.frames.stacks import is_own
 from dbg_agent.process.stderr import say
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import unharmed
-from dbg_agent.stop.stacks import is_own
 from dbg_agent.stop.stops import Crash
 from dbg_wire.errors import error_line, printable
 from dbg_wire.messages import Notice

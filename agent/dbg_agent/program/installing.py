@@ -82,8 +82,8 @@ def _keep_crashes(settings: Settings) -> None:
 def _note_crash(error: BaseException) -> None:
     rank = current()
     if rank is not None:
+        from dbg_agent.frames.stacks import traceback_of
         from dbg_agent.program.crash_hooks import describe
-        from dbg_agent.stop.stacks import traceback_of
 
         rank.program.last_words = describe(error), traceback_of(error.__traceback__)
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from dbg_agent.frames.stacks import outward
 from dbg_agent.launch.this_process import Identity, framework_rank
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.stderr import say
 from dbg_agent.rank.rank import MAX_WARNINGS, Rank
 from dbg_agent.settings import CRASH_LEASE_SECONDS, Settings, read_settings
 from dbg_agent.stop.inbox import ProgramRaised
-from dbg_agent.stop.stacks import outward
 from dbg_wire.errors import DbgError
 from dbg_wire.tables.launchers import is_launcher
 

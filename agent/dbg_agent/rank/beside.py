@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dbg_agent.frames.loaded_sources import Loaded
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.rank.line_breakpoints import LineBreakpoints
-from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind

@@ -16,9 +16,8 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.frames.stacks import NoSuchFrame, has_room, is_at_end, is_under_ours, thread_frame
 from dbg_agent.stop.inbox import unharmed
-from dbg_agent.stop.room import has_room
-from dbg_agent.stop.stacks import NoSuchFrame, is_at_end, is_under_ours, thread_frame
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind, answer_to
 

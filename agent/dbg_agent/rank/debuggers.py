@@ -8,8 +8,8 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.frames.variables import WRITES_THROUGH
 from dbg_agent.rank.console import Console, Terminal
-from dbg_agent.stop.frame_locals import WRITES_THROUGH
 from dbg_wire.errors import error_line
 from dbg_wire.states import StopPhase
 from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB, PUDB

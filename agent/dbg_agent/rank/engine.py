@@ -14,8 +14,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove, WayOut
-from dbg_agent.stop.stacks import (
+from dbg_agent.frames.stacks import (
     OWN_PACKAGES,
     is_at_end,
     is_own,
@@ -27,6 +26,7 @@ from dbg_agent.stop.stacks import (
     outward,
     skip_runner,
 )
+from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDebugger, WantedMove, WayOut
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:

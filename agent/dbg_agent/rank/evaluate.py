@@ -15,8 +15,8 @@ from functools import cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.stop.capture import Capture, talking_to
-from dbg_agent.stop.frame_locals import read_locals
+from dbg_agent.frames.capture import Capture, talking_to
+from dbg_agent.frames.variables import read_locals
 from dbg_agent.values.record import abridged, error_text, without_addresses
 from dbg_agent.values.tensors import sharded_classes
 from dbg_wire.messages import Ask, Kind

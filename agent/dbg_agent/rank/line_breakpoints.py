@@ -22,9 +22,9 @@ from dbg_agent.breakpoints.line_breakpoint import LineBreakpoint, LogPace, NoLog
 from dbg_agent.breakpoints.monitored import Monitored
 from dbg_agent.breakpoints.points import stops_at
 from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code, evaluate_at, holds, raised_text
+from dbg_agent.frames.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import unharmed
-from dbg_agent.stop.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.messages import Notice

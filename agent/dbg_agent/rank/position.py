@@ -16,8 +16,7 @@ from itertools import islice
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from dbg_agent.host.proc import read_proc
-from dbg_agent.stop.stacks import (
+from dbg_agent.frames.stacks import (
     FrameAt,
     NoSuchFrame,
     all_frames,
@@ -34,6 +33,7 @@ from dbg_agent.stop.stacks import (
     traceback_of,
     users_frame,
 )
+from dbg_agent.host.proc import read_proc
 from dbg_wire.messages import Notice
 from dbg_wire.records.ranks import Place, ThreadStack
 from dbg_wire.records.record import fitted

@@ -14,6 +14,7 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.frames.stacks import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import own_thread
 from dbg_agent.rank.break_in import AT_ONCE_SECONDS
@@ -22,7 +23,6 @@ from dbg_agent.rank.position import place_at
 from dbg_agent.rank.stop_work import BUSY_SECONDS, StopWork, not_answered
 from dbg_agent.settings import FORBIDDEN
 from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
-from dbg_agent.stop.stacks import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from dbg_agent.stop.stops import NOTHING_MOVES
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Action, Ask, Kind, Look, answer_to

@@ -8,6 +8,8 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.frames.loaded_sources import Loaded, source_message
+from dbg_agent.frames.stacks import DEBUGGER_FRAMES, is_own, lacks_room, outward, place_of
 from dbg_agent.process.stderr import say
 from dbg_agent.rank.position import Position, Viewpoint
 from dbg_agent.stop.inbox import (
@@ -22,9 +24,6 @@ from dbg_agent.stop.inbox import (
     WayOut,
     Work,
 )
-from dbg_agent.stop.loaded_sources import Loaded, source_message
-from dbg_agent.stop.room import DEBUGGER_FRAMES, lacks_room
-from dbg_agent.stop.stacks import is_own, outward, place_of
 from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Message, Notice

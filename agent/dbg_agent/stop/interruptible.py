@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-from dbg_agent.stop.stacks import all_frames, call_it, holds_no_lock
+from dbg_agent.frames.stacks import all_frames, call_it, holds_no_lock
 
 INTERRUPT_SIGNAL = signal.SIGRTMIN + 6 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Interrupts work of ours in the main thread. Its handler is set only while the work runs; no launcher uses it."""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 
+from dbg_agent.frames.stacks import is_own, place_of
 from dbg_agent.process.log import Logger
 from dbg_agent.process.threads import wait_for
 from dbg_agent.stop.inbox import ProgramRaised
-from dbg_agent.stop.stacks import is_own, place_of
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import fitted

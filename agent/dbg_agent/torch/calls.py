@@ -14,8 +14,8 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from dbg_agent.frames.expressions import CallSite, call_site
+from dbg_agent.frames.stacks import all_frames, is_users_file, outward, place_of
 from dbg_agent.frames.variables import UNKNOWN, is_traced, is_traced_within, local
-from dbg_agent.stop.stacks import all_frames, is_users_file, outward, place_of
 from dbg_agent.torch.flight_recorder import NATIVE_MODULE
 from dbg_wire.recorder.seen import NO_DESCRIPTION, name_of
 from dbg_wire.records.ranks import Place

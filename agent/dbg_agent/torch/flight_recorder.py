@@ -16,8 +16,8 @@ from functools import partial
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
+from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.process.threads import own_thread
-from dbg_agent.stop.stacks import is_users_file
 from dbg_wire.recorder.entries import Entry, entries_of
 from dbg_wire.recorder.seen import places_in
 from dbg_wire.records.ranks import Place

@@ -12,8 +12,8 @@ from functools import partial
 from types import FrameType, ModuleType
 from typing import Any
 
-from dbg_agent.stop.capture import Capture, talking_to
-from dbg_agent.stop.frame_locals import write_back
+from dbg_agent.frames.capture import Capture, talking_to
+from dbg_agent.frames.variables import write_back
 from dbg_agent.values.objects import in_order
 from dbg_agent.values.part import Opened, ShownPart, is_name
 from dbg_wire.limits import MAX_COMPLETIONS

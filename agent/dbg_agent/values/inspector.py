@@ -10,10 +10,10 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from dbg_agent.stop.frame_locals import release
+from dbg_agent.frames.loaded_sources import Loaded
+from dbg_agent.frames.stacks import FrameAt
+from dbg_agent.frames.variables import release
 from dbg_agent.stop.interruptible import Interruptible
-from dbg_agent.stop.loaded_sources import Loaded
-from dbg_agent.stop.stacks import FrameAt
 from dbg_agent.values.children import full_name_of
 from dbg_agent.values.describe import describe
 from dbg_agent.values.evaluation import Evaluation, Namespaces, completions

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
-from dbg_agent.stop.loaded_sources import Loaded, file_of
-from dbg_agent.stop.stacks import all_frames, outward
+from dbg_agent.frames.loaded_sources import Loaded, file_of
+from dbg_agent.frames.stacks import all_frames, outward
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.records.inspection import SourceText, written_length

@@ -219,7 +219,7 @@ def test_a_traced_call_begins_after_an_interrupt_was_taken_back() -> None:
 
 HEAD = """\
 import atexit, functools, multiprocessing, os, sys, threading
-from dbg_agent.stop.stacks import is_at_end
+from dbg_agent.frames.stacks import is_at_end
 def tell(*_arguments):
     print(is_at_end(sys._getframe()), flush=True)
 class Hook:
@@ -259,7 +259,7 @@ def test_a_frame_of_the_end_is_known(program: str, is_at_end: bool) -> None:
 
 LOOKS_AND_COLLECTS = """\
 import gc, threading, time
-from dbg_agent.stop.stacks import all_frames
+from dbg_agent.frames.stacks import all_frames
 
 class Cycle:
     def __init__(self):
@@ -293,7 +293,7 @@ def test_threads_that_start_and_end_while_garbage_is_collected_stop_nothing(proc
 
 PROBE = """\
 import sys
-from dbg_agent.stop.stacks import stack_of
+from dbg_agent.frames.stacks import stack_of
 from tests.unit.agent.pdb_driver import Driver, play
 from tests.unit.agent.pudb_viewer import Viewer
 from tests.unit.agent.pudb_viewer import play as play_in_pudb

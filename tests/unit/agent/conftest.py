@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dbg_agent.frames import loaded_sources
 from dbg_agent.rank import console
-from dbg_agent.stop import loaded_sources
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import Driver, cancel_timers
 from tests.unit.agent.pudb_viewer import Viewer

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dbg_agent
+from dbg_agent.frames.loaded_sources import source_message
+from dbg_agent.frames.stacks import place_of, stack_of, traceback_of
 from dbg_agent.guard.dumps import parse_dump
 from dbg_agent.program.crash_hooks import describe
 from dbg_agent.rank.holding import HoldCounts
 from dbg_agent.settings import coordinates
-from dbg_agent.stop.loaded_sources import source_message
-from dbg_agent.stop.stacks import place_of, stack_of, traceback_of
 from dbg_agent.stop.stops import Stops
 from dbg_wire.codec import decode, encode
 from dbg_wire.limits import MAX_PATH

@@ -19,8 +19,8 @@ import pytest
 
 import dbg_agent
 from dbg_agent.breakpoints import compiled, importing, points, reached
+from dbg_agent.frames.stacks import all_frames
 from dbg_agent.program import entry, own_rank
-from dbg_agent.stop.stacks import all_frames
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.stop_points import StopAt
 from tests.conftest import Approved

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from dbg_agent.frames.capture import Capture, talking_to
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
-from dbg_agent.stop.capture import Capture, talking_to
 from dbg_agent.stop.inbox import RunJob
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.limits import MAX_LOG

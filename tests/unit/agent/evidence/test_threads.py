@@ -29,11 +29,11 @@ from dbg_agent.evidence.ended_threads import (
     who_used,
 )
 from dbg_agent.evidence.threads import threads_seen
+from dbg_agent.frames.stacks import outward
+from dbg_agent.frames.variables import WRITES_THROUGH
 from dbg_agent.host import descriptors, process
 from dbg_agent.host.descriptors import waits_in
 from dbg_agent.host.process import SystemCall
-from dbg_agent.stop.frame_locals import WRITES_THROUGH
-from dbg_agent.stop.stacks import outward
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, WaitKind
 from tests.conftest import Approved
 from tests.support.time_unit import seconds

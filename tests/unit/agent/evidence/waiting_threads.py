@@ -278,8 +278,8 @@ def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
 def main() -> None:
     """Have all threads wait, and print what is told of them."""
     from dbg_agent.evidence import locks, threads
+    from dbg_agent.frames import stacks
     from dbg_agent.host import descriptors
-    from dbg_agent.stop import stacks
 
     vars(stacks)["MAX_THREADS"] = 100
     threads.MAX_SECONDS = locks.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from dbg_agent.frames import stacks
+from dbg_agent.frames.stacks import LOCKLESS
 from dbg_agent.link.outgoing import Outgoing
 from dbg_agent.stop import interruptible as module
-from dbg_agent.stop import stacks
 from dbg_agent.stop.inbox import Inbox
 from dbg_agent.stop.interruptible import INTERRUPT_SIGNAL, Interruptible
-from dbg_agent.stop.stacks import LOCKLESS
 
 
 def never(_seconds: float, _call: Callable[[], None]) -> None:

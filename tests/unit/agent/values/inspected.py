@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from dbg_agent.frames.loaded_sources import Loaded
 from dbg_agent.stop.interruptible import Interruptible
-from dbg_agent.stop.loaded_sources import Loaded
 from dbg_agent.values.evaluation import Namespaces
 from dbg_agent.values.inspector import Inspector
 from dbg_wire.records.inspection import (

@@ -14,9 +14,8 @@ from types import FrameType
 
 import pytest
 
-from dbg_agent.process import threads
-from dbg_agent.stop import stacks as module
-from dbg_agent.stop.stacks import (
+from dbg_agent.frames import stacks as module
+from dbg_agent.frames.stacks import (
     FrameAt,
     NoSuchFrame,
     all_frames,
@@ -36,6 +35,7 @@ from dbg_agent.stop.stacks import (
     traceback_of,
     users_frame,
 )
+from dbg_agent.process import threads
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES
 from dbg_wire.records.ranks import Place, ThreadStack
 from tests.conftest import Approved

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from operator import methodcaller
@@ -46,7 +46,7 @@ LOCKLESS = (
     "dbg_agent.engines",
     "dbg_agent.rank.engine",
     "dbg_agent.rank.evaluate",
-    "dbg_agent.stop.capture",
+    "dbg_agent.frames.capture",
     "dbg_agent.values",
 )
 """Modules and packages of ours without a lock: all that call the program's code for a debugger or a question."""
@@ -68,6 +68,12 @@ UNNAMED = "unnamed"
 
 MAX_NAMED = 6
 """Functions that an error names: the innermost ones, among which the wanted one mostly is."""
+
+STACK_FRAMES = 100
+"""Depth of calls with which a stop begins, imports at its first use included; with less it could break off anywhere."""
+
+DEBUGGER_FRAMES = 250
+"""Frames for debuggers and questions: urwid nests a hundred to draw PuDB, its first import nearly as many."""
 
 _LOCKLESS_PREFIXES = tuple(f"{name}." for name in LOCKLESS)
 
@@ -415,3 +421,26 @@ def _code_of(function: object) -> CodeType | None:
         function = vars(type(function)).get("__call__")
     code = getattr(function, "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+# ------------------------------------------------------------------ the room that a stop needs on the stack
+
+
+def has_room(frames: int = STACK_FRAMES) -> bool:
+    """Tell whether the calling thread may nest so many calls more."""
+    try:
+        sys._getframe(max(sys.getrecursionlimit() - frames, 0))
+    except ValueError:
+        return True
+    return False
+
+
+def lacks_room(failed: Callable[[Exception], object], frames: int = STACK_FRAMES) -> bool:
+    """Tell whether the calling thread may not nest so many calls more; if so, ``failed`` is told."""
+    if has_room(frames):
+        return False
+    try:  # noqa: SIM105 - contextlib would need the stack that is missing
+        failed(RecursionError("too close to the recursion limit"))
+    except RecursionError:
+        pass
+    return True

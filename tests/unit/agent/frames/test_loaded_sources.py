@@ -13,8 +13,8 @@ from types import FrameType, ModuleType
 
 import pytest
 
-from dbg_agent.stop import loaded_sources
-from dbg_agent.stop.loaded_sources import Loaded, source_message
+from dbg_agent.frames import loaded_sources
+from dbg_agent.frames.loaded_sources import Loaded, source_message
 from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
 from tests.conftest import Approved
 from tests.support.time_unit import seconds

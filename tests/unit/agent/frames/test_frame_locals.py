@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.stop.frame_locals import read_locals, release, write_back
+from dbg_agent.frames.variables import read_locals, release, write_back
 
 
 def values_after(assign: Callable[[FrameType, Any], object]) -> list[object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_agent.stop.room import STACK_FRAMES, has_room, lacks_room
+from dbg_agent.frames.stacks import STACK_FRAMES, has_room, lacks_room
 from tests.support.calls import with_calls_left
 
 NEAR = STACK_FRAMES // 4
