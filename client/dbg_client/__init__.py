@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Slow, SlowVerdict, Verdict, Where, Why
     from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
-    from dbg_client.api.notebook import load_ipython_extension
     from dbg_client.api.ranks import AsyncJob, AsyncRanks
     from dbg_client.api.stop import AsyncStop, StopEnded
     from dbg_client.api.values import ExceptionInfo, Variable
     from dbg_client.core.directory import RankChange
     from dbg_client.core.errors import TimedOut
+    from dbg_client.notebook import load_ipython_extension
     from dbg_client.questions.inspection import RankError, Source
     from dbg_client.seat.seat import KeyboardTaken
     from dbg_wire.errors import DbgError
@@ -81,7 +81,7 @@ _MODULES = {
         "dbg_client.api.answers": "Answer Breakpoints Collectives Group Slow SlowVerdict Verdict Where Why",
         "dbg_client.api.blocking": "Broker Job Ranks Stop connect",
         "dbg_client.api.broker": "AsyncBroker aconnect",
-        "dbg_client.api.notebook": "load_ipython_extension",
+        "dbg_client.notebook": "load_ipython_extension",
         "dbg_client.api.ranks": "AsyncJob AsyncRanks",
         "dbg_client.api.stop": "AsyncStop StopEnded",
         "dbg_client.seat.seat": "KeyboardTaken",

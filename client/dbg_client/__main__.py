@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from dbg_client.cli.main import main
+from dbg_client.command_line.main import main
 
 sys.exit(main())

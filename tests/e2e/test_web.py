@@ -76,7 +76,8 @@ def test_a_run_serves_its_job_as_a_page_that_ends_with_it(directory: Directory) 
 
 
 @pytest.mark.parametrize(
-    ("module", "words"), [("dbg_client.cli.main", ["web"]), ("dbg_broker.cli.main", ["run", "--web", "--", "true"])]
+    ("module", "words"),
+    [("dbg_client.command_line.main", ["web"]), ("dbg_broker.cli.main", ["run", "--web", "--", "true"])],
 )
 def test_without_aiohttp_a_sentence_says_how_to_install_it(home: Path, module: str, words: list[str]) -> None:
     program = f"import sys; sys.modules['aiohttp'] = None; from {module} import main; sys.exit(main({words!r}))"

@@ -16,9 +16,9 @@ from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, DummyCook
 
 from dbg_client.core.requests import listen
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.targets import parse_target
 from dbg_client.web.access import Access
 from dbg_client.web.serve import PageServer
+from dbg_command.targets import parse_target
 from dbg_dial.waiting import within
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import USUAL_WAIT, Child, Processes

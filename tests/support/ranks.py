@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.targets import parse_target, select
 from dbg_client.views.list import list_document
+from dbg_command.targets import parse_target, select
 from dbg_dial.waiting import within
 from dbg_wire.records.ranks import RankState
 from tests.support.broker import Wrap

@@ -1,1 +1,1 @@
-"""What the two commands share beside the wire: options and completion, text for terminals, the audit log. Pure."""
+"""What the two commands share beside the wire: targets, options, completion, texts of terminals, the audit log."""

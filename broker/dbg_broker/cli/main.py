@@ -44,7 +44,7 @@ def _act(words: list[str]) -> int:
         return 0
     if words[:1] == ["run"]:
         # Another name for it; this package imports nothing of the terminal.
-        return int(import_module("dbg_client.cli.main").main(words))
+        return int(import_module("dbg_client.command_line.main").main(words))
     given = parse(words)
     return int(import_module(f"dbg_broker.cli.{given.verb}").run(given))
 

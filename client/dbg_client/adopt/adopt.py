@@ -15,9 +15,10 @@ from dbg_client.adopt.payload import Answer, Outcome
 from dbg_client.adopt.verb import Adopt
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
-from dbg_client.shell.output import agrees, show_waiting, tell, write_result
-from dbg_client.targets import unique_target
+from dbg_client.shell.output import agrees
+from dbg_client.shell.streams import show_waiting, tell, write_result
 from dbg_client.views.ages import show_age
+from dbg_command.targets import unique_target
 from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.find import Opening
 from dbg_dial.home import BROKER, CA, HOME, TOKEN_FILE, home_directory

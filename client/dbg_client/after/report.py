@@ -13,6 +13,7 @@ from dbg_client.after.report_file import MAX_REPORT, TITLE, case_lines
 from dbg_client.after.report_text import Asked, Terminal, show_report
 from dbg_client.core.asking import Asker
 from dbg_client.core.errors import CantWrite
+from dbg_client.core.patience import show_nobody
 from dbg_client.verbs.verb import Asking
 from dbg_client.verbs.where import Where
 from dbg_client.why.collective_matching import match_collectives
@@ -85,7 +86,7 @@ async def _stacks(asker: Asker, ranks: Sequence[RankInfo], known: Sequence[RankI
     if not asked:
         return ""
     try:
-        return (await Where().ask(Asking(asker=asker, ranks=asked, known=known))).text()
+        return (await Where().ask(Asking(asker=asker, ranks=asked, known=known, show=show_nobody))).text()
     except DbgError as error:
         return f"not known: {error}\n"
 

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from dbg_client.after.files import Found, find_in
 from dbg_client.after.recorder_dumps import explain_dumps
-from dbg_client.shell.output import columns_of_stdout, show_waiting, tell, write_result, written
-from dbg_client.targets import parse_target
+from dbg_client.shell.output import written
+from dbg_client.shell.streams import columns_of_stdout, show_waiting, tell, write_result
 from dbg_client.verbs.table import is_target
 from dbg_client.verbs.verb import Style
 from dbg_client.why.explain import Explanation
 from dbg_client.why.verb import Why, WhyAnswer
 from dbg_client.why.verdict import worst_first
+from dbg_command.targets import parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.rank_set import format_ranks
 

@@ -15,11 +15,11 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, choose_when_ready, find, is_ready
 from dbg_client.core.directory import RankChange
 from dbg_client.core.errors import RankEnded, TimedOut
+from dbg_client.core.patience import show_nobody
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.breakpoints import change_breakpoints
 from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
-from dbg_client.targets import Target, parse_target
 from dbg_client.verbs.orders import Continue, Interrupt, Release
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.values import Eval, PdbCommand
@@ -27,6 +27,7 @@ from dbg_client.verbs.verb import Asking, GroupedAnswer, RanksVerb
 from dbg_client.verbs.where import Where as WhereVerb
 from dbg_client.views.groups import group_answers
 from dbg_client.views.naming import Naming
+from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, NoSuchRank, printable
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, Sight
@@ -234,6 +235,7 @@ class AsyncRanks:
             ranks=self._found(),
             known=self._switchboard.directory.ranks,
             target=self._target(),
+            show=show_nobody,
         )
         answer = await verb.ask(asking)
         self._memory.keep(answer.groups)

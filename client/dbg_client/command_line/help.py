@@ -240,7 +240,7 @@ class Help(Verb):
     topic: str = ""
 
     def run(self) -> int:
-        from dbg_client.shell.output import write_result
+        from dbg_client.shell.streams import write_result
 
         write_result(help_on(self.topic))
         return 0

@@ -107,10 +107,16 @@ def _record(
         elif has_flags and hasattr(options, f"{prefix}{field.name}"):
             values[field.name] = _typed(field, getattr(options, f"{prefix}{field.name}"))
         elif field.preferred is not None:
-            text = field.preferred.text(environ)
+            text = _preferred(field.preferred, environ)
             if text is not None:
                 values[field.name] = field.preferred.read(text)
     return kind(**values)
+
+
+def _preferred(preferred: Preferred, environ: Mapping[str, str]) -> str | None:
+    """Return the text that applies to a field without an option, None for none."""
+    found = (environ.get(name) for name in preferred.variables)
+    return next((text for text in found if text or (text is not None and preferred.empty_counts)), preferred.usual)
 
 
 def _typed(field: Field, value: Any) -> object:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dbg_client.command_line.reading import TEXTS, made, part, read_question
-from dbg_client.targets import JOB_NAME, Group, Target, Term
 from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import BY_NAME, VERBS, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
+from dbg_command.targets import JOB_NAME, Group, Target, Term
 from dbg_wire.errors import BadInput, printable
 
 _HELP = frozenset({"help", "h", "?", "-h", "--help"})

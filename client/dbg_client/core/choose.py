@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.core.errors import NeverCame, NotStopped, RankEnded, why_not_stopped
-from dbg_client.targets import Numbers, Selection, Target, Term, Word, parse_target, select, unique_targets
+from dbg_command.targets import Numbers, Selection, Target, Term, Word, parse_target, select, unique_targets
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.messages import Mode
 from dbg_wire.rank_set import format_ranks
@@ -41,7 +41,7 @@ class Choice:
 
 
 def find(target: Target, ranks: Sequence[RankInfo], *, any_job: bool = False) -> Selection:
-    """Select as :func:`dbg_client.targets.select` does; raise NeverCame for ranks that never came."""
+    """Select as :func:`dbg_command.targets.select` does; raise NeverCame for ranks that never came."""
     try:
         return select(target, ranks, any_job=any_job)
     except NoSuchRank as error:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dbg_dial.home import AUTOSTART, STOP_AT, STOP_IN
 
-ATTACH, BROKER = "dbg_client.cli.main", "dbg_broker.cli.main"
+ATTACH, BROKER = "dbg_client.command_line.main", "dbg_broker.cli.main"
 """The modules of dbg-attach and dbg-broker."""
 
 _START = "import sys; del sys.path[0]; from {module} import main; sys.exit(main())"

@@ -19,7 +19,7 @@ from dbg_dial.home import check_private, home_directory
 from dbg_wire.errors import BadInput, DbgError, printable
 
 if TYPE_CHECKING:
-    from dbg_client.targets import Target, Term
+    from dbg_command.targets import Target, Term
 
 FILE = "groups.json"
 
@@ -109,7 +109,7 @@ def read_target(text: str, environ: Mapping[str, str], opening: Opening) -> Targ
     Blocks for a small file if there are any, and ``opening`` gets its path before. Raises BadTarget, and
     UnknownGroup for a group that is not remembered.
     """
-    from dbg_client.targets import Group, parse_target
+    from dbg_command.targets import Group, parse_target
 
     target = parse_target(text)
     if not any(isinstance(term.what, Group) for term in (*target.include, *target.exclude)):
@@ -131,7 +131,7 @@ def with_groups(target: Target, groups: Mapping[str, frozenset[str]]) -> Target:
 
 
 def _looked_up(term: Term, groups: Mapping[str, frozenset[str]]) -> Term:
-    from dbg_client.targets import Group
+    from dbg_command.targets import Group
 
     what = term.what
     if not isinstance(what, Group):

@@ -12,7 +12,7 @@ from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, RankEnded, RankVanished, TimedOut
 from dbg_client.core.patience import WaitingLine, count_states
 from dbg_client.core.switchboard import Switchboard, Tell, tell_nobody
-from dbg_client.targets import Target, select, unique_target
+from dbg_command.targets import Target, select, unique_target
 from dbg_wire.errors import NoSuchRank, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit

@@ -18,7 +18,7 @@ from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.window import Window
-from dbg_client.targets import Target, parse_target
+from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
 
 Do = Callable[[Message], Awaitable["Message | None"]]

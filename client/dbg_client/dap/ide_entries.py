@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dbg_client.dap.messages import USUAL_TARGET
-from dbg_client.shell.output import write_result
+from dbg_client.shell.streams import write_result
 
 _ENTRIES = """\
 VS Code: put this into the list `configurations` of .vscode/launch.json, choose it in Run and Debug (Ctrl+Shift+D),
@@ -36,7 +36,7 @@ def entry_for(target: str) -> dict[str, Any]:
         "request": "attach",
         # The extension runs an adapter of its own for `listen`, which these two replace; nothing listens.
         "listen": {"port": 0},
-        "debugAdapterPath": str(Path(__file__).parents[2] / "cli/ide.py"),
+        "debugAdapterPath": str(Path(__file__).parents[2] / "dap/ide.py"),
         "debugAdapterPython": sys.executable,
         "target": target,
     }

@@ -17,9 +17,9 @@ from dbg_client.dap import messages
 from dbg_client.dap.adapter import Adapter, Connect
 from dbg_client.dap.messages import Message
 from dbg_client.dap.verb import Dap
-from dbg_client.shell.output import tell
-from dbg_client.targets import Target
+from dbg_client.shell.streams import tell
 from dbg_client.verbs.verb import BrokerOptions
+from dbg_command.targets import Target
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 

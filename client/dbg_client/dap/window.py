@@ -10,7 +10,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap.messages import Message, Send, event, output
 from dbg_client.questions.inspection import ask_one
-from dbg_client.targets import Target, select
+from dbg_command.targets import Target, select
 from dbg_wire.errors import NoSuchRank
 from dbg_wire.messages import Action, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -15,9 +15,10 @@ from dbg_client.after.report import make_report
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite
+from dbg_client.core.patience import show_nobody
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, switchboard_to
 from dbg_client.run.verb import END, Task
-from dbg_client.shell.output import tell
+from dbg_client.shell.streams import tell
 from dbg_client.verbs.verb import Asking, BrokerOptions
 from dbg_client.verbs.where import Where
 from dbg_client.views.ages import show_age
@@ -194,7 +195,14 @@ class HangWatch:
 
     def _asking(self, ranks: Sequence[RankInfo]) -> Asking:
         board = self._switchboard
-        return Asking(asker=self._asker, ranks=ranks, known=self._directory.ranks, url=board.url, welcome=board.welcome)
+        return Asking(
+            asker=self._asker,
+            ranks=ranks,
+            known=self._directory.ranks,
+            show=show_nobody,
+            url=board.url,
+            welcome=board.welcome,
+        )
 
     def _write(self, text: str) -> None:
         try:

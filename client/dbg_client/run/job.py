@@ -28,13 +28,13 @@ from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchb
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.keeper import JobProcess
 from dbg_client.run.verb import Run, Task
-from dbg_client.shell.output import has_cursor, tell
-from dbg_client.targets import parse_target
+from dbg_client.shell.streams import has_cursor, tell
 from dbg_client.terminal.attach import Attaching
 from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
 from dbg_client.terminal.verb import Attach
 from dbg_client.views.ages import show_duration
 from dbg_client.web.verb import Web
+from dbg_command.targets import parse_target
 from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState

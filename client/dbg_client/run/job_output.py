@@ -12,7 +12,7 @@ import select
 import sys
 from collections.abc import Callable
 
-from dbg_client.shell.output import tell
+from dbg_client.shell.streams import tell
 from dbg_client.terminal.canvas import POP_TITLE, PUSH_TITLE, title
 from dbg_client.terminal.screen import CALM
 from dbg_command.sequences import QueryFilter

@@ -23,10 +23,10 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import open_and_list, switchboard_to
 from dbg_client.run.verb import Tmux
-from dbg_client.shell.output import show_waiting
-from dbg_client.targets import unique_target
+from dbg_client.shell.streams import show_waiting
 from dbg_client.verbs.attach_options import AttachOptions
 from dbg_client.verbs.verb import BrokerOptions
+from dbg_command.targets import unique_target
 from dbg_dial.home import TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Mode

@@ -28,7 +28,7 @@ from dbg_client.run.folder import Folder, NothingToRepeat, Remembered, folder_of
 from dbg_client.run.keeper import JobProcess, JobTerminal, is_wanted
 from dbg_client.run.own_broker import Found, find_or_start, notes_of
 from dbg_client.run.verb import Run, Task
-from dbg_client.shell.output import tell
+from dbg_client.shell.streams import tell
 from dbg_dial.find import apart
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, BadSecretFile, NeedsExtra, printable

@@ -6,10 +6,10 @@ import os
 from dataclasses import dataclass
 from typing import Annotated
 
-from dbg_client.targets import parse_target
 from dbg_client.verbs.attach_options import AttachOptions, Commands, Engine
 from dbg_client.verbs.option import NO_FLAGS, Heading, Operands, Option, read_number
 from dbg_client.verbs.verb import Color, Verb
+from dbg_command.targets import parse_target
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.rank_set import parse_ranks
 from dbg_wire.records.record import Record

@@ -15,22 +15,13 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.waiting import break_in, wait_for_stop
-from dbg_client.shell.output import (
-    agrees,
-    columns_of_stdout,
-    has_cursor,
-    show_result,
-    show_waiting,
-    tell,
-    terminal_size,
-    unless_given_up,
-    written,
-)
-from dbg_client.targets import Target, parse_target, select, unique_target
+from dbg_client.shell.output import agrees, show_result, unless_given_up, written
+from dbg_client.shell.streams import columns_of_stdout, has_cursor, show_waiting, tell, terminal_size
 from dbg_client.verbs.orders import Interrupt, answered
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import Answer, Asking, Format, RanksVerb, Style, Verb
 from dbg_client.views.naming import name_few
+from dbg_command.targets import Target, parse_target, select, unique_target
 from dbg_wire.errors import printable
 from dbg_wire.messages import Mode, RankAnswer
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -15,12 +15,12 @@ from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nob
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import break_in
-from dbg_client.shell.output import terminal_size
-from dbg_client.targets import Target
+from dbg_client.shell.streams import terminal_size
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt, is_moving
 from dbg_client.verbs.verb import Asking, RanksVerb, Style, Verb
 from dbg_client.views.naming import name_few
+from dbg_command.targets import Target
 from dbg_wire.errors import printable
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo

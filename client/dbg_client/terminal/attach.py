@@ -18,8 +18,7 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.waiting import wait_for_stop, with_signal
-from dbg_client.shell.output import has_cursor, show_waiting, tell, terminal_size
-from dbg_client.targets import Target, parse_target, unique_target
+from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.terminal.options import (
     MAX_DEED,
     End,
@@ -33,6 +32,7 @@ from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.session import Session
 from dbg_client.terminal.verb import Attach
 from dbg_client.verbs.attach_options import RecordingOptions
+from dbg_command.targets import Target, parse_target, unique_target
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo
 

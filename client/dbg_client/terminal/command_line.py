@@ -14,7 +14,8 @@ from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
 from dbg_client.command_line.help import session_help
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.choose import Choice
-from dbg_client.shell.output import is_usable, page, write_result
+from dbg_client.shell.output import is_usable, page
+from dbg_client.shell.streams import write_result
 from dbg_client.terminal.answering import Answered, Answering, NeedsYes
 from dbg_client.terminal.command_row import CommandRow
 from dbg_client.terminal.line_prompt import terminal_output

@@ -19,7 +19,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import BaseStyle, Style, merge_styles
 from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
 
-from dbg_client.shell.output import silence
+from dbg_client.shell.streams import silence
 from dbg_client.terminal.recording import Recording
 from dbg_client.views.list import show_place
 from dbg_client.views.table import char_width

@@ -14,7 +14,7 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Bell, Effect, Effects, Finish, Open
 from dbg_client.seat.seat import Seat
-from dbg_client.shell.output import tell
+from dbg_client.shell.streams import tell
 from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
 from dbg_client.terminal.options import End, SessionOptions, SessionOutcome

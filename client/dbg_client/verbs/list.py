@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dbg_client.core.choose import RollCall, call_roll, listed
-from dbg_client.targets import Target
 from dbg_client.verbs.option import Operands, Option
 from dbg_client.verbs.verb import PLAIN, Asking, Format, OutputOptions, Style, WaitingVerb
 from dbg_client.views.list import list_document, nobody_yet, show_plain, show_table
 from dbg_client.views.naming import absent_only, absent_rows, missing_documents
+from dbg_command.targets import Target
 from dbg_wire.records.ranks import RankInfo, rank_order
 
 

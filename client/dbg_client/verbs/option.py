@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dbg_wire import limits
@@ -92,11 +92,6 @@ class Preferred:
     read: Callable[[str], object] = str
     usual: str | None = None
     empty_counts: bool = False
-
-    def text(self, environ: Mapping[str, str]) -> str | None:
-        """Return the text that applies, None for none."""
-        found = (environ.get(name) for name in self.variables)
-        return next((text for text in found if text or (text is not None and self.empty_counts)), self.usual)
 
 
 NO_FLAGS = "no flags"

@@ -147,7 +147,7 @@ _LIKE_A_VERB = re.compile(r"[A-Za-z]+")
 
 def is_target(word: str) -> bool:
     """Whether a word can be read as a target; names of groups can, whether remembered or not."""
-    from dbg_client.targets import parse_target  # help, version and most mistakes do without
+    from dbg_command.targets import parse_target  # help, version and most mistakes do without
 
     try:
         parse_target(word)
@@ -160,7 +160,7 @@ def refuse_mistyped(word: str, verbs: Iterable[str]) -> None:
     """Raise BadInput for a word in place of a verb or target that is much like one of them, and is neither."""
     if not _LIKE_A_VERB.fullmatch(word) or is_target(word):
         return
-    from dbg_client.targets import Word
+    from dbg_command.targets import Word
 
     meant = nearest(word.lower(), [*verbs, *(known.value for known in Word)])
     if meant is not None:

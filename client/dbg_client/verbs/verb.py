@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
-from dbg_client.core.asking import Asker
 from dbg_client.core.choose import call_roll, there
 from dbg_client.core.errors import why_not_stopped
-from dbg_client.core.patience import Show, show_nobody
-from dbg_client.targets import Target
 from dbg_client.verbs.option import LONGEST_WAIT, Heading, Operands, Option, Preferred, read_seconds
 from dbg_client.verbs.preferences import DEFAULT_TIMEOUT, PAGER
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, differ, groups_document, remembered, show_groups
 from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, missing_in_answer
 from dbg_command.command_line import read_duration
+from dbg_command.targets import Target
 from dbg_wire import limits
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Kind, Welcome
@@ -29,6 +27,8 @@ from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import Record
 
 if TYPE_CHECKING:
+    from dbg_client.core.asking import Asker
+    from dbg_client.core.patience import Show
     from dbg_wire.records.ranks import RankInfo
 
 
@@ -210,7 +210,7 @@ class Asking:
     ranks: Sequence[RankInfo]
     known: Sequence[RankInfo]
     target: Target | None = None
-    show: Show = show_nobody
+    show: Show
     url: str = ""
     welcome: Welcome | None = None
 

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from dbg_client.targets import Span, unique_targets
 from dbg_client.views.ages import StandingCounts, show_duration
 from dbg_client.views.table import table
+from dbg_command.targets import Span, unique_targets
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import Place, RankInfo, RankState, exit_state, rank_document

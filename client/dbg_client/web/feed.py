@@ -11,11 +11,11 @@ import msgspec
 
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.targets import Target
 from dbg_client.views.list import show_place, without_limit
 from dbg_client.web import messages
 from dbg_client.web.outbox import Outbox
 from dbg_client.web.rows import RowChanges, Rows
+from dbg_command.targets import Target
 from dbg_wire.errors import printable
 from dbg_wire.messages import Change as Changed
 from dbg_wire.messages import Gone, Snapshot

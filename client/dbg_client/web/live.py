@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import find, is_ready
-from dbg_client.core.patience import WaitingLine
+from dbg_client.core.patience import WaitingLine, show_nobody
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.questions.inspection import file_in_ranks, read_source
-from dbg_client.targets import Target, in_job, parse_target, select
 from dbg_client.verbs.exec import Exec
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Continue
@@ -28,6 +27,7 @@ from dbg_client.web import messages
 from dbg_client.web.shown import shown
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.verb import WhyAnswer
+from dbg_command.targets import Target, in_job, parse_target, select
 from dbg_dial.home import user_name
 from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
@@ -177,7 +177,9 @@ class LivePage:
         asker = Asker(self._switchboard, verb.broker.timeout, line=line)
         if isinstance(verb, Eval) and not any(map(_is_halted, meant.ranks)):
             verb = verb.replace(live=True)
-        answer = await verb.ask(Asking(asker=asker, ranks=meant.ranks, known=known, target=meant.target))
+        answer = await verb.ask(
+            Asking(asker=asker, ranks=meant.ranks, known=known, target=meant.target, show=show_nobody)
+        )
         if isinstance(answer, WhyAnswer) and answer.case is not None:
             for _, verdict in told_of(answer.case, answer.found, known):
                 self._feed.judge(verdict)

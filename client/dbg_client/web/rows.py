@@ -8,11 +8,11 @@ from typing import NamedTuple
 import msgspec
 
 from dbg_client.core.choose import call_roll
-from dbg_client.targets import Target, select
 from dbg_client.verbs.list import list_ranks
 from dbg_client.views.naming import absent_only, absent_rows
 from dbg_client.web.messages import Axis
 from dbg_client.web.shown import row_of
+from dbg_command.targets import Target, select
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
 

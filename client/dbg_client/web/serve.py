@@ -23,8 +23,7 @@ from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import LOOPBACK, listen, new_secret
 from dbg_client.core.switchboard import Switchboard, switchboard_to
-from dbg_client.shell.output import tell
-from dbg_client.targets import Target
+from dbg_client.shell.streams import tell
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_client.views.list import nobody_yet
 from dbg_client.web.access import (
@@ -44,6 +43,7 @@ from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
 from dbg_client.web.terminals import NO_RANK, PageSeat
 from dbg_client.web.verb import Web
 from dbg_client.web.verdicts import HANG_SECONDS, VerdictWatch
+from dbg_command.targets import Target
 from dbg_dial.find import begin
 from dbg_wire.messages import Mode
 from dbg_wire.version import RELEASE

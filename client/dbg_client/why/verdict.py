@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dbg_client.core.choose import Run
-from dbg_client.targets import JOB_NAME
 from dbg_client.views.ages import show_age
 from dbg_client.views.naming import clip
 from dbg_client.why.annotate import root_of, tag_of
 from dbg_client.why.collective_matching import PendingCollective
 from dbg_client.why.process_groups import ProcessGroup, Roster, world_size
+from dbg_command.targets import JOB_NAME
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import DIED, RankInfo, RankState

@@ -16,7 +16,7 @@ from jupyter_client.manager import KernelManager
 
 import dbg_client
 from dbg_client.api.answers import Answer, table_html, text_html
-from dbg_client.api.notebook import CellError, RanksMagic
+from dbg_client.notebook import CellError, RanksMagic
 from dbg_wire.messages import Action, Greet, Kind, Question, RankAnswer
 from tests.support.time_unit import seconds
 from tests.unit.client.fake_broker import FakeBroker, make_rank

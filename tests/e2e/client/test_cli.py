@@ -14,8 +14,8 @@ from typing import IO
 
 import pytest
 
-from dbg_client.cli.main import main
 from dbg_client.command_line.completion import SECONDS
+from dbg_client.command_line.main import main
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
@@ -154,7 +154,7 @@ def test_a_bug_is_one_line_and_a_traceback_only_with_v(
     def broken(settings: object) -> int:
         raise ValueError("\x1b[31m")
 
-    monkeypatch.setattr("dbg_client.cli.main.carry_out", broken)
+    monkeypatch.setattr("dbg_client.command_line.main.carry_out", broken)
 
     assert main(["list"]) == 1
     approved(capsys.readouterr().err)
@@ -166,7 +166,7 @@ def test_ctrl_c_is_status_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(settings: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dbg_client.cli.main.carry_out", interrupted)
+    monkeypatch.setattr("dbg_client.command_line.main.carry_out", interrupted)
 
     assert main(["list"]) == 130
 
@@ -280,7 +280,7 @@ def refuse(event, arguments):
 
 
 sys.addaudithook(refuse)
-from dbg_client.cli.main import main
+from dbg_client.command_line.main import main
 sys.exit(main())
 """
 """A program that has none of the names and files which macOS lacks."""

@@ -33,7 +33,7 @@ def hanging(host, *arguments, **options):
         threading.Event().wait()
     return really(host, *arguments, **options)
 socket.getaddrinfo = hanging
-from dbg_client.cli.main import main
+from dbg_client.command_line.main import main
 sys.argv[0] = "dbg-attach"
 sys.exit(main())
 """

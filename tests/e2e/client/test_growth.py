@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_client.cli.main import main
+from dbg_client.command_line.main import main
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.support.calls import calls_of

@@ -13,6 +13,8 @@ LOOP = {"asyncio", "websockets", "prompt_toolkit"}
 CORE_MODULES = ", ".join(".".join(("dbg_client", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in CORE)
 OF_A_RANK = "autostart launch.this_process link.link program.entry guard.rank_side breakpoints.points evidence.gather"
 
+ENTRIES = {"dbg_client": "dbg_client.command_line.main", "dbg_broker": "dbg_broker.cli.main"}
+
 CASES = {
     "the package of the client": ("import dbg_client", {"dbg_wire", "dbg_client.core"}),
     "the core of the client": (
@@ -33,7 +35,7 @@ CASES = {
     ),
     **{
         f"{package} {' '.join(words)}": (
-            f"from {package}.cli.main import main\ntry: main({words!r})\nexcept SystemExit: pass",
+            f"from {ENTRIES[package]} import main\ntry: main({words!r})\nexcept SystemExit: pass",
             LOOP | ({"ssl"} if "--complete" not in words else set()),
         )
         for package, words in (

@@ -78,7 +78,7 @@ class Life:
         self._restarted = self._start_again()
         self._wait_for_ranks()
         self._terminal = Terminal(
-            self._observed("terminal", "dbg_client.cli.main", f"{JOB}/{STAYING}"), env=self._environ
+            self._observed("terminal", "dbg_client.command_line.main", f"{JOB}/{STAYING}"), env=self._environ
         )
         self._terminal.wait_for("number", PATIENCE)
 

@@ -18,7 +18,7 @@ import dbg_client
 from dbg_agent.values import tensors
 from dbg_client import Answer, RankError, Stop
 from dbg_client.api.answers import safe_text
-from dbg_client.api.notebook import RanksMagic
+from dbg_client.notebook import RanksMagic
 from dbg_wire.records.inspection import Parts
 from tests.support.broker import running_broker
 from tests.support.environment import clean_environment

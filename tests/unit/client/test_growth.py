@@ -11,6 +11,7 @@ import pytest
 
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import call_roll
+from dbg_client.core.patience import show_nobody
 from dbg_client.terminal.pick_list import PickList
 from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Asking
@@ -92,7 +93,9 @@ def standing(rank: int, answer: RankAnswer) -> RankAnswer:
 
 def asking(job: Sequence[RankEvidence]) -> Asking:
     ranks = [one.rank for one in job]
-    return Asking(asker=cast(Asker, CannedAsker([answer_of(one) for one in job])), ranks=ranks, known=ranks)
+    return Asking(
+        asker=cast(Asker, CannedAsker([answer_of(one) for one in job])), ranks=ranks, known=ranks, show=show_nobody
+    )
 
 
 def where(job: Sequence[RankEvidence]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.targets import Group, Selection, Target, parse_target, select, unique_target, unique_targets
+from dbg_command.targets import Group, Selection, Target, parse_target, select, unique_target, unique_targets
 from dbg_wire.errors import AmbiguousTarget, NoSuchRank
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from tests.conftest import Approved

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dbg_client.targets import (
+from dbg_command.targets import (
     MAX_HOST,
     MAX_TERMS,
     Classic,

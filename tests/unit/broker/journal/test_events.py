@@ -22,7 +22,7 @@ from dbg_broker.journal.events import (
 )
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.timers import Timers
-from dbg_client.targets import parse_target
+from dbg_command.targets import parse_target
 from dbg_wire.codec import decode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import Hang, RankReport, Sender

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.command_line.session_line import read_scope, read_session_line
-from dbg_client.targets import parse_target, select
 from dbg_client.verbs.exec import Exec
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt
 from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import BrokerOptions, Verb
+from dbg_command.targets import parse_target, select
 from dbg_wire.errors import BadInput
 from dbg_wire.records.ranks import RankState
 from tests.conftest import Approved

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.api.notebook import CALLS, CellError
 from dbg_client.command_line.help import SHORT, help_on, whole_page
 from dbg_client.command_line.reading import LEADING, all_options
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.core.errors import HeldBack, NotHeld, NotStopped, RankVanished, in_words_of
 from dbg_client.dap.console import COMMANDS
 from dbg_client.mcp.rest import TOOLS_OF_COMMANDS
+from dbg_client.notebook import CALLS, CellError
 from dbg_client.verbs.preferences import key_name, parse_escape_key
 from dbg_client.verbs.table import VERBS, is_target, refuse_mistyped
 from dbg_client.web import live

@@ -25,7 +25,7 @@ from dbg_client.core.link import Down
 from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import open_and_list, switchboard_to
 from dbg_client.core.waiting import wait_for_stop, with_signal
-from dbg_client.targets import parse_target
+from dbg_command.targets import parse_target
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import (
     Action,

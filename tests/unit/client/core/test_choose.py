@@ -25,8 +25,8 @@ from dbg_client.core.choose import choose, choose_when_ready, exited, is_ready, 
 from dbg_client.core.directory import Directory
 from dbg_client.core.errors import LostRank, NotStopped, RankEnded
 from dbg_client.seat.attachment import Attachment
-from dbg_client.targets import parse_target, select
 from dbg_client.terminal.status_line import Others, status_of
+from dbg_command.targets import parse_target, select
 from dbg_dial.endpoint import TOKEN_ROLES, Reach, parse_endpoint
 from dbg_dial.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost

@@ -14,7 +14,7 @@ from dbg_client.core.errors import (
     SlowBroker,
     why_not_stopped,
 )
-from dbg_client.targets import parse_target
+from dbg_command.targets import parse_target
 from dbg_wire.errors import DbgError, NoSuchRank
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved

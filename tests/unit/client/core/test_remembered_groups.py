@@ -10,7 +10,7 @@ from dbg_client.core.remembered_groups import (
     UnknownGroup,
     find_remembered_groups,
 )
-from dbg_client.targets import Target, parse_target, select
+from dbg_command.targets import Target, parse_target, select
 from dbg_wire.errors import BadTarget
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import make_rank

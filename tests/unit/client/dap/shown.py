@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
-from dbg_client.targets import parse_target
+from dbg_command.targets import parse_target
 from dbg_dial.waiting import within
 from dbg_wire.messages import Snapshot
 from dbg_wire.records.ranks import RankInfo

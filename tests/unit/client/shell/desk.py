@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 from websockets.asyncio.server import ServerConnection
 
-from dbg_client.cli.main import main
+from dbg_client.command_line.main import main
 from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.messages import Kind, Question, RankAnswer
 from dbg_wire.records.evidence import EvidenceRecord

@@ -275,10 +275,10 @@ def test_answers_with_control_characters_are_printed_escaped(
 
 HANDS_ON = frozenset(
     {
-        "cli.main",
+        "command_line.main",
         "command_line.reading",
         "verbs.table",
-        "verbs.option",
+        "shell.streams",
         "verbs.verb",
         "verbs.values",
         "shell.ask",
@@ -293,7 +293,7 @@ HANDS_ON = frozenset(
 )
 """The way of a question from the shell to the broker and back."""
 
-BESIDE = frozenset({"targets", "core.brokers", "core.directory", "core.patience", "views.ages", "views.table"})
+BESIDE = frozenset({"core.brokers", "core.directory", "core.patience", "views.ages", "views.table"})
 """What stands beside the way: reading a target, the list of ranks, the line for people who wait, ages and widths."""
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.targets import parse_target, select
 from dbg_client.terminal import canvas
 from dbg_client.terminal.escape import COMMANDS
 from dbg_client.terminal.pick_list import PickList, empty_text, footer_text
 from dbg_client.views.naming import Naming, name_few
+from dbg_command.targets import parse_target, select
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.rank_infos import block, changed, rank

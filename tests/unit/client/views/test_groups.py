@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.after.report_text import OUT, without_secrets
-from dbg_client.targets import parse_host
 from dbg_client.views.groups import (
     MAX_GROUPS,
     AnswerGroup,
@@ -23,6 +22,7 @@ from dbg_client.views.groups import (
 )
 from dbg_client.views.list import fold_address, fold_hosts
 from dbg_client.views.naming import Naming
+from dbg_command.targets import parse_host
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo
 from tests.conftest import Approved

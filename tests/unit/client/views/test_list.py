@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from dbg_client.targets import parse_target, select
 from dbg_client.views.groups import show_answers
 from dbg_client.views.list import list_document, show_plain, show_state, show_table
 from dbg_client.views.table import text_width
+from dbg_command.targets import parse_target, select
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
 from tests.support.rank_infos import block, changed

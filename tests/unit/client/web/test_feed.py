@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from dbg_client.targets import parse_target
 from dbg_client.web import verdicts
 from dbg_client.web.feed import MAX_EVENTS, TimeLine
 from dbg_client.web.messages import Axis
@@ -20,6 +19,7 @@ from dbg_client.web.shown import row_of
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.explain import Case, Explanation, JobLook
 from dbg_client.why.verdict import Verdict, VerdictKind
+from dbg_command.targets import parse_target
 from dbg_wire.messages import Action, Change, Kind, RankAnswer
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
 from tests.conftest import Approved

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dbg_client.shell.output import prepare_streams, tell, write_result
+from dbg_client.shell.streams import prepare_streams, tell, write_result
 from dbg_wire.errors import AmbiguousTarget, DbgError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ def main() -> int:
     # Python puts the folder of a file that it runs first, in which modules have names of ours.
     if sys.path[0] and Path(sys.path[0]).resolve() == here:
         sys.path[0] = str(here.parents[1])
-    from dbg_client.cli.main import main as dbg_attach
+    from dbg_client.command_line.main import main as dbg_attach
 
     return dbg_attach(["dap"])
 

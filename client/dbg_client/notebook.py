@@ -15,7 +15,7 @@ from typing import Any
 from dbg_client.api.answers import Answer
 from dbg_client.api.blocking import Broker, Job, connect
 from dbg_client.core.errors import in_words_of
-from dbg_client.targets import parse_target
+from dbg_command.targets import parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
 
 CALLS = {

@@ -1,0 +1,114 @@
+"""The standard streams of the command: results go to stdout, messages to people go to stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TextIO
+
+from dbg_command.alike import HANDLER
+from dbg_wire.errors import CantPrint
+
+
+def prepare_streams() -> None:
+    """Open streams that are closed, and let all write what their encoding lacks as look-alikes."""
+    # In this order each takes the lowest free descriptor, its own. Writing to a closed stdout is to fail.
+    sys.stdin = sys.stdin or _nowhere(os.O_RDONLY, "r")
+    sys.stdout = sys.stdout or _nowhere(os.O_RDONLY, "w")
+    sys.stderr = sys.stderr or _nowhere(os.O_WRONLY, "w")
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors=HANDLER)
+
+
+def _nowhere(flags: int, mode: str) -> TextIO:
+    return io.TextIOWrapper(io.FileIO(os.open(os.devnull, flags), mode), encoding="utf-8")
+
+
+class _WaitingOnTerminal:
+    """What stderr's terminal shows of a wait: a line that whatever is written next takes away."""
+
+    def __init__(self) -> None:
+        self.is_shown = False
+
+    def show(self, line: str | None) -> None:
+        if line is None and not self.is_shown:
+            return
+        if not sys.stderr.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+            return
+        try:
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+            sys.stderr.write(f"\r{(line or '')[: columns - 1]}\x1b[K")
+            sys.stderr.flush()
+        except OSError:
+            silence(sys.stderr)
+        self.is_shown = line is not None
+
+
+_WAITING = _WaitingOnTerminal()
+
+
+def write_result(text: str) -> None:
+    """Write a result to stdout. Raises CantPrint, and BrokenPipeError if its reader has enough."""
+    show_waiting(None)
+    with printing():
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def printing() -> Iterator[None]:
+    """Turn an error of a write to stdout into CantPrint; BrokenPipeError stays, as its reader has enough."""
+    try:
+        yield
+    except BrokenPipeError:
+        silence(sys.stdout)
+        raise
+    except OSError as error:
+        silence(sys.stdout)
+        raise CantPrint(error.strerror or type(error).__name__) from None
+
+
+def tell(sentence: str) -> None:
+    """Write one line for people to stderr; a terminal that has gone away is no reason to fail."""
+    show_waiting(None)
+    try:
+        sys.stderr.write(f"{sentence}\n")
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
+
+
+def show_waiting(line: str | None) -> None:
+    """Show a line on stderr that stays until it is replaced or, with None, goes away; on a terminal only."""
+    _WAITING.show(line)
+
+
+def terminal_size() -> tuple[int, int]:
+    """Return the (rows, columns) of the terminal, 24 by 80 where there is none."""
+    columns, rows = shutil.get_terminal_size()
+    return rows, columns
+
+
+def columns_of_stdout() -> int | None:
+    """Return the columns that a line of stdout may have; None where it is no terminal."""
+    return terminal_size()[1] if sys.stdout.isatty() else None
+
+
+def has_cursor(environ: Mapping[str, str]) -> bool:
+    """Tell whether the terminal's cursor can be moved, as far as TERM says."""
+    return environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+
+def silence(stream: TextIO) -> None:
+    """Lead a stream whose reader is gone to the null device: else the interpreter's exit fails to write the rest."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+    with contextlib.suppress(OSError):
+        stream.flush()
