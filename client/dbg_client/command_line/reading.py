@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from dbg_client.verbs.option import NO_FLAGS, Heading, Operands, Option, Preferred
 from dbg_client.verbs.table import BY_NAME, OF_THE_BROKER, VERBS, VerbRow, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
-from dbg_command.alike import nearest
 from dbg_command.command_line import CommandParser, options_of, refuse_unknown_option
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.record import Record
@@ -70,7 +68,7 @@ def part(words: Sequence[str], *, in_session: bool = False) -> Words:
         raise BadInput(what, f"type `{command}`; all ranks of a host of that name are {left[0]}:*")
     for word in left:
         if _is_option(word):
-            _refuse_option(word, row, words, parser, in_session=in_session)
+            _refuse_option(word, row, parser, in_session=in_session)
     return Words(row, verb, options, left, behind, in_session, parser.help_page)
 
 
@@ -182,12 +180,6 @@ def _nothing(words: Words) -> dict[str, object]:
 
 def _one_target(words: Words) -> dict[str, object]:
     operands = [*words.operands, *words.behind]
-    if words.row.name == "wait" and len(operands) == 2 and operands[1].isdecimal():
-        first, second = map(printable, operands)
-        raise BadInput(
-            "wait takes one TARGET",
-            f"for {second} seconds write `wait {first} --for {second}s`, for both ranks {first},{second}",
-        )
     return {"target": _target(operands, words)}
 
 
@@ -270,50 +262,21 @@ _OPERANDS: Mapping[Operands, Callable[[Words], dict[str, object]]] = {
 
 
 def _target(operands: list[str], words: Words) -> str | None:
-    """Return the only word as target. Raise BadInput for several, and for one that is a verb mistyped."""
+    """Return the only word as target. Raise BadInput for several, and for one that is mistyped."""
     if not operands:
         return None
-    verb = next((word for word in operands if word in BY_NAME), None)
-    if verb is not None:
-        _refuse_verb(verb, operands, in_session=words.in_session)
+    if operands[0] in BY_NAME:
+        raise BadInput(f"'{operands[0]}' is a verb and stands first", f"a host of that name is `{operands[0]}:0`")
     refuse_mistyped(operands[0], [row.name for row in VERBS])
     if len(operands) > 1:
-        _refuse_several(operands, words.help_page)
+        first, second = (printable(word) for word in operands[:2])
+        raise BadInput(f"'{second}' is one word too many behind '{first}'", f"see `{words.help_page}`")
     return operands[0]
 
 
-def _refuse_verb(verb: str, operands: list[str], *, in_session: bool) -> NoReturn:
-    others = [word for word in operands if word != verb]
-    if not others:
-        raise BadInput(f"'{verb}' is a verb, which stands first, and no rank", f"a host of that name is `{verb}:0`")
-    what = f"the verb '{verb}' stands first, and not beside '{printable(others[0])}'"
-    raise BadInput(what, f"write {_line(verb, others, in_session)}")
-
-
-def _refuse_several(operands: list[str], help_page: str) -> NoReturn:
-    first, second = (printable(word) for word in operands[:2])
-    if operands[0].startswith("@") and operands[1].startswith("@"):
-        raise BadInput(
-            f"'{first}' and '{second}' are two targets", "if the shell has made them of @?, put that into quotes: '@?'"
-        )
-    if all(map(is_target, operands)):
-        raise BadInput(f"'{first}' and '{second}' are two targets", f"write one: {printable(','.join(operands))}")
-    raise BadInput(f"'{second}' is one word too many behind '{first}'", f"see `{help_page}`")
-
-
-def _refuse_option(word: str, row: VerbRow, words: list[str], parser: VerbParser, *, in_session: bool) -> NoReturn:
-    """Raise BadInput for an option that the verb does not have, with what the user may have meant."""
+def _refuse_option(word: str, row: VerbRow, parser: VerbParser, *, in_session: bool) -> NoReturn:
+    """Raise BadInput for an option that the verb does not have, with those that have it, or one like it."""
     name = word.partition("=")[0]
-    meant_verb = BY_NAME.get(name.lstrip("-"))
-    if meant_verb is not None:
-        at = words.index(word)
-        others = [*words[:at], *words[at + 1 :]]
-        if meant_verb.load().operands in TEXTS and len(others) > at:
-            others.append(others.pop(at))
-        typed = _line(meant_verb.name, others, in_session)
-        raise BadInput(
-            f"{printable(name)} is no option, {meant_verb.name} is a verb and stands first", f"write {typed}"
-        )
     owners = [each.name for each in VERBS if name in parser_of(each.load())._option_string_actions]
     if in_session and row.name in owners:
         raise BadInput(f"{name} is not for the command line of a session", "run dbg-attach in another terminal")
@@ -321,16 +284,7 @@ def _refuse_option(word: str, row: VerbRow, words: list[str], parser: VerbParser
         *others, last = owners[:3]
         who = f"{', '.join(others)} and {last} have" if others else f"{last} has"
         raise BadInput(f"{row.name} has no option {name}", f"{who} it")
-    known = parser._option_string_actions
-    meant = None if nearest(name, known) else nearest(name.lstrip("-"), [each.name for each in VERBS])
-    if meant is not None:
-        raise BadInput(f"there is no option {printable(name)}", f"did you mean the verb `{meant}`?")
-    refuse_unknown_option(word, known, parser.help_page)
-
-
-def _line(verb: str, words: Sequence[str], in_session: bool) -> str:
-    typed = shlex.join([*([] if in_session else ["dbg-attach"]), verb, *words])
-    return f"`{printable(typed, 300)}`"
+    refuse_unknown_option(word, parser._option_string_actions, parser.help_page)
 
 
 def _page(topic: str) -> str:

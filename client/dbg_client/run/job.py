@@ -14,17 +14,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from dbg_client.core.choose import (
-    PREFERRED_SECONDS,
-    SAME_RANK_SECONDS,
-    Choice,
-    WantedRank,
-    is_followed,
-    is_ready,
-    next_stop,
-    ranks_of,
-)
+from dbg_client.core.choose import Choice, is_ready, ranks_of
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
+from dbg_client.run.follow import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, is_followed, next_stop
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.keeper import JobProcess
 from dbg_client.run.verb import Run, Task

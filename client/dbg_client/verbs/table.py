@@ -44,11 +44,7 @@ class VerbRow:
 
 
 VERBS: tuple[VerbRow, ...] = (
-    VerbRow(
-        "attach",
-        "terminal.verb:Attach",
-        "attach to a stopped rank; without TARGET pick one from a live list",
-    ),
+    VerbRow("attach", "terminal.verb:Attach", "attach to a stopped rank; without TARGET pick one from a live list"),
     VerbRow("wait", "terminal.verb:Wait", "wait until TARGET stops, for the time of --for at most, and attach"),
     VerbRow("run", "run.verb:Run", "run a command, and attach this terminal wherever one of its ranks stops"),
     VerbRow("list", "verbs.list:ListRanks", "list the ranks and their states", "l"),
@@ -63,17 +59,8 @@ VERBS: tuple[VerbRow, ...] = (
         "slow.verb:Slow",
         "say which rank slows a job down that does not hang: who comes last, by how much, and where it is then",
     ),
-    VerbRow(
-        "collectives",
-        "why.verb:Collectives",
-        "show the last collective of each process group, and who is in it",
-    ),
-    VerbRow(
-        "eval",
-        "verbs.values:Eval",
-        "evaluate on the stopped and held ranks; equal answers are one group",
-        "e",
-    ),
+    VerbRow("collectives", "why.verb:Collectives", "show the last collective of each process group, and who is in it"),
+    VerbRow("eval", "verbs.values:Eval", "evaluate on the stopped and held ranks; equal answers are one group", "e"),
     VerbRow("command", "verbs.values:PdbCommand", "a pdb command on the stopped and held ranks", "c"),
     VerbRow(
         "exec",
@@ -82,26 +69,15 @@ VERBS: tuple[VerbRow, ...] = (
     ),
     VerbRow("screen", "verbs.screen:Screen", "print the debugger's screen as text"),
     VerbRow(
-        "interrupt",
-        "verbs.orders:Interrupt",
-        "break in; attach if it is one rank; asks before it stops several",
-        "i",
+        "interrupt", "verbs.orders:Interrupt", "break in; attach if it is one rank; asks before it stops several", "i"
     ),
     VerbRow("continue", "verbs.orders:Continue", "let the stopped ranks go on"),
     VerbRow("release", "verbs.orders:Release", "let held ranks go on"),
     VerbRow("kill", "verbs.orders:Kill", "end the ranks; asks first"),
     VerbRow("tmux", "run.verb:Tmux", "attach to each rank in a pane of its own, in tmux"),
-    VerbRow(
-        "report",
-        "after.verb:Report",
-        "print all that is known of the ranks, for a colleague or a bug report",
-    ),
+    VerbRow("report", "after.verb:Report", "print all that is known of the ranks, for a colleague or a bug report"),
     VerbRow("adopt", "adopt.verb:Adopt", "make ranks of processes of this host that were started without us"),
-    VerbRow(
-        "mcp",
-        "mcp.verb:Mcp",
-        "serve the ranks as tools to a coding agent, by MCP on stdin and stdout",
-    ),
+    VerbRow("mcp", "mcp.verb:Mcp", "serve the ranks as tools to a coding agent, by MCP on stdin and stdout"),
     VerbRow(
         "dap",
         "dap.verb:Dap",
@@ -118,10 +94,7 @@ VERBS: tuple[VerbRow, ...] = (
         "print what makes a shell complete verbs, options and live ranks",
     ),
     VerbRow(
-        "help",
-        "command_line.help:Help",
-        "show a page of one screen, that of VERB, or the page of everything",
-        "h",
+        "help", "command_line.help:Help", "show a page of one screen, that of VERB, or the page of everything", "h"
     ),
 )
 """All verbs in the order in which they are listed."""

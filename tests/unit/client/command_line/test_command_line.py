@@ -133,27 +133,6 @@ def test_what_can_not_be_understood_is_said_with_what_to_type(approved: Approved
     assert str(error.value).isprintable()
 
 
-@pytest.mark.parametrize(
-    ("words", "typed"),
-    [
-        (["all", "-w"], "dbg-attach where all"),
-        (["-w"], "dbg-attach where"),
-        (["all", "-e", "loss, lr", "--stats"], "dbg-attach eval all --stats 'loss, lr'"),
-        (["--wait", "5"], "dbg-attach wait 5"),
-        (["0-3", "--kill", "-y"], "dbg-attach kill 0-3 -y"),
-        (["list", "all", "--where"], "dbg-attach where all"),
-    ],
-)
-def test_a_verb_that_is_typed_as_an_option_is_told_how_it_is_written(
-    approved: Approved, words: list[str], typed: str
-) -> None:
-    with pytest.raises(BadInput) as error:
-        parse(words)
-
-    approved(str(error.value))
-    assert f"write `{typed}`" in str(error.value)
-
-
 def test_the_words_of_a_program_are_taken_as_they_stand() -> None:
     words = ["exec", "--json", "0-3", "--", "sh", "-c", "echo --timeout 5", "--help", "--", "-w"]
     verb = parse(words)

@@ -9,22 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.core.asking import PAGE, Asker
-from dbg_client.core.choose import (
-    MAX_WORLD,
-    Missing,
-    RollCall,
-    WantedRank,
-    call_roll,
-    ended_of_live_runs,
-    is_followed,
-    live_runs,
-    next_stop,
-)
+from dbg_client.core.choose import MAX_WORLD, Missing, RollCall, call_roll, ended_of_live_runs, live_runs
 from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down
 from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import open_and_list, switchboard_to
 from dbg_client.core.waiting import wait_for_stop, with_signal
+from dbg_client.run.follow import WantedRank, is_followed, next_stop
 from dbg_command.targets import parse_target
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import (
