@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.dap.breakpoint_table import NO_RANK
-from dbg_client.dap.ide_entries import entry_for
+from dbg_client.dap.breakpoints import NO_RANK
 from dbg_client.dap.serve import NEXT_SESSION
+from dbg_client.dap.verb import entry_for
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
 from tests.support.ide import Ide, Refused, ide, ide_at, ide_environment
@@ -70,7 +70,7 @@ def look(window: Ide, thread: int) -> None:
     assert top["name"] == "<module>"
     assert window.variables(top["id"])["rank"]["value"] == "1"
     assert window.evaluate("rank + 1", top["id"], "hover") == "2"
-    assert re.search(r"0\b.*\n(.*\n)*.*2", window.evaluate("all: rank"))
+    assert re.search(r"0\b.*\n(.*\n)*.*2", window.evaluate("eval all rank"))
     assert "set_trace" in window.evaluate("where all") or "<module>" in window.evaluate("where all")
     asked = {"text": "ran", "column": 4, "frameId": top["id"]}
     assert "rank" in [one["label"] for one in window.request("completions", asked)["targets"]]

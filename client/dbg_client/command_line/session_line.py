@@ -11,6 +11,7 @@ import io
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 
 from dbg_client.command_line.reading import TEXTS, made, part, read_question
 from dbg_client.verbs.option import Operands
@@ -51,6 +52,12 @@ def read_session_line(text: str, environ: Mapping[str, str], *, has_ranks: bool 
     if not has_ranks and not names_ranks:
         _require_target(found)
     return found
+
+
+@cache
+def session_verbs() -> frozenset[str]:
+    """Return the names of the verbs of a session. Short forms are names of programs, too."""
+    return frozenset(row.name for row in VERBS if row.load().in_session is not None)
 
 
 def read_scope(target: Target, job: str) -> Target:

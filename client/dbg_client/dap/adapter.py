@@ -17,6 +17,7 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.values import Frames, Values
+from dbg_client.dap.verb import USUAL_TARGET
 from dbg_client.dap.window import Window
 from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -39,8 +40,8 @@ class Session:
         self._client = client
         self.threads = Threads(window)
         self._keyboard = Keyboard(window)
-        self._sources = SourceLocator(window, paths, knows_invalidated=client.knows_invalidated)
-        self._breakpoints = Breakpoints(window, paths, self._sources, client.first_line)
+        self._sources = SourceLocator(window, paths)
+        self._breakpoints = Breakpoints(window, paths, client.first_line)
         self._frames = Frames(window, self.threads, self._sources, client.first_line, client.first_column)
         self._values = Values(window, self.threads, self._frames, self._keyboard)
         self._moves = Moves(window, self.threads, self._keyboard)
@@ -80,7 +81,6 @@ class Session:
         """Leave the ranks as they are, and the broker. Never an error."""
         self._following.cancel()
         await asyncio.gather(self._following, return_exceptions=True)
-        await self._sources.close()
         self.threads.close()
         self._moves.close()
         self._frames.close()
@@ -118,7 +118,7 @@ class Session:
             return arguments
         focus = self.threads.focus
         if focus is None:
-            raise BadInput("no rank is selected", "choose a frame of a stopped rank, or write `all: EXPRESSION`")
+            raise BadInput("no rank is selected", "choose a frame of a stopped rank, or write `eval all EXPRESSION`")
         return {**arguments, "frameId": self._frames.innermost(focus)}
 
     async def _completions(self, arguments: Message) -> Message:
@@ -233,7 +233,7 @@ class Adapter:
         if self._session is not None or self._is_attaching:
             raise BadInput("this window is attached already", "disconnect it first")
         paths = read_mappings(arguments.get("pathMappings"))
-        target = self._target or parse_target(str(arguments.get("target", messages.USUAL_TARGET)))
+        target = self._target or parse_target(str(arguments.get("target", USUAL_TARGET)))
         switchboard = self._connect(self._client.name)
         self._is_attaching = True
         try:

@@ -3,39 +3,68 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
-from dbg_client.core.directory import RankChange
-from dbg_client.dap.breakpoint_table import (
-    BreakpointTable,
-    ShownBreakpoint,
-    asked_file,
-    asked_wishes,
-    exception_answer,
-)
-from dbg_client.dap.messages import Message
-from dbg_client.dap.source import Paths, SourceLocator
+from dbg_client.dap.messages import EXCEPTION_FILTERS, UNCAUGHT, Message
+from dbg_client.dap.source import Paths
 from dbg_client.dap.window import Window
 from dbg_client.questions.breakpoints import ask_breakpoints
-from dbg_wire.errors import BrokerUnreachable, DbgError
-from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_client.questions.inspection import given
+from dbg_client.views.naming import Naming
+from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, printable
+from dbg_wire.limits import MAX_CONDITION, MAX_PATH
+from dbg_wire.records.bounds import MAX_RANK
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 SECONDS = 2.0
 """Seconds for ranks to answer: the IDE waits with the rest of its start. What comes later is told as an event."""
+
+MAX_REASONS = 3
+"""Groups of ranks that one message names; the IDE shows it as a line."""
+
+MAX_OF_FILE = 1000
+"""Breakpoints of one file; a rank takes a hundred in all, and says so of each that is too much."""
+
+NO_RANK = "no rank of the target is there yet; it is set in each that comes"
+
+WATCHES = "a watcher's token sets no breakpoints; start this window with a driver's token"
+
+_ALWAYS_ON = "it is on in ranks that were started with --post-mortem, and stays so"
+
+Said = Mapping[str, BreakpointState | str]
+"""The breakpoint that a rank has, or why it has none, by the rank's key."""
+
+
+@dataclass(slots=True)
+class _Line:
+    """A breakpoint of the IDE, the number by which the IDE knows it, what ranks say, and what the IDE was told."""
+
+    id: int
+    wish: BreakpointWish
+    said: dict[str, BreakpointState | str]
+    told: Message | None = None
+
+    @property
+    def at(self) -> LineOfFile:
+        return LineOfFile(file=self.wish.file, line=self.wish.line)
 
 
 class Breakpoints:
     """What one IDE has set, and its ranks by :meth:`follow`; belongs to one event loop."""
 
-    def __init__(self, window: Window, paths: Paths, sources: SourceLocator, first_line: int = 1) -> None:
+    def __init__(self, window: Window, paths: Paths, first_line: int = 1) -> None:
         self._window = window
         self._paths = paths
-        self._sources = sources
         self._first_line = first_line
-        self._table = BreakpointTable()
+        self._ids = count(1)
+        self._lines: dict[LineOfFile, _Line] = {}
         self._greeted: set[str] = set()
-        self._dirty: set[str] = set()
+        """Ranks that have answered what they have of all breakpoints."""
         self._is_due = asyncio.Event()
         # One change after the other reaches the ranks, in the order in which the IDE made them.
         self._turn = asyncio.Lock()
@@ -48,21 +77,15 @@ class Breakpoints:
         file = asked_file(arguments, self._paths)
         asked = asked_wishes(arguments, file, self._first_line)
         if not self._window.may_act:
-            text = "a watcher's token sets no breakpoints; start this window with a driver's token"
-            return {"breakpoints": [{"verified": False, "message": text} for _ in asked]}
+            return {"breakpoints": [{"verified": False, "message": WATCHES} for _ in asked]}
         async with self._turn:
-            plan = self._table.replace(file, [wish for wish in asked if isinstance(wish, BreakpointWish)])
+            lines, clear = self._replace(file, [wish for wish in asked if isinstance(wish, BreakpointWish)])
             ranks = self._ranks()
-            await self._apply([rank for rank in ranks if rank.key in self._greeted], plan.clear, plan.set)
-            await self._greet([rank for rank in ranks if rank.key not in self._greeted])
-            if plan.set and ranks:
-                await self._compare(file, ranks)
-            lines = iter(plan.lines)
-            rows = [
-                {"verified": False, "message": one} if isinstance(one, str) else self._row(next(lines), ranks)
-                for one in asked
-            ]
-        return {"breakpoints": rows}
+            await self._apply([rank for rank in ranks if rank.key in self._greeted], clear, lines)
+            await self._greet(ranks)
+            rows = iter([self._told(line, ranks) for line in lines])
+            found = [{"verified": False, "message": one} if isinstance(one, str) else next(rows) for one in asked]
+        return {"breakpoints": found}
 
     async def set_exceptions(self, arguments: Message) -> Message:
         """Return which exceptions stop ranks: those that were started so stay where they crash."""
@@ -73,115 +96,190 @@ class Breakpoints:
         if rank.key in self._greeted or rank.is_classic or not self._window.may_act:
             return
         async with self._turn:
-            if rank.key not in self._greeted:
-                await self._greet([rank])
-                self.stale(rank.key)
+            await self._greet([rank])
+            self._greeted.add(rank.key)
+            self._tell(self._ranks())
 
     async def leave(self) -> None:
         """Clear in the ranks what this IDE has set; what their debuggers have set stays. Never an error."""
         async with self._turn:
-            clear = [LineOfFile(file=wish.file, line=wish.line) for wish in self._table.wishes]
-            if clear:
-                await self._apply(self._ranks(), clear, ())
-
-    def stale(self, key: str) -> None:
-        """Have a rank asked anew for the breakpoints that it has."""
-        self._dirty.add(key)
-        self._is_due.set()
+            if self._lines:
+                await self._apply(self._ranks(), list(self._lines), ())
 
     async def follow(self) -> None:
-        """Keep ranks and IDE up to date until the link to the broker is closed."""
-        asking = asyncio.create_task(self._refresh())
+        """Set the breakpoints in each rank that comes, until the link to the broker is closed."""
+        greeting = asyncio.create_task(self._greet_newcomers())
         try:
             async with self._window.switchboard.news() as news:
-                for rank in self._ranks():
-                    self._note(RankChange(before=None, now=rank))
                 while True:
-                    self._note(await news.next())
+                    change = await news.next()
+                    if change.now is None or change.now.key not in self._greeted:
+                        self._is_due.set()
         except BrokerUnreachable:
             return
         finally:
-            asking.cancel()
-            await asyncio.gather(asking, return_exceptions=True)
+            greeting.cancel()
+            await asyncio.gather(greeting, return_exceptions=True)
 
     # ------------------------------------------------------------------------------------------------------- the ranks
+
+    def _replace(self, file: str, wishes: Sequence[BreakpointWish]) -> tuple[list[_Line], list[LineOfFile]]:
+        """Have these in a file; return them and those to clear. What others have set in ranks stays."""
+        before = {at: line for at, line in self._lines.items() if at.file == file}
+        lines: dict[LineOfFile, _Line] = {}
+        for wish in wishes:
+            at = LineOfFile(file=file, line=wish.line)
+            known = before.pop(at, None) or lines.get(at)
+            lines[at] = _Line(known.id if known is not None else next(self._ids), wish, {})
+        for at in before:
+            del self._lines[at]
+        self._lines.update(lines)
+        return [lines[LineOfFile(file=file, line=wish.line)] for wish in wishes], list(before)
 
     def _ranks(self) -> list[RankInfo]:
         return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and not rank.is_classic]
 
-    def _note(self, change: RankChange) -> None:
-        before, now = change.before, change.now
-        if now is None or now.state not in LIVE_STATES:
-            return
-        was_stopped = before is not None and before.state is RankState.STOPPED
-        is_stopped = now.state is RankState.STOPPED
-        has_moved = was_stopped and before is not None and (before.occasion, before.where) != (now.occasion, now.where)
-        if now.key not in self._greeted or was_stopped != is_stopped or has_moved:
-            self.stale(now.key)
-
-    async def _refresh(self) -> None:
+    async def _greet_newcomers(self) -> None:
+        self._is_due.set()
         while True:
             await self._is_due.wait()
             await self._window.switchboard.until(lambda: self._window.switchboard.is_current or None)
             self._is_due.clear()
-            keys, self._dirty = self._dirty, set()
-            if not self._window.may_act:
-                continue
-            async with self._turn:
-                ranks = self._ranks()
-                self._table.keep_only(rank.key for rank in ranks)
-                new = [rank for rank in ranks if rank.key not in self._greeted]
-                await self._apply([rank for rank in ranks if rank.key in keys and rank.key in self._greeted], (), ())
-                await self._greet(new)
-                self._tell_ide(ranks)
+            if self._window.may_act:
+                async with self._turn:
+                    ranks = self._ranks()
+                    await self._greet(ranks)
+                    self._tell(ranks)
 
     async def _greet(self, ranks: Sequence[RankInfo]) -> None:
         """Set all breakpoints of the IDE in ranks that have come since it set them."""
-        wishes = self._table.wishes
-        await self._apply(ranks, (), wishes)
-        self._greeted.update(rank.key for rank in ranks)
-        for file in {wish.file for wish in wishes if ranks}:
-            await self._compare(file, ranks)
+        new = [rank for rank in ranks if rank.key not in self._greeted]
+        await self._apply(new, (), list(self._lines.values()))
+        if not self._lines:
+            self._greeted.update(rank.key for rank in new)
 
-    async def _compare(self, file: str, ranks: Sequence[RankInfo]) -> None:
-        """Find out whether the lines of the IDE's file are those that ranks run; a stopped one tells at once."""
-        stopped = (rank for rank in ranks if rank.state is RankState.STOPPED)
-        await self._sources.compared(next(stopped, ranks[0]), file, SECONDS)
-
-    async def _apply(
-        self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], wishes: Sequence[BreakpointWish]
-    ) -> None:
-        """Clear and set in these ranks; with neither they are asked for what they have."""
-        if not ranks:
+    async def _apply(self, ranks: Sequence[RankInfo], clear: Sequence[LineOfFile], lines: Sequence[_Line]) -> None:
+        """Clear and set in these ranks, and note what they say."""
+        if not ranks or not (clear or lines):
             return
-        problems: dict[str, str] = {}
+        wanted = [line.wish for line in lines]
         try:
-            answer = await ask_breakpoints(self._window.asker(SECONDS), ranks, clear=clear, wanted=wishes)
+            answer = await ask_breakpoints(self._window.asker(SECONDS), ranks, clear=clear, wanted=wanted)
         except DbgError as error:
-            problems = dict.fromkeys((rank.key for rank in ranks), str(error))
-        else:
+            for line in lines:
+                line.said.update(dict.fromkeys((rank.key for rank in ranks), str(error)))
+            return
+        self._greeted.update(answer.states)
+        for line in lines:
+            there = answer.at(line.at)
             for rank, said in answer.said:
-                if rank.key in answer.states:
-                    self._table.note(rank.key, answer.states[rank.key])
-                else:
-                    problems[rank.key] = said.text
-        # A question alone that fails leaves what is known, which is most likely still so.
-        for key, problem in problems.items() if clear or wishes else ():
-            self._table.failed(key, problem)
+                line.said[rank.key] = there.get(rank.key, "" if rank.key in answer.states else said.text)
 
     # --------------------------------------------------------------------------------------------------------- the IDE
 
-    def _tell_ide(self, ranks: Sequence[RankInfo]) -> None:
-        for line, told in self._table.news(ranks):
-            self._window.event("breakpoint", {"reason": "changed", "breakpoint": self._with_source(line, told)})
+    def _tell(self, ranks: Sequence[RankInfo]) -> None:
+        """Tell the IDE of each breakpoint of which ranks say something else by now."""
+        for line in self._lines.values():
+            before = line.told
+            if self._told(line, ranks) != before:
+                self._window.event("breakpoint", {"reason": "changed", "breakpoint": line.told})
 
-    def _row(self, line: ShownBreakpoint, ranks: Sequence[RankInfo]) -> Message:
-        return self._with_source(line, self._table.shown(line, ranks))
-
-    def _with_source(self, line: ShownBreakpoint, told: Message) -> Message:
-        path = self._paths.to_ide(line.wish.file)
+    def _told(self, line: _Line, ranks: Sequence[RankInfo]) -> Message:
+        told = shown(line.wish.line, line.said, ranks)
         # The IDE's number of a line differs from ours where it counts from 0.
-        number = {"line": told["line"] - 1 + self._first_line} if "line" in told else {}
-        reasons = [reason for reason in (told.get("message"), self._sources.problem(line.wish.file)) if reason]
-        message = {"message": "; ".join(reasons)} if reasons else {}
-        return {**told, **number, **message, "source": {"name": line.wish.file.rpartition("/")[2], "path": path}}
+        number = told["line"] - 1 + self._first_line
+        file = line.wish.file
+        source = {"name": file.rpartition("/")[2], "path": self._paths.to_ide(file)}
+        line.told = {"id": line.id, **told, "line": number, "source": source}
+        return line.told
+
+
+def shown(line: int, said: Said, ranks: Sequence[RankInfo]) -> Message:
+    """Return what the IDE shows of a breakpoint that was asked for at a line: where it is, and which ranks lack it."""
+    at: defaultdict[int, list[RankInfo]] = defaultdict(list)
+    lacking: defaultdict[str, list[RankInfo]] = defaultdict(list)
+    notes: defaultdict[str, list[RankInfo]] = defaultdict(list)
+    for rank in ranks:
+        state = said.get(rank.key, "")
+        if isinstance(state, BreakpointState) and state.is_set:
+            at[state.line].append(rank)
+            if state.problem:
+                notes[printable(state.problem)].append(rank)
+        else:
+            why = state if isinstance(state, str) else state.problem
+            lacking[printable(why) or "it is not set there"].append(rank)
+    usual = max(at, key=lambda one: len(at[one]), default=line)
+    naming = Naming(ranks)
+
+    def names(some: Iterable[RankInfo]) -> str:
+        chosen = list(some)
+        return f"rank{'s' if len(chosen) > 1 else ''} {naming.names(chosen)}"
+
+    parts = [f"not in {names(some)}: {why}" for why, some in lacking.items()]
+    parts += [f"at line {one} in {names(some)}" for one, some in at.items() if one != usual]
+    parts += [note if len(some) == len(ranks) else f"{names(some)}: {note}" for note, some in notes.items()]
+    left_out = f"; and {len(parts) - MAX_REASONS} more" if len(parts) > MAX_REASONS else ""
+    text = "; ".join(parts[:MAX_REASONS]) + left_out
+    if not ranks:
+        text = NO_RANK
+    elif not at and len(lacking) == 1:
+        text = next(iter(lacking))
+    return {"verified": bool(at), "line": usual, **({"message": text} if text else {})}
+
+
+def asked_file(arguments: Message, paths: Paths) -> str:
+    """Return the file of the ranks that a request is about. Raises BadInput."""
+    source = arguments.get("source")
+    path = source.get("path") if isinstance(source, dict) else None
+    if not isinstance(path, str) or not path:
+        raise BadInput("this file has no path, so ranks have no breakpoints in it", "open it from the stack of a rank")
+    file = paths.to_rank(path)
+    if not file.startswith("/") or len(file) > MAX_PATH or not file.isprintable():
+        raise BadInput(
+            f"{printable(file)!r} is no path of the ranks", "write a root for it into pathMappings of launch.json"
+        )
+    return file
+
+
+def asked_wishes(arguments: Message, file: str, first_line: int) -> list[BreakpointWish | str]:
+    """Return what is asked for in a file, one for each breakpoint; a sentence for one that can't be. Raises BadInput.
+
+    ``first_line`` is how the IDE numbers a file's first line.
+    """
+    given = arguments.get("breakpoints")
+    if given is None:
+        lines = arguments.get("lines")
+        given = [{"line": line} for line in lines] if isinstance(lines, list) else []
+    if not isinstance(given, list) or len(given) > MAX_OF_FILE:
+        raise BadInput(f"there are more than {MAX_OF_FILE} breakpoints of one file", "remove some")
+    return [_wish(one, file, first_line) for one in given]
+
+
+def exception_answer(arguments: Message) -> Message:
+    """Return the body of the answer to ``setExceptionBreakpoints``: one row for each filter that is chosen."""
+    filters = arguments.get("filters")
+    chosen = filters if isinstance(filters, list) else []
+    return {"breakpoints": [_exception_row(name) for name in chosen[: len(EXCEPTION_FILTERS) + 10]]}
+
+
+def _exception_row(name: object) -> Message:
+    if name != UNCAUGHT:
+        return {"verified": False, "message": f"there is no filter {printable(repr(name), 40)}"}
+    return {"verified": True, "message": _ALWAYS_ON}
+
+
+def _wish(one: object, file: str, first_line: int) -> BreakpointWish | str:
+    fields: Mapping[str, Any] = one if isinstance(one, dict) else {}
+    line = fields.get("line")
+    if not isinstance(line, int) or isinstance(line, bool) or not 1 <= line + 1 - first_line <= MAX_RANK:
+        return f"{printable(repr(line), 40)} is no line"
+    texts = {}
+    for name, ours in (("condition", "condition"), ("hitCondition", "hits"), ("logMessage", "log")):
+        text = fields.get(name) or ""
+        if not isinstance(text, str) or len(text) > MAX_CONDITION:
+            return f"{name} is no text of at most {MAX_CONDITION} characters"
+        texts[ours] = text.strip() if ours != "log" else text
+    try:
+        return given(BreakpointWish, file=file, line=line + 1 - first_line, **texts)
+    except BadInput as error:
+        return printable(str(error))

@@ -133,7 +133,7 @@ class Threads:
         if thread == REST:
             raise BadInput(
                 "this entry stands for many ranks",
-                "name one in the debug console: `5: loss` asks it, `pause 5` stops it",
+                "name one in the debug console: `eval 5 loss` asks it, `interrupt 5` stops it",
             )
         if rank is None:
             raise BadInput("this rank is not there any more", "choose another thread")

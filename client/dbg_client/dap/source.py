@@ -1,13 +1,10 @@
-"""Source files of the ranks, for an IDE that lacks them or has others."""
+"""Source files of the ranks, for an IDE that lacks them or has them at other paths."""
 
 from __future__ import annotations
 
-import asyncio
 import posixpath
 import re
-import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
 from dbg_client.questions.inspection import source_lines
 from dbg_client.views.tree import is_library
-from dbg_wire.errors import BadInput, DbgError, printable
+from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_PATH
 from dbg_wire.records.ranks import RankInfo
 
@@ -27,9 +24,6 @@ _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 
 MAX_FILES = 2000
 """Files of one session that are known by a number; the oldest make room."""
-
-MAX_COMPARED = 1024 * 1024
-"""Bytes of a local file that is compared with the rank's; a longer one counts as the same."""
 
 
 class Paths:
@@ -109,128 +103,50 @@ def _joined(root: str, rest: str) -> str:
     return f"{root}/{rest}".rstrip("/") or "/"
 
 
-@dataclass(slots=True)
-class _File:
-    """A file of a rank. ``is_ours`` tells whether the IDE's own file is shown, as long as no difference is found."""
-
-    number: int
-    path: str
-    rank: RankInfo
-    is_ours: bool
-    stamp: tuple[int, int] | None
-    """The local file's time and size when it was compared; None where there is none."""
-    problem: str = ""
-    comparing: asyncio.Task[None] | None = None
-
-
 class SourceLocator:
-    """The files in the stacks of one window; belongs to one event loop."""
+    """The files in the stacks of one window: the IDE's own where it has them, else as a rank has loaded them."""
 
-    def __init__(self, window: Window, paths: Paths, *, knows_invalidated: bool = False) -> None:
+    def __init__(self, window: Window, paths: Paths) -> None:
         self._window = window
         self._paths = paths
-        self._knows_invalidated = knows_invalidated
         self._numbers = count(1)
-        self._files: dict[str, _File] = {}
-        self._comparing: set[asyncio.Task[None]] = set()
+        self._files: dict[int, tuple[RankInfo, str]] = {}
+        self._known: dict[str, Message] = {}
 
     def source(self, rank: RankInfo, path: str) -> Message:
         """Return a file of a rank as the protocol's Source: the IDE's own one where it has it, else the rank's."""
-        file = self._files.get(path) or self._new(rank, path)
-        file.rank = rank
-        told: Message = {
-            "name": printable(path.rpartition("/")[2] or path),
-            "path": printable(self._local(path), MAX_PATH),
-        }
-        if is_library(path):
-            told["presentationHint"] = "deemphasize"
-        if file.is_ours:
-            return told
-        return {**told, "sourceReference": file.number, "origin": f"as {printable(rank.address)} runs it"}
-
-    def problem(self, path: str) -> str:
-        """Return why lines of the IDE's file are not those that a rank runs; empty if they are, or are not compared."""
-        file = self._files.get(path)
-        return file.problem if file is not None else ""
-
-    async def compared(self, rank: RankInfo, path: str, seconds: float) -> None:
-        """Wait until the IDE's file is compared with the rank's, anew if it was edited since, or for ``seconds``."""
-        known = self._files.get(path)
-        if known is not None and known.stamp != _stamp(Path(self._local(path))):
-            del self._files[path]
-        file = self._files.get(path) or self._new(rank, path)
-        if file.comparing is not None:
-            await asyncio.wait([file.comparing], timeout=seconds)
+        told = self._known.get(path)
+        if told is None:
+            told = self._known[path] = self._source(rank, path)
+        if "sourceReference" in told:
+            self._files[told["sourceReference"]] = rank, path
+        return told
 
     async def content(self, arguments: Message) -> Message:
         """Return the body of the answer to ``source``. Raises BadInput for an unknown file, and what a rank refuses."""
         source = arguments.get("source")
         number = arguments.get("sourceReference") or (source.get("sourceReference") if isinstance(source, dict) else 0)
-        file = next((one for one in self._files.values() if one.number == number), None)
-        if file is None and isinstance(source, dict) and isinstance(source.get("path"), str):
-            file = self._files.get(self._paths.to_rank(source["path"]))
+        file = self._files.get(number) if isinstance(number, int) else None
         if file is None:
             raise BadInput(f"no file has the number {printable(repr(number), 20)}", "open it from the stack of a rank")
-        return {"content": await self._text(file.rank, file.path), "mimeType": "text/x-python"}
+        lines, _ = await source_lines(self._window.asker(), self._window.now(file[0]), file[1])
+        return {"content": "\n".join(lines), "mimeType": "text/x-python"}
 
-    async def close(self) -> None:
-        """Give up the comparisons that are open."""
-        for task in self._comparing:
-            task.cancel()
-        await asyncio.gather(*self._comparing, return_exceptions=True)
-
-    def _local(self, path: str) -> str:
-        return self._paths.to_ide(path)
-
-    def _new(self, rank: RankInfo, path: str) -> _File:
-        local = Path(self._local(path))
-        stamp = _stamp(local) if path.startswith("/") and local.is_absolute() else None
-        file = _File(next(self._numbers), path, rank, stamp is not None, stamp)
-        if len(self._files) >= MAX_FILES:
-            del self._files[next(iter(self._files))]
-        self._files[path] = file
-        if stamp is not None and not is_library(path):
-            task = file.comparing = asyncio.create_task(self._compare(file, local))
-            self._comparing.add(task)
-            task.add_done_callback(self._comparing.discard)
-        return file
-
-    async def _compare(self, file: _File, local: Path) -> None:
-        """Show the rank's file from now on if the local one has another text."""
-        try:
-            ours = await asyncio.to_thread(_read, local)
-            if ours is None or ours == await self._text(file.rank, file.path):
-                return
-        except DbgError:
-            return
-        file.is_ours = False
-        differs = f"{printable(str(local))} is not what {printable(file.rank.address)} runs"
-        file.problem = f"{differs}; the line is one of the rank's text"
-        self._window.tell(f"{differs}; the rank's text is shown.")
-        if self._knows_invalidated:
-            self._window.event("invalidated", {"areas": ["stacks"]})
-
-    async def _text(self, rank: RankInfo, path: str) -> str:
-        lines, _ = await source_lines(self._window.asker(), self._window.now(rank), path)
-        return "\n".join(lines)
+    def _source(self, rank: RankInfo, path: str) -> Message:
+        local = self._paths.to_ide(path)
+        told: Message = {"name": printable(path.rpartition("/")[2] or path), "path": printable(local, MAX_PATH)}
+        if is_library(path):
+            told["presentationHint"] = "deemphasize"
+        if path.startswith("/") and Path(local).is_absolute() and _is_file(local):
+            return told
+        if len(self._known) >= MAX_FILES:
+            oldest = self._known.pop(next(iter(self._known)))
+            self._files.pop(oldest.get("sourceReference", 0), None)
+        return {**told, "sourceReference": next(self._numbers), "origin": f"as {printable(rank.address)} runs it"}
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return the time and size of a file; None if it is none."""
+def _is_file(path: str) -> bool:
     try:
-        found = path.stat()
+        return Path(path).is_file()
     except (OSError, ValueError):
-        return None
-    return (found.st_mtime_ns, found.st_size) if stat.S_ISREG(found.st_mode) else None
-
-
-def _read(path: Path) -> str | None:
-    """Return a file's text without the last line feed; None if it is too long, or can't be read."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_COMPARED + 1)
-        if len(data) > MAX_COMPARED:
-            return None
-        return data.decode("utf-8").replace("\r\n", "\n").removesuffix("\n")
-    except (OSError, ValueError):
-        return None
+        return False

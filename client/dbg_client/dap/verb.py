@@ -1,11 +1,34 @@
-"""``dap``."""
+"""``dap``, and the entries by which IDEs start it, as a user puts them into the IDE's own file."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
 
 from dbg_client.verbs.option import Operands, Option, read_port
 from dbg_client.verbs.verb import Verb, refuse
+
+USUAL_TARGET = "all"
+"""The ranks of a window if neither the command line nor the request to attach names some."""
+
+_ENTRIES = """\
+VS Code: put this into the list `configurations` of .vscode/launch.json, choose it in Run and Debug (Ctrl+Shift+D),
+and press F5:
+{entry}
+
+PyCharm ("Attach to DAP"): run `dbg-attach dap {target} --port 0` and give it the host, port and secret that are shown.
+
+nvim-dap:
+    local dap = require('dap')
+    dap.adapters.ranks = {{ type = 'executable', command = {command}, args = {{ 'dap' }} }}
+    -- Without this nvim-dap lets every rank go on but the first that stops.
+    dap.defaults.ranks.auto_continue_if_many_stopped = false
+    dap.configurations.python = dap.configurations.python or {{}}
+    table.insert(dap.configurations.python,
+      {{ type = 'ranks', request = 'attach', name = {name}, target = {lua_target} }})
+"""
 
 
 class Dap(Verb):
@@ -44,11 +67,40 @@ class Dap(Verb):
 
     def run(self) -> int:
         if self.vscode:
-            from dbg_client.dap.ide_entries import show_entries
+            from dbg_client.shell.streams import write_result
 
-            return show_entries(self.target)
+            write_result(entries(self.target or USUAL_TARGET))
+            return 0
         import asyncio
 
         from dbg_client.dap.serve import serve_dap
 
         return asyncio.run(serve_dap(self))
+
+
+def entry_for(target: str) -> dict[str, Any]:
+    """Return the entry that VS Code's own Python extension takes to run this adapter by this Python."""
+    return {
+        "name": f"Ranks: {target}",
+        "type": "debugpy",
+        "request": "attach",
+        # The extension runs an adapter of its own for `listen`, which these two replace; nothing listens.
+        "listen": {"port": 0},
+        "debugAdapterPath": str(Path(__file__).with_name("ide.py")),
+        "debugAdapterPython": sys.executable,
+        "target": target,
+    }
+
+
+def entries(target: str) -> str:
+    """Return the entry of VS Code and those of other IDEs."""
+    beside = Path(sys.argv[0])
+    command = str(beside.absolute()) if beside.name == "dbg-attach" else "dbg-attach"
+    return _ENTRIES.format(
+        entry=json.dumps(entry_for(target), indent=4, ensure_ascii=False),
+        target=target,
+        # Lua's quotes take what JSON's do, as far as targets have it.
+        command=json.dumps(command),
+        name=json.dumps(f"Ranks: {target}"),
+        lua_target=json.dumps(target),
+    )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from dbg_client.command_line.session_line import read_scope, read_session_line
+from dbg_client.command_line.session_line import read_scope, read_session_line, session_verbs
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import find, is_ready
 from dbg_client.core.patience import WaitingLine, show_nobody
@@ -19,7 +18,6 @@ from dbg_client.verbs.exec import Exec
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Continue
 from dbg_client.verbs.screen import Screen
-from dbg_client.verbs.table import VERBS
 from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import Answer, Asking, RanksVerb
 from dbg_client.views.naming import name_few
@@ -204,12 +202,6 @@ class LivePage:
         first = max(1, item.line - item.around)
         source = await read_source(asker, rank, path, begin=first, count=item.line + item.around + 1 - first)
         self._outbox.say(messages.Lines(id=item.id, file=source.path, first=source.begin, lines=source.lines))
-
-
-@cache
-def session_verbs() -> frozenset[str]:
-    """Return the words with which a line is no expression; short forms are names of programs, too."""
-    return frozenset(row.name for row in VERBS if row.load().in_session is not None)
 
 
 def _verb(line: str) -> RanksVerb:

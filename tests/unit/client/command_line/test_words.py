@@ -158,13 +158,13 @@ def test_a_group_can_be_a_target_and_a_bare_host_can_not() -> None:
 @pytest.mark.parametrize(
     ("error", "command"),
     [
-        (NotStopped("vm:3 runs", "3", runs=True), "`pause 3` in the debug"),
+        (NotStopped("vm:3 runs", "3", runs=True), "`interrupt 3` in the debug"),
         (NotStopped("vm:3 runs", "3"), "; this window "),
         (HeldBack("vm:3 is held", "a b/3", has_place=True), "`where a b/3` in"),
-        (HeldBack("vm:3 is held", "3", has_place=False), "`continue 3` in"),
-        (NotHeld(["vm:3"], others=True), "`where all` in the debug console shows"),
-        (RankVanished("vm:3"), "`where all` in the debug console shows"),
-        (NoSuchRank("9", 0, exited=2), "are listed by `where all`"),
+        (HeldBack("vm:3 is held", "3", has_place=False), "`release 3` in"),
+        (NotHeld(["vm:3"], others=True), "`list` in the debug console shows"),
+        (RankVanished("vm:3"), "`list` in the debug console shows"),
+        (NoSuchRank("9", 0, exited=2), "are listed by `list`"),
     ],
 )
 def test_an_error_names_what_the_user_of_another_face_can_do(approved: Approved, error: DbgError, command: str) -> None:

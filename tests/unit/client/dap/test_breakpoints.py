@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.dap.breakpoint_table import (
-    NO_RANK,
-    BreakpointTable,
-    ShownBreakpoint,
-    asked_file,
-    asked_wishes,
-    exception_answer,
-)
+from dbg_client.dap.breakpoints import NO_RANK, Breakpoints, asked_file, asked_wishes, exception_answer, shown
 from dbg_client.dap.messages import Client
 from dbg_client.dap.source import Paths
 from dbg_wire.errors import BadInput
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.messages import Change, Kind, RankAnswer
+from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish
 from dbg_wire.records.record import checked
 from tests.conftest import Approved
+from tests.support.answers import answered
 from tests.support.rank_infos import rank
+from tests.unit.client.dap.shown import threads
+from tests.unit.client.fake_broker import make_rank
+from tests.unit.client.scripted_link import ScriptedLink
 
 RANKS = [rank(f"gpu0:{number}") for number in range(4)]
-WISH = BreakpointWish(file="/t.py", line=5)
 
 
 def state(asked: int = 5, line: int = 0, *, is_set: bool = True, problem: str = "") -> BreakpointState:
@@ -31,79 +30,67 @@ def state(asked: int = 5, line: int = 0, *, is_set: bool = True, problem: str = 
     return BreakpointState(file="/t.py", asked=asked, line=line or asked, is_set=is_set, problem=problem)
 
 
-def with_wish(*states: BreakpointState) -> tuple[BreakpointTable, ShownBreakpoint]:
-    """Return a table with one breakpoint, which the first ranks answer so."""
-    table = BreakpointTable()
-    (line,) = table.replace("/t.py", [WISH]).lines
-    for one, told in zip(RANKS, states, strict=False):
-        table.note(one.key, (told,))
-    return table, line
+def told(*states: BreakpointState | str) -> dict[str, Any]:
+    """Return what is shown of a breakpoint at line 5 of which the first ranks say so."""
+    return shown(5, {one.key: said for one, said in zip(RANKS, states, strict=False)}, RANKS)
 
 
 def test_a_breakpoint_that_all_ranks_have_needs_no_words() -> None:
-    table, line = with_wish(*[state(line=6)] * 4)
-    assert table.shown(line, RANKS) == {"id": line.id, "verified": True, "line": 6}
-    table.keep_only(one.key for one in RANKS[:1])
-    assert "ranks 1-3" in table.shown(line, RANKS)["message"]
+    assert told(*[state(line=6)] * 4) == {"verified": True, "line": 6}
+    assert "ranks 1-3" in told(state())["message"]
 
 
-def test_ranks_without_it_are_named_with_the_reason(approved: Approved) -> None:
-    table, line = with_wish(state(), state(), state(is_set=False, problem="no such file"), state(line=7))
-    told = table.shown(line, RANKS)
-    assert (told["verified"], told["line"]) == (True, 5)
-    assert told["message"] == "not in rank 2: no such file; at line 7 in rank 3"
-    table.failed(RANKS[0].key, "it runs an older release")
-    table.note(RANKS[1].key, ())
-    table.note(RANKS[2].key, ())
-    # What rank 2 has said of it once still holds.
-    assert "not in rank 2: no such file" in table.shown(line, RANKS)["message"]
-    approved(table.shown(line, RANKS)["message"])
+def test_ranks_without_it_are_named_with_the_reason() -> None:
+    refused = state(is_set=False, problem="no such file")
+    some = told(state(), "it runs an older release", refused, state(line=7))
+    assert (some["verified"], some["line"]) == (True, 5)
+    whys = ("not in rank 1: it runs an older release", "not in rank 2: no such file", "at line 7 in rank 3")
+    assert some["message"].split("; ") == list(whys)
 
 
 def test_what_hinders_everybody_is_told_without_names_and_what_hostile_ranks_say_is_escaped() -> None:
-    table, line = with_wish(*[state(is_set=False, problem="no \x1bline")] * 4)
-    told = table.shown(line, RANKS)
-    assert (told["verified"], told["message"]) == (False, "no \\x1bline")
-    assert table.shown(line, [])["message"] == NO_RANK
+    all_of_them = told(*[state(is_set=False, problem="no \x1bline")] * 4)
+    assert (all_of_them["verified"], all_of_them["message"]) == (False, "no \\x1bline")
+    assert shown(5, {}, [])["message"] == NO_RANK
 
 
-def test_only_what_is_gone_is_cleared_and_numbers_stay() -> None:
-    table, line = with_wish(state())
-    plan = table.replace(
-        "/t.py", [BreakpointWish(file="/t.py", line=5, condition="x"), BreakpointWish(file="/t.py", line=9)]
-    )
-    assert plan.clear == ()
-    assert [one.wish.line for one in plan.lines] == [5, 9]
-    assert plan.lines[0].id == line.id
-    assert plan.lines[0].wish.condition == "x"
-    plan = table.replace("/t.py", [BreakpointWish(file="/t.py", line=9)])
-    assert plan.clear == (LineOfFile(file="/t.py", line=5),)
-    assert table.wishes == (BreakpointWish(file="/t.py", line=9),)
-    assert table.replace("/other.py", []).clear == ()
+LATE = make_rank(3, stop=1)
 
 
-def test_what_a_debugger_has_set_is_not_the_ides() -> None:
-    table, line = with_wish(state())
-    table.shown(line, RANKS[:1])
-    table.note(RANKS[0].key, (state(), state(12)))
-    assert table.news(RANKS[:1]) == []
-    assert table.replace("/t.py", [WISH]).clear == ()
+def asking(*lines: int) -> dict[str, object]:
+    return {"source": {"path": "/nowhere/t.py"}, "breakpoints": [{"line": line} for line in lines]}
 
 
-def test_a_breakpoint_that_is_cleared_everywhere_or_comes_later_is_told(approved: Approved) -> None:
-    table, line = with_wish()
-    assert table.shown(line, RANKS)["verified"] is False
-    for one in RANKS:
-        table.note(one.key, (state(),))
-    ((_, told),) = table.news(RANKS)
-    assert told["verified"]
-    table.note(RANKS[0].key, ())
-    ((_, told),) = table.news(RANKS)
-    approved(told["message"])
-    for one in RANKS:
-        table.note(one.key, ())
-    ((_, told),) = table.news(RANKS)
-    assert (told["id"], told["verified"]) == (line.id, False)
+async def test_only_what_is_gone_is_cleared_and_numbers_stay() -> None:
+    ok = RankAnswer(key=LATE.key, kind=Kind.VALUE, text="")
+    link = ScriptedLink(*([answered(number, ok)] for number in range(3)))
+
+    async with threads(link, [LATE]) as (_, _, window):
+        breakpoints = Breakpoints(window, Paths())
+        (first,) = (await breakpoints.set(asking(5)))["breakpoints"]
+        again, added = (await breakpoints.set(asking(5, 9)))["breakpoints"]
+        assert again["id"] == first["id"] != added["id"]
+        await breakpoints.set(asking(9))
+    wishes = [asked.inquiry for asked in link.sent]
+    assert [isinstance(one, BreakpointsWish) and [at.line for at in one.clear] for one in wishes] == [[], [], [5]]
+
+
+async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once() -> None:
+    refused = RankAnswer(key=LATE.key, kind=Kind.ERROR, text="not today")
+    link = ScriptedLink([answered(0, refused)])
+
+    async with threads(link, []) as (_, shown_ide, window):
+        breakpoints = Breakpoints(window, Paths())
+        (row,) = (await breakpoints.set(asking(7)))["breakpoints"]
+        assert (row["verified"], row["message"]) == (False, NO_RANK)
+        link.events.put_nowait(Change(rank=LATE))
+        await window.switchboard.until(lambda: window.ranks or None)
+        for _ in range(2):
+            await breakpoints.reach(LATE)
+        (event,) = shown_ide.named("breakpoint")
+        assert (event["breakpoint"]["id"], event["breakpoint"]["message"]) == (row["id"], "not today")
+    (asked,) = link.sent
+    assert asked.inquiry == BreakpointsWish(set=(BreakpointWish(file="/nowhere/t.py", line=7),))
 
 
 def test_conditions_counts_and_log_messages_are_kept() -> None:

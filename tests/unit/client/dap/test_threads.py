@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from dbg_client.core.errors import Declined
 from dbg_client.core.link import Down, Up
 from dbg_client.dap import listing as listing_module
-from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.moves import Keyboard, Moves
-from dbg_client.dap.source import Paths, SourceLocator
 from dbg_client.dap.threads import (
     MAX_LISTED,
     REST,
@@ -30,7 +28,6 @@ from dbg_client.dap.threads import (
 from dbg_client.questions.inspection import RankError
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal, RefusalCode, Snapshot, Welcome
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.records.ranks import Place, RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.answers import answered
@@ -335,26 +332,6 @@ def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_
 
     asyncio.run(pause())
     assert [asked.action for asked in link.sent] == [Action.INTERRUPT]
-
-
-LATE = make_rank(3, stop=1)
-
-
-async def test_a_rank_that_has_just_come_has_them_before_it_moves_and_is_asked_once(approved: Approved) -> None:
-    refused = RankAnswer(key=LATE.key, kind=Kind.ERROR, text="not today")
-    link = ScriptedLink([answered(0, *(refused,))])
-
-    async with threads(link, []) as (_, _, window):
-        breakpoints = Breakpoints(window, Paths(), SourceLocator(window, Paths()))
-        asked = {"source": {"path": "/nowhere/train.py"}, "breakpoints": [{"line": 7}]}
-        (row,) = (await breakpoints.set(asked))["breakpoints"]
-        approved(row["message"])
-        link.events.put_nowait(Change(rank=LATE))
-        await window.switchboard.until(lambda: window.ranks or None)
-        await breakpoints.reach(LATE)
-        await breakpoints.reach(LATE)
-    (question,) = link.sent
-    assert question.inquiry == BreakpointsWish(set=(BreakpointWish(file="/nowhere/train.py", line=7),))
 
 
 async def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() -> None:

@@ -133,27 +133,26 @@ def test_what_may_be_python_is_an_expression(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "all: loss",
-        "0-7: loss",
-        " 5:  loss\n",
-        "@1: x[0: 3]",
-        "gpu013:*: loss",
-        "where",
-        "where all",
-        "why 0-3",
-        "pause 5",
-    ],
+    ["eval all loss", " eval 5  loss\n", "eval @1 x[0: 3]", "where", "where all --threads", "interrupt 5"],
 )
-def test_a_command_asks_ranks(text: str) -> None:
+def test_a_verb_of_a_session_asks_ranks(text: str) -> None:
     with pytest.raises(Declined, match="asked"):
         answer(text)
 
 
-@pytest.mark.parametrize("word", ["pause", "continue"])
-def test_what_moves_ranks_needs_to_know_which(word: str) -> None:
-    with pytest.raises(BadInput, match=f"write `{word} all`"):
-        answer(word)
+@pytest.mark.parametrize("text", ["kill", "attach 5"])
+def test_what_a_console_can_not_do_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        answer(text)
+
+
+async def test_what_would_end_a_rank_needs_a_yes() -> None:
+    link = ScriptedLink()
+
+    async with threads(link, [make_rank(0)]) as (listing, _, window):
+        with pytest.raises(BadInput, match="end gpu013:0; write it with -y"):
+            await Console(window, listing, Keyboard(window)).answer("kill 0")
+    assert link.sent == []
 
 
 def running(number: int, **changes: object) -> RankInfo:
