@@ -23,7 +23,7 @@ from dbg_wire.recorder.entries import recent_entries
 from dbg_wire.recorder.seen import LIBRARY, group_seen, key_of, name_of, shapes_text, types_text
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
-from dbg_wire.records.samples import MAX_ARRIVALS, MAX_LOOKS, GroupArrivals
+from dbg_wire.records.samples import MAX_ARRIVALS, MAX_LOOKS, GroupArrivals, SampledCall
 
 ENTRY_SECONDS = 40e-6
 """Seconds for which one entry of a dump stops the program, at most."""
@@ -156,11 +156,11 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int, completion
 def _told(
     group: Group, library: str, calls: dict[int, dict[str, Any]], recorder: Recorder, completions: Completions
 ) -> GroupArrivals:
-    names: dict[str, int] = {}
+    calls_told: dict[SampledCall, int] = {}
     which, ended, took = [], [], []
     begin = min(int(raw["time_created_ns"]) for raw in calls.values()) // 1000
     for sequence, raw in calls.items():
-        which.append(names.setdefault(_call(raw), len(names)))
+        which.append(calls_told.setdefault(_call(raw), len(calls_told)))
         discovered = int(raw.get("time_discovered_completed_ns") or 0) // 1000
         known = discovered or completions.ended_by(recorder.backend, str(raw.get("pg_id")), sequence)
         ended.append(known - begin if known else -1)
@@ -170,7 +170,7 @@ def _told(
         GroupArrivals,
         group=key_of(group.name, library),
         begin=begin,
-        calls=tuple(names),
+        calls=tuple(calls_told),
         which=tuple(which),
         sequences=tuple(calls),
         came=tuple(int(raw["time_created_ns"]) // 1000 - begin for raw in calls.values()),
@@ -179,9 +179,8 @@ def _told(
     )
 
 
-def _call(raw: dict[str, Any]) -> str:
-    """Return a collective with its inputs: what differs between the steps of a program tells steps apart."""
+def _call(raw: dict[str, Any]) -> SampledCall:
     name, _ = name_of(str(raw["profiling_name"]).partition(":")[2])
     shapes = shapes_text([tuple(map(int, shape)) for shape in raw.get("input_sizes", ())])
     types = types_text([str(kind) for kind in raw.get("input_dtypes", ())])
-    return " ".join(filter(None, (name, shapes, types)))
+    return fitted(SampledCall, name=name, inputs=" ".join(filter(None, (shapes, types))))

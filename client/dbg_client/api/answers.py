@@ -191,7 +191,7 @@ class Why(Shown):
 
 
 class Slow(Shown):
-    """Who slows a job down, the rank that costs most first; a notebook shows the table and the chart, too."""
+    """Who slows a job down, the rank that costs most first; a notebook shows the table, too."""
 
     def __init__(self, answer: VerbAnswer) -> None:
         super().__init__(answer)

@@ -1,1 +1,1 @@
-"""Who slows a job down that does not hang: from samples of its ranks to a sentence, a table and a chart. Pure."""
+"""Who slows a job down that does not hang: from samples of its ranks to facts, a sentence and a table. Pure."""

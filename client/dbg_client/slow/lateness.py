@@ -12,12 +12,11 @@ import operator
 import statistics
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dbg_client.slow.meetings import LEAST, GroupMeetings, Meeting
-from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Diagnosis
 
 REPEATS = 3
 """Times that a pattern is seen at least."""
@@ -131,7 +130,7 @@ class GroupLateness:
     @property
     def call(self) -> str:
         """Return the name of the collectives that the late ranks delay, or of all; ``collectives`` for several."""
-        names = Counter(meeting.call.partition(" ")[0] for meeting in (self.delayed or self.of.meetings))
+        names = Counter(meeting.call.name for meeting in (self.delayed or self.of.meetings))
         name, most = names.most_common(1)[0] if names else ("", 0)
         return name if most >= SURE * sum(names.values()) else "collectives"
 
@@ -230,66 +229,25 @@ MOSTLY = 0.5
 """The part of the collectives a rank delays that it was held up before, to say so."""
 
 
-def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> tuple[int, GroupLateness] | None:
-    """Return the rank for which the late ranks of a group have waited before, and in which group; None if for none."""
-    found: Counter[tuple[int, int]] = Counter()
+def held_up_by(one: GroupLateness, others: Sequence[GroupLateness]) -> int | None:
+    """Return the rank for which the late ranks of a group have waited before, in another group; None if for none."""
+    found: Counter[int] = Counter()
     for number in one.ranks:
         earlier = sorted(_waits(number, one, others))
-        ends = [end for end, *_ in earlier]
         for meeting in one.delayed:
             came = meeting.came[number]
-            at = bisect_left(ends, came) - 1
+            at = bisect_left(earlier, (came,)) - 1
             if at >= 0 and earlier[at][1] >= WAITED * (came - meeting.typical):
-                found[earlier[at][2], earlier[at][3]] += 1
-    if not found:
-        return None
-    (culprit, group), times = found.most_common(1)[0]
-    return (culprit, others[group]) if times > MOSTLY * len(one.delayed) * len(one.ranks) else None
+                found[earlier[at][2]] += 1
+    culprit, times = found.most_common(1)[0] if found else (None, 0)
+    return culprit if times > MOSTLY * len(one.delayed) * len(one.ranks) else None
 
 
-def _waits(number: int, one: GroupLateness, others: Sequence[GroupLateness]) -> Iterator[tuple[float, float, int, int]]:
-    """Yield until when and for how long a rank has waited in other groups, for which rank, and in which of them."""
-    for index, other in enumerate(others):
-        meetings = other.of.meetings
+def _waits(number: int, one: GroupLateness, others: Sequence[GroupLateness]) -> Iterator[tuple[float, float, int]]:
+    """Yield until when and for how long a rank has waited in other groups, and for which rank."""
+    for other in others:
         # The ranks of all meetings of a group are the same.
+        meetings = other.of.meetings
         if other is not one and not other.of.is_enqueued and meetings and number in meetings[0].came:
             for meeting in meetings:
-                yield meeting.last, meeting.last - meeting.came[number], meeting.last_rank, index
-
-
-NOBODY_STATUS = 0
-"""Exit status where no rank is late."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlowVerdict(Diagnosis):
-    """What holds one job up, or that nothing does. It is sure by clocks, and likely by looks or by times of a host.
-
-    ``ranks`` are late, ``by`` so many seconds in ``times`` of ``count`` collectives; ``lost`` is the part of the time
-    that this costs, ``step`` the seconds of a step and ``step_without`` those that it would take.
-    """
-
-    kind: Lateness
-    times: int | None = None
-    count: int | None = None
-    by: float | None = None
-    lost: float | None = None
-    step: float | None = None
-    step_without: float | None = None
-
-
-def exit_status(verdicts: Iterable[SlowVerdict]) -> int:
-    """Return 1 if a rank is named, 6 if it can't be told of any job whether one is late, 0 else."""
-    kinds = {verdict.kind for verdict in verdicts}
-    if Lateness.LATE in kinds:
-        return CULPRIT_STATUS
-    return NOBODY_STATUS if kinds & {Lateness.EVEN, Lateness.UNEVEN} else UNKNOWN_STATUS
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as ``310 ms``, ``2.1 ms`` or ``1.9 s``."""
-    return f"{_digits(seconds)} s" if seconds >= 1 else f"{_digits(1000 * seconds)} ms"
-
-
-def _digits(number: float) -> str:
-    return f"{number:.0f}" if number >= 10 else f"{number:.1f}"
+                yield meeting.last, meeting.last - meeting.came[number], meeting.last_rank

@@ -1,28 +1,103 @@
-"""What ranks tell of a sampling: collectives as meetings, to which each rank came at a time of one clock. Pure."""
+"""What ranks tell of a sampling: collectives as meetings, to which each rank came at a time of one clock. Pure.
+
+Two things bound the clock of a host, whatever the network does. A question to a rank is answered after it was asked and
+before the answer came, by the terminal's own clock (the bound of Cristian's algorithm). And nobody leaves a collective
+before its last rank has come: whatever was known to have ended on one host had been entered on all others.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from dbg_client.core.choose import Run
-from dbg_client.slow.clocks import Passage, RoundTrip, Shift, align
 from dbg_client.why.process_groups import ProcessGroup, Roster, process_groups, read_evidence, rosters
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.samples import GroupArrivals, Sampled, sampled_in
+from dbg_wire.records.samples import GroupArrivals, Sampled, SampledCall, sampled_in
+from dbg_wire.tables.collectives import SYNCHRONOUS
 
 MICROSECONDS = 1_000_000
 
-_SYNCHRONOUS = ("all", "barrier", "reduce_scatter")
-"""How the names of collectives begin that nobody leaves before all have come; of the others a few ranks wait alone."""
+SWEEPS = 2
+"""Times that all collectives are gone through: the bounds of one host narrow those of another."""
 
 
-def is_synchronous(call: str) -> bool:
-    """Tell whether nobody leaves a collective before all have come; ``call`` begins with its name."""
-    return call.lower().startswith(_SYNCHRONOUS)
+class RoundTrip(NamedTuple):
+    """A question for a host's clock: asked and answered by the terminal's clock, in microseconds."""
+
+    asked: int
+    answered: int
+    clock: int
+
+
+class Passage(NamedTuple):
+    """One collective: by its own clock when the last rank of each host came, and when one of it was known to be out."""
+
+    came: Mapping[str, int]
+    ended: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """By how many microseconds a host's clock is ahead of the reference: from ``low`` to ``high``."""
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """Return what is taken; 0 if one side is not bounded."""
+        return (self.low + self.high) / 2 if math.isfinite(self.high - self.low) else 0.0
+
+    @property
+    def looseness(self) -> float:
+        """Return by how much the middle may be wrong, infinite if nothing is known."""
+        return (self.high - self.low) / 2 if self.low <= self.high else math.inf
+
+
+UNKNOWN = Shift(-math.inf, math.inf)
+
+
+def align(
+    hosts: Iterable[str], trips: Mapping[str, Sequence[RoundTrip]], passages: Sequence[Passage] = ()
+) -> dict[str, Shift]:
+    """Return the shift of each host against the terminal's clock, or against the first host's without any round trip.
+
+    Bounds that contradict each other, as of a clock that was set meanwhile, are as good as none.
+    """
+    names = list(dict.fromkeys(hosts))
+    if len(names) < 2:
+        # Ranks of one host read one clock, and need no other.
+        return dict.fromkeys(names, Shift(0.0, 0.0))
+    low, high = {}, {}
+    for host in names:
+        asked = [(trip.clock - trip.answered, trip.clock - trip.asked) for trip in trips.get(host, ())]
+        low[host] = max((least for least, _ in asked), default=-math.inf)
+        high[host] = min((most for _, most in asked), default=math.inf)
+    if not any(trips.get(host) for host in names):
+        low[names[0]] = high[names[0]] = 0.0
+    for _ in range(SWEEPS if passages else 0):
+        for passage in passages:
+            _narrow(passage, low, high)
+    return {host: Shift(low[host], high[host]) if low[host] <= high[host] else UNKNOWN for host in names}
+
+
+def _narrow(passage: Passage, low: dict[str, float], high: dict[str, float]) -> None:
+    """Narrow the bounds of all hosts by one collective, in a time that is linear in them."""
+    # By the reference the first was out no later than this, and the last came no earlier than that.
+    out = min((at - low[host] for host, at in passage.ended.items() if host in low), default=math.inf)
+    came = max((at - high[host] for host, at in passage.came.items() if host in high), default=-math.inf)
+    if math.isfinite(out):
+        for host, at in passage.came.items():
+            low[host] = max(low[host], at - out)
+    if math.isfinite(came):
+        for host, at in passage.ended.items():
+            high[host] = min(high[host], at - came)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +163,7 @@ def _passages(arrivals: Mapping[int, GroupArrivals], hosts: Mapping[int, str]) -
     for number, row in arrivals.items():
         host = hosts[number]
         for index, sequence in enumerate(row.sequences):
-            if not is_synchronous(row.calls[row.which[index]]):
+            if row.calls[row.which[index]].name not in SYNCHRONOUS:
                 continue
             at = row.begin + row.came[index]
             came[sequence][host] = max(at, came[sequence].get(host, at))
@@ -112,7 +187,7 @@ MOST_EARLIER = 50
 class Meeting:
     """One collective of a group: its call, its number, and when each rank came, in seconds."""
 
-    call: str
+    call: SampledCall
     sequence: int
     came: Mapping[int, float]
 
@@ -184,7 +259,7 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
     meetings = []
     for sequence in sorted(common):
         call = arrivals[first].calls[calls[sequence]]
-        if is_synchronous(call):
+        if call.name in SYNCHRONOUS:
             told = {number: column[sequence] for number, column in columns.items()}
             meetings.append(Meeting(call=call, sequence=sequence, came=_on_device(told) if by_device else _host(told)))
     begin = min(run.told[number].sample.begin / MICROSECONDS - run.shift(number) for number in arrivals)

@@ -9,9 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from dbg_client.core.asking import Asker
-from dbg_client.slow.clocks import RoundTrip
 from dbg_client.slow.explain import RunFindings, find
-from dbg_client.slow.meetings import sampled_runs
+from dbg_client.slow.meetings import RoundTrip, sampled_runs
 from dbg_client.why.questions import ranks_of_runs
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, RankAnswer
@@ -66,8 +65,7 @@ async def find_stragglers(
 def _found(
     ranks: Sequence[RankInfo], answers: Sequence[RankAnswer], trips: Mapping[str, Sequence[RoundTrip]]
 ) -> tuple[RunFindings, ...]:
-    runs = sampled_runs(ranks, answers, trips)
-    return tuple(find(run, several_jobs=len(runs) > 1) for run in runs)
+    return tuple(map(find, sampled_runs(ranks, answers, trips)))
 
 
 async def _round_trips(asker: Asker, ranks: Sequence[RankInfo]) -> dict[str, list[RoundTrip]]:

@@ -1,34 +1,31 @@
-"""Verdicts on a slow job as text and as JSON: sentences, a table of the groups, and a chart of arrivals. Pure."""
+"""Verdicts on a slow job as text and as JSON: sentences, and a table of the groups. Pure."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-from dbg_client.slow.explain import RunFindings
-from dbg_client.slow.lateness import GroupLateness, Lateness, SlowVerdict, duration
-from dbg_client.views.groups import paint
+from dbg_client.slow.evidence import Lack, Spot, Waiting
+from dbg_client.slow.explain import Doubt, LateRank, RunFindings, SlowVerdict, halted_ranks
+from dbg_client.slow.lateness import GroupLateness, Lateness
 from dbg_client.views.naming import clip
 from dbg_client.views.table import clip as cut
-from dbg_client.views.table import padded, table
+from dbg_client.views.table import table
+from dbg_client.views.tree import show_frame
 from dbg_client.why.process_groups import world_size
 from dbg_client.why.show import document_of, shown
+from dbg_client.why.verdict import Certainty, Diagnosis, NamedRanks, NextStep, agreeing
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
+from dbg_wire.records.ranks import LIVE_STATES
+from dbg_wire.records.samples import RankSample
 
 MAX_ROWS = 40
 """Rows of the table; the groups that cost most stand first, and JSON has them all."""
 
-MAX_BARS = 12
-"""Bars of the chart: ranks that come about as late as others share one."""
-
-NARROWEST, WIDEST = 40, 120
-"""Columns within which a chart is drawn."""
-
-ALIKE = 0.1
-"""The part of the longest bar by which ranks on one bar differ at most."""
+MAX_LACKS = 4
+"""Sentences on what libraries could not tell."""
 
 MAX_NAMES = 28
 """Columns for the ranks of one cell or bar."""
@@ -38,22 +35,199 @@ MAX_JOB, MAX_GROUP = 16, 24
 
 HEADERS = ("JOB", "GROUP", "LAST", "TIMES", "BY", "LOST", "STEP", "RANKS")
 
-_CODES = {Lateness.LATE: "1;31", Lateness.UNEVEN: "33", Lateness.EVEN: "32", Lateness.UNKNOWN: "35"}
+MAY_HANG = NextStep("dbg-attach why", "tells whether it hangs")
 
-_BAR = "="
-"""What bars are made of: blocks take one column in some terminals and two in others."""
+STANDS = 0.95
+"""The part of the looks in which others wait from which on a rank that does not may hang."""
+
+_CODES = {Lateness.LATE: "1;31", Lateness.UNEVEN: "33", Lateness.EVEN: "32", Lateness.UNKNOWN: "35"}
 
 
 def show_findings(found: Sequence[RunFindings], *, color: bool, columns: int | None = None) -> str:
-    """Return the sentences and the table, and on a terminal of so many ``columns`` a chart; None is no terminal."""
+    """Return the sentences and the table, for a terminal of so many ``columns``; None is no terminal."""
     several = len({one.run.run for one in found}) > 1
-    verdicts = (verdict for one in found for verdict in one.verdicts)
-    blocks = ["".join(shown(one, _CODES[one.kind] if color else None, columns) for one in verdicts)]
+    blocks = [
+        "".join(
+            shown(one, _CODES[verdict.kind] if color else None, columns)
+            for findings in found
+            for verdict, one in diagnoses(findings, several_jobs=several)
+        )
+    ]
     if any(one.groups for one in found):
         blocks.append(_table(found, several=several, columns=columns))
-    if columns is not None:
-        blocks += [_chart(one, columns, several=several, color=color) for one in found if one.groups or one.waiting]
     return "\n".join(block for block in blocks if block) or "no rank with an agent could tell anything\n"
+
+
+def diagnoses(found: RunFindings, *, several_jobs: bool) -> Iterator[tuple[SlowVerdict, Diagnosis]]:
+    """Yield each verdict on a run with its sentence, its evidence, and the command to type next."""
+    for verdict in found.verdicts:
+        yield verdict, _Told(found, verdict, several_jobs=several_jobs).diagnosis()
+
+
+class _Told:
+    """One verdict in words."""
+
+    def __init__(self, found: RunFindings, verdict: SlowVerdict, *, several_jobs: bool) -> None:
+        self._run, self._verdict = found.run, verdict
+        self._names = NamedRanks(found.run.run, found.run.roster, several_jobs=several_jobs)
+
+    def diagnosis(self) -> Diagnosis:
+        """Return it in words."""
+        verdict = self._verdict
+        worst = verdict.groups[0] if verdict.groups and verdict.doubt is None else None
+        waiting = verdict.waiting
+        following = self._names.entering(verdict.ranks) if verdict.ranks else None
+        if verdict.doubt is Doubt.STANDS or (verdict.ranks and waiting is not None and waiting.others >= STANDS):
+            following = MAY_HANG
+        return Diagnosis(
+            job=self._run.run[0],
+            sentence=self._sentence(),
+            certainty=verdict.certainty,
+            ranks=verdict.ranks,
+            group=worst.of.group.label if worst is not None else (waiting.label or None if waiting else None),
+            collective=worst.call if worst is not None else (waiting.call if waiting else None),
+            evidence=tuple(self._evidence()),
+            next=following,
+        )
+
+    def _sentence(self) -> str:
+        verdict = self._verdict
+        if verdict.doubt is not None:
+            return self._doubtful(verdict.doubt)
+        if verdict.waiting is not None:
+            return self._by_looks(verdict.waiting)
+        one = verdict.groups[0]
+        if verdict.kind is Lateness.UNEVEN:
+            return (
+                f"no rank is late in particular: {_of(one)} cost {one.lost:.0%} of the time, "
+                "in which ranks wait each time for another one"
+            )
+        if verdict.kind is Lateness.EVEN:
+            within = (
+                f"nobody is late: the ranks come to {one.count} {_of(one)} within {duration(max(one.behind.values()))}"
+            )
+            return f"{within}, and waiting for one another costs {max(0.0, one.lost):.1%} of the time"
+        s = "s" * (len(verdict.ranks) == 1)
+        comes = f"come{s}" if verdict.certainty is Certainty.SURE else f"seem{s} to come"
+        return (
+            f"{self._names.described(verdict.ranks)} {comes} last in {one.times} of {one.count} {_of(one)}, "
+            f"by {duration(one.by)}; {_cost(one)}"
+        )
+
+    def _by_looks(self, one: Waiting) -> str:
+        where = f"{printable(one.call, 60)} of {printable(one.label, 100)}" if one.label else printable(one.call, 60)
+        if not one.ranks:
+            return f"nobody is late: the ranks wait about equally long in {where}, {one.others:.0%} of the time"
+        return (
+            f"{self._names.described(one.ranks)} {agreeing(one.ranks, 'waits', 'wait')} least for others: in {where} "
+            f"in {one.least:.0%} of {one.looks} looks, the others in {one.others:.0%}"
+        )
+
+    def _doubtful(self, doubt: Doubt) -> str:
+        if doubt is Doubt.HALTED:
+            halted = halted_ranks(self._run)
+            stand = agreeing(halted, "stands", "stand")
+            return f"{self._names.ranks(halted)} {stand} in a debugger, so that the job does not move"
+        if doubt is Doubt.NOTHING_TOLD:
+            return "no rank has told anything"
+        if doubt is Doubt.STANDS:
+            seconds = statistics.median(sampled.sample.seconds for sampled in self._run.told.values())
+            return (
+                f"no rank has come to a collective in these {seconds:.0f} s: the job stands still, "
+                "or its steps are long"
+            )
+        if doubt is Doubt.FEW:
+            return "it can't be told who is late: too few collectives were seen"
+        one = self._verdict.groups[0]
+        clocks = "nothing tells how far the clocks of its hosts are apart"
+        if math.isfinite(one.of.looseness):
+            clocks = f"the clocks of its hosts can be compared to {duration(one.of.looseness)} at best"
+        return f"it can't be told who is late in {_name(one)}: {clocks}"
+
+    def _evidence(self) -> Iterator[str]:
+        verdict = self._verdict
+        for one in verdict.late:
+            yield from self._about(one)
+        worst = verdict.groups[0] if verdict.groups and verdict.doubt is None else None
+        if worst is not None:
+            yield from self._limits(worst)
+        # What libraries could not tell, once for all ranks that say the same.
+        lacks = {source.lack for sampled in self._run.told.values() for source in sampled.sources if source.lack}
+        yield from (printable(lack, 300) for lack in sorted(lacks)[:MAX_LACKS])
+        known = worst.of.unheard if worst is not None else ()
+        silent = [
+            number
+            for number, evidence in self._run.roster.items()
+            if number not in self._run.told and number not in known and evidence.rank.state in LIVE_STATES
+        ]
+        if silent:
+            yield f"{self._names.ranks(silent)} did not answer"
+
+    def _about(self, one: LateRank) -> Iterator[str]:
+        """Say where a late rank is meanwhile, and what it lacks."""
+        if one.where is not None:
+            (first, count), *more = one.where.spots
+            then = "meanwhile" if one.where.is_awaited else "outside of collectives"
+            others = "".join(f", {_spot(spot)} in {times}" for spot, times in more)
+            yield f"{then} rank {one.number} is at {_spot(first)} in {count} of {one.where.looks} looks{others}"
+        for lack in one.lacks:
+            yield f"rank {one.number} {_lack(lack, self._run.told[one.number].sample)}"
+
+    def _limits(self, one: GroupLateness) -> Iterator[str]:
+        """Say what the figures do not tell."""
+        if one.of.is_enqueued:
+            yield (
+                "these are the times at which hosts call; TORCH_NCCL_ENABLE_TIMING=1 in the job's environment has "
+                "those of the devices recorded"
+            )
+        if one.of.looseness:
+            yield f"times of different hosts are compared to within {duration(one.of.looseness)}"
+        if one.of.unheard:
+            yield f"{self._names.ranks(one.of.unheard)} of {_name(one)} told nothing, and may be later"
+
+
+def _spot(spot: Spot) -> str:
+    if spot.own is None:
+        return "other places"
+    return f"{show_frame(spot.own)}, in the data loader" if spot.is_loading else show_frame(spot.own)
+
+
+def _lack(lack: Lack, mine: RankSample) -> str:
+    used = mine.processors
+    if lack is Lack.QUOTA:
+        cores = f" ({used.quota:.2g} cores)" if used.quota is not None else ""
+        return f"is throttled by its cgroup: the quota{cores} was used up in {used.throttled} of {used.periods} periods"
+    if lack is Lack.CORE:
+        return f"waits for a free core in {(used.queued or 0.0) / mine.seconds:.0%} of the time"
+    if lack is Lack.MEMORY:
+        return f"had {mine.disks.faults} of its pages read from disk"
+    return f"waits for a disk in {(mine.disks.waits or 0.0) / mine.seconds:.0%} of the time"
+
+
+def _of(one: GroupLateness) -> str:
+    """Return ``all_reduce of dp_0``."""
+    return f"{printable(one.call, 60)} of {_name(one)}"
+
+
+def _name(one: GroupLateness) -> str:
+    return printable(one.of.group.label or "the job", 100)
+
+
+def _cost(one: GroupLateness) -> str:
+    """Say what late ranks cost: of a step, if the loop has steps, else of the time."""
+    if one.step is None or one.saved <= 0 or one.saved >= one.step.seconds:
+        return f"that costs {one.lost:.0%} of the time"
+    step, without = one.step.seconds, one.step.seconds - one.saved
+    if step < 1:
+        return f"a step takes {1000 * step:.0f} ms instead of {1000 * without:.0f}"
+    digits = 2 if round(step, 1) == round(without, 1) else 1
+    return f"a step takes {step:.{digits}f} s instead of {without:.{digits}f}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as ``310 ms``, ``2.1 ms`` or ``1.9 s``."""
+    number, unit = (seconds, "s") if seconds >= 1 else (1000 * seconds, "ms")
+    return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
 
 
 def _table(found: Sequence[RunFindings], *, several: bool, columns: int | None) -> str:
@@ -65,110 +239,60 @@ def _table(found: Sequence[RunFindings], *, several: bool, columns: int | None) 
 
 
 def _row(one: RunFindings, group: GroupLateness, *, several: bool) -> tuple[str, ...]:
-    members = group.of.group.numbers
     is_late = group.kind is Lateness.LATE
+    last = {Lateness.UNEVEN: "in turns", Lateness.EVEN: "nobody", Lateness.UNKNOWN: "unknown"}
     return (
         cut(printable(one.run.run[0]), MAX_JOB) if several else "",
         cut(printable(group.of.group.label), MAX_GROUP),
-        _last(group),
+        clip(format_ranks(group.ranks), MAX_NAMES) if is_late else last[group.kind],
         f"{f'{group.times} of ' if is_late else ''}{group.count} {printable(group.call, MAX_GROUP)}",
         duration(group.by) if is_late else "",
         f"{max(0.0, group.lost):.1%}" if group.kind is not Lateness.UNKNOWN else "",
         duration(group.step.seconds) if group.step is not None else "",
-        clip(format_ranks(members), MAX_NAMES),
+        clip(format_ranks(group.of.group.numbers), MAX_NAMES),
     )
 
 
-def _last(group: GroupLateness) -> str:
-    if group.kind is Lateness.LATE:
-        return clip(format_ranks(group.ranks), MAX_NAMES)
-    return {Lateness.UNEVEN: "in turns", Lateness.EVEN: "nobody"}.get(group.kind, "unknown")
-
-
-def _chart(one: RunFindings, columns: int, *, several: bool, color: bool) -> str:
-    """Draw when the ranks of the group come that costs most; without a recorder, how long they wait."""
-    job = f"{cut(printable(one.run.run[0]), MAX_JOB)}: " if several else ""
-    if one.groups:
-        group = one.groups[0]
-        if not group.behind:
-            return ""
-        name = printable(group.of.group.label or "the job", 60)
-        count = group.times if group.kind is Lateness.LATE else group.count
-        title = f"{job}arrivals in {name} after the first rank, median of {count} {printable(group.call, MAX_GROUP)}"
-        return _bars(title, _Bars(group.behind, duration, group.ranks), columns, color=color)
-    waiting = one.waiting[0]
-    title = f"{job}waits in {printable(waiting.call, 40)} {printable(waiting.label, 60)}".rstrip()
-    bars = _Bars(waiting.waits, "{:.0%}".format, waiting.ranks)
-    return _bars(f"{title}, of {waiting.looks} looks", bars, columns, color=color)
-
-
-@dataclass(frozen=True, slots=True)
-class _Bars:
-    """A value of each rank, how a value is written, and the ranks whose bars stand out."""
-
-    values: Mapping[int, float]
-    written: Callable[[float], str]
-    late: Collection[int]
-
-    def merged(self) -> list[tuple[tuple[int, ...], float]]:
-        """Return the ranks of each bar and their median, the lowest rank first; late ranks share no bar with others."""
-        longest = max(self.values.values())
-        width = ALIKE * longest
-        while True:
-            bars: list[list[int]] = []
-            for number in sorted(self.values, key=lambda number: (number in self.late, self.values[number], number)):
-                first = bars[-1][0] if bars else None
-                is_alike = first is not None and self.values[number] - self.values[first] <= width
-                if is_alike and (number in self.late) == (first in self.late):
-                    bars[-1].append(number)
-                else:
-                    bars.append([number])
-            if len(bars) <= MAX_BARS:
-                break
-            width *= 2
-        merged = [(tuple(sorted(bar)), statistics.median(self.values[number] for number in bar)) for bar in bars]
-        return sorted(merged)
-
-
-def _bars(title: str, bars: _Bars, columns: int, *, color: bool) -> str:
-    merged = bars.merged()
-    labels = padded([[clip(format_ranks(ranks), MAX_NAMES), bars.written(value)] for ranks, value in merged])
-    longest = max(value for _, value in merged) or 1.0
-    room = max(1, min(max(columns, NARROWEST), WIDEST) - 1 - max(len(f"  {name}  {value}  ") for name, value in labels))
-    lines = [title]
-    for (name, value), (ranks, amount) in zip(labels, merged, strict=True):
-        line = f"  {name}  {value}  {_BAR * round(room * amount / longest)}".rstrip()
-        lines.append(paint(line, _CODES[Lateness.LATE] if color and ranks[0] in bars.late else None))
-    return "".join(f"{line}\n" for line in lines)
+def _arrivals(group: GroupLateness) -> list[tuple[tuple[int, ...], float]]:
+    """Return after how many seconds the late ranks and the others usually come, each together."""
+    parts = (tuple(n for n in group.behind if n not in group.ranks), tuple(n for n in group.behind if n in group.ranks))
+    return [(part, statistics.median(group.behind[number] for number in part)) for part in parts if part]
 
 
 def slow_document(found: Sequence[RunFindings], seconds: float) -> dict[str, object]:
     """Return what becomes the JSON document; ``seconds`` is how long ranks were asked to look."""
+    several = len({one.run.run for one in found}) > 1
     return {
         "schema": 1,
         "asked": sum(max(world_size(one.run.roster) or 0, len(one.run.roster)) for one in found),
         "answered": sum(len(one.run.told) for one in found),
         "seconds": seconds,
-        "verdicts": [_verdict_document(verdict) for one in found for verdict in one.verdicts],
+        "verdicts": [
+            _verdict_document(verdict, one)
+            for findings in found
+            for verdict, one in diagnoses(findings, several_jobs=several)
+        ],
         "groups": [_group_document(one, group) for one in found for group in one.groups],
     }
 
 
-def _verdict_document(verdict: SlowVerdict) -> dict[str, object]:
+def _verdict_document(verdict: SlowVerdict, told: Diagnosis) -> dict[str, object]:
+    one = verdict.groups[0] if verdict.groups and verdict.doubt is None else None
+    is_late = one is not None and verdict.kind is Lateness.LATE
+    step = one.step.seconds if one is not None and one.step is not None else None
     return {
         "kind": verdict.kind.value,
-        **document_of(verdict),
-        "times": verdict.times,
-        "count": verdict.count,
-        "by": _rounded(verdict.by),
-        "lost": _rounded(verdict.lost),
-        "step": _rounded(verdict.step),
-        "step_without": _rounded(verdict.step_without),
+        **document_of(told),
+        "times": one.times if one is not None and is_late else None,
+        "count": one.count if one is not None else None,
+        "by": _rounded(one.by) if one is not None and is_late else None,
+        "lost": _rounded(one.lost) if one is not None else None,
+        "step": _rounded(step),
+        "step_without": _rounded(step - one.saved) if one is not None and is_late and step is not None else None,
     }
 
 
 def _group_document(one: RunFindings, group: GroupLateness) -> dict[str, object]:
-    bars = _Bars(group.behind, duration, group.ranks).merged() if group.behind else []
     return {
         "job": one.run.run[0],
         "group": group.of.group.label,
@@ -182,7 +306,7 @@ def _group_document(one: RunFindings, group: GroupLateness) -> dict[str, object]
         "lost": _rounded(group.lost),
         "step": _rounded(group.step.seconds) if group.step is not None else None,
         "clocks": _rounded(group.of.looseness) if math.isfinite(group.of.looseness) else None,
-        "arrivals": [{"ranks": format_ranks(ranks), "behind": _rounded(behind)} for ranks, behind in bars],
+        "arrivals": [{"ranks": format_ranks(ranks), "behind": _rounded(behind)} for ranks, behind in _arrivals(group)],
     }
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from dbg_client.slow.explain import RunFindings
-from dbg_client.slow.lateness import SlowVerdict, exit_status
+from dbg_client.slow.explain import RunFindings, SlowVerdict, exit_status
 from dbg_client.slow.show import show_findings, slow_document
 from dbg_client.verbs.option import Heading, Operands, Option
 from dbg_client.verbs.verb import PLAIN, Asking, RanksVerb, Style

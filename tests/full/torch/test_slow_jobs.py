@@ -115,7 +115,7 @@ def test_a_rank_that_sleeps_is_named_with_the_line_at_which_it_does(
     assert (verdict["group"], verdict["collective"], verdict["certainty"]) == ("default", "all_reduce", "sure")
     assert verdict["by"] >= 0.25
     assert verdict["step"] > verdict["step_without"] > 0.05
-    assert re.match(r"meanwhile it is at fetch_batch train\.py:\d+ in ", verdict["evidence"][0])
+    assert re.match(rf"meanwhile rank {LATE} is at fetch_batch train\.py:\d+ in ", verdict["evidence"][0])
 
 
 @needs_torch
@@ -137,4 +137,4 @@ def test_without_a_recorder_the_rank_that_waits_least_is_named(
     verdict, status = slow(home)
     assert_late(verdict, status)
     assert (verdict["collective"], verdict["certainty"]) == ("allreduce", "likely")
-    assert "outside of collectives it is at fetch_batch train.py:" in verdict["evidence"][0]
+    assert f"outside of collectives rank {LATE} is at fetch_batch train.py:" in verdict["evidence"][0]

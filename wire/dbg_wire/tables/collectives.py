@@ -45,6 +45,16 @@ _MPI = frozenset({"bcast", "gather", "scatter", "allgather", "alltoall", "send",
 
 _NAMES = _TORCH | _HOROVOD | _MPI
 
+SYNCHRONOUS = frozenset(
+    {
+        *("all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_into_tensor_coalesced"),
+        *("all_gather_single", "all_gather_single_coalesced", "all_reduce", "all_reduce_coalesced", "all_to_all"),
+        *("all_to_all_single", "barrier", "reduce_scatter", "reduce_scatter_single", "reduce_scatter_tensor"),
+        *("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced", "allgather_into_tensor_coalesced"),
+    }
+)
+"""Recorded collectives that nobody leaves before all have come; of the others a few ranks wait alone."""
+
 _RAY_TRAIN = ("/ray/train/v2/api/train_fn_utils.py", "/ray/train/_internal/session.py")
 """Ends of the paths of modules whose function ``report`` waits for all workers."""
 

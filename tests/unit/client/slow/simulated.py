@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from dbg_client.slow.clocks import RoundTrip
 from dbg_client.slow.explain import RunFindings, find
-from dbg_client.slow.meetings import SampledRun, sampled_runs
+from dbg_client.slow.meetings import RoundTrip, SampledRun, sampled_runs
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place, RankInfo, RankState
-from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleRecord
+from dbg_wire.records.samples import GroupArrivals, RankSample, SampledCall, SampledPlace, SampleRecord
 from tests.unit.client.fake_broker import make_rank
 
 BEGIN = 1_800_000_000_000_000
@@ -40,7 +39,7 @@ class Group:
     steps: int = 50
     pause: float = 0.1
     backend: str = "gloo"
-    calls: Sequence[str] = ("all_reduce [8] float32",)
+    calls: Sequence[str] = ("all_reduce",)
     begin: float = 0.0
 
     def came(self) -> dict[int, list[float]]:
@@ -99,7 +98,7 @@ class Job:
 
     def found(self) -> RunFindings:
         """Return what is found."""
-        return find(self.run(), several_jobs=False)
+        return find(self.run())
 
     def _answer(self, rank: RankInfo, came: Sequence[tuple[Group, dict[int, list[float]]]]) -> RankAnswer:
         if rank.rank in self.silent:
@@ -133,7 +132,7 @@ def _told(group: Group, came: Sequence[float], shift: int) -> list[SampleRecord]
     arrivals = GroupArrivals(
         group=seen.name,
         begin=BEGIN + shift,
-        calls=tuple(group.calls),
+        calls=tuple(SampledCall(name=name, inputs="[8] float32") for name in group.calls),
         which=tuple(step % len(group.calls) for step in range(len(came))),
         sequences=tuple(range(1, len(came) + 1)),
         came=tuple(round(1e6 * at) for at in came),

@@ -7,15 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.slow.clocks import UNKNOWN, Passage, RoundTrip, Shift, align
-from dbg_client.slow.lacks import lacks_of
+from dbg_client.slow.evidence import Lack, lacks_of
 from dbg_client.slow.lateness import GroupLateness, Lateness, judge
-from dbg_client.slow.meetings import meetings_of
-from dbg_client.why.process_groups import RankEvidence
-from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.samples import CoreSpeed, DiskUse, Neighbour, ProcessorUse, RankSample
-from tests.conftest import Approved
-from tests.unit.client.fake_broker import make_rank
+from dbg_client.slow.meetings import UNKNOWN, Passage, RoundTrip, Shift, align, meetings_of
+from dbg_wire.records.samples import DiskUse, ProcessorUse, RankSample
 from tests.unit.client.slow.simulated import Group, Job
 
 
@@ -56,7 +51,7 @@ def test_a_late_rank_makes_no_steps() -> None:
             {"hosts": ("h1", "h2"), "ahead": {"h1": 0.0, "h2": 0.0}},
             Lateness.UNKNOWN,
         ),
-        (Group("dp", range(2), lambda rank, step: 0.3 * rank, calls=("broadcast [8] float32",)), {}, Lateness.UNKNOWN),
+        (Group("dp", range(2), lambda rank, step: 0.3 * rank, calls=("broadcast",)), {}, Lateness.UNKNOWN),
     ],
     ids=["together", "in turns", "most are late", "too few", "clocks", "a broadcast"],
 )
@@ -185,69 +180,29 @@ def test_more_to_go_by_never_loosens_a_bound(
 
 def sample(**changes: Any) -> RankSample:
     """Return a rank that lacks nothing in ten seconds."""
-    values: dict[str, Any] = {
-        "queued": 0.01,
-        "faults": 0,
-        "waits": 0.0,
-        "pressure": 0.0,
-        "frequency": 3_400_000_000,
-        "main": 2.0,
-        **changes,
-    }
+    values: dict[str, Any] = {"queued": 0.01, "faults": 0, "waits": 0.0, **changes}
 
     def of(kind: Any) -> Any:
-        return kind(**{name: values.pop(name) for name in kind.__struct_fields__ if name in values})
+        return kind(**{name: values[name] for name in kind.__struct_fields__ if name in values})
 
-    parts = {"processors": of(ProcessorUse), "disks": of(DiskUse), "core": of(CoreSpeed)}
-    return RankSample(clock=0, seconds=10.0, **parts, **values)
-
-
-def lacks(others: dict[str, object] | None = None, **changes: Any) -> list[str]:
-    """Return what is said of rank 3 of four."""
-    samples = {number: sample(**(others or {})) for number in range(3)} | {3: sample(**changes)}
-    ranks = {number: make_rank(number, pid=100 + number) for number in range(4)}
-    roster = {
-        number: RankEvidence(rank=rank, answer=RankAnswer(key=rank.key, kind=Kind.VALUE, text=""))
-        for number, rank in ranks.items()
-    }
-    return lacks_of(3, samples, roster)
+    return RankSample(clock=0, seconds=10.0, processors=of(ProcessorUse), disks=of(DiskUse))
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("others", "changes", "lacks"),
     [
-        {"periods": 100, "throttled": 83, "quota": 0.5},
-        {"still": 3.1},
-        {"queued": 3.8},
-        {"faults": 900},
-        {"faults": 900, "swapped": 3 << 20},
-        {"waits": 4.0},
-        {"pressure": 4.0},
-        {"frequency": 1_200_000_000},
-        {"heated": 12},
-        {"main": 9.5},
+        ({}, {}, ()),
+        ({}, {"periods": 100, "throttled": 83, "quota": 0.5}, (Lack.QUOTA,)),
+        ({}, {"queued": 3.8}, (Lack.CORE,)),
+        ({}, {"faults": 900}, (Lack.MEMORY,)),
+        ({}, {"waits": 4.0}, (Lack.DISK,)),
+        ({"queued": 3.5, "waits": 4.0}, {"queued": 3.8, "waits": 4.1}, ()),
+        (dict.fromkeys(("queued", "faults", "waits")), dict.fromkeys(("queued", "faults", "waits")), ()),
     ],
-    ids=" ".join,
+    ids=["nothing", "quota", "core", "memory", "disk", "as the others", "untold"],
 )
-def test_each_thing_that_it_lacks_is_told(approved: Approved, changes: dict[str, Any]) -> None:
-    (line,) = lacks(**changes)
-    approved(line)
-    assert lacks() == []
-
-
-def test_what_the_others_lack_as_well_explains_nothing() -> None:
-    assert lacks({"queued": 3.5, "waits": 4.0}, queued=3.8, waits=4.1) == []
-
-
-def test_a_kernel_that_tells_nothing_is_no_reason() -> None:
-    nothing: dict[str, Any] = dict.fromkeys(("queued", "faults", "waits", "pressure", "frequency", "main"))
-    assert lacks(nothing, **nothing) == []
-
-
-def test_who_is_on_its_cores_is_named_and_can_do_nothing_to_a_terminal(approved: Approved) -> None:
-    neighbours = (
-        Neighbour(pid=4711, name="stress\x1b[2J", cores=0.98),
-        Neighbour(pid=101, name="python", cores=0.5),
-    )
-    (line,) = lacks(queued=3.8, neighbours=neighbours)
-    approved(line)
+def test_a_rank_lacks_what_the_others_have(
+    others: dict[str, Any], changes: dict[str, Any], lacks: tuple[Lack, ...]
+) -> None:
+    samples = {number: sample(**others) for number in range(3)} | {3: sample(**changes)}
+    assert lacks_of(3, samples) == lacks

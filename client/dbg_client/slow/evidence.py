@@ -1,0 +1,213 @@
+"""What looks at main threads and the kernel tell of late ranks: where they are meanwhile, and what they lack. Pure.
+
+Looks are all there is where no recorder tells when ranks came, as with MPI.
+"""
+
+from __future__ import annotations
+
+import enum
+import statistics
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dbg_client.slow.lateness import GroupLateness
+from dbg_client.slow.meetings import MICROSECONDS, SampledRun
+from dbg_client.views.tree import own_frames
+from dbg_wire.records.ranks import Place
+from dbg_wire.records.samples import RankSample, Sampled, SampledPlace
+from dbg_wire.tables.collectives import collective_of
+
+LEAST_LOOKS = 5
+"""Looks at a rank while others wait for it that tell where it is; with fewer, all looks outside of collectives do."""
+
+MOST_SPOTS = 3
+"""Places that are told, the most frequent ones."""
+
+LEAST_OF_LOOKS = 0.15
+"""The part of the looks from which on a place is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One place of a rank: the innermost frame of the user's own code, maybe within torch's data loader."""
+
+    own: Place | None = None
+    is_loading: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """The places at which a rank was seen most often, in how many of ``looks``.
+
+    ``is_awaited`` says that these are the looks in which others waited for it, else those outside of collectives.
+    """
+
+    spots: tuple[tuple[Spot, int], ...]
+    looks: int
+    is_awaited: bool
+
+
+LOADER = "/torch/utils/data/"
+"""The part of a path that the files of torch's data loader have."""
+
+
+def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLateness | None) -> Whereabouts | None:
+    """Return where a rank is while others wait for it; None if no look tells.
+
+    ``shift`` is by how many seconds its clock is ahead.
+    """
+    delayed = () if lateness is None else lateness.delayed
+    windows = [
+        (meeting.typical + shift, meeting.came[number] + shift)
+        for meeting in delayed
+        if meeting.came.get(number, 0.0) > meeting.typical
+    ]
+    looks = list(_looks(sampled))
+    awaited = [spot for at, spot in looks if _is_within(at, windows)]
+    is_awaited = len(awaited) >= LEAST_LOOKS
+    seen = Counter(spot for spot in (awaited if is_awaited else [spot for _, spot in looks]) if spot is not None)
+    spots = tuple(one for one in seen.most_common(MOST_SPOTS) if one[1] >= LEAST_OF_LOOKS * seen.total())
+    return Whereabouts(spots, seen.total(), is_awaited) if spots else None
+
+
+def _looks(sampled: Sampled) -> Iterator[tuple[float, Spot | None]]:
+    """Yield when a rank was seen, by its own clock, and where; None for a collective."""
+    for row in sampled.places:
+        spot = None if call_of(row) else _spot(row.frames)
+        for time in row.times:
+            yield (sampled.sample.begin + time) / MICROSECONDS, spot
+
+
+def call_of(place: SampledPlace) -> str:
+    """Return the name of the collective in which the main thread was there, empty for none."""
+    return place.call or collective_of(place.frames)
+
+
+def _spot(frames: Sequence[Place]) -> Spot:
+    if not frames:
+        return Spot()
+    return Spot((own_frames(frames) or frames)[-1], any(LOADER in place.file for place in frames))
+
+
+def _is_within(at: float, windows: Sequence[tuple[float, float]]) -> bool:
+    """Tell whether a time is within one of these windows, which follow one another."""
+    index = bisect_left(windows, (at, at))
+    return any(begin <= at <= end for begin, end in windows[max(0, index - 1) : index + 1])
+
+
+LEAST_SHARE = 0.05
+"""The part of the time for which a rank lacks something from which on that is told."""
+
+MORE = 2.0
+"""How many times as much a late rank lacks as the others to be told, since they would be late by it, too."""
+
+FAULTS_A_SECOND = 10.0
+"""Pages that are read from disk in a second, from which on that is told: a spinning disk reads a hundred."""
+
+
+class Lack(enum.Enum):
+    """What the kernel keeps from a late rank while the others have it."""
+
+    QUOTA = "quota"
+    CORE = "core"
+    MEMORY = "memory"
+    """Its pages had to be read from disk."""
+    DISK = "disk"
+
+
+_AMOUNTS: dict[Lack, Callable[[RankSample], float | None]] = {
+    Lack.CORE: lambda one: one.processors.queued if not one.processors.throttled else None,
+    Lack.MEMORY: lambda one: _times(one.disks.faults, LEAST_SHARE / FAULTS_A_SECOND),
+    Lack.DISK: lambda one: one.disks.waits,
+}
+"""For how many seconds a rank lacks something; pages count as the seconds in which a disk reads them."""
+
+
+def lacks_of(number: int, samples: Mapping[int, RankSample]) -> tuple[Lack, ...]:
+    """Return what a rank lacks and the others have, the surest first."""
+    mine = samples.get(number)
+    if mine is None or mine.seconds <= 0:
+        return ()
+    others = [sample for other, sample in samples.items() if other != number and sample.seconds > 0]
+    used = mine.processors
+    # The others may be in the same group, and yet need less.
+    is_throttled = bool(used.periods and used.throttled and used.throttled >= LEAST_SHARE * used.periods)
+    return (*[Lack.QUOTA] * is_throttled, *(lack for lack, of in _AMOUNTS.items() if _stands_out(mine, others, of)))
+
+
+def _stands_out(mine: RankSample, others: Sequence[RankSample], amount: Callable[[RankSample], float | None]) -> bool:
+    """Tell whether a rank lacks something for a good part of the time, and clearly longer than the others."""
+    own = amount(mine)
+    if own is None or own < LEAST_SHARE * mine.seconds:
+        return False
+    told = [value / one.seconds for one in others if (value := amount(one)) is not None]
+    return not told or own / mine.seconds >= MORE * statistics.median(told)
+
+
+def _times(count: int | None, factor: float) -> float | None:
+    return None if count is None else count * factor
+
+
+LEAST_COMPARED = 10
+"""Looks at each rank from which on they are compared."""
+
+LEAST_LESS = 0.15
+"""The part of the looks by which a rank waits less than the others to be late."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Ranks of a group that wait less than the others in its collectives; none if all wait about as long.
+
+    ``waits`` is the part of its looks in which each member was seen in one, ``looks`` how many looks there were.
+    """
+
+    label: str
+    call: str
+    ranks: tuple[int, ...]
+    waits: dict[int, float]
+    looks: int
+
+    @property
+    def least(self) -> float:
+        """Return in which part of the looks the late ranks wait, or all."""
+        return statistics.median(self.waits[number] for number in (self.ranks or self.waits))
+
+    @property
+    def others(self) -> float:
+        """Return in which part of the looks the others wait."""
+        return statistics.median(share for number, share in self.waits.items() if number not in self.ranks)
+
+
+def waiting_of(run: SampledRun) -> list[Waiting]:
+    """Return for each group who waits least in it; groups that nobody was seen to wait in are left out."""
+    members = {group.name: (group.label, group.numbers) for group in run.groups}
+    seen: defaultdict[str, Counter[int]] = defaultdict(Counter)
+    calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for number, sampled in run.told.items():
+        for place in sampled.places:
+            if call := call_of(place):
+                seen[place.group][number] += len(place.times)
+                calls[place.group][call] += len(place.times)
+    found = []
+    for name, counts in seen.items():
+        label, numbers = members.get(name, ("", tuple(run.told)))
+        asked = [number for number in numbers if number in run.told]
+        looks = min((run.told[number].sample.looks for number in asked), default=0)
+        if looks >= LEAST_COMPARED and len(asked) > 1:
+            waits = {number: counts[number] / run.told[number].sample.looks for number in asked}
+            call = calls[name].most_common(1)[0][0]
+            found.append(Waiting(label=label, call=call, ranks=_least(waits), waits=waits, looks=looks))
+    return found
+
+
+def _least(waits: dict[int, float]) -> tuple[int, ...]:
+    """Return the few ranks that wait less than the others."""
+    ordered = sorted(waits.values())
+    usual = ordered[len(ordered) // 2]
+    if usual - ordered[0] < LEAST_LESS:
+        return ()
+    late = tuple(number for number, share in waits.items() if share <= (ordered[0] + usual) / 2)
+    return late if 2 * len(late) <= len(waits) else ()
