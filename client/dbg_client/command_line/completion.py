@@ -101,10 +101,9 @@ class Completion(Verb):
 
 
 def _write_targets(current: str) -> None:
-
     with Path(os.devnull).open("w") as nowhere:
         # A C call that hangs can be ended by nothing else, and this has no state to leave behind.
-        faulthandler.dump_traceback_later(sum(patience(os.environ)) + GRACE_SECONDS, exit=True, file=nowhere)
+        faulthandler.dump_traceback_later(CONNECT_SECONDS + ANSWER_SECONDS + GRACE_SECONDS, exit=True, file=nowhere)
         try:
             for find in (remembered_targets, live_ranks):
                 _write(lines(find(os.environ), current))
@@ -122,12 +121,6 @@ CONNECT_SECONDS = 0.1
 
 ANSWER_SECONDS = 0.8
 """Seconds for the broker to list its ranks; one of thousands of ranks takes a tenth."""
-
-MOST_SECONDS = 60.0
-"""Seconds that a user can have it wait at most."""
-
-SECONDS = "DBG_COMPLETION_SECONDS"
-"""The variable for a broker that is far away: seconds for its host as well as for its list."""
 
 MAX_TARGETS = 2000
 """Targets that are offered: nobody reads more, and a shell sorts them each time."""
@@ -148,30 +141,20 @@ def remembered_targets(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             yield name, f"{len(keys)} of the last answer"
 
 
-def patience(environ: Mapping[str, str]) -> tuple[float, float]:
-    """Return the seconds to wait for the broker's host, and then for its list."""
-    with contextlib.suppress(ValueError):
-        seconds = float(environ.get(SECONDS, ""))
-        if 0 < seconds <= MOST_SECONDS:
-            return seconds, seconds
-    return CONNECT_SECONDS, ANSWER_SECONDS
-
-
 def live_ranks(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the targets of ranks and jobs, as the brokers list them that answer; none where none does.
 
-    Blocks for the time of :func:`patience`, for each broker.
+    Blocks for CONNECT_SECONDS and ANSWER_SECONDS at most, for each broker.
     """
     from dbg_client.core.reach import find_reach
     from dbg_dial.blocking import glance
 
     with contextlib.suppress(DbgError, OSError):
         reach = find_reach(None, environ, lambda path: None)
-        connect, answer = patience(environ)
         found: dict[str, Mapping[str, Any]] = {}
         for route in reach.routes():
             with contextlib.suppress(DbgError, OSError, ValueError, KeyError, TypeError):
-                listed = glance(route, "completion", connect_seconds=connect, seconds=answer)
+                listed = glance(route, "completion", connect_seconds=CONNECT_SECONDS, seconds=ANSWER_SECONDS)
                 found.update((rank["identity"]["key"], rank) for rank in listed)
         with contextlib.suppress(KeyError, TypeError):
             yield from list(targets_of(found.values()))

@@ -77,7 +77,6 @@ ENVIRONMENT: tuple[tuple[str, str], ...] = (
     (ENGINE, "the debugger to open where the rank has no wish of its own"),
     ("DBG_EDITING", "vi: as --vi"),
     ("DBG_PAGER, PAGER", "shows answers that are longer than the terminal; cat or nothing: none (default: less)"),
-    ("DBG_COMPLETION_SECONDS", "for how long Tab waits for the broker, if it is far away"),
     ("NO_COLOR", "no colour"),
 )
 """Variables; options go before them, and broker.json behind them."""

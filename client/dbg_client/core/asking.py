@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from dbg_client.core.errors import Declined, TimedOut
-from dbg_client.core.link import Down
+from dbg_client.core.link import Down, Event
 from dbg_client.core.patience import OpenAnswers, WaitingLine
-from dbg_client.core.switchboard import QuestionLine, Switchboard
+from dbg_client.core.switchboard import Switchboard
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_ASK_SECONDS, MAX_TEXT
@@ -121,19 +121,18 @@ class Asker:
 
     async def _ask(self, page: Question, answers: OpenAnswers) -> None:
         """Put one page of a question, and wait for its answers until its deadline."""
-        with self._switchboard.line() as line:
-            # A page that waits its turn behind other questions has its whole time once it is sent.
-            await self._switchboard.ask(page, line.send)
+        # A page that waits its turn behind other questions has its whole time once it is sent.
+        async with self._switchboard.ask(page) as next_event:
             try:
                 with suppress(TimeoutError):
-                    await within(min(page.seconds, MAX_ASK_SECONDS) + ON_THE_WAY_SECONDS, _answers(line, answers))
+                    await within(min(page.seconds, MAX_ASK_SECONDS) + ON_THE_WAY_SECONDS, _answers(next_event, answers))
                     return
             except asyncio.CancelledError:
                 self._switchboard.send(Withdraw(request=page.request))
                 raise
             self._switchboard.send(Withdraw(request=page.request))
             try:
-                await within(GRACE_SECONDS, _answers(line, answers))
+                await within(GRACE_SECONDS, _answers(next_event, answers))
             except TimeoutError:
                 seconds = page.seconds + GRACE_SECONDS
                 raise TimedOut(f"the broker did not answer within {seconds:g} s: {answers}") from None
@@ -161,10 +160,10 @@ def _require_sendable(question: Question, text: str) -> None:
         raise BadInput(f"this can't be asked: {printable(str(error), 300)}", "ask for less at once") from None
 
 
-async def _answers(line: QuestionLine, answers: OpenAnswers) -> None:
+async def _answers(next_event: Callable[[], Awaitable[Event]], answers: OpenAnswers) -> None:
     """Take the answers to a question until the last one."""
     while True:
-        event = await line.next()
+        event = await next_event()
         if isinstance(event, Down):
             raise TimedOut(f"the broker went away before it answered ({printable(event.reason)}): {answers}")
         if isinstance(event, Refusal):

@@ -53,37 +53,6 @@ def tell_nobody(sentence: str) -> None:
     """Drop the sentence: a :data:`Tell` for a program without a user who waits."""
 
 
-class QuestionLine:
-    """The part of a shared link that belongs to one page of a question."""
-
-    def __init__(self, send: Callable[[Message | Input], bool]) -> None:
-        self._send = send
-        self._requests: set[int] = set()
-        self._events: asyncio.Queue[Event | BaseException] = asyncio.Queue(MAX_EVENTS)
-
-    def send(self, question: Question) -> bool:
-        """Queue for the broker; return False while the link is down."""
-        self._requests.add(question.request)
-        return self._send(question)
-
-    async def next(self) -> Event:
-        """Return the next event for this question."""
-        event = await self._events.get()
-        if isinstance(event, BaseException):
-            raise event
-        return event
-
-    def asked(self, request: int) -> bool:
-        """Tell whether a question of this number is of this line."""
-        return request in self._requests
-
-    def offer(self, event: Event | BaseException) -> None:
-        """Hand over an event; the oldest one makes room."""
-        if self._events.full():
-            self._events.get_nowait()
-        self._events.put_nowait(event)
-
-
 class _Wait:
     """Something that is waited for: ``poll`` is called after events, ``failed`` if no more comes.
 
@@ -113,7 +82,7 @@ class Switchboard:
         self._new_link = new_link
         self._link = new_link()
         self._numbers = count()
-        self._lines: list[QuestionLine] = []
+        self._questions: dict[int, asyncio.Queue[Event | BaseException]] = {}
         self._waits: list[_Wait] = []
         self._next_poll: asyncio.TimerHandle | None = None
         self._last_poll = -POLL_SECONDS
@@ -208,27 +177,26 @@ class Switchboard:
         """Return a number that no other question of this link has."""
         return next(self._numbers)
 
-    async def ask(self, question: Question, send: Callable[[Question], bool]) -> None:
-        """Send a question once fewer than MAX_QUESTIONS are open. Raises TimedOut if the broker is gone."""
+    @asynccontextmanager
+    async def ask(self, question: Question) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
+        """Send a question once fewer than MAX_QUESTIONS are open, and yield what returns its next event.
+
+        An answer that comes after the block is forgotten. Raises TimedOut if the broker is gone.
+        """
         await self._turns.acquire()
         self._open.add(question.request)
-        if not send(question):
-            self._end_questions(question.request)
-            raise TimedOut("the broker is gone")
+        events = self._questions[question.request] = asyncio.Queue(MAX_EVENTS)
+        try:
+            if not self._link.send(question):
+                self._end_questions(question.request)
+                raise TimedOut("the broker is gone")
+            yield partial(_next_of, events)
+        finally:
+            del self._questions[question.request]
 
     def give_up(self, request: int) -> None:
         """Let others ask in place of a question that the broker leaves open for too long."""
         self._end_questions(request)
-
-    @contextmanager
-    def line(self) -> Iterator[QuestionLine]:
-        """Yield the line of one question; an answer that comes afterwards is forgotten."""
-        line = QuestionLine(self._link.send)
-        self._lines.append(line)
-        try:
-            yield line
-        finally:
-            self._lines.remove(line)
 
     async def until(self, found: Callable[[], T | None], seconds: float | None = None, tell: Tell = tell_nobody) -> T:
         """Return what ``found`` finds; it is called now, and after events, for several at once if they come fast.
@@ -301,9 +269,8 @@ class Switchboard:
 
     async def _receive(self, event: Event) -> None:
         self._note(event)
-        lines = self._lines_for(event)
-        for line in lines:
-            line.offer(event)
+        for events in self._questions_of(event):
+            _offer(events, event)
         is_of_question = isinstance(event, Refusal) and event.request is not None
         if not is_of_question:
             for watch in tuple(self._watchers):
@@ -342,11 +309,11 @@ class Switchboard:
             for news in self._news:
                 news.changed(before, self.directory.by_key, whole=is_whole(event))
 
-    def _lines_for(self, event: Event) -> list[QuestionLine]:
+    def _questions_of(self, event: Event) -> list[asyncio.Queue[Event | BaseException]]:
         if isinstance(event, Down):
-            return list(self._lines)
+            return list(self._questions.values())
         request = event.request if isinstance(event, (Answers, Refusal)) else None
-        return [line for line in self._lines if request is not None and line.asked(request)]
+        return [self._questions[request]] if request in self._questions else []
 
     def _end_questions(self, *requests: int | None) -> None:
         """Let others ask once these questions have their answer, or will have none."""
@@ -357,13 +324,27 @@ class Switchboard:
 
     def _fail(self, error: BaseException) -> None:
         self._end_questions(*self._open)
-        for line in self._lines:
-            line.offer(error)
+        for events in self._questions.values():
+            _offer(events, error)
         for wait in tuple(self._waits):
             wait.failed(error)
         for news in self._news:
             with suppress(asyncio.QueueFull):
                 news.end(error)
+
+
+async def _next_of(events: asyncio.Queue[Event | BaseException]) -> Event:
+    event = await events.get()
+    if isinstance(event, BaseException):
+        raise event
+    return event
+
+
+def _offer(events: asyncio.Queue[Event | BaseException], event: Event | BaseException) -> None:
+    """Hand over an event; the oldest one makes room."""
+    if events.full():
+        events.get_nowait()
+    events.put_nowait(event)
 
 
 class _Absence:

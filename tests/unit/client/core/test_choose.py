@@ -12,12 +12,9 @@ from typing import Any
 
 import pytest
 
+from dbg_client.command_line import completion
 from dbg_client.command_line.completion import (
-    ANSWER_SECONDS,
-    CONNECT_SECONDS,
-    SECONDS,
     live_ranks,
-    patience,
     targets_of,
 )
 from dbg_client.core import reach
@@ -194,9 +191,16 @@ def test_a_place_can_not_act_on_a_terminal() -> None:
     assert meaning.isprintable()
 
 
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CONNECT_SECONDS", "ANSWER_SECONDS"):
+        monkeypatch.setattr(completion, name, 30.0)
+
+
+@pytest.mark.usefixtures("_patient")
 def test_the_ranks_of_the_broker_are_found(environ: dict[str, str]) -> None:
     with FakeBroker(make_rank(5), RUNNING_LIVE_TARGETS) as broker:
-        found = [target for target, _ in live_ranks({**environ, **broker.environment, SECONDS: "30"})]
+        found = [target for target, _ in live_ranks({**environ, **broker.environment})]
 
     assert found == ["gpu013:5", "gpu013:6"]
 
@@ -210,6 +214,7 @@ def test_without_a_broker_there_are_none(environ: dict[str, str], tmp_path: Path
     assert list(live_ranks({"DBG_BROKER": "no address"})) == []
 
 
+@pytest.mark.usefixtures("_patient")
 def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, str], tmp_path: Path) -> None:
     with FakeBroker() as gone:
         own = parse_endpoint(gone.environment["DBG_BROKER"], source="broker.json")
@@ -228,15 +233,9 @@ def test_where_the_homes_broker_is_gone_another_one_is_asked(environ: dict[str, 
         home.mkdir(mode=0o700)
         (home / "broker.json").touch(mode=0o600)
         (home / "broker.json").write_text(format_rendezvous(written))
-        found = [target for target, _ in live_ranks({**environ, "DBG_HOME": str(home), SECONDS: "30"})]
+        found = [target for target, _ in live_ranks({**environ, "DBG_HOME": str(home)})]
 
     assert found == ["gpu013:5", "gpu013:6"]
-
-
-@pytest.mark.parametrize("text", ["", "soon", "0", "-1", "nan", "inf", "61"])
-def test_a_user_far_away_can_have_it_wait(text: str) -> None:
-    assert patience({SECONDS: "3"}) == (3.0, 3.0)
-    assert patience({SECONDS: text}) == (CONNECT_SECONDS, ANSWER_SECONDS)
 
 
 def test_a_snapshot_is_whole_with_its_last_page() -> None:
