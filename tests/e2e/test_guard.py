@@ -166,8 +166,7 @@ async def test_a_stuck_rank_is_unresponsive_says_where_and_is_not_disturbed(proc
         assert (wait.kind, wait.is_main, wait.frames[-1].line) == (WaitKind.NATIVE, True, STUCK_LINE)
         assert evidence.process is not None
         assert evidence.process.state == "S"
-        assert evidence.process.system_call in ("clock_nanosleep", "nanosleep", "")
-        assert min(evidence.process.cpu or 0, evidence.process.main_cpu or 0, evidence.process.memory or 0) > 0
+        assert evidence.process.main_cpu
         place = answer.frames[-1]
         assert (place.file, place.line, place.function) == (str(home / "rank_script.py"), STUCK_LINE, "train")
         await job.listed(lambda listed: listed.state is RankState.RUNNING)

@@ -117,8 +117,8 @@ def inquiries(data: bytes) -> None:
 
 EVIDENCE: tuple[Row, ...] = (
     evidence.SourceSeen(library="torch", version="2.13"),
-    evidence.ThreadWait(thread="MainThread", kind=evidence.WaitKind.UNKNOWN, text="waits for a lock"),
-    evidence.OtherProcess(pid=4711, text="sleeps", holder=4712),
+    evidence.ThreadWait(thread="MainThread", does=evidence.Doing(what=evidence.What.LOCK, name="lock")),
+    evidence.OtherProcess(pid=4711, does=evidence.Doing(what=evidence.What.SLEEP), holder=4712),
     beside.CommandEnd(status=0),
     inspection.Variable(name="x", text="1"),
 )

@@ -43,12 +43,14 @@ from dbg_wire.messages import (
 from dbg_wire.records.evidence import (
     CollectiveSeen,
     CollectiveState,
+    Doing,
     EvidenceRecord,
     GroupSeen,
     ProcessSeen,
     SourceSeen,
+    Target,
     ThreadWait,
-    WaitKind,
+    What,
 )
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.version import PROTOCOL_MINOR, subprotocol
@@ -226,10 +228,10 @@ def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord
         age=WAITED,
         timeout=1800.0,
     )
-    kind = WaitKind.SOCKET if is_missing else WaitKind.COLLECTIVE
-    text = "reads the socket 10.0.0.7:2049" if is_missing else "waits in all_reduce"
-    main = ThreadWait(thread="MainThread", kind=kind, text=text, is_main=True, frames=stack(is_missing=is_missing))
-    feed = ThreadWait(thread="feed", kind=WaitKind.DATA, text="waits for a queue", frames=(TRAIN,))
+    reads = Doing(what=What.READ, target=Target.SOCKET, name="10.0.0.1:9 → 10.0.0.7:2049")
+    does = reads if is_missing else Doing(what=What.COLLECTIVE, name="all_reduce")
+    main = ThreadWait(thread="MainThread", does=does, is_main=True, frames=stack(is_missing=is_missing))
+    feed = ThreadWait(thread="feed", does=Doing(what=What.QUEUE_GET, name="queue"), frames=(TRAIN,))
     return (
         SourceSeen(library="torch", version="2.13.0"),
         *groups(rank, world, last, is_missing=is_missing),
@@ -237,7 +239,7 @@ def evidence(rank: int, world: int, *, is_missing: bool) -> tuple[EvidenceRecord
         completed,
         main,
         *(feed.replace(thread=f"feed-{at}") for at in range(3)),
-        ProcessSeen(state="S", system_call="recvfrom", cpu=100.0, main_cpu=90.0, input=1e9, output=1e6, memory=1 << 30),
+        ProcessSeen(state="S", main_cpu=90.0, input=1e9, output=1e6),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen, SourceSeen
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, Evidence, GroupSeen, SourceSeen, What
 from dbg_wire.records.ranks import Place, RankState
 from tests.unit.client.fake_broker import make_rank
 
@@ -82,9 +82,9 @@ def silent(number: int, **changes: object) -> RankEvidence:
     return RankEvidence(rank=one.rank, answer=one.answer)
 
 
-def in_c_code(name: str) -> str:
+def in_c_code(name: str) -> Doing:
     """Return what a thread tells that is in a C function, called at a line of the training program."""
-    return f"is in C code ({name} called at train.py:41)"
+    return Doing(what=What.NATIVE, function=name, place=Place(file="train.py", line=41, function="main"))
 
 
 def stuck(seconds: int) -> str:

@@ -5,14 +5,12 @@ The program runs or hangs meanwhile.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 
 from dbg_agent.evidence.jax import LIBRARY as JAX
 from dbg_agent.evidence.jax import jax_seen
 from dbg_agent.evidence.mpi import LIBRARY as MPI
 from dbg_agent.evidence.mpi import mpi_seen
-from dbg_agent.evidence.stacks import seen_threads
 from dbg_agent.evidence.threads import processes_seen, threads_seen
 from dbg_agent.host.process import process_seen
 from dbg_agent.torch.collectives import torch_seen
@@ -31,10 +29,6 @@ from dbg_wire.records.evidence import (
 from dbg_wire.records.record import fitted
 
 Seen = SourceSeen | GroupSeen | CollectiveSeen
-
-
-MAX_NOTE = 400
-"""Characters of what a rank says of its process."""
 
 
 def collectives_seen(*, is_still: bool = False) -> list[Seen]:
@@ -61,21 +55,6 @@ def _order(collective: CollectiveSeen) -> tuple[bool, float]:
     return collective.state is CollectiveState.COMPLETED, -(collective.age or 0.0)
 
 
-def _with_gradients(seen: ProcessSeen) -> ProcessSeen:
-    """Add to the note of a process which parameters got no gradient, if it trains with DDP."""
-    if "torch.nn.parallel.distributed" not in sys.modules:
-        return seen
-    try:
-        # Few programs need this module.
-        from dbg_agent.evidence.gradients import lacking_gradients
-
-        lacking = lacking_gradients(seen_threads(None))
-    except Exception:
-        # Another release of torch keeps its parameters in another way.
-        return seen
-    return seen.replace(note="; ".join(filter(None, (seen.note, lacking)))[:MAX_NOTE])
-
-
 def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tuple[EvidenceRecord, ...]:
     """Return the rows of an answer to this look; ``halted`` is the thread that stands in a stop, if one does.
 
@@ -85,6 +64,6 @@ def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tu
     records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]
     if look is Look.EVIDENCE:
         waits = threads_seen(halted, is_still=is_still)
-        records += [*waits, *processes_seen(waits), _with_gradients(process_seen())]
+        records += [*waits, *processes_seen(waits), process_seen()]
     # A rank that has nothing to tell says so.
     return fitting(records or [ProcessSeen()])

@@ -14,7 +14,8 @@ from dbg_agent.frames.expressions import CallSite, call_site
 from dbg_agent.frames.stacks import all_frames, is_users_file, outward
 from dbg_agent.frames.variables import class_of, is_traced
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, GroupSeen, SourceSeen, What
+from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 
 LIBRARY = "jax"
@@ -56,6 +57,12 @@ def awaited(innermost: FrameType) -> str:
     own = next((one for one in outward(innermost) if is_users_file(one.f_code.co_filename)), innermost)
     outer = site if own is innermost else call_site(own, reads=False)
     return printable((outer and (outer.called.text or outer.called.name)) or own.f_code.co_name)
+
+
+def jax_wait(innermost: FrameType, place: Place | None) -> Doing | None:
+    """Return what a thread waits for in JAX; None for another call."""
+    name = awaited(innermost)
+    return fitted(Doing, what=What.JAX, name=name, place=place) if name else None
 
 
 def _is_waiting(site: CallSite, frame: FrameType) -> bool:

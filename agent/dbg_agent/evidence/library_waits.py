@@ -4,42 +4,37 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.evidence.ended_threads import duration, who_used
-from dbg_agent.evidence.ended_workers import ended_in_pools
+from dbg_agent.evidence.ended import ended_workers
 from dbg_agent.evidence.locks import import_lock_owner
-from dbg_agent.evidence.pools import busy_pool, pool_processes, worker_for
 from dbg_agent.evidence.ray import pending_actors
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
-from dbg_agent.evidence.workers import from_workers
+from dbg_agent.evidence.workers import MAX_WORKERS, child, from_workers
 from dbg_agent.frames.expressions import call_site
 from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, is_a, item, local
-from dbg_agent.host.descriptors import held_by, lock_holders, looked_up, openers, waits_in
-from dbg_agent.host.process import command_of, has_ended, system_call
-from dbg_wire.errors import printable
-from dbg_wire.records.evidence import WaitKind
+from dbg_agent.host.descriptors import Waited, doing, held_by, lock_holders, looked_up, openers, waits_in
+from dbg_agent.host.process import has_ended, system_call
+from dbg_wire.records.evidence import MAX_NAMES, Doing, What
 
-MAX_WORKERS, MAX_TOLD = 32, 3
-"""Worker processes that one sentence names, and those of which it tells what they do."""
-
-LOOP_TEXT = "waits for events of its asyncio loop"
+MAX_QUEUED = 10_000
+"""Pieces of work of a pool that are looked through."""
 
 
 class Wait(NamedTuple):
     """What a thread waits for; ``others`` are the threads without whose going on it will not end.
 
-    ``holder`` is the process that holds it. ``ask`` returns a better text and the holder, for which it asks the kernel:
-    while it does, other threads take the interpreter. ``is_sure`` says that the kernel or the interpreter tells it.
+    ``holder`` is the process that holds it. ``ask`` returns more, and the holder, for which it asks the kernel: while
+    it does, other threads take the interpreter. ``is_sure`` says that the kernel or the interpreter tells it.
     """
 
-    kind: WaitKind
-    text: str
+    does: Doing
     others: frozenset[int] = frozenset()
-    ask: Callable[[], tuple[str, int | None]] | None = None
+    ask: Callable[[], Waited] | None = None
     holder: int | None = None
     is_sure: bool = False
     loop: Any = None
@@ -64,24 +59,18 @@ class Inside(NamedTuple):
 
     @property
     def named(self) -> str:
-        """Return how the calling frame names the object whose method this is, with a blank before; or nothing."""
+        """Return how the calling frame names the object whose method this is; empty if it does not."""
         for frame in self.thread.frames[self.at + 1 :]:
             site = call_site(frame, reads=False)
             text = "" if site is None else site.called.text if site.is_with else site.called.owner_text
             # Another method of the same object may have called it, as `wait_for` does.
             if text != "self" or module_of(frame) != module_of(self.frame):
-                return f" {printable(text)}" if text and text not in ("self", "super") else ""
+                return text if text not in ("self", "super") else ""
         return ""
 
-    def title(self, ident: int) -> str:
+    def name_of(self, ident: int) -> str:
         """Return a thread's name."""
-        return next((f"thread {thread.name}" for thread in self.threads if thread.ident == ident), "an unknown thread")
-
-
-Rule = Callable[[Inside], "Wait | None"]
-
-Ask = Callable[[], "tuple[str, int | None] | None"]
-"""Asks the kernel for a text and the holder; None if it does not tell."""
+        return next((thread.name for thread in self.threads if thread.ident == ident), "unknown")
 
 
 def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | None:
@@ -90,132 +79,105 @@ def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | No
     for index, frame in enumerate(thread.frames):
         if is_users_file(frame.f_code.co_filename):
             break
-        rule = _RULES.get((module_of(frame), frame.f_code.co_name))
-        told = rule(Inside(thread, index, threads)) if rule is not None else None
-        if told is not None:
-            found = told
+        found = _told(Inside(thread, index, threads), (module_of(frame), frame.f_code.co_name)) or found
     return found
 
 
-def _of_class(*choices: tuple[str, Rule]) -> Rule:
-    """Return a rule that depends on the class of ``self``, by the names of classes of :mod:`threading`."""
-
-    def rule(inside: Inside) -> Wait | None:
-        owner = inside.local("self")
-        if owner is UNKNOWN:
-            return Wait(WaitKind.LOCK, f"waits in {inside.frame.f_code.co_name}() of threading{inside.named}")
-        for name, one in choices:
-            if is_a(owner, getattr(threading, name)):
-                return one(inside)
-        return None
-
-    return rule
+def _told(inside: Inside, function: tuple[str, str]) -> Wait | None:
+    if function in _PLAIN:
+        return Wait(doing(_PLAIN[function], name=inside.named))
+    if function in _INNERMOST:
+        # It waits itself, but does not while it calls others.
+        return Wait(Doing(what=_INNERMOST[function])) if inside.at == 0 else None
+    rule = _RULES.get(function)
+    return rule(inside) if rule is not None else None
 
 
-def _says(kind: WaitKind, text: str) -> Rule:
-    """Return a rule with a sentence, in which ``{}`` stands for the object's name."""
-    return lambda inside: Wait(kind, text.format(inside.named))
+def _threading(inside: Inside) -> Wait | None:
+    """Return a wait by the class of ``self``, one of :mod:`threading`."""
+    owner = inside.local("self")
+    if owner is UNKNOWN:
+        function = inside.frame.f_code.co_name
+        return Wait(doing(What.THREADING, function=function, module="threading", name=inside.named))
+    what = next((one for kind, one in _CLASSES.items() if is_a(owner, kind)), None)
+    if what is What.BARRIER:
+        there, parties = attribute(owner, "_count"), attribute(owner, "_parties")
+        counts = {"count": there, "total": parties} if type(there) is int and type(parties) is int else {}
+        return Wait(doing(What.BARRIER, name=inside.named, **counts))
+    return Wait(doing(what, name=inside.named)) if what is not None else None
 
 
-def _of_queue(text: str) -> Rule:
-    """Return a rule for a method of a queue, which names a thread that used the queue and has ended."""
-    return lambda inside: Wait(WaitKind.DATA, f"{text.format(inside.named)}{who_used(inside.local('self'))}")
+_CLASSES = {
+    threading.Event: What.EVENT,
+    threading.Condition: What.CONDITION,
+    threading.Barrier: What.BARRIER,
+    threading.Semaphore: What.SEMAPHORE,
+}
 
 
-def _innermost(kind: WaitKind, text: str) -> Rule:
-    """Return a rule for a function that waits itself, but does not while it calls others."""
-    return lambda inside: Wait(kind, text) if inside.at == 0 else None
-
-
-def _barrier(inside: Inside) -> Wait:
-    barrier = inside.local("self")
-    there, parties = attribute(barrier, "_count"), attribute(barrier, "_parties")
-    counted = f", where {there} of {parties} are" if type(there) is int and type(parties) is int else ""
-    return Wait(WaitKind.LOCK, f"waits at the barrier{inside.named}{counted}")
-
-
-def _join(inside: Inside) -> Wait:
+def _join(inside: Inside) -> Wait | None:
     joined = inside.local("self")
-    ident = attribute(joined, "_ident") if is_a(joined, threading.Thread) else UNKNOWN
-    name = attribute(joined, "_name")
-    title = f"thread {printable(name[:80])}" if type(name) is str else "another thread"
-    others: frozenset[int] = frozenset()
-    if type(ident) is int and inside.local("timeout") is None:
-        others = frozenset({ident})
-    return Wait(WaitKind.LOCK, f"waits for the end of {title}", others, is_sure=bool(others))
+    if joined is UNKNOWN or not is_a(joined, threading.Thread):
+        return Wait(Doing(what=What.JOIN)) if joined is UNKNOWN else None
+    ident, name = attribute(joined, "_ident"), attribute(joined, "_name")
+    is_bound = type(ident) is int and inside.local("timeout") is None
+    others = frozenset({ident}) if is_bound else frozenset[int]()
+    return Wait(doing(What.JOIN, thread=name if type(name) is str else ""), others, is_sure=is_bound)
 
 
 def _shutdown(inside: Inside) -> Wait:
     awaited = [one for one in inside.threads if not one.is_daemon and not one.is_main]
-    names = ", ".join(one.name for one in awaited[:MAX_WORKERS])
-    if not awaited:
-        return Wait(WaitKind.LOCK, "has ended its program, and waits for other threads")
-    what = "thread" if len(awaited) == 1 else "threads"
-    text = f"has ended its program but for {what} {names}"
-    return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in awaited), is_sure=True)
+    names = tuple(one.name for one in awaited[:MAX_NAMES])
+    return Wait(doing(What.SHUTDOWN, names=names), frozenset(one.ident for one in awaited), is_sure=bool(awaited))
 
 
 def _import(inside: Inside) -> Wait:
     name, owner = import_lock_owner(inside.local("self"))
-    module = f"the module {printable(name)}"
     if owner is None or owner == inside.thread.ident:
-        return Wait(WaitKind.LOCK, f"waits for the import of {module}")
-    return Wait(WaitKind.LOCK, f"waits for {inside.title(owner)} to import {module}", frozenset({owner}), is_sure=True)
+        return Wait(doing(What.IMPORT, name=name))
+    return Wait(doing(What.IMPORT, name=name, thread=inside.name_of(owner)), frozenset({owner}), is_sure=True)
 
 
 def _popen(inside: Inside) -> Wait:
     # Without pipes, and once they have ended, communicate() waits in wait().
     within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
-    pid = attribute(inside.local("self"), "pid")
-    if "wait" in within:
-        return _of_process("waits for", pid)
-    native = inside.thread.native
-    return _of_process("reads the output of", pid, lambda: _left_pipe(pid, native))
+    does = Doing(what=What.CHILD_END if "wait" in within else What.CHILD_OUTPUT)
+    pid, native = attribute(inside.local("self"), "pid"), inside.thread.native
+    if type(pid) is not int:
+        return Wait(does)
+
+    def ask() -> Waited:
+        left = _left_pipe(pid, native) if does.what is What.CHILD_OUTPUT else None
+        return left or held_by(does, [pid])
+
+    return Wait(does, ask=ask)
 
 
-def _left_pipe(pid: int, native: int | None) -> tuple[str, int | None] | None:
+def _left_pipe(pid: int, native: int | None) -> Waited | None:
     """Say which process has the pipe of one that has ended, of which it is a child; None if it isn't known."""
     call = system_call(native) if native is not None and has_ended(pid) else None
     told = waits_in(call) if call is not None else None
-    holder = told[2] if told is not None and len(told) == 3 else None
+    holder = told[1] if told is not None else None
     if holder is None or holder == pid:
         return None
-    return f"reads a pipe that the process {pid} has left to the process {command_of(holder)}", holder
+    return held_by(Doing(what=What.LEFT_PIPE), [pid, holder])[0], holder
 
 
-def _message(text: str, otherwise: str = "", kind: WaitKind = WaitKind.CHILD) -> Rule:
-    """Return a rule for a message from another process: a child that this one has started, or its parent."""
-
-    def rule(inside: Inside) -> Wait:
-        named, owner = text.format(inside.named), inside.local("self")
-        used = who_used(owner)
-        if used:
-            return Wait(kind, f"{named}{used}")
-        ends = (owner, attribute(owner, "_reader"))
-        descriptor = next((one for end in ends if type(one := attribute(end, "_handle")) is int), None)
-        return Wait(kind, f"{named}{otherwise}", ask=lambda: from_workers(named, otherwise, descriptor))
-
-    return rule
+def _message(inside: Inside) -> Wait:
+    """Return the wait for a message from another process: a child that this one has started, or its parent."""
+    owner = inside.local("self")
+    does = doing(_MESSAGES[module_of(inside.frame), inside.frame.f_code.co_name], name=inside.named)
+    ends = (owner, attribute(owner, "_reader"))
+    descriptor = next((one for end in ends if type(one := attribute(end, "_handle")) is int), None)
+    return Wait(does, ask=lambda: from_workers(does, descriptor))
 
 
 def _process(inside: Inside) -> Wait:
-    child = inside.local("self")
-    pid, name = attribute(attribute(child, "_popen"), "pid"), attribute(child, "_name")
+    joined = inside.local("self")
+    pid, name = attribute(attribute(joined, "_popen"), "pid"), attribute(joined, "_name")
     if type(pid) is not int or type(name) is not str:
-        return Wait(WaitKind.CHILD, "waits for the end of a child process")
-    text = f"waits for the end of its child {printable(name[:60])} (process {pid})"
-    return Wait(WaitKind.CHILD, text, ask=lambda: (text, pid))
-
-
-def _of_process(verb: str, pid: Any, other: Ask | None = None) -> Wait:
-    if type(pid) is not int:
-        return Wait(WaitKind.CHILD, f"{verb} a child process")
-
-    def ask() -> tuple[str, int | None]:
-        found = other() if other is not None else None
-        return found or (f"{verb} the process {pid if has_ended(pid) else command_of(pid)}", pid)
-
-    return Wait(WaitKind.CHILD, f"{verb} the process {pid}", ask=ask)
+        return Wait(Doing(what=What.CHILD_END))
+    return Wait(doing(What.CHILD_END, processes=(child(pid, name),)), holder=pid, is_sure=True)
 
 
 def _loader(inside: Inside) -> Wait:
@@ -224,8 +186,9 @@ def _loader(inside: Inside) -> Wait:
     workers = attribute(loader, "_workers")
     pids = [attribute(attribute(item(workers, at), "_popen"), "pid") for at in range(MAX_WORKERS)]
     known = [pid for pid in pids if type(pid) is int]
+    does = Doing(what=What.BATCH)
     if not known:
-        return Wait(WaitKind.DATA, "waits for a batch of DataLoader's worker processes")
+        return Wait(does)
     # Batches come in the order of their numbers: each has the number of its worker, before it is there.
     task = item(attribute(loader, "_task_info"), attribute(loader, "_rcvd_idx"))
     at = item(task, 0) if type(task) is tuple and len(task) == 1 else UNKNOWN
@@ -234,134 +197,120 @@ def _loader(inside: Inside) -> Wait:
     at = 0 if len(known) == 1 else at
     if type(at) is int and 0 <= at < len(known):
         pid = known[at]
-        text = f"waits for DataLoader's worker {at} (process {pid})"
-        return Wait(WaitKind.DATA, text, ask=lambda: (text, pid))
-    batch = "waits for a batch of DataLoader"
-    return Wait(WaitKind.DATA, batch, ask=lambda: from_workers(batch, "", among=known))
+        return Wait(doing(What.LOADER, count=at, processes=(child(pid, ""),)), holder=pid, is_sure=True)
+    return Wait(does, ask=lambda: from_workers(does, among=known))
 
 
 def _loop(inside: Inside) -> Wait | None:
     outer = inside.thread.frames[inside.at + 1 : inside.at + 2]
     if outer and outer[0].f_code.co_name == "_run_once":
-        return Wait(WaitKind.LOOP, LOOP_TEXT, loop=local(outer[0], "self") if inside.thread.is_readable else None)
+        loop = local(outer[0], "self") if inside.thread.is_readable else None
+        return Wait(Doing(what=What.EVENT_LOOP), loop=loop)
     return None
 
 
 def _future(inside: Inside) -> Wait:
     future = inside.local("self")
     state = attribute(future, "_state")
-    told = f", which is {printable(state.lower())}" if type(state) is str else ""
-    text = f"waits for the result of the future{inside.named}"
+    does = doing(What.FUTURE, name=inside.named, state=state.lower() if type(state) is str else "")
     if future is UNKNOWN or inside.local("timeout") is not None:
-        return Wait(WaitKind.LOCK, f"{text}{told}")
-    worker = worker_for(future, inside.threads)
-    if worker is not None:
-        return Wait(WaitKind.LOCK, f"{text} in thread {worker.name}", frozenset({worker.ident}), is_sure=True)
-    processes = pool_processes(future, inside.threads)
-    if processes:
-        return Wait(WaitKind.CHILD, f"{text}{told}", ask=lambda: from_workers(text, told, among=processes))
-    busy = busy_pool(future, inside.threads)
-    if not busy:
-        return Wait(WaitKind.LOCK, f"{text}{told}")
-    text = "waits for work for which its pool has no free thread"
-    return Wait(WaitKind.LOCK, text, frozenset(one.ident for one in busy), is_sure=True)
+        return Wait(does)
+    for thread, frame in _pool_frames(inside.threads, "concurrent.futures.thread"):
+        if attribute(local(frame, "self"), "future") is future:
+            return Wait(does.replace(state="", thread=thread.name), frozenset({thread.ident}), is_sure=True)
+    for _, frame in _pool_frames(inside.threads, "concurrent.futures.process"):
+        manager = local(frame, "self")
+        work, processes = attribute(manager, "pending_work_items"), attribute(manager, "processes")
+        known = list(work.values())[:MAX_QUEUED] if type(work) is dict and type(processes) is dict else []
+        if any(attribute(one, "future") is future for one in known):
+            pids = [pid for pid in list(processes)[:MAX_WORKERS] if type(pid) is int]
+            return Wait(does, ask=partial(from_workers, does, among=pids))
+    return Wait(does)
+
+
+def _pool_frames(threads: Sequence[SeenThread], module: str) -> Iterator[tuple[SeenThread, FrameType]]:
+    """Yield the frames in which threads of a kind of pools run work, or lead processes that do."""
+    for thread in threads:
+        for frame in thread.frames if thread.is_readable else ():
+            if frame.f_code.co_name == "run" and module_of(frame) == module:
+                yield thread, frame
 
 
 def _pool_result(inside: Inside) -> Wait:
-    ended = " and ".join(f"{one.title} {one.end}" for one in ended_in_pools()[-MAX_TOLD:])
-    text = "waits for a result of a pool"
-    return Wait(WaitKind.CHILD, f"{text}, whose worker {ended} and was replaced" if ended else f"{text} of processes")
+    return Wait(doing(What.POOL_RESULT, processes=tuple(child(*one) for one in ended_workers())))
 
 
 def _file_lock(inside: Inside) -> Wait:
     """Name the file of a ``FileLock``, which asks for its lock again and again, and who holds it."""
     # Before release 3.30 the path is as the program has given it. The lock's own attributes are another thread's.
     found = (inside.local(name) for name in ("canonical_path", "lock_filename"))
-    path = next((one for one in found if type(one) is str), None)
-    if path is None:
-        return Wait(WaitKind.FILE, f"waits for the file lock{inside.named}")
-    path = os.path.abspath(path)  # noqa: PTH100 - no pathlib in a rank
-    text = f"waits for the lock of the file {printable(path)}"
     is_soft = "SoftFileLock" in type(inside.local("self")).__name__
-    find = openers if is_soft else lock_holders
-
-    def ask() -> tuple[str, int | None]:
-        found = looked_up(path)
-        told, holder = held_by(text, find(found.path))
-        return (told, holder) if told != text else (f"{text}{_nobodys(found.age) if is_soft else ''}", None)
-
-    return Wait(WaitKind.FILE, text, ask=ask)
+    return _of_file(What.LOCK_FILE if is_soft else What.FILE_LOCK, next((one for one in found if type(one) is str), ""))
 
 
 def _baton(inside: Inside) -> Wait:
     path = attribute(inside.local("self"), "lock_file_path")
-    if type(path) is not str:
-        return Wait(WaitKind.FILE, "waits until a file of torch's FileBaton is gone")
-    path = os.path.abspath(path)  # noqa: PTH100
-    text = f"waits until the file {printable(path)} is gone (FileBaton)"
-
-    def ask() -> tuple[str, int | None]:
-        found = looked_up(path)
-        told, holder = held_by(text, openers(found.path))
-        return (told, holder) if told != text else (f"{text}{_nobodys(found.age)}", None)
-
-    return Wait(WaitKind.FILE, text, ask=ask)
+    return _of_file(What.LOCK_FILE, path if type(path) is str else "")
 
 
-def _nobodys(age: float | None) -> str:
-    """Say that nobody has a file, by which a lock is held as long as it exists."""
-    old = f", made {duration(age)} ago" if age is not None else ""
-    return f"{old}, open in no process here"
+def _of_file(what: What, path: str) -> Wait:
+    if not path:
+        return Wait(Doing(what=what))
+    does = doing(what, name=os.path.abspath(path))  # noqa: PTH100 - no pathlib in a rank
+
+    def ask() -> Waited:
+        found = looked_up(does.name)
+        told = does.replace(seconds=found.age if what is What.LOCK_FILE else None)
+        return held_by(told, (openers if what is What.LOCK_FILE else lock_holders)(found.path))
+
+    return Wait(does, ask=ask)
 
 
 def _ray_get(inside: Inside) -> Wait:
     """Name the actor of Ray whose result a thread waits for."""
-    refs, text = inside.local("object_refs"), "waits for results in ray.get"
-
-    def ask() -> tuple[str, int | None]:
-        actors = pending_actors(refs)
-        more = f" and {len(actors) - MAX_TOLD} more" if len(actors) > MAX_TOLD else ""
-        titles = " and ".join(title for title, _ in actors[:MAX_TOLD])
-        what = f"the actor{'s' * (len(actors) > 1)} {titles}{more}"
-        holder = next((pid for _, pid in actors if pid is not None), None)
-        return f"waits in ray.get for {what}" if actors else text, holder
-
-    return Wait(WaitKind.CHILD, text, ask=ask if type(refs) is list else None)
+    refs, does = inside.local("object_refs"), Doing(what=What.RAY_GET)
+    return Wait(does, ask=(lambda: pending_actors(does, refs)) if type(refs) is list else None)
 
 
 def _pdb(inside: Inside) -> Wait:
-    return Wait(WaitKind.FILE, f"stands in pdb ({short_place(inside.thread.frames)}), and waits for a person to type")
+    return Wait(Doing(what=What.PDB, place=short_place(inside.thread.frames)))
 
 
-_EVENT = _says(WaitKind.LOCK, "waits for the event{} to be set")
-_CONDITION = _says(WaitKind.LOCK, "waits for the condition{} to be notified")
-_SEMAPHORE = _says(WaitKind.LOCK, "waits for the semaphore{}; which threads have it is not known")
-_GET = _of_queue("waits for an item of the queue{}")
-_PUT = _of_queue("waits for room in the queue{}")
-_MESSAGE = _message("waits for a message of the connection{}", " to another process")
+_MESSAGES = {
+    ("multiprocessing.queues", "get"): What.QUEUE_GET,
+    ("multiprocessing.connection", "recv"): What.MESSAGE,
+    ("multiprocessing.connection", "recv_bytes"): What.MESSAGE,
+    ("multiprocessing.connection", "poll"): What.MESSAGE,
+    ("multiprocessing.connection", "wait"): What.MESSAGES,
+}
+"""What comes from another process, by module and function."""
 
-_RULES: dict[tuple[str, str], Rule] = {
-    ("threading", "wait"): _of_class(("Event", _EVENT), ("Condition", _CONDITION), ("Barrier", _barrier)),
-    ("threading", "acquire"): _of_class(("Semaphore", _SEMAPHORE)),
-    ("threading", "join"): _of_class(("Thread", _join)),
+_PLAIN = {
+    ("queue", "get"): What.QUEUE_GET,
+    ("queue", "put"): What.QUEUE_PUT,
+    ("queue", "join"): What.QUEUE_JOIN,
+    ("multiprocessing.queues", "put"): What.QUEUE_PUT,
+    ("multiprocessing.connection", "accept"): What.LISTEN,
+    ("concurrent.futures._base", "wait"): What.FUTURES,
+}
+"""Functions of which nothing more is told than the object."""
+
+_INNERMOST = {
+    ("concurrent.futures.thread", "_worker"): What.POOL_WORK,
+    ("ray._private.worker", "main_loop"): What.RAY_IDLE,
+}
+
+_RULES: dict[tuple[str, str], Callable[[Inside], Wait | None]] = {
+    ("threading", "wait"): _threading,
+    ("threading", "acquire"): _threading,
+    ("threading", "join"): _join,
     ("threading", "_shutdown"): _shutdown,
-    ("queue", "get"): _GET,
-    ("queue", "put"): _PUT,
-    ("queue", "join"): _of_queue("waits until all items of the queue{} are done"),
     ("concurrent.futures._base", "result"): _future,
     ("concurrent.futures._base", "exception"): _future,
-    ("concurrent.futures._base", "wait"): _says(WaitKind.LOCK, "waits for the results of futures"),
-    ("concurrent.futures.thread", "_worker"): _innermost(WaitKind.DATA, "waits for work of its pool of threads"),
-    ("multiprocessing.queues", "get"): _message("waits for an item of the queue{}", kind=WaitKind.DATA),
-    ("multiprocessing.queues", "put"): _PUT,
+    **dict.fromkeys(_MESSAGES, _message),
     ("multiprocessing.pool", "get"): _pool_result,
     ("multiprocessing.pool", "wait"): _pool_result,
     ("multiprocessing.pool", "next"): _pool_result,
-    ("multiprocessing.connection", "recv"): _MESSAGE,
-    ("multiprocessing.connection", "recv_bytes"): _MESSAGE,
-    ("multiprocessing.connection", "poll"): _MESSAGE,
-    ("multiprocessing.connection", "wait"): _message("waits for messages", " of other processes"),
-    ("multiprocessing.connection", "accept"): _says(WaitKind.SOCKET, "waits for a connection to the listener{}"),
     ("multiprocessing.process", "join"): _process,
     ("subprocess", "wait"): _popen,
     ("subprocess", "communicate"): _popen,
@@ -371,7 +320,6 @@ _RULES: dict[tuple[str, str], Rule] = {
     ("filelock._core._lock", "acquire"): _file_lock,  # from release 4 on
     ("pdb", "interaction"): _pdb,
     ("ray._private.worker", "get_objects"): _ray_get,
-    ("ray._private.worker", "main_loop"): _innermost(WaitKind.DATA, "waits for a call of its actor or a task of Ray"),
     ("selectors", "select"): _loop,
     ("importlib._bootstrap", "acquire"): _import,
     ("_frozen_importlib", "acquire"): _import,

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from dbg_agent.frames.source import Spot, nodes_in, operation, span_of, spot_of
-from dbg_agent.frames.stacks import is_users_file
-from dbg_wire.errors import printable
-from dbg_wire.records.evidence import MAX_LOOPS, LoopSeen
+from dbg_agent.frames.stacks import is_users_file, place_of
+from dbg_wire.records.evidence import MAX_LOOPS, Doing, LoopSeen, What
 from dbg_wire.records.record import fitted
 
 MAX_HELPERS = 1
@@ -21,8 +20,8 @@ MAX_HELPERS = 1
 MAX_USER_FRAMES = 12
 """Innermost frames of the user's code in which loops are looked for."""
 
-MAX_TRIES, MAX_NAME = 3, 40
-"""Calls of a loop that are told, and characters of a name."""
+MAX_TRIES = 3
+"""Calls of a loop that are told."""
 
 SLEEP = "sleep"
 
@@ -63,8 +62,8 @@ def _is_endless(loop: Loop) -> bool:
     return isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant)
 
 
-def retried(frames: Sequence[FrameType]) -> str:
-    """Return ``post_metrics (metrics.py): urlopen``, whose loop sleeps between tries and what it tries, or nothing.
+def retried(frames: Sequence[FrameType]) -> Doing | None:
+    """Return the function whose loop sleeps between tries and what it tries; None without one.
 
     ``frames`` are those of a thread that sleeps. A try is a call in the loop within a ``try`` in which the sleep is
     not, or one whose result decides whether the loop goes on.
@@ -74,21 +73,21 @@ def retried(frames: Sequence[FrameType]) -> str:
         loop = next(loops_around(spot), None) if spot is not None else None
         if spot is not None and loop is not None:
             # The loop of a pool's thread looks the same, and tries nothing again.
-            return _told(spot, loop, spot.node) if is_users_file(frame.f_code.co_filename) else ""
-    return ""
+            return _told(spot, loop, spot.node) if is_users_file(frame.f_code.co_filename) else None
+    return None
 
 
-def retries(frames: Sequence[FrameType]) -> str:
+def retries(frames: Sequence[FrameType]) -> Doing | None:
     """Return the same of a thread that is in a try, and not in the sleep that comes behind it."""
     frame = next((one for one in frames if is_users_file(one.f_code.co_filename)), None)
     spot = spot_of(frame) if frame is not None else None
     loop = next(loops_around(spot), None) if spot is not None else None
     if spot is None or loop is None:
-        return ""
+        return None
     for pause in calls_in(loop):
         if _called_name(pause) == SLEEP and (tried(spot, spot.node, pause) or _decides(spot, spot.node, loop)):
             return _told(spot, loop, pause)
-    return ""
+    return None
 
 
 def calls_in(loop: Loop) -> list[ast.Call]:
@@ -108,13 +107,14 @@ def tried(spot: Spot, node: ast.AST, other: ast.AST) -> bool:
     )
 
 
-def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> str:
+def _told(spot: Spot, loop: Loop, sleep: ast.AST) -> Doing | None:
     calls = (one for one in calls_in(loop) if tried(spot, one, sleep) or _decides(spot, one, loop))
     names = dict.fromkeys(name for one in calls if (name := _called_name(one)))
-    told = ", ".join(printable(name[:MAX_NAME]) for name in list(names)[:MAX_TRIES])
-    code = spot.frame.f_code
-    file = printable(code.co_filename.rpartition("/")[2][:MAX_NAME])
-    return f"{printable(code.co_name[:MAX_NAME])} ({file}): {told}" if told else ""
+    if not names:
+        return None
+    place = place_of(spot.frame)
+    told = (*list(names)[:MAX_TRIES], SLEEP)
+    return fitted(Doing, what=What.LOOPS, function=place.function, place=place, names=told)
 
 
 def _called_name(call: ast.Call) -> str:

@@ -18,9 +18,9 @@ from typing import Any
 from dbg_agent.frames.expressions import UNRESOLVED, CallSite, Expression, call_site
 from dbg_agent.frames.stacks import all_frames, outward
 from dbg_agent.frames.variables import UNKNOWN, class_of, is_a, is_traced, is_traced_within, local
-from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, GroupSeen, SourceSeen
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, GroupSeen, SourceSeen, What
+from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 
 LIBRARY = "mpi4py"
@@ -85,20 +85,19 @@ def _seen(mpi: ModuleType) -> Iterator[SourceSeen | GroupSeen | CollectiveSeen]:
         yield from thread_seen(mpi, frame, may_ask=may_ask)
 
 
-def mpi_wait(innermost: FrameType, called: Expression, place: str) -> str:
-    """Return what a thread does in mpi4py, whose waits keep a processor busy; empty for another call."""
+def mpi_wait(innermost: FrameType, called: Expression, place: Place | None) -> Doing | None:
+    """Return what a thread does in mpi4py, whose waits keep a processor busy; None for another call."""
     mpi = sys.modules.get(MODULE)
     if mpi is None:
-        return ""
+        return None
     kinds = (vars(mpi).get(name) for name in ("Comm", "Request"))
     is_of_mpi = called.owner is mpi or class_of(called.owner)[0] == MODULE
     is_derived = any(isinstance(kind, type) and is_a(called.owner, kind) for kind in kinds)
     if not (is_of_mpi or is_derived or _call_of(mpi, innermost) is not None):
-        return ""
-    if called.name in _WAITS:
-        # The request may be of any send, receive or collective, and does not tell of which.
-        return f"waits for a request of MPI ({printable(called.text or called.name)}, {place})"
-    return f"is in MPI ({printable(called.text or called.name)}, {place})"
+        return None
+    # The request may be of any send, receive or collective, and does not tell of which.
+    what = What.MPI_REQUEST if called.name in _WAITS else What.MPI
+    return fitted(Doing, what=what, name=called.text or called.name, place=place)
 
 
 def thread_seen(mpi: ModuleType, innermost: FrameType, *, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
-from types import CodeType, FrameType
+from types import FrameType
 
 from dbg_agent.frames.stacks import is_own, is_users_file, outward, program_thread, program_threads
 from dbg_agent.frames.variables import attributes, is_a, is_traced
@@ -79,17 +79,10 @@ def _frames(frame: FrameType | None) -> list[FrameType]:
     return list(islice((one for one in outward(frame) if not is_own(one)), MAX_FRAMES))
 
 
-def short_place(frames: list[FrameType]) -> str:
-    """Return ``train.py:31`` of the innermost frame of the user's own code, or of the innermost one; empty without."""
+def short_place(frames: Sequence[FrameType]) -> Place | None:
+    """Return the place of the innermost frame of the user's own code, or of the innermost one; None without."""
     frame = next((one for one in frames if is_users_file(one.f_code.co_filename)), frames[0] if frames else None)
-    if frame is None:
-        return ""
-    return file_line(frame.f_code, frame.f_lineno)
-
-
-def file_line(code: CodeType, line: int | None) -> str:
-    """Return ``train.py:31``."""
-    return f"{printable(code.co_filename.rpartition('/')[2])}:{line or 0}"
+    return next(iter(places_of([frame])), None) if frame is not None else None
 
 
 def module_of(frame: FrameType) -> str:

@@ -17,8 +17,8 @@ from dbg_agent.frames.expressions import Values, entered_by
 from dbg_agent.frames.source import spot_of
 from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, class_of, is_a, local
-from dbg_wire.errors import printable
-from dbg_wire.records.evidence import WaitKind
+from dbg_agent.host.descriptors import doing
+from dbg_wire.records.evidence import MAX_NAMES, Doing, WaitKind, What
 
 MAX_TASKS = 64
 """Tasks of one loop that are told: a server has thousands that wait for their clients alone."""
@@ -34,8 +34,7 @@ class SeenTask(NamedTuple):
 
     task: Any
     name: str
-    kind: WaitKind
-    text: str
+    does: Doing
     awaits: tuple[Any, ...]
     frames: tuple[FrameType, ...]
 
@@ -62,7 +61,7 @@ def roots(tasks: Sequence[SeenTask], frames: Sequence[FrameType] = ()) -> list[S
     Of a program's main task that waits for what no other task does, it is that one alone.
     """
     main = next((local(one, "future") for one in frames if one.f_code.co_name == "run_until_complete"), None)
-    alone = [one for one in tasks if one.task is main and (one.awaits or one.kind not in _OF_TASKS)]
+    alone = [one for one in tasks if one.task is main and (one.awaits or one.does.kind not in _OF_TASKS)]
     if alone:
         return alone
     awaited = {id(one) for task in tasks for one in task.awaits}
@@ -91,12 +90,11 @@ def _all_tasks(native: Any, loop: object) -> Iterator[Any]:
 def _seen(kind: Any, task: Any) -> SeenTask:
     frames = list(_frames(kind.get_coro(task)))
     own = [frame for frame in frames if is_users_file(frame.f_code.co_filename)]
-    name = printable((own or frames)[0].f_code.co_name[:MAX_NAME]) if frames else "a task"
+    name = (own or frames)[0].f_code.co_name[:MAX_NAME] if frames else "a task"
     waiter = _waiter_of(kind, task)
     awaits = tuple(_tasks_in(kind, waiter))
-    wait, text = _wait(frames, waiter, awaits, kind)
-    place = f" ({short_place(frames[::-1])})" if own else ""
-    return SeenTask(task, name, wait, f"{text}{place}", awaits, tuple(frames))
+    does = _wait(frames, waiter, awaits, kind).replace(place=short_place(frames[::-1]) if own else None)
+    return SeenTask(task, name, does, awaits, tuple(frames))
 
 
 def _waiter_of(kind: Any, task: Any) -> Any:
@@ -133,63 +131,56 @@ def _tasks_in(kind: Any, waiter: Any) -> Iterator[Any]:
         yield from (one for one in children[:MAX_TASKS] if is_a(one, kind) and not kind.done(one))
 
 
-_RULES: dict[tuple[str, str], tuple[WaitKind, str]] = {
-    ("asyncio.queues", "get"): (WaitKind.DATA, "waits for an item of the queue{}"),
-    ("asyncio.queues", "put"): (WaitKind.DATA, "waits for room in the queue{}"),
-    ("asyncio.queues", "join"): (WaitKind.DATA, "waits until all items of the queue{} are done"),
-    ("asyncio.tasks", "sleep"): (WaitKind.SLEEP, "sleeps"),
-    ("asyncio.tasks", "wait"): (WaitKind.LOCK, "waits for other tasks"),
-    ("asyncio.streams", "read"): (WaitKind.SOCKET, "reads the stream{}"),
-    ("asyncio.streams", "readline"): (WaitKind.SOCKET, "reads the stream{}"),
-    ("asyncio.streams", "readexactly"): (WaitKind.SOCKET, "reads the stream{}"),
-    ("asyncio.streams", "readuntil"): (WaitKind.SOCKET, "reads the stream{}"),
-    ("asyncio.streams", "drain"): (WaitKind.SOCKET, "waits for room in the stream{}"),
-    ("asyncio.streams", "open_connection"): (WaitKind.SOCKET, "opens a connection"),
-    ("asyncio.subprocess", "wait"): (WaitKind.CHILD, "waits for the process{}"),
-    ("asyncio.subprocess", "communicate"): (WaitKind.CHILD, "waits for the output of the process{}"),
-    ("asyncio.threads", "to_thread"): (WaitKind.LOCK, "waits for a thread"),
-    ("asyncio.base_events", "serve_forever"): (WaitKind.SOCKET, "serves"),
+_RULES: dict[tuple[str, str], What] = {
+    ("asyncio.queues", "get"): What.QUEUE_GET,
+    ("asyncio.queues", "put"): What.QUEUE_PUT,
+    ("asyncio.queues", "join"): What.QUEUE_JOIN,
+    ("asyncio.tasks", "sleep"): What.SLEEP,
+    ("asyncio.tasks", "wait"): What.OTHER_TASKS,
+    ("asyncio.streams", "read"): What.STREAM_READ,
+    ("asyncio.streams", "readline"): What.STREAM_READ,
+    ("asyncio.streams", "readexactly"): What.STREAM_READ,
+    ("asyncio.streams", "readuntil"): What.STREAM_READ,
+    ("asyncio.streams", "drain"): What.STREAM_WRITE,
+    ("asyncio.streams", "open_connection"): What.CONNECT,
+    ("asyncio.subprocess", "wait"): What.CHILD_END,
+    ("asyncio.subprocess", "communicate"): What.CHILD_OUTPUT,
+    ("asyncio.threads", "to_thread"): What.THREAD_CALL,
+    ("asyncio.base_events", "serve_forever"): What.SERVE,
 }
-"""What coroutines of asyncio wait for, by module and function; the name of the object stands for ``{}``."""
+"""What coroutines of asyncio wait for, by module and function."""
 
 
-def _wait(frames: Sequence[FrameType], waiter: Any, awaits: Sequence[Any], kind: Any) -> tuple[WaitKind, str]:
+def _wait(frames: Sequence[FrameType], waiter: Any, awaits: Sequence[Any], kind: Any) -> Doing:
     for at, frame in enumerate(frames):
         module, function = module_of(frame), frame.f_code.co_name
-        if not module.startswith("asyncio"):
-            continue
-        if module == "asyncio.locks" and function in ("wait", "acquire"):
-            return (
-                WaitKind.LOCK,
-                f"waits for {_of_class(local(frame, 'self'))}{_named(frames[at - 1], function) if at else ''}",
-            )
-        if (module, function) in _RULES:
-            wait, text = _RULES[module, function]
-            return wait, text.format(_named(frames[at - 1], function) if at else "")
+        is_lock = module == "asyncio.locks" and function in ("wait", "acquire")
+        what = _of_class(local(frame, "self")) if is_lock else _RULES.get((module, function))
+        if what is not None:
+            is_unknown = {"function": function, "module": "asyncio"} if what is What.THREADING else {}
+            return doing(what, name=_named(frames[at - 1], function) if at else "", **is_unknown)
     if awaits:
         names = dict.fromkeys(_name_of(kind, one) for one in awaits)
-        count = "the task" if len(awaits) == 1 else f"{len(awaits)} tasks"
-        return WaitKind.LOCK, f"waits for {count} {', '.join(islice(names, 3))}"
+        return doing(What.TASKS, names=tuple(islice(names, MAX_NAMES)), count=len(awaits))
     if waiter is None:
-        return WaitKind.PYTHON, "is ready to run"
-    return WaitKind.LOCK, f"waits for a future{_named_awaited(frames)}"
+        return Doing(what=What.READY)
+    return doing(What.TASK_FUTURE, function=frames[-1].f_code.co_name if frames else "")
 
 
-def _of_class(value: Any) -> str:
-    module = sys.modules.get("asyncio.locks")
+def _of_class(value: Any) -> What:
+    known = vars(sys.modules["asyncio.locks"])
     names = ("Event", "Condition", "Barrier", "Lock", "Semaphore")
-    known = {name: f"the {name.lower()}" for name in names}
-    found = (what for name, what in known.items() if is_a(value, vars(module).get(name, Any)))
-    return next(found, "an object of asyncio") if module is not None else "an object of asyncio"
+    found = next((name for name in names if is_a(value, known.get(name, Any))), "threading")
+    return What.TASK_LOCK if found == "Lock" else What[found.upper()]
 
 
 def _name_of(kind: Any, task: Any) -> str:
     frame = next(_frames(kind.get_coro(task)), None)
-    return printable(frame.f_code.co_name[:MAX_NAME]) if frame is not None else "a task"
+    return frame.f_code.co_name[:MAX_NAME] if frame is not None else "a task"
 
 
 def _named(frame: FrameType, function: str) -> str:
-    """Return how a coroutine names the object whose method it awaits, with a blank before; or nothing."""
+    """Return how a coroutine names the object whose method it awaits; empty if it does not."""
     spot = spot_of(frame)
     node = spot.node if spot is not None else None
     called = node.value if isinstance(node, ast.Await) else node
@@ -199,8 +190,4 @@ def _named(frame: FrameType, function: str) -> str:
         text = values.expression(called.func.value).text
     elif entered is not None:
         text = values.expression(entered).text
-    return f" {printable(text)}" if text and text not in ("self", "super") else ""
-
-
-def _named_awaited(frames: Sequence[FrameType]) -> str:
-    return f" in {printable(frames[-1].f_code.co_name[:MAX_NAME])}" if frames else ""
+    return text if text not in ("self", "super") else ""

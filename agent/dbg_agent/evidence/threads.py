@@ -7,18 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from types import FrameType
 from typing import Any
 
-from dbg_agent.evidence.ended_threads import (
-    ended_threads,
-    handled_exceptions,
-    handled_signals,
-    kept_exceptions,
-    who_used,
-)
-from dbg_agent.evidence.jax import awaited
+from dbg_agent.evidence.ended import ended_threads, handled_exception
+from dbg_agent.evidence.jax import jax_wait
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
 from dbg_agent.evidence.loops import loops_seen, retried, retries
@@ -29,10 +22,21 @@ from dbg_agent.evidence.workers import from_workers
 from dbg_agent.frames.expressions import CallSite, call_site, is_calling
 from dbg_agent.frames.stacks import all_frames, is_users_file
 from dbg_agent.frames.variables import UNKNOWN, class_of, local
-from dbg_agent.host.descriptors import OF_ONE_HOST, does, waits_in
+from dbg_agent.host.descriptors import does, doing, waits_in
 from dbg_agent.host.process import system_call
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import MAX_AWAITED, MAX_WAIT_FRAMES, LoopSeen, OtherProcess, ThreadWait, WaitKind
+from dbg_wire.records.evidence import (
+    MAX_AWAITED,
+    MAX_NAMES,
+    MAX_WAIT_FRAMES,
+    Doing,
+    LoopSeen,
+    OtherProcess,
+    Target,
+    ThreadWait,
+    WaitKind,
+    What,
+)
 from dbg_wire.records.record import fitted
 from dbg_wire.tables.collectives import collective_of
 
@@ -52,12 +56,6 @@ _WORKS, _GROUPS = (frozenset((module, name) for module, _ in _STORES) for name i
 
 _TRIES = frozenset({WaitKind.SOCKET, WaitKind.CHILD, WaitKind.FILE, WaitKind.NATIVE, WaitKind.PYTHON})
 """What a thread may be in that tries something again and again."""
-
-MAX_KEEPERS, MAX_KEPT = 12, 2
-"""Innermost frames of the user's code whose variables are looked at for exceptions, and such that are told."""
-
-MAX_NAMED_TASKS = 3
-"""Tasks of a loop that one sentence names."""
 
 MAX_FUNCTION = 60
 """Characters of the name of a function."""
@@ -86,7 +84,7 @@ def threads_seen(halted: int | None, *, is_still: bool = False) -> list[ThreadWa
     tasks = list(_tasks(threads, waits, len(threads)))
     told = [_record(thread, waits[thread.ident], numbers) for thread in threads]
     told = [_of_loop(one, tasks, waits[thread.ident]) for one, thread in zip(told, threads, strict=True)]
-    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads), *_kept(threads)]
+    return [*_bounded([*told, *(task for _, _, task in tasks)]), *_ended(), *_handled(threads)]
 
 
 def _tasks(
@@ -111,8 +109,7 @@ def _tasks(
             seen = fitted(
                 ThreadWait,
                 thread=f"task {task.name}",
-                kind=task.kind,
-                text=task.text,
+                does=task.does,
                 number=numbers[id(task.task)],
                 awaits=tuple(numbers[id(one)] for one in task.awaits if id(one) in numbers)[:MAX_AWAITED],
                 frames=places_of(task.frames)[-MAX_WAIT_FRAMES:],
@@ -125,53 +122,46 @@ def _of_loop(told: ThreadWait, tasks: Sequence[tuple[object, bool, ThreadWait]],
     first = [task for loop, is_first, task in tasks if loop is wait.loop and is_first] if wait.loop is not None else []
     if not first:
         return told
-    names = list(dict.fromkeys(task.thread.removeprefix("task ") for task in first))
-    what = "its task" if len(first) == 1 else f"{len(first)} tasks:"
-    more = f" and {len(names) - MAX_NAMED_TASKS} more" if len(names) > MAX_NAMED_TASKS else ""
-    text = f"waits for {what} {', '.join(names[:MAX_NAMED_TASKS])}{more}"
-    return told.replace(text=text, awaits=tuple(task.number for task in first)[:MAX_AWAITED])
+    names = tuple(dict.fromkeys(task.thread.removeprefix("task ") for task in first))
+    does = told.does.replace(names=names[:MAX_NAMES], count=len(first))
+    return told.replace(does=does, awaits=tuple(task.number for task in first)[:MAX_AWAITED])
 
 
 def processes_seen(told: Sequence[ThreadWait]) -> Iterator[OtherProcess]:
     """Yield what the processes do for which threads wait, and those for which these wait in turn."""
     until = time.monotonic() + MAX_SECONDS
     to_go = [wait.holder for wait in told if wait.holder is not None]
+    to_go += [one.pid for wait in told if wait.is_main for one in wait.does.processes]
     seen = {os.getpid()}
     while to_go and len(seen) <= MAX_OTHERS and time.monotonic() < until:
         pid = to_go.pop(0)
         if pid not in seen:
             seen.add(pid)
-            _, text, *holder = does(pid)
-            found = fitted(OtherProcess, pid=pid, text=text, holder=holder[0] if holder else None)
-            to_go += [found.holder] if found.holder is not None else []
-            yield found
+            told_of, holder = does(pid)
+            to_go += [holder] if holder is not None else []
+            yield fitted(OtherProcess, pid=pid, does=told_of, holder=holder)
 
 
 def _ended() -> list[ThreadWait]:
     """Return the last threads that an exception has ended."""
-    return [fitted(ThreadWait, thread=one.name, kind=WaitKind.ENDED, text=one.text) for one in ended_threads()]
+    return [
+        fitted(
+            ThreadWait,
+            thread=one.name,
+            does=doing(What.RAISED, name=one.error, place=one.place, seconds=one.seconds),
+        )
+        for one in ended_threads()
+    ]
 
 
 def _handled(threads: Sequence[SeenThread]) -> list[ThreadWait]:
-    """Return the signals and exceptions that the main thread handles: it may leave out what others wait for."""
+    """Return the exception that the main thread handles: it may leave out what others wait for."""
     main = next((one for one in threads if one.is_main), None)
-    if main is None:
+    handled = handled_exception(main.ident) if main is not None else None
+    if main is None or handled is None:
         return []
-    told = handled_signals(main.frames) if main.is_readable else []
-    told += [one for ident, one in handled_exceptions().items() if ident == main.ident]
-    return [fitted(ThreadWait, thread=main.name, kind=WaitKind.HANDLED, text=f"handles {one}") for one in told]
-
-
-def _kept(threads: Sequence[SeenThread]) -> list[ThreadWait]:
-    """Return the exceptions that the main thread has caught and keeps: they may tell why it has left something out."""
-    main = next((one for one in threads if one.is_main and one.is_readable), None)
-    own = [frame for frame in main.frames if is_users_file(frame.f_code.co_filename)][:MAX_KEEPERS] if main else []
-    try:
-        kept = list(islice(kept_exceptions(own), MAX_KEPT))
-    except Exception:
-        # The program may change its variables meanwhile.
-        return []
-    return [fitted(ThreadWait, thread="MainThread", kind=WaitKind.KEPT, text=f"keeps {one}") for one in kept]
+    name, place = handled
+    return [fitted(ThreadWait, thread=main.name, does=doing(What.HANDLES, name=name, place=place))]
 
 
 def _bounded(told: list[ThreadWait]) -> list[ThreadWait]:
@@ -190,38 +180,36 @@ def _by_frames(
 ) -> Wait | CallSite | None:
     """Return what a thread waits for, what it calls if only the kernel knows what that waits for, or None."""
     if thread.ident == halted:
-        return Wait(WaitKind.DEBUGGER, "stands in a debugger")
+        return Wait(Doing(what=What.STOP))
     if not thread.frames:
-        return Wait(WaitKind.UNKNOWN, "runs no Python code")
+        return Wait(Doing(what=What.NO_CODE))
+    place = short_place(thread.frames)
     try:
         collective = collective_of(thread.places)
         if collective:
-            return Wait(WaitKind.COLLECTIVE, f"is in {collective}{_store(thread)} ({short_place(thread.frames)})")
+            return Wait(doing(What.COLLECTIVE, name=collective, address=_store(thread), place=place))
         told = library_wait(thread, threads)
         if told is not None:
             return told
         if not is_calling(thread.frames[0]):
-            return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
+            return Wait(Doing(what=What.RUNS, place=place))
         site = call_site(thread.frames[0], reads=thread.is_readable)
-        in_mpi = mpi_wait(thread.frames[0], site.called, short_place(thread.frames)) if site is not None else ""
-        if in_mpi:
-            return Wait(WaitKind.COLLECTIVE, in_mpi)
-        in_jax = awaited(thread.frames[0])
-        if in_jax:
-            return Wait(WaitKind.COLLECTIVE, f"is in C code of JAX ({in_jax}, {short_place(thread.frames)})")
-        return (_in_lock(thread, threads, holders, site) or site) if site is not None else None
+        if site is None:
+            return None
+        in_library = mpi_wait(thread.frames[0], site.called, place) or jax_wait(thread.frames[0], place)
+        return Wait(in_library) if in_library is not None else _in_lock(thread, threads, holders, site) or site
     except Exception as error:
         # Frames may be of code that no compiler has made.
-        return Wait(WaitKind.UNKNOWN, f"can't be looked at ({type(error).__name__})")
+        return Wait(doing(What.UNREADABLE, state=type(error).__name__))
 
 
 def _store(thread: SeenThread) -> str:
-    """Return `` at the store HOST:PORT`` of a thread that waits until all ranks of torch have come there."""
+    """Return the address of the store of a thread that waits until all ranks of torch have come there."""
     frame = next((one for one in thread.frames if one.f_code.co_name == "_create_c10d_store"), None)
     if frame is None or not thread.is_readable:
         return ""
     host, port = local(frame, "hostname"), local(frame, "port")
-    return f" at the store {printable(host[:80])}:{port}" if type(host) is str and type(port) is int else ""
+    return f"{host[:80]}:{port}" if type(host) is str and type(port) is int else ""
 
 
 def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) -> Wait:
@@ -230,106 +218,101 @@ def _by_kernel(thread: SeenThread, known: Wait | CallSite | None, until: float) 
     if isinstance(known, Wait):
         if known.ask is None or not is_in_time:
             return known
-        text, holder = known.ask()
-        return known._replace(text=text, holder=holder, is_sure=known.is_sure or holder is not None)
+        told, holder = known.ask()
+        return known._replace(does=told, holder=holder, is_sure=known.is_sure or holder is not None)
     if known is not None and _is_sleep(known):
-        return _sleeping(thread, known)
+        return Wait(_sleeping(thread, known))
     before = thread.frames[0].f_lasti
     call = system_call(thread.native) if thread.native is not None and is_in_time else None
-    told = waits_in(call) if call is not None else None
-    now = all_frames().get(thread.ident)
+    found = waits_in(call) if call is not None else None
+    now, place = all_frames().get(thread.ident), short_place(thread.frames)
     if now is not thread.frames[0] or now.f_lasti != before:
-        return Wait(WaitKind.PYTHON, f"runs Python code ({short_place(thread.frames)})")
-    if told is not None:
-        kind, text, *held = told
-        if text.endswith(OF_ONE_HOST):
-            # The kernel names no other end of a pair of sockets, which a child most likely has.
-            text, *held = from_workers(text, "")
-        if kind is WaitKind.SLEEP and known is not None and known.called.text:
-            # A library that sleeps in C waits for something else, as SQLite does for a lock.
-            text = f"{text} in {printable(known.called.text)} ({short_place(thread.frames)})"
-        return Wait(kind, text, holder=held[0] if held else None, is_sure=True)
-    called = f"{printable(known.called.text)} called at" if known is not None else "called at"
-    inside = f", in the system call {call.name}" if call is not None else ""
-    return Wait(WaitKind.NATIVE, f"is in C code ({called} {short_place(thread.frames)}){inside}")
+        return Wait(Doing(what=What.RUNS, place=place))
+    called = known.called.text if known is not None else ""
+    if found is None:
+        state = call.name if call is not None else ""
+        return Wait(doing(What.NATIVE, function=called, place=place, state=state))
+    told, holder = found
+    if told.target is Target.SOCKET and not told.name:
+        # The kernel names no other end of a pair of sockets, which a child most likely has.
+        told, holder = from_workers(told)
+    if told.what is What.SLEEP and called:
+        # A library that sleeps in C waits for something else, as SQLite does for a lock.
+        told = doing(What.SLEEP, function=called, place=place)
+    return Wait(told, holder=holder, is_sure=True)
 
 
 def _in_lock(thread: SeenThread, threads: Sequence[SeenThread], holders: Holders, site: CallSite) -> Wait | None:
     wanted = wanted_lock(site)
     if wanted is None:
-        return _in_other_lock(site, thread.frames[0])
+        found = _in_other_lock(site, thread.frames[0])
+        return Wait(found) if found is not None else None
     holder = holders.of(wanted.lock)
-    title = _title(wanted.text, thread.frames[0])
+    named = _named(wanted.text, thread.frames[0])
     owner = next((one for one in threads if one.ident == holder), None)
     if owner is None:
-        return Wait(WaitKind.LOCK, f"waits for {title}; which thread holds it is not known")
+        return Wait(doing(What.LOCK, **named))
     # Any further argument may be a time limit, after which the thread goes on.
     is_bound = site.is_whole and not site.named and site.positional in ((), (True,))
-    if owner.ident == thread.ident:
-        # The place is where the thread waits, not where it took the lock.
-        text = f"waits for {title} that this thread holds already ({short_place(owner.frames)})"
-    else:
-        text = f"waits for {title} that thread {owner.name} holds ({short_place(owner.frames)})"
+    # The place is where the thread waits, not where it took the lock.
+    what = What.OWN_LOCK if owner.ident == thread.ident else What.LOCK
+    does = doing(what, thread=owner.name, place=short_place(owner.frames), **named)
     # Of a lock that knows its owner; of others the frames tell.
     is_sure = owner_of(wanted.lock) == owner.ident
-    return Wait(WaitKind.LOCK, text, frozenset({owner.ident}) if is_bound else frozenset(), is_sure=is_sure)
+    return Wait(does, frozenset({owner.ident}) if is_bound else frozenset(), is_sure=is_sure)
 
 
-def _title(text: str, frame: FrameType) -> str:
-    title = f"the lock {printable(text)}" if text else "a lock"
-    # What a library calls its own says little.
+def _named(text: str, frame: FrameType) -> dict[str, str]:
+    """Return how a lock is named: what a library calls its own says little."""
     is_library = text.startswith("self.") and not is_users_file(frame.f_code.co_filename)
-    return f"{title} of {module_of(frame)}" if is_library else title
+    return {"name": text, "module": module_of(frame) if is_library else ""}
 
 
-def _in_other_lock(site: CallSite, frame: FrameType) -> Wait | None:
+def _in_other_lock(site: CallSite, frame: FrameType) -> Doing | None:
     """Return what a thread waits for that is in a lock of another kind, by the class of the object."""
     value = site.called.value if site.is_with else site.called.owner
-    kind = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
+    kind = class_of(value)
+    # A class that is part of C code has its module in its name.
+    built_in = f"{type(value).__module__}.{type(value).__name__}" if type(type(value)) is type else ""
     text = site.called.text if site.is_with else site.called.owner_text
-    if kind == "_queue.SimpleQueue" and site.called.name == "get":
-        return Wait(WaitKind.DATA, f"waits for an item of the queue {printable(text)}{who_used(value)}")
-    if site.called.name in ("get", "wait") and class_of(value) in _STORES:
+    if built_in == "_queue.SimpleQueue" and site.called.name == "get":
+        return doing(What.QUEUE_GET, name=text)
+    if site.called.name in ("get", "wait") and kind in _STORES:
         key = site.positional[0] if len(site.positional) == 1 else UNKNOWN
-        what = f"the key {printable(key[:80])}" if type(key) is str else "keys"
-        return Wait(WaitKind.DATA, f"waits for {what} of the {class_of(value)[1]} {printable(text)} to be set")
-    if kind == "_multiprocessing.SemLock":
-        name = f" {printable(text)}" if is_users_file(frame.f_code.co_filename) else ""
-        return Wait(WaitKind.LOCK, f"waits for the lock{name} of multiprocessing, which another process may hold")
-    if site.called.name == "wait" and class_of(value) in _WORKS:
+        return doing(What.STORE_KEY, name=key[:80] if type(key) is str else "", module=kind[1], owner=text)
+    if built_in == "_multiprocessing.SemLock":
+        return doing(What.PROCESS_LOCK, name=text if is_users_file(frame.f_code.co_filename) else "")
+    if site.called.name == "wait" and kind in _WORKS:
         # The recorder tells of a collective; it has no sends and receives of gloo.
-        begun = f"is in {printable(text)}.wait, of a send, receive or collective that it has begun"
-        return Wait(WaitKind.COLLECTIVE, begun)
+        return doing(What.WORK, name=text)
     if site.called.name == "wait" and site.made is not None and class_of(site.made.called.owner) in _GROUPS:
-        made = f"{printable(site.made.called.name)} of the process group {printable(site.made.called.owner_text)}"
-        return Wait(WaitKind.COLLECTIVE, f"is in {made} ({short_place([frame])})")
-    if kind == "_thread._ThreadHandle":
-        return Wait(WaitKind.LOCK, "waits for the end of another thread")
+        made = site.made.called
+        return doing(What.GROUP_CALL, name=made.name, owner=made.owner_text, place=short_place([frame]))
+    if built_in == "_thread._ThreadHandle":
+        return Doing(what=What.JOIN)
     if value is UNKNOWN and (site.is_with or site.called.name == "acquire"):
-        return Wait(WaitKind.LOCK, f"waits for {_title(text, frame)}; which thread holds it is not known")
+        return doing(What.LOCK, **_named(text, frame))
     return None
 
 
-def _sleeping(thread: SeenThread, site: CallSite) -> Wait:
+def _sleeping(thread: SeenThread, site: CallSite) -> Doing:
     """Return what a thread sleeps for: the next look at a file, if the loop that it is in looks at one."""
+    given: Any = site.positional[0] if len(site.positional) == 1 else UNKNOWN
+    seconds = given if type(given) in (int, float) else None
     polled = polled_file(thread.frames, reads=thread.is_readable)
-    if polled is None:
-        tries = retried(thread.frames)
-        if tries:
-            return Wait(WaitKind.SLEEP, f"loops in {tries}, sleep")
-        return Wait(WaitKind.SLEEP, f"sleeps ({_call_text(site)})")
-    what = f"the file {printable(polled[:200])}" if polled else "a file"
-    return Wait(WaitKind.FILE, f"looks for {what} again and again ({_call_text(site)} between)")
+    if polled is not None:
+        return doing(What.POLLED_FILE, name=polled, seconds=seconds)
+    return retried(thread.frames) or doing(What.SLEEP, function="time.sleep", seconds=seconds)
 
 
 def _with_retries(thread: SeenThread, wait: Wait) -> Wait:
     """Return the wait of a thread that may move as the loop that it is in, if that sleeps between its tries."""
     try:
-        tries = retries(thread.frames) if wait.kind in _TRIES else ""
+        tries = retries(thread.frames) if wait.does.kind in _TRIES else None
     except Exception:
         # Frames may be of code that no compiler has made.
         return wait
-    return Wait(WaitKind.SLEEP, f"loops in {tries}, sleep") if tries else wait
+    return Wait(tries) if tries is not None else wait
 
 
 def _at_exit(thread: SeenThread, wait: Wait) -> Wait:
@@ -340,8 +323,7 @@ def _at_exit(thread: SeenThread, wait: Wait) -> Wait:
     # The program may have ended during this look.
     if outermost.f_code.co_name == "<module>" or module_of(outermost) == "threading":
         return wait
-    function = printable(outermost.f_code.co_name[:MAX_FUNCTION])
-    return wait._replace(text=f"has ended its program and is in {function} (atexit), which {wait.text}")
+    return wait._replace(does=wait.does.replace(at_exit=printable(outermost.f_code.co_name[:MAX_FUNCTION])))
 
 
 def _is_sleep(site: CallSite) -> bool:
@@ -350,18 +332,11 @@ def _is_sleep(site: CallSite) -> bool:
     )
 
 
-def _call_text(site: CallSite) -> str:
-    """Return a call such as ``time.sleep(3600)``, with its argument if that is a number."""
-    given: Any = site.positional[0] if len(site.positional) == 1 else UNKNOWN
-    return f"time.sleep({given!r})" if type(given) in (int, float) else "time.sleep"
-
-
 def _record(thread: SeenThread, wait: Wait, numbers: Mapping[int, int]) -> ThreadWait:
     return fitted(
         ThreadWait,
         thread=thread.name,
-        kind=wait.kind,
-        text=wait.text,
+        does=wait.does,
         is_main=thread.is_main,
         number=numbers[thread.ident],
         awaits=tuple(sorted(numbers[ident] for ident in wait.others if ident in numbers))[:MAX_AWAITED],

@@ -5,20 +5,33 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from dbg_agent.evidence.ended_workers import Worker
 from dbg_agent.frames.variables import attribute
-from dbg_agent.host.descriptors import does, waits_in
-from dbg_agent.host.process import SystemCall, has_ended
+from dbg_agent.host.descriptors import Waited, does, waits_in
+from dbg_agent.host.process import SystemCall, has_ended, named
 from dbg_agent.process.imports import loaded
-from dbg_wire.records.evidence import WaitKind
+from dbg_wire.records.evidence import Doing, NamedProcess, Relation, WaitKind
+from dbg_wire.records.record import fitted
 
-MAX_WORKERS, MAX_NAMED = 32, 2
-"""Workers that are looked at, and those that one sentence names."""
+MAX_WORKERS = 32
+"""Workers that are looked at."""
 
 _IDLE = ((WaitKind.CHILD, WaitKind.SOCKET, WaitKind.LOCK), (WaitKind.CHILD, WaitKind.SOCKET), ())
 """Kinds of waits of workers that wait for work; a worker that waits for a lock may do that."""
+
+
+class Worker(NamedTuple):
+    """A process of multiprocessing; ``status`` is None while it runs, and negative for a signal."""
+
+    pid: int
+    name: str
+    status: int | None
+
+
+def child(pid: int, name: str, status: int | None = None) -> NamedProcess:
+    """Return a child process with the name that multiprocessing gives it."""
+    return fitted(NamedProcess, pid=pid, relation=Relation.CHILD, name=name, status=status)
 
 
 def workers() -> list[Worker]:
@@ -45,41 +58,34 @@ def _status(pid: int, known: Any) -> int | None:
     return None
 
 
-def from_workers(
-    text: str, otherwise: str, descriptor: Any = None, among: Collection[int] | None = None
-) -> tuple[str, int | None]:
-    """Return a text about a message for which a thread waits, with the process that should send it, and that process.
+def from_workers(wait: Doing, descriptor: Any = None, among: Collection[int] | None = None) -> Waited:
+    """Return a wait for a message with the processes that may send it, and the only one of them.
 
-    ``otherwise`` is the end of the text if no process is known. ``descriptor`` is the thread's end of the connection,
-    and ``among`` are the workers that may send it.
+    ``descriptor`` is the thread's end of the connection, and ``among`` are the workers that may send it.
     """
     known = {one.pid: one for one in workers() if among is None or one.pid in among}
     told = waits_in(SystemCall("read", (descriptor, 0, 0, 0, 0, 0))) if type(descriptor) is int else None
-    holder = told[2] if told is not None and len(told) == 3 else None
+    holder = told[1] if told is not None else None
     if holder is None:
         dead = next((one for one in known.values() if one.status), None)
         if dead is not None:
-            return f"{text} from its child {dead.title}, which {dead.end}", None
+            return wait.replace(processes=(child(*dead),)), None
         busy = _busy([pid for pid, one in known.items() if one.status is None and not has_ended(pid)])
         if len(busy) > 1:
-            named = ", ".join(f"{known[pid].title}, which {does}" for pid, does in list(busy.items())[:MAX_NAMED])
-            more = f" and {len(busy) - MAX_NAMED} more" if len(busy) > MAX_NAMED else ""
-            return f"{text} from one of its children: {named}{more}", None
+            return wait.replace(processes=tuple(child(*known[pid]) for pid in busy)), None
         holder = next(iter(busy), _parent())
-    if holder in known:
-        return f"{text} from its child {known[holder].title}", holder
-    whom = f"its parent (process {holder})" if holder == _parent() else f"the process {holder}"
-    return (f"{text} from {whom}" if holder is not None else f"{text}{otherwise}"), holder
+    if holder is None:
+        return wait, None
+    one = child(*known[holder]) if holder in known else named(holder)
+    one = one.replace(relation=Relation.PARENT) if holder == _parent() else one
+    return wait.replace(processes=(one,)), holder
 
 
-def _busy(pids: Sequence[int]) -> dict[int, str]:
-    """Return what those of some processes do that don't wait for work; all if all may wait for it."""
-    seen = {pid: does(pid)[:2] for pid in pids}
-    for idle in _IDLE:
-        found = {pid: text for pid, (kind, text) in seen.items() if kind not in idle}
-        if found:
-            return found
-    return {}
+def _busy(pids: Sequence[int]) -> list[int]:
+    """Return those of some processes that don't wait for work; all if all may wait for it."""
+    kinds = {pid: does(pid)[0].kind for pid in pids}
+    found = ([pid for pid, kind in kinds.items() if kind not in idle] for idle in _IDLE)
+    return next(filter(None, found), [])
 
 
 def _parent() -> int | None:

@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -19,7 +19,7 @@ import dbg_wire
 from dbg_agent.guard.beside import Beside, ignore_but_let_pass
 from dbg_agent.guard.cause import cause_of_end, likely_core
 from dbg_agent.guard.dumps import DumpRecord
-from dbg_agent.guard.seen import evidence_rows, suspended_by
+from dbg_agent.host.process import process_seen
 from dbg_agent.host.watched import (
     GRACE_SECONDS,
     LINGER_SECONDS,
@@ -44,12 +44,14 @@ from dbg_wire.messages import (
     Ask,
     Finding,
     Kind,
+    Look,
     Refusal,
     Register,
     Sender,
     Testimony,
     answer_to,
 )
+from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Doing, EvidenceRecord, ThreadWait, What, fitting
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.version import PROTOCOL_MINOR
@@ -382,7 +384,7 @@ class Witness:
         if self._finding() is Finding.STUCK and await self._ask_rank():
             text += "; asked now"
         age = self._age() or None
-        rows = evidence_rows(ask.look, self._process.pid, self._process.memory, text, self._frames)
+        rows = _evidence(self._process.pid, self._frames) if ask.look is Look.EVIDENCE else ()
         return answer_to(ask.request, Kind.VALUE, text, frames=self._frames, age=age, rows=rows)
 
     def _state(self) -> str:
@@ -407,6 +409,23 @@ class Witness:
             return False
         await self._settle(ASKED_QUIET_SECONDS)
         return True
+
+
+def _evidence(pid: int, frames: Sequence[Place]) -> tuple[EvidenceRecord, ...]:
+    """Return what the kernel tells of a rank that can't answer; its main thread is in C code."""
+    inner = tuple(frames)[-MAX_WAIT_FRAMES:]
+    does = Doing(what=What.NATIVE)
+    wait = fitted(ThreadWait, thread="MainThread", does=does, is_main=True, is_sure=True, frames=inner)
+    return fitting([wait, process_seen(pid)])
+
+
+def suspended_by(pid: int) -> str:
+    """Return who has stopped a process: SIGSTOP, or the tracer by name and number."""
+    tracer = process_seen(pid).tracer
+    if tracer is None:
+        return "SIGSTOP"
+    program = tracer.command.partition(" ")[0]
+    return f"{program} (pid {tracer.pid})" if program else f"process {tracer.pid}"
 
 
 async def _say(connection: BrokerWebSocket, answer: Answer) -> None:

@@ -1,4 +1,4 @@
-"""What a descriptor of this process is: a file, a socket with its addresses, or a pipe with who holds its other end."""
+"""What a thread waits for by its system call: a file, a socket with addresses, a pipe with who has its other end."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dbg_agent.host.proc import read_proc
-from dbg_agent.host.process import (
-    SystemCall,
-    command_of,
-    is_same_program,
-    path_of,
-    peer_of,
-    polled,
-    state_of,
-    system_call,
-)
+from dbg_agent.host.process import SystemCall, named, path_of, peer_of, polled, state_of, system_call
 from dbg_agent.process.threads import BoundedThreads
-from dbg_wire.errors import printable
-from dbg_wire.records.evidence import WaitKind
+from dbg_wire.records.evidence import Doing, Target, What
+from dbg_wire.records.record import fitted
 
 MAX_SECONDS = 0.1
 """Seconds of processor time after which one search through the processes of the host ends."""
@@ -31,37 +22,53 @@ MAX_SECONDS = 0.1
 FILE_SECONDS = 0.5
 """Seconds for which a file system may take to tell of a file; it takes less than a millisecond, or never does."""
 
-
 file_system = BoundedThreads("dbg-agent-path", 1)
 """Asks file systems, which may never answer."""
 
 MAX_CHILDREN = 32
 """Child processes whose descriptors are looked at."""
 
-MAX_DESCRIPTORS = 256
-"""Descriptors of one child process that are looked at."""
+Waited = tuple[Doing, int | None]
+"""What a thread waits for, and the one process that has it, None if that isn't known."""
 
-MAX_NAMED = 3
-"""Processes that one sentence names as holders."""
+
+def doing(what: What, **fields: Any) -> Doing:
+    """Return what a thread is in, of values of the program."""
+    return fitted(Doing, what=what, **fields)
+
+
+def held_by(does: Doing, pids: Iterable[int]) -> Waited:
+    """Return a wait with the processes that have what it is for, and the only one of them."""
+    listed = list(dict.fromkeys(pids))
+    return does.replace(processes=tuple(map(named, listed[:MAX_CHILDREN]))), listed[0] if len(listed) == 1 else None
 
 
 def lock_holders(path: str) -> list[int]:
-    """Return the processes that hold a lock of a file, of those whose descriptors may be read."""
+    """Return the processes that hold a lock of a file, by the kernel's list of locks."""
+    try:
+        inode = os.stat(path).st_ino  # noqa: PTH116 - no pathlib in a rank
+    except OSError:
+        return []
     lines = [line.split() for line in read_proc("/proc/locks", 1 << 20).splitlines()]
     # A line of a process that waits has an arrow before the kind of the lock.
-    pids = {int(line[4]) for line in lines if len(line) > 4 and line[1] != "->" and line[4].isdecimal()}
-    return _once(pid for pid, number in _descriptors(_nearest(pids), path) if "\nlock:" in _info(pid, number))
+    held = [line for line in lines if len(line) > 5 and line[1] != "->" and line[5].rpartition(":")[2] == str(inode)]
+    return [int(line[4]) for line in held if line[4].isdecimal() and line[4] != "0"]
 
 
 def openers(path: str) -> list[int]:
     """Return the processes that have a file open, of those whose descriptors may be read."""
-    return _once(pid for pid, _ in _descriptors(_all_pids(), path))
+    with suppress(OSError):
+        own = os.getpid()
+        # A program's processes mostly have numbers near each other.
+        pids = sorted((int(name) for name in os.listdir("/proc") if name.isdecimal()), key=lambda pid: abs(pid - own))  # noqa: PTH208
+        return [pid for pid, _ in _descriptors(pids, path)]
+    return []
 
 
 def other_ends(pipe: str, *, reads: bool) -> list[int]:
-    """Return the processes that have the end of a pipe (``pipe:[4711]``) that writes to a reader, or the reverse."""
+    """Return which of this process and its children have the end of a pipe that writes to a reader, or the reverse."""
     mode = os.O_WRONLY if reads else os.O_RDONLY
-    return _once(pid for pid, number in _descriptors(_all_pids(), pipe) if _mode(pid, number) == mode)
+    return [pid for pid, number in _descriptors([os.getpid(), *children()], pipe) if _mode(pid, number) == mode]
 
 
 class LookedUp(NamedTuple):
@@ -86,32 +93,6 @@ def looked_up(path: str) -> LookedUp:
     return file_system.within(FILE_SECONDS, look, LookedUp(path))
 
 
-class Descriptor(NamedTuple):
-    """A descriptor of a process, by the process's folder in /proc."""
-
-    process: str
-    number: int
-
-    @property
-    def is_own(self) -> bool:
-        """Tell whether it is one of this process."""
-        return self.process == "self"
-
-    @property
-    def target(self) -> str:
-        """Return what it stands for, as the kernel writes it; the file is not touched. Raises OSError."""
-        return os.readlink(f"/proc/{self.process}/fd/{self.number}")  # noqa: PTH115 - no pathlib in a rank
-
-    @property
-    def stream(self) -> str:
-        """Return `` (its standard input)`` of the first three, and nothing of others."""
-        return f" ({_STREAMS[self.number]})" if self.number in _STREAMS else ""
-
-
-def _once(pids: Iterable[int]) -> list[int]:
-    return list(dict.fromkeys(pids))
-
-
 def _descriptors(pids: Iterable[int], target: str) -> Iterator[tuple[int, str]]:
     """Yield each process that has a descriptor of a file, with that descriptor, once for each."""
     # Time of this thread alone: on a busy host a search would find less each time.
@@ -126,313 +107,139 @@ def _descriptors(pids: Iterable[int], target: str) -> Iterator[tuple[int, str]]:
                         yield pid, number
 
 
-def _all_pids() -> list[int]:
-    """Return the processes that are seen from here, this one and its children first: they are the likeliest."""
-    near = [os.getpid(), *children()]
-    with suppress(OSError):
-        near += _nearest(int(name) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208
-    return list(dict.fromkeys(near))
-
-
-def _nearest(pids: Iterable[int]) -> list[int]:
-    """Return processes by their distance in number: those that a program starts mostly come soon after it."""
-    own = os.getpid()
-    return sorted(pids, key=lambda pid: (abs(pid - own), pid))
-
-
-def _info(pid: int, number: str) -> str:
-    return read_proc(f"/proc/{pid}/fdinfo/{number}")
-
-
 def _mode(pid: int, number: str) -> int | None:
-    fields = dict(line.split(":", 1) for line in _info(pid, number).splitlines() if ":" in line)
+    fields = dict(line.split(":", 1) for line in read_proc(f"/proc/{pid}/fdinfo/{number}").splitlines() if ":" in line)
     try:
         return int(fields.get("flags", ""), 8) & os.O_ACCMODE
     except ValueError:
         return None
 
 
-_READS = frozenset({"read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "recvmmsg", "getdents", "getdents64"})
-_WRITES = frozenset({"write", "pwrite64", "writev", "pwritev", "sendto", "sendmsg"})
-_POLLS = frozenset({"poll", "ppoll"})
-_WAITS = frozenset({"select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2"})
-_ON_FILES = {
-    "fsync": "writes out",
-    "fdatasync": "writes out",
-    "msync": "writes out",
-    "sync_file_range": "writes out",
-    "ioctl": "is in ioctl() of",
-    "ftruncate": "truncates",
-    "fallocate": "allocates",
-    "fstat": "looks at",
-    "lseek": "seeks in",
-    "copy_file_range": "copies",
-    "sendfile": "copies to",
+_ON_DESCRIPTORS = {
+    **dict.fromkeys(("read", "pread64", "readv", "preadv", "recvfrom", "recvmsg", "recvmmsg"), What.READ),
+    **dict.fromkeys(("write", "pwrite64", "writev", "pwritev", "sendto", "sendmsg"), What.WRITE),
+    **dict.fromkeys(("fsync", "fdatasync", "ioctl", "ftruncate", "fallocate", "fstat", "lseek"), What.ON_DESCRIPTOR),
+    **dict.fromkeys(("sendfile", "copy_file_range", "getdents64", "sync_file_range"), What.ON_DESCRIPTOR),
 }
 """Calls with a descriptor as first argument."""
 
-_LOCKS = frozenset({"flock", "fcntl"})
+_PLAIN = {
+    **dict.fromkeys(("nanosleep", "clock_nanosleep"), What.SLEEP),
+    **dict.fromkeys(("epoll_wait", "epoll_pwait", "epoll_pwait2"), What.SELECT),
+    **dict.fromkeys(("pause", "rt_sigsuspend", "rt_sigtimedwait"), What.SIGNAL),
+}
+"""Calls that say it all."""
 
-
-Waited = tuple[WaitKind, str] | tuple[WaitKind, str, int | None]
-"""What a thread waits for, the end of a sentence, and the one process that holds it, if that is known."""
-
-OF_ONE_HOST = " (of one host)"
-"""The end of what is told of a socket without addresses."""
-
-_STREAMS = {0: "its standard input", 1: "its standard output", 2: "its standard error"}
+_STATES = {
+    **dict.fromkeys(("", "Z", "X"), What.GONE),
+    "T": What.SUSPENDED,
+    "t": What.TRACED,
+    "D": What.DISK,
+}
+"""What a process does in a state of the kernel that says it all."""
 
 
 def does(pid: int) -> Waited:
     """Return what the main thread of another process does, as far as the kernel tells this one."""
     state = state_of(pid)
-    if state in STATES:
-        return WaitKind.UNKNOWN, STATES[state]
+    if state in _STATES:
+        return Doing(what=_STATES[state]), None
     call = system_call(pid, str(pid))
     told = waits_in(call) if call is not None else None
     if told is not None:
         return told
-    if call is not None and call.name.startswith("futex"):
-        return WaitKind.LOCK, "waits for a lock or a thread"
-    if call is not None:
-        return WaitKind.UNKNOWN, f"is in the system call {call.name}"
-    if state == "R":
-        return WaitKind.NATIVE, "computes"
-    return WaitKind.UNKNOWN, "waits for what can't be read from here"
-
-
-STATES = {
-    "": "has ended",
-    "Z": "has ended",
-    "X": "has ended",
-    "T": "is suspended",
-    "t": "is suspended by a tracer",
-    "D": "waits for a disk or a file system",
-}
-"""What a process does in a state of the kernel that says it all."""
+    if call is None:
+        return Doing(what=What.COMPUTES if state == "R" else What.UNKNOWN), None
+    is_lock = call.name.startswith("futex")
+    return (Doing(what=What.NATIVE_LOCK) if is_lock else doing(What.SYSTEM_CALL, function=call.name)), None
 
 
 def waits_in(call: SystemCall) -> Waited | None:
     """Return what a thread in this call waits for; None if the call does not tell."""
-    name, descriptor = call.name, Descriptor(call.process, call.arguments[0] & 0x7FFFFFFF)
-    if name in _READS:
-        return _subject("reads", descriptor)
-    if name in _WRITES:
-        return _subject("writes to", descriptor)
-    if name in _POLLS:
+    name, first = call.name, call.arguments[0]
+    if name in _PLAIN:
+        return Doing(what=_PLAIN[name]), None
+    if name in _ON_DESCRIPTORS:
+        return _on(call, first, _ON_DESCRIPTORS[name], function=name)
+    if name in ("poll", "ppoll"):
         found = polled(call)
-        return _polled(call.process, found) if found else None
-    if name in _LOCKS:
-        return _locked(descriptor)
-    if name in _ON_FILES:
-        return _subject(_ON_FILES[name], descriptor)
+        return _on(call, found[0], What.POLL, count=len(found) - 1) if found else None
+    if name in ("select", "pselect6"):
+        # Nobody waits for nothing but with a time limit.
+        plain = Doing(what=What.SELECT if first else What.SLEEP), None
+        return _on(call, 0, What.POLL) if first == 1 else plain
+    if name in ("flock", "fcntl"):
+        return _locked(call)
     if name in ("accept", "accept4"):
-        return WaitKind.SOCKET, f"waits for connections on {_addresses(descriptor)[0] or 'a socket'}"
+        return doing(What.LISTEN, name=_addresses(first)[0] or "a socket"), None
     if name == "connect":
-        return WaitKind.SOCKET, f"connects to {peer_of(call) or 'an unknown address'}"
-    if name in _WAITS:
-        return _selected(call)
-    if name in ("nanosleep", "clock_nanosleep"):
-        return WaitKind.SLEEP, "sleeps"
+        return doing(What.CONNECT, name=peer_of(call) or "an unknown address"), None
     if name in ("wait4", "waitid"):
         return _child(call)
-    if name in ("pause", "rt_sigsuspend", "rt_sigtimedwait"):
-        return WaitKind.UNKNOWN, "waits for a signal"
     path = path_of(call)
-    if path and name.startswith("open"):
-        return _opened(call, path)
-    return (WaitKind.FILE, f"looks at {printable(path)}") if path else None
-
-
-def _selected(call: SystemCall) -> Waited:
-    count = call.arguments[0] if call.name in ("select", "pselect6") else None
-    if count == 1:
-        return _subject("waits for", Descriptor(call.process, 0))
-    # Nobody waits for nothing but with a time limit.
-    return (WaitKind.SLEEP, "sleeps") if count == 0 else (WaitKind.SOCKET, "waits for events of its descriptors")
-
-
-def _opened(call: SystemCall, path: str) -> Waited:
-    """Return whom a thread waits for that opens a file: who opens a named pipe waits for the other end."""
-    found = looked_up(path) if path.startswith("/") or call.process == "self" else None
-    if found is None or not found.is_pipe:
-        return WaitKind.FILE, f"opens {printable(path)}"
-    flags = call.arguments[1 if call.name == "open" else 2]
-    is_reading = call.name == "openat2" or flags & os.O_ACCMODE == os.O_RDONLY
-    others = [pid for pid in openers(found.path) if str(pid) != call.process and pid != os.getpid()]
-    whom = f", which {_processes(others)} ha{'s' if len(others) == 1 else 've'} open" if others else ""
-    return WaitKind.FILE, f"opens the pipe {printable(path)}{whom or _nobody(is_reading)}"
-
-
-def _nobody(is_reading: bool) -> str:
-    return " that nobody writes to" if is_reading else " that nobody reads"
-
-
-def _polled(process: str, descriptors: list[int]) -> Waited:
-    found = _subject("waits for", Descriptor(process, descriptors[0]))
-    more = len(descriptors) - 1
-    text = f"{found[1]} and {more} more" if more else found[1]
-    return (found[0], text, found[2]) if len(found) == 3 else (found[0], text)
+    return (doing(What.OPEN if name.startswith("open") else What.LOOK_AT, name=path), None) if path else None
 
 
 def _child(call: SystemCall) -> Waited:
     # waitid() has a kind of id before it, of which 1 is a process and 3 a descriptor of one.
     pid = call.arguments[0] if call.name == "wait4" else call.arguments[1] if call.arguments[0] == 1 else 0
-    if not 0 < pid < 2**31:
-        return WaitKind.CHILD, "waits for the end of any child process"
-    return WaitKind.CHILD, f"waits for the process {command_of(pid)}", pid
+    return held_by(Doing(what=What.CHILD_END), [pid] if 0 < pid < 2**31 else [])
 
 
-def _locked(descriptor: Descriptor) -> Waited:
-    kind, text, *_ = _subject("waits for the lock of", descriptor)
-    try:
-        return (kind, *held_by(text, lock_holders(descriptor.target)))
-    except OSError:
-        return kind, text
+def _locked(call: SystemCall) -> Waited:
+    found, _ = _on(call, call.arguments[0], What.DESCRIPTOR_LOCK)
+    return held_by(found, lock_holders(found.name)) if found.target is Target.FILE else (found, None)
 
 
-def held_by(text: str, pids: list[int]) -> tuple[str, int | None]:
-    """Return a sentence about a lock with who holds it, and its only holder; the sentence alone if it isn't known."""
-    if not pids:
-        return text, None
-    if pids == [os.getpid()]:
-        return f"{text}, which this process holds itself", pids[0]
-    return f"{text}, which {_processes(pids)} hold{'s' if len(pids) == 1 else ''}", pids[0] if len(pids) == 1 else None
+def _target(process: str, number: int) -> str:
+    """Return what a descriptor stands for, as the kernel writes it; the file is not touched. Raises OSError."""
+    return os.readlink(f"/proc/{process}/fd/{number}")  # noqa: PTH115 - no pathlib in a rank
 
 
-def _processes(pids: list[int]) -> str:
-    named = ["this process itself" if pid == os.getpid() else f"the process {command_of(pid)}" for pid in pids]
-    more = f" and {len(pids) - MAX_NAMED} more" if len(pids) > MAX_NAMED else ""
-    return f"{' and '.join(named[:MAX_NAMED])}{more}"
-
-
-def _subject(verb: str, descriptor: Descriptor) -> Waited:
+def _on(call: SystemCall, first: int, what: What, **fields: Any) -> Waited:
     """Return what is done to a descriptor."""
+    process, number = call.process, first & 0x7FFFFFFF
     try:
-        target = descriptor.target
+        target = _target(process, number)
     except OSError:
-        return WaitKind.UNKNOWN, f"{verb} descriptor {descriptor.number}"
-    stream = descriptor.stream
-    if verb in _FROM and _is_terminal(target) and _is_input(descriptor, target):
-        return WaitKind.FILE, f"waits for a person to type at its standard input ({printable(target)})"
-    if target.startswith("socket:"):
-        return _socket(verb, descriptor, target)
+        return doing(what, target=Target.OTHER, descriptor=number, **fields), None
     if target.startswith("pipe:"):
-        return _pipe(verb, descriptor, target)
-    if target.startswith("anon_inode:"):
-        return WaitKind.UNKNOWN, f"{verb} {target.partition(':')[2]}"
-    what = "the device" if target.startswith("/dev/") else "the file"
-    if verb in _FROM or verb == "writes to":
-        return _named_pipe(verb, descriptor, target) or (WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}")
-    return WaitKind.FILE, f"{verb} {what} {printable(target)}{stream}"
+        return _pipe(process, number, target, doing(what, descriptor=number, **fields))
+    is_reading = what in (What.READ, What.POLL)
+    kind, name = Target.FILE, target
+    if target.startswith(("/dev/pts/", "/dev/tty")) and is_reading and _is_input(process, number, target):
+        kind = Target.TERMINAL
+    elif target.startswith("/dev/"):
+        kind = Target.DEVICE
+    elif target.startswith("socket:"):
+        here, there = _addresses(number) if process == "self" else ("", "")
+        kind, name = Target.SOCKET, f"{here or '?'} → {there or '?'}" if here or there else ""
+    elif target.startswith("anon_inode:"):
+        kind, name = Target.OTHER, target.partition(":")[2]
+    return doing(what, target=kind, name=name, descriptor=number, **fields), None
 
 
-def _is_terminal(target: str) -> bool:
-    return target.startswith(("/dev/pts/", "/dev/tty"))
-
-
-def _is_input(descriptor: Descriptor, target: str) -> bool:
+def _is_input(process: str, number: int, target: str) -> bool:
     """Return whether this is a process's standard input, perhaps under another number."""
     with suppress(OSError):
-        return descriptor.number == 0 or Descriptor(descriptor.process, 0).target == target
+        return number == 0 or _target(process, 0) == target
     return False
 
 
-def _socket(verb: str, descriptor: Descriptor, target: str) -> Waited:
-    if not descriptor.is_own:
-        return WaitKind.SOCKET, f"{verb} a socket{descriptor.stream}"
-    here, there = _addresses(descriptor)
-    ends = f" {here or '?'} → {there or '?'}" if here or there else f" {descriptor.number}{OF_ONE_HOST}"
-    text = f"{verb} the socket{ends}{descriptor.stream}"
-    is_local = here.rpartition(":")[0] == there.rpartition(":")[0] != ""
-    peers = _peers(target) if is_local else []
-    if not peers:
-        return WaitKind.SOCKET, text
-    # Another rank serves some sockets, such as those of torch's store, in other threads than its main one.
-    is_alone = len(peers) == 1 and not is_same_program(peers[0])
-    return WaitKind.SOCKET, f"{text} of {_processes(peers)}", peers[0] if is_alone else None
-
-
-def _peers(target: str) -> list[int]:
-    """Return the processes that have the other end of a connection (``socket:[4711]``) within this host."""
-    own = target.removeprefix("socket:[").removesuffix("]")
-    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
-        text = read_proc(table, MAX_CONNECTIONS)
-        row = _row(text, f" {own} ")
-        if len(row) > _INODE and row[_INODE] == own:
-            other = _row(text, f": {row[2]} {row[1]} ")
-            # Before its program has accepted it, a connection has the number 0.
-            if len(other) > _INODE and other[_INODE] != "0":
-                return _once(pid for pid, _ in _descriptors(_all_pids(), f"socket:[{other[_INODE]}]"))
-    return []
-
-
-def _row(text: str, part: str) -> list[str]:
-    """Return the words of the line with a part of it; of tens of thousands of lines no other one is split."""
-    at = text.find(part)
-    return text[text.rfind("\n", 0, at) + 1 : text.find("\n", at)].split() if at >= 0 else []
-
-
-_INODE = 9
-"""Where a row of /proc/net/tcp has the number of the socket; the two addresses stand before."""
-
-MAX_CONNECTIONS = 8 << 20
-"""Bytes of such a table that are read: some 50,000 connections, more than which hardly any host has."""
-
-_FROM = ("reads", "waits for")
-"""Verbs for what a process gets from a descriptor."""
-
-
-def _named_pipe(verb: str, descriptor: Descriptor, target: str) -> Waited | None:
-    """Return who has the other end of a pipe that has a path; None for another file."""
-    if target.startswith("/dev/") or not looked_up(target).is_pipe:
-        return None
-    others = other_ends(target, reads=verb in _FROM)
-    only = others[0] if len(others) == 1 else None
-    way = "from" if verb in _FROM else "to"
-    whom = f" {way} {_processes(others)}" if others else _nobody(verb in _FROM)
-    return WaitKind.FILE, f"{verb} the pipe {printable(target)}{descriptor.stream}{whom}", only
-
-
-def _pipe(verb: str, descriptor: Descriptor, target: str) -> Waited:
-    if verb == "writes to":
-        return _written(descriptor, target)
-    if not descriptor.is_own:
-        return _read_by_other(verb, descriptor, target)
-    others = children()
-    knows_all = len(others) < MAX_CHILDREN
-    for child in others:
-        targets, are_all = _targets(str(child), MAX_DESCRIPTORS)
-        if target in targets:
-            text = f"{verb} the output of the process {command_of(child)}{descriptor.stream}"
-            return WaitKind.CHILD, text, child
-        knows_all = knows_all and are_all
-    writers = other_ends(target, reads=True)
-    if writers and os.getpid() not in writers:
-        only = writers[0] if len(writers) == 1 else None
-        return WaitKind.CHILD, f"{verb} a pipe from {_processes(writers)}{descriptor.stream}", only
-    if _is_input(descriptor, target):
-        return WaitKind.FILE, f"waits for input at {_STREAMS[0]}"
-    whose = " of its own process" if writers else " whose other end is in no child process" if knows_all else ""
-    return WaitKind.UNKNOWN, f"{verb} a pipe{whose}"
-
-
-def _read_by_other(verb: str, descriptor: Descriptor, target: str) -> Waited:
-    writers = other_ends(target, reads=True)
-    whom = f" from {_processes(writers)}" if writers else ""
-    return WaitKind.CHILD, f"{verb} a pipe{descriptor.stream}{whom}", writers[0] if len(writers) == 1 else None
-
-
-def _written(descriptor: Descriptor, target: str) -> Waited:
-    """Return who should read the pipe that a thread writes to: whoever has its other end, here or elsewhere."""
-    # Another process is in this call for so long only if the pipe is full.
-    is_full = not (descriptor.is_own and _has_room(descriptor.number))
-    pipe = f"a {'full ' * is_full}pipe{descriptor.stream}"
-    readers = other_ends(target, reads=False)
-    if not readers:
-        kind = WaitKind.CHILD if is_full else WaitKind.UNKNOWN
-        return kind, f"writes to {pipe}; who reads it is not known"
-    return WaitKind.CHILD, f"writes to {pipe} to {_processes(readers)}", readers[0] if len(readers) == 1 else None
+def _pipe(process: str, number: int, pipe: str, found: Doing) -> Waited:
+    """Return who should write to, or read from, a pipe: this process or its children, where they have its other end."""
+    is_own, is_writing = process == "self", found.what is What.WRITE
+    others = [pid for pid in other_ends(pipe, reads=not is_writing) if str(pid) != process]
+    if is_writing:
+        # Another process is in this call for so long only if the pipe is full.
+        is_full = not (is_own and _has_room(number))
+        return held_by(found.replace(target=Target.FULL_PIPE if is_full else Target.PIPE), others)
+    children_alone = [pid for pid in others if pid != os.getpid()]
+    if is_own and children_alone:
+        return held_by(found.replace(what=What.CHILD_OUTPUT), children_alone[:1])
+    if is_own and _is_input(process, number, pipe):
+        return found.replace(target=Target.INPUT), None
+    return held_by(found.replace(target=Target.PIPE), others)
 
 
 def _has_room(number: int) -> bool:
@@ -455,32 +262,14 @@ def children() -> list[int]:
     return found[:MAX_CHILDREN]
 
 
-def _targets(process: str, most: int) -> tuple[list[str], bool]:
-    """Return what the descriptors of a process stand for, of so many at most, and whether these are all."""
-    folder = f"/proc/{process}/fd"
-    try:
-        names = os.listdir(folder)  # noqa: PTH208 - no pathlib in a rank
-    except OSError:
-        return [], False
-    found = []
-    for name in names[:most]:
-        # One of them was the list's own, and is closed by now; others may be, too.
-        with suppress(OSError):
-            found.append(os.readlink(f"{folder}/{name}"))  # noqa: PTH115
-    return found, len(names) <= most
-
-
-def _addresses(descriptor: Descriptor) -> tuple[str, str]:
+def _addresses(descriptor: int) -> tuple[str, str]:
     """Return the own address of a socket of this process and its peer's; empty where it has none."""
     import _socket
-
-    if not descriptor.is_own:
-        return "", ""
 
     # The family is asked of the kernel, since addresses are read by it. The type makes no difference, but without
     # SOCK_NONBLOCK a program with a default time-out of sockets would have the descriptor made non-blocking.
     try:
-        asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor.number)
+        asked = _socket.socket(-1, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK, 0, descriptor)
     except OSError:
         return "", ""
     found = []
@@ -500,4 +289,4 @@ def _shown(address: object) -> str:
     if isinstance(address, tuple) and len(address) >= 2:
         host = str(address[0]).removeprefix("::ffff:")
         return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
-    return printable(os.fsdecode(address)) if isinstance(address, (str, bytes)) else ""
+    return os.fsdecode(address) if isinstance(address, (str, bytes)) else ""

@@ -8,10 +8,9 @@ import threading
 import time
 from typing import NamedTuple
 
-from dbg_agent.host.proc import MemoryGroup, fields_of, number_in, read_proc, stat_of
+from dbg_agent.host.proc import TICKS, MemoryGroup, fields_of, number_in, read_proc, stat_of, word_at
 from dbg_agent.process.threads import own_traffic
-from dbg_wire.errors import printable
-from dbg_wire.records.evidence import ProcessSeen
+from dbg_wire.records.evidence import NamedProcess, ProcessSeen, Relation
 from dbg_wire.records.record import fitted
 from dbg_wire.tables.system_calls import call_names
 
@@ -114,31 +113,35 @@ def _memory(call: SystemCall, address: int, count: int) -> bytes:
         os.close(descriptor)
 
 
-def process_seen() -> ProcessSeen:
-    """Return what /proc tells; empty fields where it tells nothing. For any thread; it never raises."""
-    status, main = fields_of("/proc/self/status"), threading.main_thread()
-    native = kernel_thread(main.native_id, is_main=True)
-    call = system_call(native) if native is not None else None
-    whole, ours = fields_of("/proc/self/io"), own_traffic()
+def process_seen(pid: int | None = None) -> ProcessSeen:
+    """Return what /proc tells of this process, or of another one; empty fields where it tells nothing.
+
+    For any thread; it never raises.
+    """
+    process = "self" if pid is None else str(pid)
+    status, whole, ours = fields_of(f"/proc/{process}/status"), fields_of(f"/proc/{process}/io"), own_traffic()
     # What our threads read to tell of a rank is no progress of it.
-    read, written = (
-        max(0, amount - ours[name]) if (amount := number_in(whole.get(name, ""))) is not None else None
-        for name in ("rchar", "wchar")
-    )
-    group = MemoryGroup("self")
-    resident = number_in(status.get("VmRSS", "").removesuffix("kB"))
+    read, written = (_without(whole.get(name, ""), ours[name] if pid is None else 0) for name in ("rchar", "wchar"))
+    tracer = number_in(status.get("TracerPid", ""))
     return fitted(
         ProcessSeen,
         state=status.get("State", "")[:1],
-        system_call=call.name if call is not None else "",
-        cpu=time.process_time(),
-        main_cpu=thread_time(main.ident),
+        main_cpu=thread_time(threading.main_thread().ident) if pid is None else _main_cpu(pid),
         input=read,
         output=written,
-        memory=resident * 1024 if resident is not None else None,
-        memory_limit=group.limit(),
-        note="; ".join(note for note in (_tracer(status.get("TracerPid", "")), _killed(group)) if note),
+        tracer=named(tracer) if tracer else None,
+        killed=MemoryGroup(process).kills() or 0,
     )
+
+
+def _without(text: str, ours: float) -> float | None:
+    amount = number_in(text)
+    return max(0, amount - ours) if amount is not None else None
+
+
+def _main_cpu(pid: int) -> float | None:
+    user, system = (word_at(stat_of(f"{pid}/task/{pid}")[1], place) for place in (11, 12))
+    return (user + system) / TICKS if user is not None and system is not None else None
 
 
 def thread_time(ident: int | None) -> float | None:
@@ -150,30 +153,16 @@ def thread_time(ident: int | None) -> float | None:
         return None
 
 
-def _killed(group: MemoryGroup) -> str:
-    """Say that the kernel has killed processes of the group for lack of memory, if it has."""
-    killed = group.kills()
-    what = "a process" if killed == 1 else f"{killed} processes"
-    return f"the kernel has killed {what} of its group for lack of memory" if killed else ""
-
-
-def _tracer(pid: str) -> str:
-    number = number_in(pid)
-    return f"the process {command_of(number)} traces it" if number else ""
-
-
-def command_of(pid: int) -> str:
-    """Return a process's number and command line, such as ``4711 (`sort big`)``; the number alone if it is gone."""
-    if pid != os.getpid() and is_same_program(pid):
-        return f"{pid} (same program)"
-    line = read_proc(f"/proc/{pid}/cmdline", 1000)
-    program, _, rest = line.rstrip("\0").partition("\0")
+def named(pid: int) -> NamedProcess:
+    """Return a process with its command line, if it runs another program than this one."""
+    if pid == os.getpid():
+        return NamedProcess(pid=pid, relation=Relation.ITSELF)
+    if is_same_program(pid):
+        return fitted(NamedProcess, pid=pid, relation=Relation.SAME_PROGRAM)
+    program, _, rest = read_proc(f"/proc/{pid}/cmdline", 1000).rstrip("\0").partition("\0")
     words = f"{program.rpartition('/')[2]} {rest}".replace("\0", " ").strip()
-    if len(words) > MAX_COMMAND:
-        words = f"{words[:MAX_COMMAND]}…"
-    if words:
-        return f"{pid} (`{printable(words)}`)"
-    return f"{pid} (which has ended)" if has_ended(pid) else str(pid)
+    command = f"{words[:MAX_COMMAND]}…" if len(words) > MAX_COMMAND else words
+    return fitted(NamedProcess, pid=pid, command=command, has_ended=has_ended(pid))
 
 
 def is_same_program(pid: int) -> bool:

@@ -149,7 +149,7 @@ def _note_of_late_error(detail: str) -> str:
     # Without these words nothing more is imported: most crashes are of another kind.
     if not any(word in detail for word in ("CUDA", "HIP", "NCCL", "nccl", "CUBLAS", "CUDNN", "cuda", "hip", "HCCL")):
         return ""
-    from dbg_agent.evidence.late_errors import late_error_note
+    from dbg_agent.torch.late_errors import late_error_note
 
     return late_error_note(detail, os.environ)
 

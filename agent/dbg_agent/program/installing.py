@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dbg_agent.evidence import ended_threads, ended_workers
+from dbg_agent.evidence import ended
 from dbg_agent.link import lookup
 from dbg_agent.process.imports import loaded
 from dbg_agent.program.own_rank import (
@@ -50,8 +50,7 @@ def install_here(arguments: Mapping[str, object], unexpected: tuple[object, ...]
         rank.link.call_later(settings.connect_timeout, lambda: warn_if_alone(rank))
         if settings.collective_timeout is not None:
             timeouts.install(settings.collective_timeout)
-        ended_threads.watch()
-        ended_workers.watch()
+        ended.watch()
         if settings.post_mortem:
             _keep_crashes(settings)
         if settings.classic and not _keeps_debuggers(rank):
@@ -120,7 +119,7 @@ def uninstall_here() -> None:
         rank.break_in.uninstall()
     if _crashes is not None:
         _crashes.restore()
-    ended_threads.unwatch()
+    ended.unwatch()
     # The module is loaded only with `classic`.
     stock_calls = loaded("dbg_agent.program.stock_calls")
     if stock_calls is not None:

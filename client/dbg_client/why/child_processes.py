@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dbg_client.core.asking import Asker
-from dbg_client.views.tree import file_line, own_frames
-from dbg_client.why.condition import MAX_NAME, main_wait
+from dbg_client.views.tree import own_frames
+from dbg_client.why.condition import main_wait
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import Verdict, VerdictKind
-from dbg_wire.errors import DbgError, printable
+from dbg_wire.errors import DbgError
 from dbg_wire.messages import Action
 from dbg_wire.records.beside import ChildProcess
-from dbg_wire.records.evidence import OtherProcess
+from dbg_wire.records.evidence import Doing, OtherProcess, What
 from dbg_wire.records.ranks import LIVE_STATES, Place
 from dbg_wire.records.record import fitted
 
@@ -78,17 +78,9 @@ async def _ask(asker: Asker, one: RankEvidence, child: OtherProcess) -> Place | 
 
 
 def _with_place(one: RankEvidence, child: OtherProcess, place: Place | str) -> RankEvidence:
-    """Return what a rank told with ``in data.py:17 load`` before what a process does, as long texts lose their ends."""
+    """Return what a rank told, with the place of a process in Python."""
     if one.evidence is None:
         return one
-    if isinstance(place, str):
-        text = "has ended but for a Queue that nobody reads"
-    else:
-        # py-spy puts the class before a method's name, for which a sentence has no room.
-        function = place.function.rpartition(".")[2]
-        text = f"in {file_line(place)} {printable(function, MAX_NAME)} {child.text}"
-    others = tuple(
-        fitted(OtherProcess, pid=child.pid, text=text, holder=child.holder) if other is child else other
-        for other in one.evidence.others
-    )
+    told = child.replace(place=place) if isinstance(place, Place) else child.replace(does=Doing(what=What.UNREAD_QUEUE))
+    others = tuple(told if other is child else other for other in one.evidence.others)
     return replace(one, evidence=replace(one.evidence, others=others))

@@ -10,8 +10,9 @@ from dbg_client.views.ages import show_age
 from dbg_client.views.tree import file_line, own_frames
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import VerdictKind
+from dbg_client.why.wait_text import MAX_NAME, MAX_TEXT, process_text, wait_text
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import ThreadWait, WaitKind
+from dbg_wire.records.evidence import Doing, ThreadWait, WaitKind, What
 from dbg_wire.records.ranks import (
     CRASH,
     DIED,
@@ -24,14 +25,8 @@ from dbg_wire.records.ranks import (
 )
 from dbg_wire.tables.collectives import collective_of
 
-MAX_TEXT = 300
-"""Characters of a text that a rank has told, in one line."""
-
-MAX_NAME, MAX_THREADS = 40, 4
-"""Characters of the name of a thread, and threads of a deadlock, in one sentence."""
-
-LOOPS = "loops in "
-"""How a rank tells that it tries something again and again, as in ``loops in post_metrics (a.py): urlopen, sleep``."""
+MAX_THREADS = 4
+"""Threads of a deadlock that one sentence names."""
 
 _WAITS: Mapping[WaitKind, VerdictKind] = {
     **dict.fromkeys(
@@ -55,6 +50,8 @@ class Condition:
     age: float | None = None
     is_still: bool = False
     is_sure: bool = True
+    does: Doing | None = None
+    """What the text is made of, if a thread of the rank has told it."""
     threads: tuple[ThreadWait, ...] = ()
     """Threads that wait for each other."""
     note: str = ""
@@ -63,15 +60,18 @@ class Condition:
     """Threads that an exception has ended, as in ``thread pump ended by OSError (data.py:7)``."""
     handles: str = ""
     """The exception that the main thread handles, as in ``handles OSError: disk full (save.py:9)``."""
-    kept: tuple[str, ...] = ()
-    """The exceptions that the main thread has caught and keeps, as in ``keeps OSError: full (save.py:9) in error``."""
     is_age_told: bool = False
     """Whether the text tells the age itself."""
 
     @property
     def is_loop(self) -> bool:
         """Return whether the rank tries something again and again: of such it is told at each look, wherever it is."""
-        return self.text.startswith(LOOPS)
+        return self.does is not None and self.does.what is What.LOOPS
+
+    @property
+    def is_stop(self) -> bool:
+        """Return whether a debugger has the rank."""
+        return self.does is not None and self.does.what in (What.STOP, What.PDB)
 
 
 def condition_of(one: RankEvidence, now: float, *, has_mpi: bool = False) -> Condition:
@@ -80,16 +80,15 @@ def condition_of(one: RankEvidence, now: float, *, has_mpi: bool = False) -> Con
     In a run that ``has_mpi`` who computes may wait instead: mpi4py keeps Python's lock in some collectives, and spins.
     """
     process = one.evidence.process if one.evidence is not None else None
-    note = printable(process.note, 2 * MAX_TEXT) if process is not None else ""
+    note = process_text(process) if process is not None else ""
     waits = one.evidence.waits if one.evidence is not None else ()
     ended = tuple(
-        f"thread {printable(wait.thread, MAX_NAME)} {printable(wait.text, MAX_TEXT)}"
+        f"thread {printable(wait.thread, MAX_NAME)} {wait_text(wait.does)}"
         for wait in waits
         if wait.kind is WaitKind.ENDED
     )
-    handles = next((printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.HANDLED), "")
-    kept = tuple(printable(wait.text, MAX_TEXT) for wait in waits if wait.kind is WaitKind.KEPT)
-    return replace(_condition(one, now, has_mpi), note=note, ended=ended[-MAX_THREADS:], handles=handles, kept=kept)
+    handles = next((wait_text(wait.does) for wait in waits if wait.kind is WaitKind.HANDLED), "")
+    return replace(_condition(one, now, has_mpi), note=note, ended=ended[-MAX_THREADS:], handles=handles)
 
 
 def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str, *, is_sure: bool) -> Condition:
@@ -98,6 +97,7 @@ def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str,
         condition,
         kind=VerdictKind.DEADLOCK,
         text=text or f"has a deadlock: {circle_of(threads)}",
+        does=None,
         is_still=True,
         is_sure=is_sure,
         threads=threads,
@@ -108,7 +108,7 @@ def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str,
 def circle_of(threads: tuple[ThreadWait, ...]) -> str:
     """Return ``threads MainThread and pump wait for each other``."""
     if len(threads) == 1:
-        return f"thread {printable(threads[0].thread, MAX_NAME)} {printable(threads[0].text, MAX_TEXT)}"
+        return f"thread {printable(threads[0].thread, MAX_NAME)} {wait_text(threads[0].does)}"
     names = [printable(one.thread, MAX_NAME) for one in threads[:MAX_THREADS]]
     more = " and others" if len(threads) > MAX_THREADS else ""
     return f"threads {', '.join(names[:-1])} and {names[-1]}{more} wait for each other"
@@ -186,9 +186,9 @@ def _of_main_thread(one: RankEvidence) -> Condition:
     kind = _WAITS.get(main.kind)
     if kind is None:
         # Not all calls of a library are known as collectives, and so are told by the thread alone.
-        text = printable(main.text, MAX_TEXT) if main.kind is WaitKind.COLLECTIVE else ""
-        return Condition(kind=None, text=text, age=age)
-    return Condition(kind=kind, text=printable(main.text, MAX_TEXT), age=age, is_sure=main.is_sure)
+        text = wait_text(main.does) if main.kind in (WaitKind.COLLECTIVE, WaitKind.DEBUGGER) else ""
+        return Condition(kind=None, text=text, age=age, does=main.does)
+    return Condition(kind=kind, text=wait_text(main.does), age=age, is_sure=main.is_sure, does=main.does)
 
 
 def _has_finished(rank: RankInfo) -> bool:

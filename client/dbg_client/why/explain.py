@@ -15,7 +15,7 @@ from dbg_client.why.collective_matching import Matched, PendingCollective, match
 from dbg_client.why.condition import Condition, condition_of, main_wait
 from dbg_client.why.conflicts import is_certain
 from dbg_client.why.lines import last_call
-from dbg_client.why.moving import Movement, last_of, movement, what_moved, with_duration
+from dbg_client.why.moving import Movement, last_of, movement, what_moved
 from dbg_client.why.process_groups import RankEvidence, rosters, world_size
 from dbg_client.why.roots import Root, awaited_ranks, find_roots
 from dbg_client.why.scene import set_scene
@@ -37,6 +37,7 @@ from dbg_client.why.verdicts import (
     unmoved_verdict,
     verdict_of,
 )
+from dbg_client.why.wait_text import wait_text
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
@@ -232,13 +233,16 @@ class _RunVerdicts:
     def _aged(self, one: RankEvidence, condition: Condition, before: RankEvidence | None) -> Condition:
         """Return a condition as old as the looks: who polls is at one instruction for a moment alone."""
         number = one.rank.rank
-        loop = self._moved.loops.get(number) or (condition.text if condition.is_loop else "")
-        if loop and not condition.is_still:
+        loop = self._moved.loops.get(number) or (condition.does if condition.is_loop else None)
+        if loop is not None and not condition.is_still:
             before_it = last_call(one, None)
+            most = int(before_it.age) if before_it is not None and before_it.age else None
+            loop = loop.replace(seconds=self._seconds, total=most)
             return replace(
                 condition,
                 kind=VerdictKind.WAITING,
-                text=with_duration(loop, before_it.age if before_it is not None else None, self._seconds),
+                text=wait_text(loop),
+                does=loop,
                 is_sure=False,
                 age=max(condition.age or 0.0, self._seconds),
             )
@@ -335,7 +339,7 @@ def _polls(one: RankEvidence) -> tuple[object, ...]:
     main = main_wait(one)
     if main is None or (main.kind is not WaitKind.FILE and (main.kind is not WaitKind.DATA or main.holder is None)):
         return ()
-    return main.kind, main.holder, main.text.partition(", made ")[0]
+    return main.holder, main.does.replace(seconds=None)
 
 
 def _key(standing: PendingCollective) -> tuple[object, ...]:

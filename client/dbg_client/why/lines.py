@@ -10,10 +10,11 @@ from dbg_client.views.ages import SHORTEST_SECONDS, Age, age_of, show_age
 from dbg_client.views.naming import clip
 from dbg_client.views.tree import file_line, own_frames
 from dbg_client.why.collective_matching import PendingCollective
-from dbg_client.why.condition import MAX_TEXT, Condition
+from dbg_client.why.condition import Condition
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence, Roster, has_peer
 from dbg_client.why.scene import Scene
 from dbg_client.why.verdict import MAX_EVIDENCE, NamedRanks, payload_of, short_name
+from dbg_client.why.wait_text import MAX_TEXT, wait_text
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
 from dbg_wire.rank_set import format_ranks
@@ -60,7 +61,7 @@ def lines_about(
             condition = scene.conditions[number]
             lines += thread_lines(condition)
             handles = [condition.handles] if condition.is_loop else []
-            notes = [condition.note, *condition.ended, *handles, *condition.kept]
+            notes = [condition.note, *condition.ended, *handles]
             lines += [f"rank {number}: {note}" for note in notes if note and note not in told]
     return lines
 
@@ -174,7 +175,7 @@ def last_call(one: RankEvidence, group: ProcessGroup | None) -> CollectiveSeen |
 def thread_lines(condition: Condition) -> list[str]:
     """Return the threads of a deadlock, each with its stack and what it waits for."""
     return [
-        f"thread {printable(wait.thread, 60)}  {place_of(wait.frames)}     {printable(wait.text, MAX_TEXT)}".rstrip()
+        f"thread {printable(wait.thread, 60)}  {place_of(wait.frames)}     {wait_text(wait.does)}".rstrip()
         for wait in condition.threads
     ]
 

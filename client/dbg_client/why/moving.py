@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbg_client.views.ages import show_age
 from dbg_client.views.tree import own_frames
 from dbg_client.why.collective_matching import Matched
-from dbg_client.why.condition import LOOPS, MAX_TEXT, main_wait
+from dbg_client.why.condition import main_wait
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence, Roster
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import ProcessSeen, WaitKind
+from dbg_wire.records.evidence import Doing, ProcessSeen, WaitKind, What
 from dbg_wire.records.ranks import Place
+from dbg_wire.records.record import fitted
 
 COMPUTING = 0.3
 """Part of the time between two looks that a thread which computes has had a processor."""
@@ -48,7 +48,7 @@ class Movement:
     within: frozenset[int] = frozenset()
     computing: frozenset[int] = frozenset()
     data: frozenset[int] = frozenset()
-    loops: Mapping[int, str] = field(default_factory=dict)
+    loops: Mapping[int, Doing] = field(default_factory=dict)
     awake: frozenset[int] = frozenset()
     """Ranks that sleep at both looks and have moved between."""
 
@@ -114,8 +114,8 @@ def _share(one: RankEvidence) -> float:
     return LEAST_COMPUTING if main is not None and main.kind in _COMPUTES else COMPUTING
 
 
-def _loop(looks: Sequence[Roster], number: int) -> str:
-    """Return ``loops in post_metrics (metrics.py): urlopen, sleep`` of a rank that sleeps between tries, or nothing.
+def _loop(looks: Sequence[Roster], number: int) -> Doing | None:
+    """Return the loop of a rank that sleeps between tries; None without one.
 
     One function of the user's is on the stack at each look, what it calls differs, and one of that is a sleep. Or the
     rank has told of its loop at one look, and is in it at the others.
@@ -126,29 +126,21 @@ def _loop(looks: Sequence[Roster], number: int) -> str:
     while all(len(frames) > depth for frames in own) and len({_function(frames[depth]) for frames in own}) == 1:
         depth += 1
     if not depth:
-        return ""
-    loops = [text for one in seen if (text := _told_loop(one))]
-    if loops and any(loops[-1].startswith(f"{LOOPS}{_function(place)[1]} ") for place in own[-1][:depth]):
+        return None
+    loops = [told for one in seen if (told := _told_loop(one)) is not None]
+    if loops and any(loops[-1].function == place.function for place in own[-1][:depth]):
         return loops[-1]
     does = dict.fromkeys(_called_in(one, frames[depth - 1]) for one, frames in zip(seen, own, strict=True))
     if SLEEP not in does or len(does) < 2:
-        return ""
+        return None
     names = [*(name for name in does if name and name != SLEEP), SLEEP]
     place = own[-1][depth - 1]
-    file = printable(place.file.rpartition("/")[2], 60)
-    return f"{LOOPS}{printable(place.function, 60)} ({file}): {', '.join(names[:MAX_CALLS])}"
+    return fitted(Doing, what=What.LOOPS, function=place.function, place=place, names=tuple(names[:MAX_CALLS]))
 
 
-def _told_loop(one: RankEvidence) -> str:
+def _told_loop(one: RankEvidence) -> Doing | None:
     main = main_wait(one)
-    return printable(main.text, MAX_TEXT) if main is not None and main.text.startswith(LOOPS) else ""
-
-
-def with_duration(loop: str, most: float | None, least: float) -> str:
-    """Return a loop with for how long it goes round: the rank has done something else before, or was seen in it."""
-    what, colon, names = loop.partition(": ")
-    told = f" for up to {show_age(most)}" if most is not None and most >= 1 else ""
-    return f"{what}{told or (f' for at least {show_age(least)}' if least >= 1 else '')}{colon}{names}"
+    return main.does if main is not None and main.does.what is What.LOOPS else None
 
 
 def _function(place: Place) -> tuple[str, str]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dbg_client.views.tree import file_line, own_frames
 from dbg_client.why.collective_matching import Matched, PendingCollective
-from dbg_client.why.condition import MAX_NAME, MAX_TEXT, Condition, deadlocked, main_wait
+from dbg_client.why.condition import Condition, deadlocked, main_wait
 from dbg_client.why.fitting import fitted
 from dbg_client.why.graph import Node, NodeKind, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.why.moving import Movement
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import Certainty, NamedRanks, VerdictKind
+from dbg_client.why.wait_text import MAX_NAME, MAX_TEXT, other_text, wait_text
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import ThreadWait, WaitKind
+from dbg_wire.records.evidence import OtherProcess, Relation, Target, ThreadWait, WaitKind
 
 MAX_LINKS = 3
 """Waits behind each other that a sentence tells: further ones are evidence of the ranks that they lead to."""
@@ -50,7 +50,7 @@ class Scene:
         condition = self.conditions.get(number)
         if condition is None:
             return "has never connected"
-        said = [self._with_rank(number, condition.text)]
+        said = [self._with_rank(number, condition)]
         node = rank_node(number)
         while said[0] and condition.kind is not VerdictKind.DEADLOCK and len(said) < links:
             following = [one for one in self.graph.awaited(node) if one.kind is not NodeKind.COLLECTIVE]
@@ -121,13 +121,13 @@ class Scene:
         condition = self.conditions.get(node.owner)
         return condition.text if condition is not None else ""
 
-    def _with_rank(self, number: int, text: str) -> str:
-        """Name the rank in place of its process."""
+    def _with_rank(self, number: int, condition: Condition) -> str:
+        """Return what a rank is in, with the rank that it waits for in place of that one's process."""
         holder = self.behind(number)
         one = self.matched.roster.get(holder) if holder is not None else None
-        if one is None:
-            return text
-        return re.sub(rf"(?:the )?process {one.rank.pid}\b(?: \((?:`[^`]*`|same program)\))?", f"rank {holder}", text)
+        if one is None or holder is None or condition.does is None:
+            return condition.text
+        return wait_text(condition.does, {one.rank.pid: holder})
 
 
 def set_scene(
@@ -143,15 +143,16 @@ def set_scene(
 
     ``children`` are processes that are not ranks, for which ranks may wait.
     """
-    graph, texts = WaitGraph(), {}
+    graph, texts = WaitGraph(), dict[Node, str]()
+    others: dict[Node, OtherProcess] = {}
     hosts = _Processes(matched)
     for number, one in matched.roster.items():
         graph.add(rank_node(number))
         if not conditions[number].is_still:
-            texts.update(_add_rank(graph, hosts, number, one))
+            texts.update(_add_rank(graph, hosts, number, one, others))
     for child, condition in children:
-        texts.update(_add_child(graph, hosts, child, condition))
-    told = _with_circles(matched, graph, conditions, texts)
+        texts.update(_add_child(graph, hosts, child, condition, others))
+    told = _with_circles(matched, graph, conditions, others)
     for index, suspects in waits_for.items():
         node = collective_node(index)
         for number in matched.standings[index].calls:
@@ -177,7 +178,9 @@ class _Processes:
         return rank_node(number) if number is not None else process_node(host, pid)
 
 
-def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvidence) -> dict[Node, str]:
+def _add_rank(
+    graph: WaitGraph, processes: _Processes, number: int, one: RankEvidence, others: dict[Node, OtherProcess]
+) -> dict[Node, str]:
     """Add what the threads of a rank, and the processes that they need, wait for; return what these do."""
     texts: dict[Node, str] = {}
     if one.evidence is None:
@@ -191,7 +194,7 @@ def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvi
         if node is None:
             continue
         if not wait.is_main:
-            texts[node] = printable(wait.text, MAX_TEXT)
+            texts[node] = wait_text(wait.does)
         for awaited in wait.awaits:
             if awaited in nodes:
                 graph.wait(node, nodes[awaited], is_sure=wait.is_sure)
@@ -199,20 +202,29 @@ def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvi
             graph.wait(node, processes.node(one.rank.host, wait.holder), is_sure=wait.is_sure)
     for other in one.evidence.others:
         node = processes.node(one.rank.host, other.pid)
-        texts[node] = printable(other.text, MAX_TEXT)
+        texts[node] = other_text(other)
+        others[node] = other
         if other.holder is not None:
             graph.wait(node, processes.node(one.rank.host, other.holder))
     return texts
 
 
-def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condition: Condition) -> dict[Node, str]:
+def _add_child(
+    graph: WaitGraph,
+    processes: _Processes,
+    one: RankEvidence,
+    condition: Condition,
+    others: dict[Node, OtherProcess],
+) -> dict[Node, str]:
     """Add what a process waits for that is not a rank; return what it does, which it knows better than others."""
     node, main = processes.node(one.rank.host, one.rank.pid), main_wait(one)
     if node.kind is not NodeKind.PROCESS:
         return {}
+    if main is not None:
+        others[node] = OtherProcess(pid=node.number, does=main.does)
     if main is not None and main.holder is not None and not condition.is_still:
         graph.wait(node, processes.node(one.rank.host, main.holder), is_sure=main.is_sure)
-    text = condition.text or (printable(main.text, MAX_TEXT) if main is not None else "")
+    text = condition.text or (wait_text(main.does) if main is not None else "")
     own = own_frames(one.answer.frames)
     if text and own and not condition.is_still and file_line(own[-1]) not in text:
         text = f"in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)} {text}"
@@ -220,7 +232,7 @@ def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condi
 
 
 def _with_circles(
-    matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition], texts: Mapping[Node, str]
+    matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition], others: Mapping[Node, OtherProcess]
 ) -> dict[int, Condition]:
     """Return the conditions, with those of ranks whose own threads and processes wait for each other."""
     told = dict(conditions)
@@ -238,18 +250,24 @@ def _with_circles(
         waits = _threads_of(matched.roster[number], component)
         is_told_by_main = len(component) == 1 and rank_node(number) in component
         threads = tuple(waits) if len(waits) == len(component) and not is_told_by_main else ()
-        text = "" if threads or not told[number].text else _of_itself(number, told[number].text, component, texts)
+        text = "" if threads or not told[number].text else _of_itself(matched, number, told[number], component, others)
         told[number] = deadlocked(told[number], threads or tuple(waits), text, is_sure=graph.is_sure(component))
     return told
 
 
-def _of_itself(number: int, text: str, component: Sequence[Node], texts: Mapping[Node, str]) -> str:
-    process = next((node for node in component if node.kind is NodeKind.PROCESS), None)
-    if process is None or f"process {process.number}" not in text:
-        return f"{text}, and so for itself" if process is None and "itself" not in text else text
-    writes, *reader = re.split(r" to (?:the|this) process", texts.get(process, ""), maxsplit=1)
-    if reader and "full pipe" in writes:
-        return f"{text}, which {writes} that only rank {number} could read"
+def _of_itself(
+    matched: Matched, number: int, condition: Condition, component: Sequence[Node], others: Mapping[Node, OtherProcess]
+) -> str:
+    text, process = condition.text, next((node for node in component if node.kind is NodeKind.PROCESS), None)
+    named = condition.does.processes if condition.does is not None else ()
+    if process is None:
+        is_told = any(one.relation is Relation.ITSELF for one in named)
+        return text if is_told else f"{text}, and so for itself"
+    if not any(one.pid == process.number for one in named):
+        return text
+    other = others.get(process)
+    if other is not None and other.does.target is Target.FULL_PIPE:
+        return f"{text}, which {other_text(other, {matched.roster[number].rank.pid: number})}"
     return f"{text}, which waits for it in turn"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dbg_client.views.ages import show_age
 from dbg_client.views.naming import clip
 from dbg_client.why.collective_matching import PendingCollective
-from dbg_client.why.condition import MAX_TEXT, main_wait
+from dbg_client.why.condition import main_wait
 from dbg_client.why.conflicts import (
     Difference,
     certainty_of_difference,
@@ -29,9 +29,10 @@ from dbg_client.why.moving import Movement
 from dbg_client.why.roots import Root
 from dbg_client.why.scene import Scene
 from dbg_client.why.verdict import MAX_NAMES, Certainty, VerdictKind, agreeing, certainty_of, short_name, since
+from dbg_client.why.wait_text import wait_text
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.evidence import WaitKind
+from dbg_wire.records.evidence import WaitKind, What
 from dbg_wire.records.ranks import RankState
 
 MAX_REASONS = 2
@@ -81,7 +82,7 @@ def missing(scene: Scene, root: Root, certainty: Certainty) -> str:
 def _stands(scene: Scene, number: int) -> bool:
     one, condition = scene.matched.roster.get(number), scene.conditions.get(number)
     is_stopped = one is not None and one.rank.state is RankState.STOPPED
-    return is_stopped or (condition is not None and condition.text.startswith("stands in"))
+    return is_stopped or (condition is not None and condition.is_stop)
 
 
 def _who_waits(standing: PendingCollective) -> str:
@@ -134,18 +135,14 @@ def _with_error(scene: Scene, number: int, certainty: Certainty | None = None) -
 
 def _runs(scene: Scene, number: int) -> str:
     main = main_wait(scene.matched.roster[number])
-    return printable(main.text, MAX_TEXT) if main is not None and main.kind is WaitKind.PYTHON else ""
+    return wait_text(main.does) if main is not None and main.kind is WaitKind.PYTHON else ""
 
 
 def _work_of(scene: Scene, number: int) -> str:
     main = main_wait(scene.matched.roster[number])
     if main is not None and main.kind is WaitKind.NATIVE and number in scene.moved.computing | scene.moved.data:
-        return _COMPUTES.sub(r"computes in \1 (\2)", printable(main.text, MAX_TEXT))
+        return wait_text(main.does.replace(what=What.COMPUTES))
     return scene.conditions[number].text or f"works{scene.place(number)}"
-
-
-_COMPUTES = re.compile(r"is in C code \((?:(.+?) )?called at ([^)]+)\).*")
-"""What a rank tells of C code that is not known to wait: the call, and the place in the user's code."""
 
 
 def no_partner(scene: Scene, root: Root, certainty: Certainty) -> str:
@@ -324,14 +321,9 @@ def stores_of(scene: Scene, ranks: Sequence[int]) -> list[tuple[str, list[int]]]
     found: defaultdict[str, list[int]] = defaultdict(list)
     for number in ranks:
         main = main_wait(scene.matched.roster[number]) if number in scene.matched.roster else None
-        store = _STORE.search(printable(main.text, MAX_TEXT)) if main is not None else None
-        if store is not None:
-            found[store[1]].append(number)
+        if main is not None and main.does.address:
+            found[main.does.address].append(number)
     return sorted(found.items(), key=lambda one: (-len(one[1]), one[1]))
-
-
-_STORE = re.compile(r" at the store (\S+) \(")
-"""How a rank tells it, as in ``is in init_process_group at the store 10.0.0.1:29500 (train.py:9)``."""
 
 
 def other_store(

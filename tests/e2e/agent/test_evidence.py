@@ -13,36 +13,11 @@ import pytest
 
 from dbg_agent.host.descriptors import waits_in
 from dbg_agent.host.process import SystemCall
-from dbg_wire.records.evidence import WaitKind
+from dbg_wire.records.evidence import Target
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 from tests.unit.agent.evidence import waiting_threads
 from tests.unit.agent.evidence.waiting_threads import CASES
-
-
-@pytest.mark.parametrize("begin", ["", "if os.fork(): raise SystemExit(os.wait()[1])"])
-def test_the_main_threads_system_call_is_told(begin: str) -> None:
-    program = f"""\
-import os, signal, threading
-{begin}
-signal.alarm(60)
-from dbg_agent.host.process import process_seen
-
-def look():
-    while True:
-        seen = process_seen()
-        if (seen.system_call, seen.state) == ("wait4", "S"):
-            break
-    print(seen.state, flush=True)
-    os.kill(child, 9)
-
-child = os.posix_spawn("/bin/sleep", ["sleep", "3600"], os.environ)
-threading.Thread(target=look).start()
-os.waitpid(child, 0)
-"""
-    # A forked rank keeps the number that its main thread had in its parent.
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=True, text=True)
-    assert ran.stdout == "S\n"
 
 
 class Told(NamedTuple):
@@ -78,11 +53,12 @@ import os, signal, threading
 if os.fork(): raise SystemExit(os.wait()[1])
 signal.alarm(60)
 from dbg_agent.evidence.threads import threads_seen
+from dbg_wire.records.evidence import Target
 
 def look():
-    while not (text := threads_seen(None)[0].text).startswith("waits for input"):
+    while (target := threads_seen(None)[0].does.target) is not Target.INPUT:
         pass
-    print(text, flush=True)
+    print(target.value, flush=True)
     os.write(ours, b"\\n")
 
 theirs, ours = os.pipe()
@@ -91,7 +67,7 @@ threading.Thread(target=look).start()
 input()
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=seconds(60), check=True)
-    assert ran.stdout.decode() == "waits for input at its standard input\n"
+    assert ran.stdout.decode() == "input\n"
 
 
 def test_what_a_program_does_that_has_ended_is_told_with_the_function_of_atexit() -> None:
@@ -100,9 +76,9 @@ import atexit, os, threading, time
 from dbg_agent.evidence.threads import threads_seen
 
 def look():
-    while "(atexit)" not in (text := threads_seen(None)[0].text):
+    while not (does := threads_seen(None)[0].does).at_exit:
         pass
-    os.write(1, text.encode())
+    os.write(1, f"{does.at_exit} {does.what.value}".encode())
     os._exit(0)
 
 @atexit.register
@@ -112,10 +88,7 @@ def upload_log():
 threading.Thread(target=look, daemon=True).start()
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=seconds(60), check=True)
-    assert (
-        ran.stdout.decode().partition(" (time")[0]
-        == "has ended its program and is in upload_log (atexit), which sleeps"
-    )
+    assert ran.stdout.decode() == "upload_log sleep.sleep"
 
 
 @pytest.mark.parametrize(
@@ -133,7 +106,8 @@ def test_the_addresses_of_a_socket_are_those_of_its_family(family: int, address:
         client.connect(server.getsockname())
         here, there = client.getsockname()[1], server.getsockname()[1]
         told = waits_in(SystemCall("recvfrom", (client.fileno(), 0, 0, 0, 0, 0)))
-    assert told == (WaitKind.SOCKET, f"reads the socket {host}:{here} → {host}:{there}")
+    assert told is not None
+    assert (told[0].target, told[0].name) == (Target.SOCKET, f"{host}:{here} → {host}:{there}")
 
 
 def test_threads_that_wait_for_each_other_have_one_number_and_no_others_have(told: dict[str, Told]) -> None:

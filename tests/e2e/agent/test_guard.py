@@ -17,12 +17,10 @@ from dbg_agent.guard import beside
 from dbg_agent.guard.beside import NoStack, is_below, stack_of
 from dbg_agent.guard.cause import likely_core
 from dbg_agent.guard.command import CantStart, Command, Output
-from dbg_agent.guard.seen import evidence_rows, process_of, suspended_by
-from dbg_agent.host.watched import Memory, WatchedProcess, facts_of
-from dbg_wire.messages import Look
+from dbg_agent.guard.reporting import suspended_by
+from dbg_agent.host.process import process_seen
+from dbg_agent.host.watched import WatchedProcess, facts_of
 from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
-from dbg_wire.records.evidence import evidence_in
-from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
 from tests.unit.agent.guard.test_guard import write
 
@@ -181,28 +179,18 @@ def test_a_tracer_is_named(sleeper: int) -> None:
         if not tracer.stdout.readline():
             pytest.skip("nothing may be traced here")
         assert suspended_by(sleeper).endswith(f" (pid {tracer.pid})")
-        seen = process_of(sleeper, Memory(sleeper))
-        assert seen.state == "t"
-        assert seen.note.endswith(f" (pid {tracer.pid}) has stopped it")
+        seen = process_seen(sleeper)
+        assert (seen.state, seen.tracer and seen.tracer.pid) == ("t", tracer.pid)
         tracer.communicate("")
 
 
 def test_a_process_that_sleeps_says_so(sleeper: int) -> None:
-    seen = process_of(sleeper, Memory(sleeper))
-    assert (seen.state in ("S", "R"), seen.note) == (True, "")
-    assert seen.memory is not None
-    assert seen.cpu is not None
+    seen = process_seen(sleeper)
+    assert (seen.state in ("S", "R"), seen.tracer) == (True, None)
+    assert seen.main_cpu is not None
     os.kill(sleeper, signal.SIGSTOP)
     os.waitid(os.P_PID, sleeper, os.WSTOPPED | os.WNOWAIT)
     assert suspended_by(sleeper) == "SIGSTOP"
-
-
-def test_only_a_look_at_evidence_gets_rows() -> None:
-    frames = tuple(Place(file="x.py", line=line, function="f") for line in range(1, 60))
-    assert evidence_rows(Look.COLLECTIVES, os.getpid(), Memory(os.getpid()), "stuck", frames) == ()
-    evidence = evidence_in(evidence_rows(Look.EVIDENCE, os.getpid(), Memory(os.getpid()), "stuck", frames))
-    assert evidence is not None
-    assert [(len(wait.frames), wait.frames[-1].line, wait.text) for wait in evidence.waits] == [(40, 59, "stuck")]
 
 
 @pytest.mark.parametrize(

@@ -298,8 +298,8 @@ def test_what_the_guard_runs_is_loaded_once(tmp_path: Path) -> None:
         "    def __init__(self, about, process, facts, beat_at): print(type(process) is WatchedProcess)\n"
         "    def run(self, said, is_called): pass\n"
     )
-    (package / "launch").mkdir()
-    (package / "launch/__init__.py").touch()
+    (package / "host").mkdir()
+    (package / "host/__init__.py").touch()
     for name in ("guard/process.py", "host/watched.py", "host/proc.py"):
         (package / name).write_bytes((Path(rank_side.SCRIPT).parents[1] / name).read_bytes())
     told = f'{os.getpid()} 10 {{"path": ["{tmp_path}"]}}\nFatal Python error: Aborted\n'

@@ -17,7 +17,7 @@ from dbg_client.why.fitting import fits
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.show import show_verdicts
 from dbg_client.why.verdict import Certainty, VerdictKind, exit_status
-from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
+from dbg_wire.records.evidence import Doing, Evidence, ProcessSeen, ThreadWait, What
 from dbg_wire.records.ranks import Place
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, waiting
 from tests.unit.client.after.test_files import case_of, written
@@ -70,8 +70,7 @@ def thousand(*, differ: bool) -> list[RankEvidence]:
         threads = [
             ThreadWait(
                 thread=f"thread{own}_{at}",
-                kind=WaitKind.LOCK,
-                text=f"lock{own}",
+                does=Doing(what=What.LOCK, name=f"lock{own}"),
                 frames=tuple(Place(file=f"/home/me/module{own}.py", line=line, function="f") for line in range(20)),
             )
             for at in range(8)
@@ -86,7 +85,7 @@ def thousand(*, differ: bool) -> list[RankEvidence]:
                 for n in range(4)
             ),
             waits=tuple(threads),
-            process=ProcessSeen(state="S", cpu=100 / (number + 1), main_cpu=number / 7, input=number * 1000),
+            process=ProcessSeen(state="S", main_cpu=number / 7, input=number * 1000),
         )
         answer = one.answer.replace(frames=frames, age=60 + number / 777)
         found.append(RankEvidence(rank=one.rank, answer=answer, evidence=evidence))

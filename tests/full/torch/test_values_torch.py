@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -13,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.gradients import MODULE, lacking_gradients
-from dbg_agent.evidence.stacks import seen_threads
 from dbg_agent.values import record as value_effort
 from dbg_agent.values.describe import Described, describe
 from dbg_agent.values.parts import parts_of
@@ -22,7 +19,6 @@ from dbg_agent.values.record import Effort, OutOfTime
 from dbg_agent.values.tensors import NO_ELEMENTS, wait_for_stream
 from dbg_wire.limits import MIB
 from tests.support.requirements import needs_torch
-from tests.support.time_unit import seconds
 from tests.unit.agent.values.test_inspector import first
 
 pytestmark = needs_torch
@@ -400,41 +396,3 @@ def test_an_array_is_searched_and_a_number_of_numpy_has_no_parts(numpy: Any) -> 
     assert first(numpy.zeros((300, 400)), numpy.eye(300, 400, 399)) == ("[0, 399]", "0.0", "1.0")
     assert first([numpy.float32([0.1, 0.5])], [numpy.float32([0.1000010, 0.5])]) == ("[0][0]", "0.1", "0.100001")
     assert parts_of(numpy.float32(1), [], exact=False, seconds=5) == []
-
-
-def look(model: Any) -> str:
-    """Return what another thread sees, while this one has the model as a variable."""
-    found: list[str] = []
-    looks = threading.Thread(target=lambda: found.append(lacking_gradients(seen_threads(None))), name="dbg-agent-looks")
-    looks.start()
-    looks.join(seconds(20))
-    assert model is not None
-    return found[0]
-
-
-def test_parameters_without_a_gradient_are_named_if_others_have_one(
-    torch: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    importlib.import_module(MODULE)
-    monkeypatch.setattr("dbg_agent.evidence.gradients.MAX_SECONDS", 60.0)
-
-    class DistributedDataParallel(torch.nn.Module):  # type: ignore[misc]
-        __module__ = MODULE
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.module = torch.nn.ModuleDict({"body": torch.nn.Linear(2, 2), "head": torch.nn.Linear(2, 2)})
-            self.module["frozen"] = torch.nn.Linear(2, 2).requires_grad_(False)
-
-        def __getattr__(self, name: str) -> Any:
-            if threading.current_thread().name.startswith("dbg-agent"):
-                raise AssertionError(name)
-            return super().__getattr__(name)
-
-    model = DistributedDataParallel()
-    assert look(model) == ""
-    model.module["body"](torch.ones(1, 2)).sum().backward()
-    assert look(model).startswith("2 of 4 parameters ")
-    assert look(model).endswith(" head.weight, head.bias")
-    model.zero_grad()
-    assert look(model) == ""

@@ -22,6 +22,9 @@ MAX_AWAITED = 64
 MAX_LOOPS = 32
 """Loops around the frames of a waiting thread."""
 
+MAX_NAMES = 32
+"""Names, and processes, that one wait tells of."""
+
 MAX_COLLECTIVES = 64
 """Unfinished collectives that one rank tells of: more in one group only repeat the first."""
 
@@ -68,10 +71,232 @@ class WaitKind(str, enum.Enum):
     ENDED = "ended"
     """An exception has ended the thread."""
     HANDLED = "handled"
-    """The thread handles an exception or a signal, whatever it is in besides."""
-    KEPT = "kept"
-    """A variable of the thread keeps an exception that it has caught."""
+    """The thread handles an exception, whatever it is in besides."""
     UNKNOWN = "unknown"
+
+
+class What(str, enum.Enum):
+    """What a thread, a task of asyncio or a process is in; the fields of a :class:`Doing` say more.
+
+    The word before the dot is the :class:`WaitKind`.
+    """
+
+    LOCK = "lock.lock"
+    """``thread`` holds the lock ``name``, empty if that isn't known."""
+    OWN_LOCK = "lock.own-lock"
+    """A lock that the thread holds already."""
+    PROCESS_LOCK = "lock.process-lock"
+    """A lock of multiprocessing, which another process may hold."""
+    TASK_LOCK = "lock.task-lock"
+    """A lock of asyncio."""
+    CONDITION = "lock.condition"
+    EVENT = "lock.event"
+    SEMAPHORE = "lock.semaphore"
+    BARRIER = "lock.barrier"
+    """``count`` of ``total`` threads are there."""
+    THREADING = "lock.threading"
+    """The method ``function`` of an object of threading or asyncio that can't be read."""
+    JOIN = "lock.join"
+    """The end of ``thread``."""
+    SHUTDOWN = "lock.shutdown"
+    """The program has ended, but for the threads ``names``."""
+    IMPORT = "lock.import"
+    """``thread`` imports the module ``name``."""
+    FUTURE = "lock.future"
+    """The result of the future ``name``, whose state is ``state``, from ``thread`` or one of ``processes``."""
+    TASK_FUTURE = "lock.task-future"
+    """A future of asyncio, in ``function``."""
+    FUTURES = "lock.futures"
+    TASKS = "lock.tasks"
+    """``count`` tasks of asyncio, the first of which are ``names``."""
+    OTHER_TASKS = "lock.other-tasks"
+    THREAD_CALL = "lock.thread-call"
+    """A function that asyncio runs in a thread."""
+    NATIVE_LOCK = "lock.native-lock"
+    """A lock or a thread's end in C code."""
+    QUEUE_GET = "data.queue-get"
+    QUEUE_PUT = "data.queue-put"
+    QUEUE_JOIN = "data.queue-join"
+    POOL_WORK = "data.pool-work"
+    """A thread of a pool waits for work."""
+    STORE_KEY = "data.store-key"
+    """The key ``name`` of torch's store ``owner``, which is of the class ``module``."""
+    LOADER = "data.loader"
+    """The worker number ``count`` of torch's DataLoader, which is the process of ``processes``."""
+    BATCH = "data.batch"
+    """A batch that any worker of a DataLoader may bring."""
+    RAY_IDLE = "data.ray-idle"
+    """A worker of Ray waits for a call."""
+    MESSAGE = "child.message"
+    """A message over the connection ``name`` of multiprocessing, from one of ``processes``."""
+    MESSAGES = "child.messages"
+    POOL_RESULT = "child.pool-result"
+    """A result of a pool; ``processes`` are its workers that have ended."""
+    CHILD_END = "child.child-end"
+    """The end of one of ``processes``, that of any child if it is empty."""
+    CHILD_OUTPUT = "child.child-output"
+    LEFT_PIPE = "child.left-pipe"
+    """A pipe that the first of ``processes``, which has ended, has left to the second."""
+    RAY_GET = "child.ray-get"
+    """Results of the actors ``names`` of Ray, which are ``processes`` as far as they run on this host."""
+    FILE_LOCK = "file.file-lock"
+    """The lock of the file ``name``, which ``processes`` hold."""
+    LOCK_FILE = "file.lock-file"
+    """The file ``name`` is a lock as long as it exists, for ``seconds`` by now, and ``processes`` have it open."""
+    POLLED_FILE = "file.polled-file"
+    """A file, ``name`` if it is known, that a loop looks for, with ``seconds`` of sleep between."""
+    OPEN = "file.open"
+    LOOK_AT = "file.look-at"
+    """A path that a system call is given."""
+    READ = "file.read"
+    WRITE = "file.write"
+    POLL = "file.poll"
+    """``count`` is the number of further descriptors."""
+    ON_DESCRIPTOR = "file.on-descriptor"
+    """The system call ``function`` on a descriptor."""
+    DESCRIPTOR_LOCK = "file.descriptor-lock"
+    """The lock of a file that is open, which ``processes`` hold."""
+    LISTEN = "socket.listen"
+    CONNECT = "socket.connect"
+    SELECT = "socket.select"
+    """Events of many descriptors."""
+    STREAM_READ = "socket.stream-read"
+    STREAM_WRITE = "socket.stream-write"
+    SERVE = "socket.serve"
+    SLEEP = "sleep.sleep"
+    """For ``seconds`` if they are known; ``function`` is a function of C that sleeps."""
+    SIGNAL = "unknown.signal"
+    LOOPS = "sleep.loops"
+    """The function ``function`` calls ``names`` again and again, one of which sleeps, for ``seconds`` if known."""
+    EVENT_LOOP = "loop.event-loop"
+    COLLECTIVE = "collective.collective"
+    """``name``; ``address`` is that of the store at which torch's first group is made."""
+    MPI = "collective.mpi"
+    MPI_REQUEST = "collective.mpi-request"
+    JAX = "collective.jax"
+    WORK = "collective.work"
+    """The call ``name`` of torch that has been begun before."""
+    GROUP_CALL = "collective.group-call"
+    """The method ``name`` of the process group ``owner``."""
+    NATIVE = "native.native"
+    """C code, which is called ``function`` where that is known, in the system call ``state``."""
+    RUNS = "python.runs"
+    """Python code."""
+    READY = "python.ready"
+    """A task that nothing keeps."""
+    NO_CODE = "unknown.no-code"
+    UNREADABLE = "unknown.unreadable"
+    """``state`` is the error of a look at it."""
+    STOP = "debugger.stop"
+    """A stop of ours."""
+    PDB = "file.pdb"
+    """Another debugger, which waits for a person to type."""
+    RAISED = "ended.raised"
+    """The error ``name`` has ended the thread ``seconds`` ago."""
+    HANDLES = "handled.handles"
+    """The thread handles the error ``name``."""
+    GONE = "unknown.gone"
+    """The process has ended."""
+    UNREAD_QUEUE = "unknown.unread-queue"
+    """The process has ended but for a queue of its that nobody reads."""
+    SUSPENDED = "unknown.suspended"
+    TRACED = "unknown.traced"
+    DISK = "unknown.disk"
+    """A disk or a file system."""
+    SYSTEM_CALL = "unknown.system-call"
+    """The call ``function``."""
+    COMPUTES = "native.computes"
+    UNKNOWN = "unknown.unknown"
+
+
+class Target(str, enum.Enum):
+    """The kind of file that a descriptor stands for; what its name is stands in brackets."""
+
+    FILE = "file"
+    """(its path)"""
+    DEVICE = "device"
+    """(its path)"""
+    TERMINAL = "terminal"
+    """The terminal at the process's standard input (its path)."""
+    INPUT = "input"
+    """A pipe that is the process's standard input and that no process here writes to."""
+    SOCKET = "socket"
+    """(its two addresses, or its number)"""
+    PIPE = "pipe"
+    """``processes`` of a :class:`Doing` have its other end."""
+    FULL_PIPE = "full-pipe"
+    OTHER = "other"
+    """(as the kernel names it, or its number)"""
+
+
+_KINDS_OF_TARGETS = {
+    Target.SOCKET: WaitKind.SOCKET,
+    Target.FULL_PIPE: WaitKind.CHILD,
+    Target.OTHER: WaitKind.UNKNOWN,
+    Target.PIPE: WaitKind.UNKNOWN,
+}
+"""The kind of a wait for a descriptor; that of the others is FILE."""
+
+
+class Relation(str, enum.Enum):
+    """How a process stands to the one that tells of it."""
+
+    OTHER = "other"
+    CHILD = "child"
+    PARENT = "parent"
+    ITSELF = "itself"
+    SAME_PROGRAM = "same-program"
+
+
+class NamedProcess(Record, omit_defaults=True):
+    """A process of the host: ``name`` is what multiprocessing calls it, ``command`` its command line.
+
+    ``status`` is that with which it has ended, negative for a signal, if it is known.
+    """
+
+    pid: Count
+    relation: Relation = Relation.OTHER
+    name: Sentence = ""
+    command: Sentence = ""
+    has_ended: bool = False
+    status: Annotated[int, integers()] | None = None
+
+
+class Doing(Record, omit_defaults=True):
+    """What a thread, a task or a process is in, or waits for; each :class:`What` says which fields it has.
+
+    ``name`` is how the program names it, with its ``owner`` or ``module``, or its path. ``place`` is where the thread
+    is in the user's code. ``more`` processes or names are left out. ``at_exit`` is the function of ``atexit`` that
+    calls it all, once the program has ended.
+    """
+
+    what: What
+    name: Sentence = ""
+    owner: Sentence = ""
+    module: Sentence = ""
+    function: Sentence = ""
+    state: Sentence = ""
+    address: Sentence = ""
+    thread: Sentence = ""
+    names: Annotated[tuple[Sentence, ...], elements(MAX_NAMES)] = ()
+    processes: Annotated[tuple[NamedProcess, ...], elements(MAX_NAMES)] = ()
+    more: Count = 0
+    place: Place | None = None
+    seconds: Age | None = None
+    count: Count | None = None
+    total: Count | None = None
+    target: Target | None = None
+    descriptor: Count | None = None
+    at_exit: Sentence = ""
+
+    @property
+    def kind(self) -> WaitKind:
+        """Return the kind of the wait."""
+        is_of_others = any(one.relation is not Relation.ITSELF for one in self.processes)
+        if is_of_others and (self.what is What.FUTURE or self.target is Target.PIPE):
+            return WaitKind.CHILD
+        of_target = _KINDS_OF_TARGETS.get(self.target) if self.target is not None else None
+        return of_target or WaitKind(self.what.partition(".")[0])
 
 
 class SourceSeen(Row, tag="library"):
@@ -135,7 +360,7 @@ class LoopSeen(Record):
 
 
 class ThreadWait(Row, tag="wait"):
-    """What one thread or asyncio task is in; ``text`` is the end of a sentence: ``waits for a lock that pump holds``.
+    """What one thread or asyncio task is in.
 
     ``awaits`` are the ``number`` of each thread and task of the rank without which the wait does not end. ``holder`` is
     the process on the rank's host that alone has what it waits for, such as the lock of a file, None if that isn't
@@ -144,8 +369,7 @@ class ThreadWait(Row, tag="wait"):
     """
 
     thread: Sentence
-    kind: WaitKind
-    text: Sentence
+    does: Doing
     is_main: bool = False
     number: Count = 0
     awaits: Annotated[tuple[Count, ...], elements(MAX_AWAITED)] = ()
@@ -154,32 +378,38 @@ class ThreadWait(Row, tag="wait"):
     holder: Count | None = None
     loops: Annotated[tuple[LoopSeen, ...], elements(MAX_LOOPS)] = ()
 
+    @property
+    def kind(self) -> WaitKind:
+        """Return the kind of the wait."""
+        return self.does.kind
+
 
 class OtherProcess(Row, tag="other-process"):
-    """A process of the rank's host that is no thread of it and for which one waits: what it does, as ThreadWait."""
+    """A process of the rank's host that is no thread of it and for which one waits, and what it does.
+
+    ``place`` is where its own code is, if somebody has looked.
+    """
 
     pid: Count
-    text: Sentence
+    does: Doing
     holder: Count | None = None
+    place: Place | None = None
 
 
 class ProcessSeen(Row, tag="process"):
     """The rank's process, as its kernel sees it; by the amounts two looks are told apart.
 
-    ``state`` is the letter of /proc. ``cpu`` are seconds of all threads, ``main_cpu`` those of the main thread,
-    ``input`` and ``output`` bytes that the program itself has read and written. ``memory`` and ``memory_limit`` are
-    bytes. ``note`` is a sentence about it, such as that a tracer has stopped it.
+    ``state`` is the letter of /proc. ``main_cpu`` are seconds of the main thread, ``input`` and ``output`` bytes that
+    the program itself has read and written. ``tracer`` is the process that traces it. ``killed`` is how often the
+    kernel has ended a process of its control group for lack of memory.
     """
 
     state: Sentence = ""
-    system_call: Sentence = ""
-    cpu: Amount | None = None
     main_cpu: Amount | None = None
     input: Amount | None = None
     output: Amount | None = None
-    memory: Count | None = None
-    memory_limit: Count | None = None
-    note: Sentence = ""
+    tracer: NamedProcess | None = None
+    killed: Count = 0
 
 
 @dataclass(frozen=True, kw_only=True)

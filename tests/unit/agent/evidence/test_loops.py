@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.loops import loops_seen, retried, retries
+from dbg_agent.evidence.loops import SLEEP, loops_seen, retried, retries
 from dbg_agent.evidence.polled_files import polled_file
+from dbg_wire.records.evidence import Doing
 
 CASES = Path(__file__).with_name("loops.txt")
 FILE = "cases.py"
@@ -33,7 +34,7 @@ class Job:
 
     def __init__(self) -> None:
         self.file: str | None = None
-        self.tries = ""
+        self.tries: Doing | None = None
         self._times = 0
 
     def pause(self) -> None:
@@ -110,7 +111,9 @@ def test_the_file_that_a_loop_looks_for_is_named(name: str, source: str, told: s
 
 @pytest.mark.parametrize(("name", "source", "told"), list(cases("tries")))
 def test_a_loop_that_tries_again_is_told_with_its_tries(name: str, source: str, told: str) -> None:
-    assert looked_at(name, source).tries == ("" if told == "nothing" else f"{name} ({FILE}): {told}")
+    tries = looked_at(name, source).tries
+    names = None if told == "nothing" else (*told.split(", "), SLEEP)
+    assert (tries and tries.names, tries and tries.function) == (names, names and name)
 
 
 def here() -> FrameType:

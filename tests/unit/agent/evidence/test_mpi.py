@@ -12,8 +12,7 @@ import pytest
 from dbg_agent.evidence import mpi
 from dbg_agent.frames.expressions import UNRESOLVED, Expression
 from dbg_agent.frames.variables import UNKNOWN
-from dbg_wire.records.evidence import CollectiveSeen, GroupSeen
-from tests.conftest import Approved
+from dbg_wire.records.evidence import CollectiveSeen, Doing, GroupSeen, What
 
 MULTIPLE, SERIALIZED = 3, 2
 
@@ -125,22 +124,23 @@ def test_no_communicator_is_asked_without_thread_multiple(
     assert [(one.name, one.group) for one in seen.records] == [("bcast", "")]
 
 
-def test_any_call_of_mpi4py_is_one_that_keeps_a_processor_busy(approved: Approved, seen: SimpleNamespace) -> None:
+def test_any_call_of_mpi4py_is_one_that_keeps_a_processor_busy(seen: SimpleNamespace) -> None:
     window = type("Win", (), {"__module__": mpi.MODULE})()
     derived = type("MyComm", (Comm,), {})("mine")
 
-    def wait(owner: object, name: str = "Fence") -> str:
-        return mpi.mpi_wait(sys._getframe(), Expression(f"one.{name}", UNKNOWN, "one", owner, name), "a.py:3")
+    def wait(owner: object, name: str = "Fence") -> Doing | None:
+        return mpi.mpi_wait(sys._getframe(), Expression(f"one.{name}", UNKNOWN, "one", owner, name), None)
 
-    assert {wait(one) for one in (window, derived, Request(), seen.module)} == {"is in MPI (one.Fence, a.py:3)"}
+    of_mpi = {wait(one) for one in (window, derived, Request(), seen.module)}
+    assert of_mpi == {Doing(what=What.MPI, name="one.Fence")}
     assert not any(wait(one) for one in (sys, UNKNOWN, "text", None))
-    approved(wait(Request(), "Wait"))
+    assert wait(Request(), "Wait") == Doing(what=What.MPI_REQUEST, name="one.Wait")
 
 
 def test_nothing_is_told_of_a_program_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, mpi.MODULE, raising=False)
     assert mpi.mpi_seen() == []
-    assert not mpi.mpi_wait(sys._getframe(), UNRESOLVED, "a.py:3")
+    assert not mpi.mpi_wait(sys._getframe(), UNRESOLVED, None)
 
 
 def test_the_source_says_what_it_lacks(seen: SimpleNamespace) -> None:

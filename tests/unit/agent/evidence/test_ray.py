@@ -12,7 +12,7 @@ import pytest
 from dbg_agent.evidence import ray
 from dbg_agent.evidence.library_waits import library_wait
 from dbg_agent.evidence.stacks import SeenThread
-from tests.conftest import Approved
+from dbg_wire.records.evidence import Doing, What
 
 HERE = "10.0.0.1"
 
@@ -56,18 +56,22 @@ def _ray(monkeypatch: pytest.MonkeyPatch) -> None:
     worker = SimpleNamespace(global_worker=SimpleNamespace(core_worker=Core(), node_ip_address=HERE))
     monkeypatch.setitem(sys.modules, "ray._private.worker", worker)
     monkeypatch.setitem(sys.modules, "ray._private.state", SimpleNamespace(actors=ACTORS.__getitem__))
-    monkeypatch.setattr(ray, "command_of", lambda pid: f"{pid - os.getppid()} (`ray::Tool.call`)")
 
 
 RESULTS = (["0a"], ["0a", "0b", "0a again"], ["0a ready", "0c"], ["0a ready"], ["", "0z unknown"])
 """Lists of results, some of which are there; the last one has one of a task, and one of an actor without a row."""
 
 
-def test_actors_whose_results_are_missing_are_told(approved: Approved) -> None:
-    def told(refs: Sequence[str]) -> list[tuple[str, bool]]:
-        return [(title, pid == os.getppid()) for title, pid in ray.pending_actors([Ref(ref) for ref in refs])]
-
-    approved(f"{', '.join(refs)}: {told(refs)}" for refs in RESULTS)
+def test_actors_whose_results_are_missing_are_told() -> None:
+    waits = [ray.pending_actors(Doing(what=What.RAY_GET), [Ref(ref) for ref in refs]) for refs in RESULTS]
+    assert [(does.names, [one.pid for one in does.processes]) for does, _ in waits] == [
+        (("Tool",), [os.getppid()]),
+        (("Tool", "Critic"), [os.getppid(), 0]),
+        (("Reward",), [0]),
+        ((), []),
+        ((), []),
+    ]
+    assert [holder for _, holder in waits] == [os.getppid(), os.getppid(), None, None, None]
 
 
 def get_objects(object_refs: list[Ref]) -> list[SeenThread]:

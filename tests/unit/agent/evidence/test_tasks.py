@@ -6,15 +6,16 @@ import asyncio
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.pools import busy_pool, worker_for
-from dbg_agent.evidence.stacks import seen_threads
 from dbg_agent.evidence.tasks import MAX_TASKS, SeenTask, roots, seen_tasks
+from dbg_agent.evidence.threads import threads_seen
+from dbg_client.why.wait_text import wait_text
+from dbg_wire.records.evidence import What
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
 
@@ -86,7 +87,7 @@ def test_tasks_are_told_by_their_coroutines_with_the_names_of_what_they_wait_for
         await train(fetch_rollouts(rollouts), fetch_rollouts(rollouts), take(lock), wait_for_start(started), pause())
 
     found = look_at(work, 6)
-    told = {one.name: one.text.rpartition(" (")[0] for one in found}
+    told = {one.name: wait_text(one.does.replace(place=None)) for one in found}
     approved(f"{name}: {told[name]}" for name in sorted(told))
     assert [one.name for one in roots(found)] == ["work"]
     (work_task,) = roots(found)
@@ -135,29 +136,6 @@ def test_a_thread_waits_for_its_main_task_unless_another_one_may_end_what_that_w
     assert found == [names]
 
 
-@pytest.mark.parametrize(("threads", "names"), [(1, ["nested_0"]), (2, [])], ids=["all of them", "one may begin it"])
-def test_a_pool_all_of_whose_threads_wait_for_its_own_queue_is_found(threads: int, names: list[str]) -> None:
-    pool, end = ThreadPoolExecutor(threads, thread_name_prefix="nested"), threading.Event()
-    inner: list[Future[int]] = []
-
-    def work() -> int:
-        inner.append(pool.submit(int, "7"))
-        return inner[0].result()
-
-    for _ in range(threads - 1):
-        pool.submit(end.wait)
-    pool.submit(work)
-    while not any(frame.f_code.co_name == "result" for one in seen_threads(None) for frame in one.frames):
-        pass
-    found = busy_pool(inner[0], seen_threads(None))
-    of_no_pool = busy_pool(Future(), seen_threads(None))
-    pool.shutdown(wait=False, cancel_futures=True)
-    end.set()
-    pool.shutdown(wait=True)
-    assert [one.name for one in found] == names
-    assert of_no_pool == []
-
-
 def test_the_thread_that_does_the_work_is_found() -> None:
     with ThreadPoolExecutor(1, thread_name_prefix="works") as pool:
         begun, end = threading.Event(), threading.Event()
@@ -168,8 +146,12 @@ def test_the_thread_that_does_the_work_is_found() -> None:
 
         future = pool.submit(work)
         begun.wait()
-        found = worker_for(future, seen_threads(None))
+        waiting = threading.Thread(target=future.result, name="waits")
+        waiting.start()
+        told = None
+        while told is None or told.does.what is not What.FUTURE:
+            told = next(one for one in threads_seen(None) if one.thread == "waits")
         end.set()
-    assert found is not None
-    assert found.name == "works_0"
-    assert worker_for(Future(), seen_threads(None)) is None
+        waiting.join()
+    assert told.does.thread == "works_0"
+    assert len(told.awaits) == 1

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from dbg_agent.evidence import ended_workers, workers
-from dbg_agent.evidence.ended_workers import Worker, ended_in_pools
-from dbg_agent.evidence.workers import from_workers
-from dbg_wire.records.evidence import WaitKind
+from dbg_agent.evidence import ended, workers
+from dbg_agent.evidence.workers import Worker, from_workers
+from dbg_wire.records.evidence import Doing, What
 
-SOCKET, LOCK, SLEEP = WaitKind.SOCKET, WaitKind.LOCK, WaitKind.SLEEP
+SOCKET, LOCK, SLEEP = What.SELECT, What.NATIVE_LOCK, What.SLEEP
 
 
 @pytest.mark.parametrize(
@@ -28,17 +27,17 @@ SOCKET, LOCK, SLEEP = WaitKind.SOCKET, WaitKind.LOCK, WaitKind.SLEEP
     ],
 )
 def test_the_worker_that_does_not_wait_for_work_is_the_one_for_which_its_parent_waits(
-    monkeypatch: pytest.MonkeyPatch, kinds: Mapping[int, WaitKind], dead: int | None, holder: int | None
+    monkeypatch: pytest.MonkeyPatch, kinds: Mapping[int, What], dead: int | None, holder: int | None
 ) -> None:
     found = [Worker(pid, f"W-{pid}", None) for pid in kinds] + ([Worker(7, "W-7", dead)] if dead else [])
     monkeypatch.setattr(workers, "workers", lambda: found)
     monkeypatch.setattr(workers, "has_ended", lambda _: False)
-    monkeypatch.setattr(workers, "does", lambda pid: (kinds[pid], ""))
-    text, pid = from_workers("waits for a message", " of another process")
+    monkeypatch.setattr(workers, "does", lambda pid: (Doing(what=kinds[pid]), None))
+    told, pid = from_workers(Doing(what=What.MESSAGE))
     assert pid == holder
-    named = {one.name for one in found if one.name in text}
+    named = {one.name for one in told.processes}
     assert named == ({f"W-{holder}"} if holder else {"W-7"} if dead else {one.name for one in found})
-    assert ("SIGKILL" in text) == (dead is not None)
+    assert [one.status for one in told.processes if one.status is not None] == ([dead] if dead else [])
 
 
 def test_a_worker_is_known_by_its_name_and_its_status_before_its_parent_has_waited_for_it() -> None:
@@ -51,10 +50,11 @@ def test_a_worker_is_known_by_its_name_and_its_status_before_its_parent_has_wait
 
 
 def test_a_worker_of_a_pool_that_did_not_end_by_itself_is_remembered() -> None:
-    ended_workers.watch()
+    ended.watch()
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         (worker,) = pool._pool  # type: ignore[attr-defined]
         pool.apply_async(os._exit, (4,))
         while worker in pool._pool:  # type: ignore[attr-defined]
             pass
-    assert Worker(worker.pid, worker.name, 4) in ended_in_pools()
+    assert (worker.pid, worker.name, 4) in ended.ended_workers()
+    ended.unwatch()

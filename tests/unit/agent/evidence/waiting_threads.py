@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from dbg_client.why.graph import WaitGraph, thread_node
+from dbg_client.why.wait_text import wait_text
 from dbg_wire.records.evidence import ThreadWait
 
 SECONDS = 25.0
@@ -302,7 +303,7 @@ def main() -> None:
         until, seen = time.monotonic() + SECONDS, dict[str, tuple[str, str]]()
         while True:
             before, told = seen, threads.threads_seen(None)
-            seen = {one.thread: (one.kind.value, one.text) for one in told}
+            seen = {one.thread: (one.kind.value, wait_text(one.does)) for one in told}
             # The main thread may still be within the start of this one, and others on their way to their last wait.
             waits = looking.name in seen["MainThread"][1] and not any("self.meet" in text for _, text in seen.values())
             right = all(seen.get(name, ("", ""))[0] == case.kind for name, case in CASES.items())
@@ -311,7 +312,7 @@ def main() -> None:
         circles = circles_among(told)
         for one in told:
             places = [[place.function, place.line] for place in one.frames]
-            row = [one.thread, one.kind.value, one.text, circles.get(one.number, 0), one.is_main, places]
+            row = [one.thread, one.kind.value, wait_text(one.does), circles.get(one.number, 0), one.is_main, places]
             sys.stdout.write(json.dumps(row) + "\n")
         sys.stdout.flush()
 

@@ -24,7 +24,7 @@ from dbg_client.after.report_file import (
 from dbg_client.after.report_text import OUT
 from dbg_client.why.explain import Case, JobLook
 from dbg_client.why.process_groups import RankEvidence
-from dbg_wire.records.evidence import Evidence, ProcessSeen, ThreadWait, WaitKind
+from dbg_wire.records.evidence import Doing, Evidence, NamedProcess, ProcessSeen, Target, ThreadWait, What
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.support.rank_evidence import elsewhere, silent, waiting
@@ -202,12 +202,13 @@ def with_waits(one: RankEvidence, *waits: ThreadWait) -> RankEvidence:
         groups=one.evidence.groups,
         collectives=one.evidence.collectives,
         waits=waits,
-        process=ProcessSeen(state="S", cpu=12.5, main_cpu=3.25 + one.rank.rank),
+        process=ProcessSeen(state="S", main_cpu=3.25 + one.rank.rank),
     )
     return RankEvidence(rank=one.rank, answer=one.answer, evidence=evidence)
 
 
-SOCKET = ThreadWait(thread="MainThread", kind=WaitKind.SOCKET, text="reads the socket 10.0.0.7:4711", is_main=True)
+READS = Doing(what=What.READ, target=Target.SOCKET, name="10.0.0.1:9 → 10.0.0.7:4711")
+SOCKET = ThreadWait(thread="MainThread", does=READS, is_main=True)
 
 
 HERE = Place(file="/home/me/train.py", line=41, function="step")
@@ -244,8 +245,9 @@ def test_looks_are_read_again(looks: list[list[RankEvidence]]) -> None:
 
 
 def test_secrets_are_left_out() -> None:
-    secret = ThreadWait(thread="main", kind=WaitKind.CHILD, text="waits for `login --password hunter22`", is_main=True)
-    case = case_of([with_waits(elsewhere(0), secret.replace(text="waits for `x password=hunter22`"))])
+    process = NamedProcess(pid=9, command="x password=hunter22")
+    secret = ThreadWait(thread="main", does=Doing(what=What.CHILD_END, processes=(process,)), is_main=True)
+    case = case_of([with_waits(elsewhere(0), secret)])
     lines, read = case_lines(case, PLENTY)
     assert "hunter22" not in "".join(lines)
     assert OUT in "".join(lines)

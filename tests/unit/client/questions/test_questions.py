@@ -24,11 +24,12 @@ from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.questions import find_case, gather_case
 from dbg_client.why.standstill import ask_where
 from dbg_client.why.verdict import Verdict, VerdictKind
+from dbg_client.why.wait_text import other_text
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import ChildProcess
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
-from dbg_wire.records.evidence import Evidence, OtherProcess, ThreadWait, WaitKind
+from dbg_wire.records.evidence import Doing, Evidence, OtherProcess, ThreadWait, What
 from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
 from dbg_wire.records.record import length_of
 from tests.conftest import Approved
@@ -117,8 +118,8 @@ def children(asker: Asked) -> list[tuple[int, int]]:
 def waiting(number: int, *, child: int | None = None) -> RankEvidence:
     """Return a rank that waits for a child process."""
     pid = 500 + number if child is None else child
-    wait = ThreadWait(thread="MainThread", kind=WaitKind.CHILD, text="waits", is_main=True, holder=pid)
-    return told(number, evidence=Evidence(waits=(wait,), others=(OtherProcess(pid=pid, text="sleeps"),)))
+    wait = ThreadWait(thread="MainThread", does=Doing(what=What.CHILD_END), is_main=True, holder=pid)
+    return told(number, evidence=Evidence(waits=(wait,), others=(OtherProcess(pid=pid, does=Doing(what=What.SLEEP)),)))
 
 
 def verdict(everybody: Sequence[RankEvidence], kind: VerdictKind = VerdictKind.WAITING) -> Verdict:
@@ -126,7 +127,7 @@ def verdict(everybody: Sequence[RankEvidence], kind: VerdictKind = VerdictKind.W
 
 
 def texts(everybody: Sequence[RankEvidence]) -> list[str]:
-    return [one.evidence.others[0].text for one in everybody if one.evidence is not None]
+    return [other_text(one.evidence.others[0]) for one in everybody if one.evidence is not None]
 
 
 async def test_the_first_children_are_told_with_the_users_line() -> None:

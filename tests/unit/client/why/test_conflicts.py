@@ -16,7 +16,16 @@ from dbg_client.why.explain import JobLook, explain
 from dbg_client.why.graph import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import Verdict, VerdictKind
-from dbg_wire.records.evidence import CollectiveSeen, Evidence, GroupSeen, LoopSeen, SourceSeen, ThreadWait, WaitKind
+from dbg_wire.records.evidence import (
+    CollectiveSeen,
+    Doing,
+    Evidence,
+    GroupSeen,
+    LoopSeen,
+    SourceSeen,
+    ThreadWait,
+    What,
+)
 from dbg_wire.records.ranks import Place
 from tests.conftest import Approved
 from tests.support.rank_evidence import MAIN, call, done, elsewhere, group, silent, told, waiting
@@ -28,7 +37,7 @@ def at(number: int, seen: CollectiveSeen, *frames: Place, loops: tuple[LoopSeen,
     """Return a rank whose main thread is in a collective, below these frames, of which some are in loops."""
     stack = (*frames, TORCH.replace(function=seen.name))
     one = told(number, groups=[group(at=4)], calls=[seen, done(4)], frames=stack, age=60.0)
-    wait = ThreadWait(thread="MainThread", kind=WaitKind.COLLECTIVE, text="", is_main=True, frames=stack, loops=loops)
+    wait = ThreadWait(thread="MainThread", does=Doing(what=What.COLLECTIVE), is_main=True, frames=stack, loops=loops)
     assert one.evidence is not None
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
 

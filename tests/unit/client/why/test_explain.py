@@ -12,16 +12,20 @@ from dbg_client.why.explain import Explanation, JobLook, explain
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.show import show_verdicts, verdicts_document
 from dbg_client.why.verdict import Certainty, Verdict, VerdictKind, exit_status
+from dbg_client.why.wait_text import wait_text
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
     CollectiveSeen,
     CollectiveState,
+    Doing,
     Evidence,
     GroupSeen,
+    NamedProcess,
     ProcessSeen,
     SourceSeen,
+    Target,
     ThreadWait,
-    WaitKind,
+    What,
 )
 from dbg_wire.records.ranks import CRASH, IN_FINALIZE, WITHOUT_TRACEBACK, Coordinate, ListedEnd, Place, RankState
 from tests.conftest import Approved
@@ -75,8 +79,17 @@ def without_answer(one: RankEvidence) -> RankEvidence:
     return RankEvidence(rank=one.rank, answer=one.answer.replace(kind=Kind.LOST))
 
 
-def main(kind: WaitKind, text: str) -> ThreadWait:
-    return ThreadWait(thread="MainThread", kind=kind, text=text, is_main=True)
+def main(does: Doing) -> ThreadWait:
+    return ThreadWait(thread="MainThread", does=does, is_main=True)
+
+
+def child(command: str) -> Doing:
+    return Doing(what=What.CHILD_END, processes=(NamedProcess(pid=99, command=command),))
+
+
+SHARD = Doing(what=What.READ, target=Target.FILE, name="/data/shard-3.bin")
+SVD = Doing(what=What.NATIVE, function="numpy.linalg.svd")
+SLEEPS = Doing(what=What.SLEEP)
 
 
 # ----------------------------------------------------------------------------------------------------- collectives
@@ -144,9 +157,9 @@ KEPT: dict[str, Any] = {"state": RankState.STOPPED, "where": MAIN, "reason": CRA
             "suspended",
         ),
         (elsewhere(2, text=stuck(12), state=RankState.UNRESPONSIVE), "dbg-attach where 2", "stuck"),
-        (waits(elsewhere(2), main(WaitKind.FILE, "reads /data/shard-3.bin")), "dbg-attach interrupt 2", "waiting"),
-        (waits(elsewhere(2), main(WaitKind.CHILD, "waits for `sort big`")), "dbg-attach interrupt 2", "waiting"),
-        (waits(elsewhere(2), main(WaitKind.NATIVE, "computes numpy.linalg.svd")), "dbg-attach interrupt 2", "stuck"),
+        (waits(elsewhere(2), main(SHARD)), "dbg-attach interrupt 2", "waiting"),
+        (waits(elsewhere(2), main(child("sort big"))), "dbg-attach interrupt 2", "waiting"),
+        (waits(elsewhere(2), main(SVD)), "dbg-attach interrupt 2", "stuck"),
     ],
 )
 def test_what_keeps_the_missing_rank_is_told_once(
@@ -161,15 +174,16 @@ def test_what_keeps_the_missing_rank_is_told_once(
 
 
 def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_and_of_who_calls_another() -> None:
-    handled = ThreadWait(thread="MainThread", kind=WaitKind.HANDLED, text="handles OSError: disk full (save.py:9)")
+    handles = Doing(what=What.HANDLES, name="OSError: disk full", place=MAIN)
+    handled = ThreadWait(thread="MainThread", does=handles)
     other = waits(told(2, groups=[group(at=4)], calls=[call(5, "barrier")], age=60.0), handled)
-    late = waits(elsewhere(2), main(WaitKind.SLEEP, "sleeps"), handled)
-    by_itself = waits(elsewhere(0, world_size=1), main(WaitKind.SLEEP, "sleeps"), handled)
+    late = waits(elsewhere(2), main(SLEEPS), handled)
+    by_itself = waits(elsewhere(0, world_size=1), main(SLEEPS), handled)
 
     found = once(waiting(0), waiting(1), waiting(3), other), once(waiting(0), waiting(1), waiting(3), late)
 
     for one in (*found, twice([by_itself], [by_itself], 6.0)):
-        assert handled.text in first(one).sentence
+        assert wait_text(handles) in first(one).sentence
 
 
 def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
@@ -309,7 +323,7 @@ def test_ranks_that_wait_for_the_others_at_another_store_are_told(
     job = [
         waits(
             told(number, frames=JOINING, age=30.0, world_size=3),
-            main(WaitKind.COLLECTIVE, f"is in init_process_group at the store {store} (train.py:9)"),
+            main(Doing(what=What.COLLECTIVE, name="init_process_group", address=store, place=MAIN)),
         )
         for number, store in enumerate(("gpu7:29500", "gpu7:29500", other))
     ]
@@ -427,7 +441,7 @@ LOCKING = Place(file="/venv/lib/python3.11/site-packages/filelock/_api.py", line
 
 def computing(number: int, cpu: float, world_size: int = 4) -> RankEvidence:
     """Return a rank whose C code has had a processor for so many seconds, as where ``loss.item()`` spins."""
-    one = waits(elsewhere(number, age=0.5, world_size=world_size), main(WaitKind.NATIVE, in_c_code("loss.item")))
+    one = waits(elsewhere(number, age=0.5, world_size=world_size), main(in_c_code("loss.item")))
     assert one.evidence is not None
     return replace(one, evidence=replace(one.evidence, process=ProcessSeen(state="R", main_cpu=cpu)))
 
@@ -460,24 +474,29 @@ def test_a_rank_that_computes_while_others_wait_for_it_is_neither_accused_nor_bu
     assert kinds(twice(job(1.0, 70.0), job(1.9, 71.0)))[0] == "missing"
 
 
+WORKER = NamedProcess(pid=99)
+
+
 @pytest.mark.parametrize(
-    ("kind", "holder", "text", "later"),
+    ("holder", "does", "seconds"),
     [
-        pytest.param(WaitKind.FILE, None, "polls /data/lock", "polls /data/lock", id="a file lock"),
-        pytest.param(WaitKind.FILE, None, "waits for f, made 3 s ago", "waits for f, made 8 s ago", id="an old file"),
-        pytest.param(WaitKind.DATA, 99, "waits for worker 0", "waits for worker 0", id="a worker of DataLoader"),
+        pytest.param(None, Doing(what=What.FILE_LOCK, name="/data/lock"), None, id="a file lock"),
+        pytest.param(None, Doing(what=What.LOCK_FILE, name="/data/f", seconds=3.0), 8.0, id="an old file"),
+        pytest.param(99, Doing(what=What.LOADER, count=0, processes=(WORKER,)), None, id="a worker of DataLoader"),
     ],
 )
 def test_who_polls_waits_though_lines_of_the_library_change(
-    kind: WaitKind, holder: int | None, text: str, later: str
+    holder: int | None, does: Doing, seconds: float | None
 ) -> None:
-    def rank(number: int, line: int, text: str = later) -> RankEvidence:
-        frames = (MAIN, LOCKING.replace(line=line))
-        return waits(elsewhere(number, frames=frames, age=0.02, world_size=2), main(kind, text).replace(holder=holder))
+    later = does.replace(seconds=seconds)
 
-    before, now = [rank(0, 5, text), rank(1, 6, text)], [rank(0, 7), rank(1, 5)]
+    def rank(number: int, line: int, does: Doing = later) -> RankEvidence:
+        frames = (MAIN, LOCKING.replace(line=line))
+        return waits(elsewhere(number, frames=frames, age=0.02, world_size=2), main(does).replace(holder=holder))
+
+    before, now = [rank(0, 5, does), rank(1, 6, does)], [rank(0, 7), rank(1, 5)]
     early, late = twice(before, now), twice(before, now, seconds=5.0)
-    other = twice([rank(0, 5, "reads /data/1"), rank(1, 5)], now, seconds=5.0)
+    other = twice([rank(0, 5, SHARD), rank(1, 5)], now, seconds=5.0)
 
     assert (kinds(early), early.is_settled, exit_status(early.verdicts)) == (["unknown"], False, 6)
     assert (kinds(late), late.is_settled, exit_status(late.verdicts)) == (["waiting"], True, 1)
@@ -493,7 +512,7 @@ def in_mpi(number: int, cpu: float, line: int = 7, *, seconds: float = 0.4) -> R
         groups=(world,),
         collectives=(CollectiveSeen(group="W", name="Allreduce", state=CollectiveState.ENQUEUED),),
         process=ProcessSeen(state="R", main_cpu=cpu),
-        waits=(main(WaitKind.COLLECTIVE, "is in MPI (comm.Allreduce, train.py:41)"),),
+        waits=(main(Doing(what=What.MPI, name="comm.Allreduce", place=MAIN)),),
     )
     polling = Place(file="/venv/lib/python3.11/site-packages/mpi4py/poll.py", line=line, function="poll")
     return told(number, frames=(MAIN, polling), age=seconds, evidence=evidence)
@@ -561,12 +580,26 @@ def groups() -> st.SearchStrategy[GroupSeen]:
     )
 
 
+def doings() -> st.SearchStrategy[Doing]:
+    processes = st.builds(NamedProcess, pid=st.sampled_from([8800, 8801]), name=TEXTS, command=TEXTS)
+    return st.builds(
+        Doing,
+        what=st.sampled_from(What),
+        target=st.one_of(st.none(), st.sampled_from(Target)),
+        name=TEXTS,
+        function=TEXTS,
+        names=st.lists(TEXTS, max_size=2).map(tuple),
+        processes=st.lists(processes, max_size=2).map(tuple),
+        place=st.sampled_from([None, MAIN]),
+        seconds=AGES,
+    )
+
+
 def evidence() -> st.SearchStrategy[Evidence]:
     threads = st.builds(
         ThreadWait,
         thread=TEXTS,
-        kind=st.sampled_from(WaitKind),
-        text=TEXTS,
+        does=doings(),
         is_main=st.booleans(),
         number=st.integers(0, 2),
         awaits=st.lists(st.integers(0, 2), max_size=2).map(tuple),

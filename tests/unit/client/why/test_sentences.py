@@ -14,11 +14,15 @@ from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
     CollectiveSeen,
     CollectiveState,
+    Doing,
     GroupSeen,
+    NamedProcess,
     OtherProcess,
     ProcessSeen,
+    Relation,
+    Target,
     ThreadWait,
-    WaitKind,
+    What,
 )
 from dbg_wire.records.ranks import CRASH, DIED, WITHOUT_TRACEBACK, Place, RankInfo, RankState
 from tests.conftest import Approved
@@ -31,10 +35,8 @@ URLOPEN = Place(file="/usr/lib/python3.11/urllib/request.py", line=216, function
 
 
 def tries(number: int, *below: Place, line: int = 12, sleeps: bool = False) -> RankEvidence:
-    kind, text = (
-        (WaitKind.SLEEP, "sleeps (time.sleep(0.5))") if sleeps else (WaitKind.SOCKET, "connects to 10.0.0.1:80")
-    )
-    wait = ThreadWait(thread="MainThread", kind=kind, text=text, is_main=True)
+    does = CHILD_SLEEPS.does if sleeps else Doing(what=What.CONNECT, name="10.0.0.1:80")
+    wait = ThreadWait(thread="MainThread", does=does, is_main=True)
     one = elsewhere(number, frames=(MAIN, POSTING.replace(line=line), *below), age=0.1)
     assert one.evidence is not None
     return replace(one, evidence=replace(one.evidence, waits=(wait,)))
@@ -70,7 +72,7 @@ def test_a_culprit_that_computes_is_said_to_compute_and_to_move_if_its_data_does
     approved: Approved, written: float
 ) -> None:
     def saving(cpu: float, output: float) -> RankEvidence:
-        wait = main(in_c_code("zip_file.write_record"), WaitKind.NATIVE, is_sure=False)
+        wait = main(in_c_code("zip_file.write_record"), is_sure=False)
         one = with_waits(elsewhere(2, age=0.5), wait)
         assert one.evidence is not None
         process = ProcessSeen(state="R", main_cpu=cpu, input=0.0, output=output)
@@ -135,13 +137,30 @@ def with_waits(one: RankEvidence, *threads: ThreadWait, others: tuple[OtherProce
     return replace(one, evidence=replace(one.evidence, waits=threads, others=others))
 
 
-def main(text: str, kind: WaitKind = WaitKind.LOCK, **changes: object) -> ThreadWait:
+def main(does: Doing, **changes: object) -> ThreadWait:
     values = {"number": 1, "is_sure": True, **changes}
-    return ThreadWait(thread="MainThread", kind=kind, text=text, is_main=True, **values)  # type: ignore[arg-type]
+    return ThreadWait(thread="MainThread", does=does, is_main=True, **values)  # type: ignore[arg-type]
 
 
-def thread(number: int, text: str, kind: WaitKind = WaitKind.FILE, **changes: object) -> ThreadWait:
-    return ThreadWait(thread=f"t{number}", kind=kind, text=text, number=number, **changes)  # type: ignore[arg-type]
+def thread(number: int, does: Doing, **changes: object) -> ThreadWait:
+    return ThreadWait(thread=f"t{number}", does=does, number=number, **changes)  # type: ignore[arg-type]
+
+
+JOINS, GETS = Doing(what=What.JOIN, thread="t2"), Doing(what=What.QUEUE_GET, name="q")
+TWO_TASKS = Doing(what=What.EVENT_LOOP, names=("load", "save"), count=2)
+READS = Doing(what=What.READ, target=Target.FILE, name="/data/1")
+
+
+def process(pid: int, **fields: object) -> NamedProcess:
+    return NamedProcess(pid=pid, **fields)  # type: ignore[arg-type]
+
+
+def waits_for(pid: int, **fields: object) -> Doing:
+    return Doing(what=What.CHILD_END, processes=(process(pid, **fields),))
+
+
+def wants(path: str, holder: int | None) -> Doing:
+    return Doing(what=What.FILE_LOCK, name=path, processes=(process(holder),) if holder is not None else ())
 
 
 def job(late: RankEvidence) -> Explanation:
@@ -156,30 +175,26 @@ def reason(found: Explanation) -> str:
     return verdict.sentence.partition(": it ")[2].rpartition("; ")[0]
 
 
-SLEEPS = OtherProcess(pid=99, text="sleeps")
+SLEEPS = OtherProcess(pid=99, does=Doing(what=What.SLEEP))
 
 
 @pytest.mark.parametrize(
     ("waits", "others"),
     [
-        pytest.param([main("joins t2", awaits=(2,)), thread(2, "reads /data/1")], (), id="a thread in turn"),
+        pytest.param([main(JOINS, awaits=(2,)), thread(2, READS)], (), id="a thread in turn"),
         pytest.param(
-            [main("awaits 2 tasks", WaitKind.LOOP, awaits=(2, 3)), *(thread(n, "waits for q") for n in (2, 3))],
-            (),
-            id="tasks of one coroutine",
+            [main(TWO_TASKS, awaits=(2, 3)), *(thread(n, GETS) for n in (2, 3))], (), id="tasks of one coroutine"
         ),
         pytest.param(
-            [main("awaits 2 tasks", WaitKind.LOOP, awaits=(2, 3)), thread(2, "waits for q"), thread(3, "sleeps")],
-            (),
-            id="tasks that differ",
+            [main(TWO_TASKS, awaits=(2, 3)), thread(2, GETS), thread(3, SLEEPS.does)], (), id="tasks that differ"
         ),
-        pytest.param([main("waits for `cat`", holder=99)], (SLEEPS,), id="a child process"),
+        pytest.param([main(waits_for(99, command="cat"), holder=99)], (SLEEPS,), id="a child process"),
         pytest.param(
-            [main("runs the process 99 (`python prepare_shards.py --input /data/a --all …`)", holder=99)],
+            [main(waits_for(99, command="python prepare_shards.py --input /data/a --all …"), holder=99)],
             (SLEEPS,),
             id="a child with a long command",
         ),
-        pytest.param([main("wants a, which `i.py` has", WaitKind.FILE, holder=99)], (SLEEPS,), id="a stranger"),
+        pytest.param([main(wants("a", 99), holder=99)], (SLEEPS,), id="a stranger"),
     ],
 )
 def test_what_stands_behind_a_wait_is_told_in_turn(
@@ -188,24 +203,27 @@ def test_what_stands_behind_a_wait_is_told_in_turn(
     approved(reason(job(with_waits(elsewhere(2), *waits, others=others))))
 
 
-CHILD, WAITS = 99, main("waits for a message of p from its child W-1 (process 99)", WaitKind.CHILD, holder=99)
-CHILD_SLEEPS = main("sleeps (time.sleep)", WaitKind.SLEEP)
+CHILD = 99
+FROM_CHILD = Doing(what=What.MESSAGE, name="p", processes=(process(CHILD, name="W-1", relation=Relation.CHILD),))
+WAITS = main(FROM_CHILD, holder=CHILD)
+CHILD_SLEEPS = main(Doing(what=What.SLEEP, function="time.sleep"))
+TO_PIPE = Doing(what=What.WRITE, target=Target.FULL_PIPE, processes=(process(8802),))
 
 
 @pytest.mark.parametrize(
     ("wait", "changes"),
     [
         pytest.param(CHILD_SLEEPS, {}, id="sleeps"),
-        pytest.param(main("waits for a lock"), {}, id="waits for a lock"),
+        pytest.param(main(Doing(what=What.LOCK)), {}, id="waits for a lock"),
         pytest.param(CHILD_SLEEPS, {"state": RankState.STOPPED, "where": LOADING[-1]}, id="stands in the debugger"),
-        pytest.param(main("writes to a full pipe to the process 8802", WaitKind.CHILD, holder=8802), {}, id="a pipe"),
+        pytest.param(main(TO_PIPE, holder=8802), {}, id="a pipe"),
         pytest.param(CHILD_SLEEPS, {"child": None, "rank": 1}, id="is a rank"),
     ],
 )
 def test_a_wait_is_followed_into_a_child_process(
     approved: Approved, wait: ThreadWait, changes: dict[str, object]
 ) -> None:
-    late = with_waits(elsewhere(2), WAITS, others=(OtherProcess(pid=CHILD, text="is in the system call futex"),))
+    late = with_waits(elsewhere(2), WAITS, others=(OtherProcess(pid=CHILD, does=Doing(what=What.NATIVE_LOCK)),))
     child = told(2, frames=LOADING, **{"pid": CHILD, "child": 1, "address": "gpu013:2.1", **changes})  # type: ignore[arg-type]
     others = [waiting(0), waiting(3)] if changes.get("rank") else [waiting(0), waiting(1), waiting(3)]
     look = JobLook(at=0.0, everybody=[*others, late, with_waits(child, wait)])
@@ -213,7 +231,7 @@ def test_a_wait_is_followed_into_a_child_process(
 
 
 def test_a_parent_that_is_not_a_rank_is_not_accused() -> None:
-    parent = with_waits(told(0, child=1, pid=CHILD), main("waits for messages", WaitKind.CHILD))
+    parent = with_waits(told(0, child=1, pid=CHILD), main(Doing(what=What.MESSAGES)))
     look = JobLook(at=0.0, everybody=[parent, waiting(0), waiting(1), waiting(3), elsewhere(2)])
     (verdict,) = explain([look, look], 0.0).verdicts
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
@@ -221,7 +239,7 @@ def test_a_parent_that_is_not_a_rank_is_not_accused() -> None:
 
 def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
-    look = JobLook(at=0.0, everybody=[with_waits(alone, main("writes", WaitKind.CHILD, holder=alone.rank.pid))])
+    look = JobLook(at=0.0, everybody=[with_waits(alone, main(TO_PIPE, holder=alone.rank.pid))])
 
     (verdict,) = explain([look, look], 0.0).verdicts
 
@@ -231,7 +249,7 @@ def test_a_rank_that_fills_a_pipe_which_it_should_read_itself_is_a_deadlock() ->
 @pytest.mark.parametrize("is_sure", [True, False])
 def test_threads_that_wait_for_each_other_are_as_sure_as_who_holds_their_locks(is_sure: bool) -> None:
     alone = told(0, frames=(MAIN,), age=8.0, world_size=1)
-    both = (main("waits for t2", awaits=(2,)), thread(2, "waits", WaitKind.LOCK, awaits=(1,), is_sure=is_sure))
+    both = (main(JOINS, awaits=(2,)), thread(2, Doing(what=What.LOCK), awaits=(1,), is_sure=is_sure))
     look = JobLook(at=0.0, everybody=[with_waits(alone, *both)])
 
     (verdict,) = explain([look, look], 0.0).verdicts
@@ -244,7 +262,7 @@ def test_threads_that_wait_for_each_other_are_as_sure_as_who_holds_their_locks(i
 def holding(number: int, holder: RankEvidence | None) -> RankEvidence:
     """Return a rank that waits for what the process of another one has."""
     pid = holder.rank.pid if holder is not None else None
-    return with_waits(elsewhere(number, world_size=6), main(f"waits for {pid}", WaitKind.FILE, holder=pid))
+    return with_waits(elsewhere(number, world_size=6), main(wants("a", pid), holder=pid))
 
 
 def without_world(rank: RankInfo) -> RankInfo:
@@ -271,7 +289,9 @@ def test_of_a_chain_of_five_ranks_the_last_one_is_named_and_the_others_wait_for_
 
 
 def test_names_of_ranks_and_threads_that_are_hostile_garble_nothing() -> None:
-    late = with_waits(elsewhere(2), main("reads \x1b[2J\n", awaits=(2,)), thread(2, "does \x1b]0;x\x07"))
+    late = with_waits(
+        elsewhere(2), main(READS.replace(name="\x1b[2J\n"), awaits=(2,)), thread(2, READS.replace(name="\x1b]0;x\x07"))
+    )
 
     text = reason(job(late))
 
@@ -281,8 +301,7 @@ def test_names_of_ranks_and_threads_that_are_hostile_garble_nothing() -> None:
 
 def polling(number: int, path: str, holder: int | None) -> RankEvidence:
     """Return a rank that waits for the lock of a file which a process holds."""
-    text = f"wants {path}, which the process {holder} holds"
-    return with_waits(elsewhere(number), main(text, WaitKind.FILE, holder=holder))
+    return with_waits(elsewhere(number), main(wants(path, holder), holder=holder))
 
 
 def pid(number: int) -> int:
@@ -457,7 +476,7 @@ def test_ranks_that_a_launcher_ended_are_named_when_no_other_has_died() -> None:
 
 @pytest.mark.parametrize("age", [None, 6.0], ids=["again and again", "all the time"])
 def test_a_rank_whose_loop_sleeps_is_not_one_that_has_not_moved(approved: Approved, age: float | None) -> None:
-    sleeps = main("sleeps (time.sleep(0.2))", WaitKind.SLEEP)
+    sleeps = main(Doing(what=What.SLEEP, function="time.sleep", seconds=0.2))
     alone = with_waits(told(0, frames=LOADING, age=age, world_size=1), sleeps)
     looks = [JobLook(at=at, everybody=[alone]) for at in (0.0, 5.1)]
     (verdict,) = explain(looks, 0.0).verdicts

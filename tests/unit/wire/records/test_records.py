@@ -18,12 +18,13 @@ from dbg_wire.records.evidence import (
     MAX_EVIDENCE_BYTES,
     CollectiveSeen,
     CollectiveState,
+    Doing,
     EvidenceRecord,
     GroupSeen,
     ProcessSeen,
     SourceSeen,
     ThreadWait,
-    WaitKind,
+    What,
     evidence_in,
     fitting,
 )
@@ -279,8 +280,8 @@ RECORDS: list[EvidenceRecord] = [
     SourceSeen(library="torch", version="2.13.0"),
     GROUP,
     PENDING,
-    ThreadWait(thread="MainThread", kind=WaitKind.COLLECTIVE, text="is in all_reduce", is_main=True),
-    ProcessSeen(state="S", cpu=1.5),
+    ThreadWait(thread="MainThread", does=Doing(what=What.COLLECTIVE, name="all_reduce"), is_main=True),
+    ProcessSeen(state="S", main_cpu=1.5),
 ]
 
 
@@ -308,7 +309,7 @@ def test_an_answer_without_evidence_is_told_from_one_that_knows_little() -> None
 
 
 def test_what_does_not_fit_into_an_answer_is_counted() -> None:
-    waits = [ThreadWait(thread=f"{n}{'x' * 500}", kind=WaitKind.UNKNOWN, text="waits") for n in range(2000)]
+    waits = [ThreadWait(thread=f"{n}{'x' * 500}", does=Doing(what=What.LOCK)) for n in range(2000)]
 
     rows = fitting([GROUP, *waits])
 
@@ -323,9 +324,9 @@ def test_what_does_not_fit_into_an_answer_is_counted() -> None:
 
 def test_a_thread_with_long_paths_loses_its_frames_and_nothing_else() -> None:
     frames = tuple(Place(file=f"/{n}{'x' * 4000}", line=n, function="f") for n in range(10))
-    wait = ThreadWait(thread="pump", kind=WaitKind.LOCK, text="waits", frames=frames)
+    wait = ThreadWait(thread="pump", does=Doing(what=What.LOCK), frames=frames)
 
     found = evidence_in(fitting([wait]))
 
     assert found is not None
-    assert [(one.thread, one.text, one.frames) for one in found.waits] == [("pump", "waits", ())]
+    assert [(one.thread, one.does, one.frames) for one in found.waits] == [("pump", wait.does, ())]

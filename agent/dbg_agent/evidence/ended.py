@@ -1,0 +1,161 @@
+"""Threads of the program that an exception has ended, exceptions that threads handle, and workers of pools that died.
+
+A rank watches for them from its begin on, so this module imports little.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dbg_agent.frames.stacks import is_own, is_users_file, place_of
+from dbg_agent.process.imports import when_loaded
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from dbg_wire.records.ranks import Place
+
+MAX_ENDED = 8
+"""Threads, and workers, that are remembered, the last ones."""
+
+MAX_ERROR = 80
+"""Characters of an exception."""
+
+
+class EndedThread(NamedTuple):
+    """A thread with the error that ended it, as in ``ValueError: broken shard``, and when; ``pid`` is its process."""
+
+    name: str
+    error: str
+    place: Place | None
+    pid: int
+    at: float
+
+    @property
+    def seconds(self) -> float:
+        """Return for how long it has been over."""
+        return time.monotonic() - self.at
+
+
+class EndedWorker(NamedTuple):
+    """A worker of a pool of multiprocessing; its status is negative for a signal."""
+
+    pid: int
+    name: str
+    status: int
+
+
+_threads: deque[EndedThread] = deque(maxlen=MAX_ENDED)
+_workers: deque[tuple[int, EndedWorker]] = deque(maxlen=MAX_ENDED)
+"""Workers of pools that did not end by themselves, with the process that has started them."""
+
+_hook: Callable[[threading.ExceptHookArgs], object] | None = None
+_former: Callable[[threading.ExceptHookArgs], object] = threading.excepthook
+"""The hook that was there before ours."""
+
+
+def watch() -> None:
+    """Note each thread and worker that ends by an exception from now on; a second call does nothing."""
+    global _hook, _former  # noqa: PLW0603 - one per process, as the hook itself
+    when_loaded("multiprocessing.pool", _watch_pools)
+    if _hook is None:
+        _former = threading.excepthook
+        threading.excepthook = _hook = _note
+
+
+def unwatch() -> None:
+    """Restore the former hook, unless other code has set its own since."""
+    global _hook  # noqa: PLW0603
+    if _hook is not None and threading.excepthook is _hook:
+        threading.excepthook = _former
+        _hook = None
+
+
+def ended_threads() -> list[EndedThread]:
+    """Return the threads of this process that an exception has ended, the oldest first; from any thread."""
+    # A fork copies what the parent has noted of its own threads.
+    return [one for one in tuple(_threads) if one.pid == os.getpid()]
+
+
+def ended_workers() -> list[EndedWorker]:
+    """Return the last workers of pools that did not end by themselves: a pool forgets them, and starts others."""
+    return [one for pid, one in tuple(_workers) if pid == os.getpid()]
+
+
+def handled_exception(ident: int) -> tuple[str, Place | None] | None:
+    """Return the exception that a thread handles, and where the user's code raised it; None without one.
+
+    No code of the program runs: of its message only a plain text is told.
+    """
+    from dbg_agent.frames.variables import is_a
+
+    handled = sys._current_exceptions().get(ident)
+    # Before Python 3.12 it is a tuple with class and traceback.
+    error: Any = handled[1] if type(handled) is tuple else handled
+    return (_said(error), _raised_at(_traceback(error))) if is_a(error, BaseException) else None
+
+
+def _said(error: object, *, is_inner: bool = False) -> str:
+    """Return class and message of an exception, or of the one that is its only argument, as of a `URLError`."""
+    from dbg_agent.frames.variables import class_of, is_a
+
+    arguments = _arguments(error)
+    last = arguments[-1] if type(arguments) is tuple and 0 < len(arguments) < 3 else ""
+    if is_a(last, BaseException):
+        text = "" if is_inner else _said(last, is_inner=True)
+    else:
+        text = last[: 2 * MAX_ERROR] if type(last) is str else ""
+        # What gloo says stands behind the place in its own source.
+        text = text.partition("] ")[2] if text.startswith(("[/", "[enforce fail at /")) else text
+    return _in_one_line(class_of(error)[1], text)
+
+
+def _in_one_line(kind: str, text: str) -> str:
+    return " ".join(f"{kind}: {text}".removesuffix(": ").split())[:MAX_ERROR]
+
+
+def _raised_at(traceback: TracebackType | None) -> Place | None:
+    """Return where the user's own code raised an exception; its frame may be elsewhere by now."""
+    found = None
+    while traceback is not None:
+        if not is_own(traceback.tb_frame) and is_users_file(traceback.tb_frame.f_code.co_filename):
+            found = place_of(traceback.tb_frame, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return found
+
+
+_arguments: Callable[[Any], Any] = vars(BaseException)["args"].__get__
+_traceback: Callable[[Any], Any] = vars(BaseException)["__traceback__"].__get__
+
+
+def _note(args: threading.ExceptHookArgs) -> None:
+    """Call the former hook, and note the thread; in the thread that ends."""
+    _former(args)
+    with suppress(Exception):
+        if args.exc_type is not SystemExit:
+            name = args.thread.name if args.thread is not None else "unnamed"
+            error = _in_one_line(args.exc_type.__name__, str(args.exc_value))
+            place = _raised_at(args.exc_traceback)
+            _threads.append(EndedThread(name, error, place, os.getpid(), time.monotonic()))
+
+
+def _watch_pools(module: ModuleType) -> None:
+    original = module.Pool._join_exited_workers
+    if original.__module__ == __name__:
+        return
+
+    def join_exited_workers(pool: Any) -> Any:
+        with suppress(Exception):
+            ended = [one for one in pool if one.exitcode]
+            _workers.extend((os.getpid(), EndedWorker(one.pid, one.name, one.exitcode)) for one in ended)
+        return original(pool)
+
+    module.Pool._join_exited_workers = staticmethod(join_exited_workers)

@@ -1,0 +1,398 @@
+"""What a thread or a process is in, as the end of a sentence: ``waits for the lock guard that thread a holds``. Pure.
+
+This is the only place with words for it: ranks tell facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from dbg_client.views.ages import show_age
+from dbg_client.views.tree import file_line
+from dbg_wire.errors import printable
+from dbg_wire.records.evidence import Doing, NamedProcess, OtherProcess, ProcessSeen, Relation, Target, What
+from dbg_wire.records.ranks import Place, signal_name
+
+MAX_TEXT = 300
+"""Characters of a text that a rank has told, in one line."""
+
+MAX_NAME = 40
+"""Characters of the name of a function or of a thread, in one sentence."""
+
+MAX_NAMED = 3
+"""Names, and processes, of one wait."""
+
+_TEMPLATES: Mapping[What, str] = {
+    What.LOCK: "waits for {lock}{holder}",
+    What.OWN_LOCK: "waits for {lock} that this thread holds already{at}",
+    What.PROCESS_LOCK: "waits for the lock{name} of multiprocessing, which another process may hold",
+    What.TASK_LOCK: "waits for the lock{name}",
+    What.CONDITION: "waits for the condition{name} to be notified",
+    What.EVENT: "waits for the event{name} to be set",
+    What.SEMAPHORE: "waits for the semaphore{name}",
+    What.BARRIER: "waits at the barrier{name}{there}",
+    What.THREADING: "waits in {function}() of {module}{name}",
+    What.JOIN: "waits for the end of {thread}",
+    What.SHUTDOWN: "has ended its program{rest}",
+    What.IMPORT: "waits for {import_of} the module{name}",
+    What.FUTURE: "waits for the result of the future{name}{state}{in_thread}{sender}",
+    What.TASK_FUTURE: "waits for a future{in_function}",
+    What.FUTURES: "waits for the results of futures",
+    What.TASKS: "waits for {tasks}",
+    What.OTHER_TASKS: "waits for other tasks",
+    What.THREAD_CALL: "waits for a thread",
+    What.NATIVE_LOCK: "waits for a lock or a thread",
+    What.QUEUE_GET: "waits for an item of the queue{name}{sender}",
+    What.QUEUE_PUT: "waits for room in the queue{name}",
+    What.QUEUE_JOIN: "waits until all items of the queue{name} are done",
+    What.POOL_WORK: "waits for work of its pool of threads",
+    What.STORE_KEY: "waits for the key{name} of the {module}{owner} to be set",
+    What.LOADER: "waits for DataLoader's worker {count} ({process})",
+    What.BATCH: "waits for a batch of DataLoader{sender}",
+    What.RAY_IDLE: "waits for a call of its actor or a task of Ray",
+    What.MESSAGE: "waits for a message of the connection{name}{sender}",
+    What.MESSAGES: "waits for messages{sender}",
+    What.POOL_RESULT: "waits for a result of a pool{of_workers}",
+    What.CHILD_END: "waits for {child}",
+    What.CHILD_OUTPUT: "reads the output of {child}",
+    What.LEFT_PIPE: "reads a pipe that the {process} has left to {last}",
+    What.RAY_GET: "waits in ray.get for {actors}",
+    What.FILE_LOCK: "waits for the lock of the file{name}{holders}",
+    What.LOCK_FILE: "waits until the file{name} is gone{holders_of_file}",
+    What.POLLED_FILE: "looks for {polled} again and again ({sleep} between)",
+    What.OPEN: "opens{name}",
+    What.LOOK_AT: "looks at{name}",
+    What.READ: "reads {target}",
+    What.WRITE: "writes to {target}",
+    What.POLL: "waits for {target}{and_more}",
+    What.ON_DESCRIPTOR: "is in {function}() of {target}",
+    What.DESCRIPTOR_LOCK: "waits for the lock of {target}{holders}",
+    What.LISTEN: "waits for connections on{name}",
+    What.CONNECT: "connects to{name}",
+    What.SELECT: "waits for events of its descriptors",
+    What.STREAM_READ: "reads the stream{name}",
+    What.STREAM_WRITE: "waits for room in the stream{name}",
+    What.SERVE: "serves",
+    What.SLEEP: "sleeps{for_seconds}{in_function}",
+    What.SIGNAL: "waits for a signal",
+    What.LOOPS: "loops in {function}{in_file}{so_long}: {loop_names}",
+    What.EVENT_LOOP: "waits for {tasks}",
+    What.COLLECTIVE: "is in{name}{at_store}{at}",
+    What.MPI: "is in MPI ({call_at})",
+    What.MPI_REQUEST: "waits for a request of MPI ({call_at})",
+    What.JAX: "is in C code of JAX ({call_at})",
+    What.WORK: "is in{name}.wait, of a send, receive or collective that it has begun",
+    What.GROUP_CALL: "is in{name} of the process group{owner}{at}",
+    What.NATIVE: "is in C code{called}{system_call}",
+    What.RUNS: "runs Python code{at}",
+    What.READY: "is ready to run",
+    What.NO_CODE: "runs no Python code",
+    What.UNREADABLE: "can't be looked at ({error})",
+    What.STOP: "stands in the debugger",
+    What.PDB: "stands in pdb{at}, and waits for a person to type",
+    What.RAISED: "ended by{name}{at}{ago}",
+    What.HANDLES: "handles{name}{at}",
+    What.GONE: "has ended",
+    What.UNREAD_QUEUE: "has ended but for a Queue that nobody reads",
+    What.SUSPENDED: "is suspended",
+    What.TRACED: "is suspended by a tracer",
+    What.DISK: "waits for a disk or a file system",
+    What.SYSTEM_CALL: "is in the system call {function}",
+    What.COMPUTES: "computes{in_place}",
+    What.UNKNOWN: "waits for what can't be read from here",
+}
+"""The words for each. A part in braces is one of _PARTS, or stands there if its field is known."""
+
+_OF_TARGETS: Mapping[Target | None, str] = {
+    Target.TERMINAL: "waits for a person to type at its standard input ({path})",
+    Target.INPUT: "waits for input at its standard input",
+}
+"""The words for what is read from some targets."""
+
+Ranks = Mapping[int, int]
+"""Ranks by the processes of their host."""
+
+NO_RANKS: Ranks = MappingProxyType({})
+
+
+def wait_text(does: Doing, ranks: Ranks = NO_RANKS) -> str:
+    """Return what a thread or process is in; a process among these is named as a rank."""
+    template = _OF_TARGETS.get(does.target) or _TEMPLATES[does.what]
+    text = template.format_map(_Parts(does, ranks))
+    if does.place is not None and does.place.file.rpartition("/")[2] not in text:
+        text += _at(does, ranks)
+    if does.at_exit:
+        text = f"has ended its program and is in {printable(does.at_exit, MAX_NAME)} (atexit), which {text}"
+    return printable(text, MAX_TEXT)
+
+
+def other_text(other: OtherProcess, ranks: Ranks = NO_RANKS) -> str:
+    """Return what a process does, behind where it is: a long text loses its end."""
+    text = wait_text(other.does, ranks)
+    if other.place is None:
+        return text
+    # py-spy puts the class before a method's name, for which a sentence has no room.
+    return f"in {file_line(other.place)} {printable(other.place.function.rpartition('.')[2], MAX_NAME)} {text}"
+
+
+def process_text(process: ProcessSeen) -> str:
+    """Return what the kernel tells of a rank's process beside amounts; empty if that is nothing."""
+    killed = "a process" if process.killed == 1 else f"{process.killed} processes"
+    notes = (
+        f"{_whom(process.tracer, NO_RANKS)} traces it" if process.tracer is not None else "",
+        f"the kernel has killed {killed} of its group for lack of memory" if process.killed else "",
+        "it waits for a disk, a network file system or a device that does not answer" if process.state == "D" else "",
+    )
+    return "; ".join(filter(None, notes))
+
+
+class _Parts(dict[str, str]):
+    """The parts of a sentence, each made when its template has it."""
+
+    def __init__(self, does: Doing, ranks: Ranks) -> None:
+        super().__init__()
+        self.does, self.ranks = does, ranks
+
+    def __missing__(self, part: str) -> str:
+        return _PARTS[part](self.does, self.ranks)
+
+
+def _place(place: Place | None) -> str:
+    return file_line(place) if place is not None else ""
+
+
+def _lock(does: Doing, ranks: Ranks) -> str:
+    title = f"the lock {does.name}" if does.name else "a lock"
+    return f"{title} of {does.module}" if does.module else title
+
+
+def _holder(does: Doing, ranks: Ranks) -> str:
+    if does.thread:
+        return f" that thread {does.thread} holds{_at(does, ranks)}"
+    return "; which thread holds it is not known"
+
+
+def _at(does: Doing, ranks: Ranks) -> str:
+    return f" ({_place(does.place)})" if does.place is not None else ""
+
+
+def _there(does: Doing, ranks: Ranks) -> str:
+    return f", where {does.count} of {does.total} are" if does.count is not None and does.total is not None else ""
+
+
+def _rest(does: Doing, ranks: Ranks) -> str:
+    if not does.names:
+        return ", and waits for other threads"
+    return f" but for thread{'s' * (len(does.names) > 1)} {', '.join(does.names)}"
+
+
+def _tasks(does: Doing, ranks: Ranks) -> str:
+    if not does.names:
+        return "events of its asyncio loop"
+    count, names = does.count or len(does.names), list(dict.fromkeys(does.names))
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    several = f"{count} tasks" if len(names) == 1 else f"{count} tasks:"
+    return f"{'its task' if count == 1 else several} {', '.join(names[:MAX_NAMED])}{more}"
+
+
+def _whom(process: NamedProcess, ranks: Ranks) -> str:
+    """Return ``the process 4711 (`sort big`)``."""
+    if process.pid in ranks:
+        return f"rank {ranks[process.pid]}"
+    if process.relation is Relation.ITSELF:
+        return "this process itself"
+    about = "same program" if process.relation is Relation.SAME_PROGRAM else ""
+    about = about or (f"`{process.command}`" if process.command else "which has ended" if process.has_ended else "")
+    return f"the process {process.pid}{f' ({about})' if about else ''}"
+
+
+def _child(process: NamedProcess, ranks: Ranks) -> str:
+    """Return ``VllmWorker-1 (process 4711)``."""
+    return f"{process.name} ({_number(process, ranks)})" if process.name else _whom(process, ranks)
+
+
+def _number(process: NamedProcess, ranks: Ranks) -> str:
+    return f"rank {ranks[process.pid]}" if process.pid in ranks else f"process {process.pid}"
+
+
+def _end(process: NamedProcess) -> str:
+    status = process.status or 0
+    return f"was killed by {signal_name(-status)}" if status < 0 else f"has ended with status {status}"
+
+
+def _several(does: Doing, ranks: Ranks, named: Callable[[NamedProcess, Ranks], str] = _whom) -> str:
+    left = len(does.processes[MAX_NAMED:]) + does.more
+    said = " and ".join(named(one, ranks) for one in does.processes[:MAX_NAMED])
+    return f"{said} and {left} more" if left else said
+
+
+def _sender(does: Doing, ranks: Ranks) -> str:
+    if not does.processes:
+        return {What.MESSAGE: " to another process", What.MESSAGES: " of other processes"}.get(does.what, "")
+    first = does.processes[0]
+    if len(does.processes) > 1:
+        return f" from one of its children: {_several(does, ranks, _child)}"
+    if first.relation is Relation.PARENT:
+        return f" from its parent ({_number(first, ranks)})"
+    if first.name:
+        ended = f", which {_end(first)}" if first.status is not None else ""
+        return f" from its child {_child(first, ranks)}{ended}"
+    return f" from {_whom(first, ranks)}"
+
+
+def _of_workers(does: Doing, ranks: Ranks) -> str:
+    ended = " and ".join(f"{_child(one, ranks)} {_end(one)}" for one in does.processes[:MAX_NAMED])
+    return f", whose worker {ended} and was replaced" if ended else " of processes"
+
+
+def _awaited_child(does: Doing, ranks: Ranks) -> str:
+    if not does.processes:
+        return f"the process {does.name}" if does.name else "the end of any child process"
+    (first, *_) = does.processes
+    return f"the end of its child {_child(first, ranks)}" if first.name else _whom(first, ranks)
+
+
+def _actors(does: Doing, ranks: Ranks) -> str:
+    if not does.names:
+        return "results"
+    more = f" and {len(does.names) - MAX_NAMED} more" if len(does.names) > MAX_NAMED else ""
+    named = list(does.names[:MAX_NAMED])
+    for at, process in enumerate(does.processes[: len(named)]):
+        named[at] = f"{named[at]} of {_whom(process, ranks).removeprefix('the ')}" if process.pid else named[at]
+    return f"the actor{'s' * (len(does.names) > 1)} {' and '.join(named)}{more}"
+
+
+def _holders(does: Doing, ranks: Ranks) -> str:
+    if not does.processes:
+        return ""
+    if len(does.processes) > 1:
+        return f", which {_several(does, ranks)} hold"
+    is_own = does.processes[0].relation is Relation.ITSELF and does.processes[0].pid not in ranks
+    return ", which this process holds itself" if is_own else f", which {_whom(does.processes[0], ranks)} holds"
+
+
+def _holders_of_file(does: Doing, ranks: Ranks) -> str:
+    if does.processes:
+        return _holders(does, ranks)
+    made = f", made {_ago(does.seconds)}" if does.seconds is not None else ""
+    return f"{made}, open in no process here"
+
+
+def _ago(seconds: float | None) -> str:
+    return f"{show_age(seconds)} ago" if seconds is not None else ""
+
+
+def _polled(does: Doing, ranks: Ranks) -> str:
+    return f"the file {does.name}" if does.name else "a file"
+
+
+def _sleep(does: Doing, ranks: Ranks) -> str:
+    return f"time.sleep({does.seconds:g})" if does.seconds is not None else "time.sleep"
+
+
+def _for_seconds(does: Doing, ranks: Ranks) -> str:
+    return f" ({_sleep(does, ranks)})" if does.function == "time.sleep" else ""
+
+
+def _in_function(does: Doing, ranks: Ranks) -> str:
+    return f" in {does.function}{_at(does, ranks)}" if does.function not in ("", "time.sleep") else ""
+
+
+def _target(does: Doing, ranks: Ranks) -> str:
+    """Return the file that a descriptor stands for, with who has the other end of a pipe."""
+    stream = f" ({_STREAMS[does.descriptor]})" if does.descriptor in _STREAMS else ""
+    way = "to" if does.what is What.WRITE else "from"
+    whom = f" {way} {_several(does, ranks)}" if does.processes and does.what is not What.DESCRIPTOR_LOCK else ""
+    if does.target is Target.SOCKET:
+        return f"the socket {does.name}{stream}" if does.name else f"a socket{stream}"
+    if does.target is Target.FULL_PIPE and len(does.processes) == 1 and does.processes[0].pid in ranks:
+        return f"a full pipe{stream} that only rank {ranks[does.processes[0].pid]} could read"
+    if does.target in (Target.PIPE, Target.FULL_PIPE):
+        full = "full " * (does.target is Target.FULL_PIPE)
+        unknown = "; who reads it is not known" if does.what is What.WRITE and not whom else ""
+        if does.what is not What.WRITE and {one.relation for one in does.processes} == {Relation.ITSELF}:
+            whom = " of its own process"
+        return f"a {full}pipe{stream}{whom}{unknown}"
+    if does.target is Target.OTHER:
+        return does.name or f"descriptor {does.descriptor}"
+    return f"the {'device' if does.target is Target.DEVICE else 'file'} {does.name}{stream}"
+
+
+_STREAMS: Mapping[int | None, str] = {0: "its standard input", 1: "its standard output", 2: "its standard error"}
+
+
+def _call_at(does: Doing, ranks: Ranks) -> str:
+    return ", ".join(filter(None, (does.name, _place(does.place))))
+
+
+def _called(does: Doing, ranks: Ranks) -> str:
+    if does.place is None and not does.function:
+        return ""
+    where = f"called at {_place(does.place)}" if does.place is not None else ""
+    return f" ({' '.join(filter(None, (does.function, where)))})"
+
+
+def _so_long(does: Doing, ranks: Ranks) -> str:
+    if does.total:
+        return f" for up to {show_age(does.total)}"
+    return f" for at least {show_age(does.seconds)}" if does.seconds is not None and does.seconds >= 1 else ""
+
+
+def _in_file(does: Doing, ranks: Ranks) -> str:
+    return f" ({printable(does.place.file.rpartition('/')[2], MAX_NAME)})" if does.place is not None else ""
+
+
+def _field(name: str, before: str = "", behind: str = "") -> Callable[[Doing, Ranks], str]:
+    """Return what makes a part of a field that is a text; nothing if that is empty."""
+
+    def part(does: Doing, ranks: Ranks) -> str:
+        value: str = getattr(does, name)
+        return f"{before}{value}{behind}" if value else ""
+
+    return part
+
+
+_PARTS: Mapping[str, Callable[[Doing, Ranks], str]] = {
+    "name": _field("name", " "),
+    "owner": _field("owner", " "),
+    "module": _field("module"),
+    "function": _field("function"),
+    "path": _field("name"),
+    "error": _field("state"),
+    "state": lambda does, ranks: f", which is {does.state}" if does.state and not does.processes else "",
+    "system_call": _field("state", ", in the system call "),
+    "in_thread": _field("thread", " in thread "),
+    "at_store": _field("address", " at the store "),
+    "thread": lambda does, ranks: f"thread {does.thread}" if does.thread else "another thread",
+    "import_of": lambda does, ranks: f"thread {does.thread} to import" if does.thread else "the import of",
+    "count": lambda does, ranks: str(does.count),
+    "loop_names": lambda does, ranks: ", ".join(does.names),
+    "and_more": lambda does, ranks: f" and {does.count} more" if does.count else "",
+    "ago": lambda does, ranks: f" {_ago(does.seconds)}" if does.seconds is not None else "",
+    "so_long": _so_long,
+    "in_place": lambda does, ranks: f" in {does.function}{_at(does, ranks)}" if does.function else _at(does, ranks),
+    "process": lambda does, ranks: _number(does.processes[0], ranks),
+    "last": lambda does, ranks: _whom(does.processes[-1], ranks),
+    "lock": _lock,
+    "holder": _holder,
+    "at": _at,
+    "there": _there,
+    "rest": _rest,
+    "tasks": _tasks,
+    "sender": _sender,
+    "of_workers": _of_workers,
+    "child": _awaited_child,
+    "actors": _actors,
+    "holders": _holders,
+    "holders_of_file": _holders_of_file,
+    "polled": _polled,
+    "sleep": _sleep,
+    "for_seconds": _for_seconds,
+    "in_function": _in_function,
+    "target": _target,
+    "call_at": _call_at,
+    "called": _called,
+    "in_file": _in_file,
+}
+"""What stands for each part of a template."""
