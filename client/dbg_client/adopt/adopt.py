@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from dbg_client.adopt.errors import NothingToAdopt
-from dbg_client.adopt.found import Candidate, find_mine
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
+from dbg_client.adopt.process import Candidate, all_pids, mappings, read_process, topmost
+from dbg_client.adopt.python import find_python
 from dbg_client.adopt.verb import Adopt
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
@@ -43,6 +43,33 @@ async def adopt(settings: Adopt) -> int:
         return await adopting.run()
     finally:
         await switchboard.close()
+
+
+class NothingToAdopt(DbgError):
+    """Say that no process of the user looks like a rank."""
+
+    exit_status = 3
+
+    def __str__(self) -> str:
+        return (
+            "none of your processes here is a Python program that a launcher started; `dbg-attach adopt PID` takes "
+            "any Python program"
+        )
+
+
+def find_mine() -> list[Candidate]:
+    """Return the processes of this user that look like ranks, by rank. Blocks for files of ``/proc``."""
+    own = os.geteuid()
+    seen = {pid: found for pid in all_pids() if (found := read_process(pid)) is not None and found.uid == own}
+    return [candidate for candidate in topmost(seen, os.environ) if _runs_python(candidate.pid)]
+
+
+def _runs_python(pid: int) -> bool:
+    try:
+        return find_python(pid, mappings(pid)) is not None
+    except OSError:
+        # Whether it may be adopted is said when that is tried.
+        return True
 
 
 def rank_variables(broker: str | None, environ: Mapping[str, str], opening: Opening) -> dict[str, str]:
@@ -105,9 +132,7 @@ class _Adopting:
         """Return the processes to adopt, None if the user does not want to."""
         if not self._settings.mine:
             return list(dict.fromkeys(map(int, self._settings.pids)))
-        found, doubtful = await asyncio.to_thread(find_mine)
-        for sentence in doubtful:
-            tell(sentence)
+        found = await asyncio.to_thread(find_mine)
         new = [candidate for candidate in found if not candidate.is_rank]
         if not found:
             raise NothingToAdopt

@@ -16,12 +16,12 @@ import selectors
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
-from dbg_client.adopt.errors import DebuggerFailed, LeftInCall, NotAttached
+from dbg_wire.errors import DbgError, printable
 
 COMMAND_SECONDS = 30.0
 """Seconds for an answer of gdb that needs nothing of the process; on a busy node it starts within a few."""
@@ -37,9 +37,6 @@ _OPTIONS = (
     "print thread-events off",
     "print inferior-events off",
 )
-
-_OWN = ("-nx", "-q", "-readnever", "--interpreter=mi2")
-"""The options by which a gdb of an adoption is known."""
 
 _SETTINGS = (
     "set confirm off",
@@ -78,9 +75,26 @@ def major_version(said: str) -> int:
     return int(found[1]) if found else 0
 
 
-def is_our_gdb(argv: Sequence[str]) -> bool:
-    """Tell whether a command line is that of the gdb of an adoption."""
-    return tuple(argv[1 : len(_OWN) + 1]) == _OWN
+class DebuggerFailed(DbgError):
+    """Say what gdb could not do, in its own words."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"gdb failed: {printable(self.text)}; the process goes on as it was"
+
+
+class LeftInCall(DebuggerFailed):
+    """Say that a thread was left in the midst of a call: gdb was ended from outside, or the process has ended."""
+
+    def __str__(self) -> str:
+        return f"gdb failed: {printable(self.text)}; the process was in the midst of a call, and will not survive it"
+
+
+class NotAttached(DebuggerFailed):
+    """Say that gdb could not stop the process: it is traced already, or has ended."""
 
 
 class Gdb:
@@ -89,7 +103,7 @@ class Gdb:
     def __init__(self, path: str) -> None:
         settings = [word for option in _OPTIONS for word in ("-iex", f"set {option}")]
         self._process = subprocess.Popen(
-            [path, *_OWN, *settings],
+            [path, "-nx", "-q", "-readnever", "--interpreter=mi2", *settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -26,10 +26,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dbg_client.adopt.errors import CantAdopt, NotAttached
-from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Gdb, attached
+from dbg_client.adopt.gdb import MAP_PRIVATE_ANONYMOUS, MAP_READ_WRITE, Gdb, NotAttached, attached
 from dbg_client.adopt.payload import Answer, Outcome, read_answer
-from dbg_client.adopt.process import is_file_on_disk, read_process, system_call, waits_safely
+from dbg_client.adopt.process import CantAdopt, is_file_on_disk, read_process, system_call, waits_safely
 from dbg_client.adopt.python import TargetPython
 
 LOOKS = 9

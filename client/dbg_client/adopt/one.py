@@ -1,29 +1,150 @@
-"""Make a rank of one process: look, bring the code in, read its answer.
+"""Make a rank of one process: check what forbids it, bring the code in, read its answer.
 
-Our package is brought along where the process's Python has none and is of our version.
+There are two ways: Python 3.14 and newer run a file for a process of the same version, and gdb calls functions in a
+process that waits. gdb has to be version 14 or newer where the processor has AMX.
 """
 
 from __future__ import annotations
 
-import subprocess
+import os
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from dbg_client.adopt.checks import Ready, examine, fits_ours
-from dbg_client.adopt.errors import CantAdopt, DebuggerFailed, NoSuchProcess
+from dbg_client.adopt.gdb import DebuggerFailed, find_gdb, loses_registers
 from dbg_client.adopt.inject import Injection, Pipe, can_remote_exec, run_remotely
 from dbg_client.adopt.payload import OURS, Answer, Outcome, code_to_adopt
-from dbg_client.adopt.process import PROC, ProcessInfo, read_process, system_call
+from dbg_client.adopt.process import (
+    CantAdopt,
+    NoSuchProcess,
+    ProcessInfo,
+    all_pids,
+    is_guard,
+    is_ours,
+    is_tried,
+    mappings,
+    may_trace,
+    read_process,
+    same_files,
+    sleeps_for_good,
+    system_call,
+    yama_scope,
+)
+from dbg_client.adopt.python import TargetPython, find_python
 from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.home import BROKER, HOME, TOKEN, TOKEN_FILE
 
-PROBE_SECONDS = 20.0
-"""Seconds for an interpreter to start and look for a package, on a file system of a network."""
+OLDEST = (3, 11)
+"""The oldest Python on which our package runs."""
 
-_PROBE = "import importlib.util, sys; sys.exit(importlib.util.find_spec('dbg_agent') is None)"
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A process that can be made a rank, and what is known of its Python. ``gdb`` is None where there is none."""
+
+    seen: ProcessInfo
+    python: TargetPython
+    gdb: str | None
+
+    @property
+    def needs_gdb(self) -> bool:
+        """Tell whether Python itself brings no code into it."""
+        return not can_remote_exec(self.python.version)
+
+
+_PTRACE = "an administrator types `sysctl kernel.yama.ptrace_scope=0`"
+_FORBIDDEN = {
+    0: (
+        "can't be traced: the container or the node forbids ptrace, or the process has changed its user",
+        "start the container with `--cap-add SYS_PTRACE`, or ask an administrator",
+    ),
+    1: ("may be traced by its parents alone: kernel.yama.ptrace_scope is 1", _PTRACE),
+    2: ("can't be traced by its user: kernel.yama.ptrace_scope is 2", _PTRACE),
+    3: ("can't be traced: kernel.yama.ptrace_scope is 3", "only a reboot of the node changes that"),
+}
+"""What is said and advised where the kernel forbids tracing, by ``kernel.yama.ptrace_scope``."""
+
+Hindrance = tuple[bool, str, str]
+"""Whether something forbids an adoption, what is said of it, and what helps."""
+
+
+def examine(pid: int) -> Target:
+    """Return a process that can be made a rank. Blocks for files of ``/proc``, and touches nothing.
+
+    Raises CantAdopt with the first thing that forbids it.
+    """
+    seen = read_process(pid)
+    if seen is None:
+        remedy = "`dbg-attach adopt --mine` finds those of a job"
+        raise NoSuchProcess(f"process {pid}", "does not exist on this host", remedy)
+    _refuse(pid, _of_process(seen))
+    python = find_python(pid, mappings(pid))
+    if python is None:
+        what = f"is no Python program, but {seen.name}"
+        raise CantAdopt(f"process {pid}", what, "name the Python process that it has started")
+    target = Target(seen, python, find_gdb())
+    _refuse(pid, _of_python(target))
+    return target
+
+
+def _refuse(pid: int, hindrances: Iterator[Hindrance]) -> None:
+    for is_there, why, remedy in hindrances:
+        if is_there:
+            raise CantAdopt(f"process {pid}", why, remedy)
+
+
+def _of_process(seen: ProcessInfo) -> Iterator[Hindrance]:
+    """Yield what may forbid it, the first things first: each is looked for only if those before are not there."""
+    pid = seen.pid
+    yield pid == os.getpid(), "is this dbg-attach itself", "name a process of the job"
+    ended = "has ended, and its parent has not fetched its status"
+    yield seen.state in "ZX", ended, "nothing of it is left to look at"
+    traced = f"is traced by process {seen.tracer}"
+    yield seen.tracer > 0, traced, "end that one, or let it detach, and try again"
+    yield seen.state in "Tt", "is suspended", f"`kill -CONT {pid}` lets it go on; then try again"
+    su = f"adopt it as that user, such as by `sudo -u '#{seen.uid}'`, with a broker that user reaches"
+    yield os.geteuid() != seen.uid, f"belongs to user {seen.uid}", su
+    inside = "run `dbg-attach adopt` inside, as by `docker exec`, `kubectl exec` or `apptainer exec instance://`"
+    yield len(seen.numbers) > 1, "is in a container", inside
+    yield not may_trace(pid), *_FORBIDDEN.get(yama_scope(), _FORBIDDEN[0])
+    yield not same_files(pid), "sees other files than this terminal", inside
+    asleep = "waits in the kernel where no debugger can stop it, as for a file system that does not answer"
+    yield sleeps_for_good(pid), asleep, f"`cat /proc/{pid}/stack` as root shows where; try again when it is back"
+
+
+def _of_python(target: Target) -> Iterator[Hindrance]:
+    """Yield what may forbid it to run code in this Python, in the same way."""
+    seen, python, machine = target.seen, target.python, os.uname().machine
+    anew = "start it by `python -m dbg_agent`"
+    yield python.is_musl, "uses musl, in which this has not been tried", anew
+    yield python.version is None, "does not show its Python's version", anew
+    version = python.version or OLDEST
+    runs = f"runs Python {version[0]}.{version[1]}"
+    yield version < OLDEST, f"{runs}, and 3.11 is the oldest that we run on", "`py-spy dump` may show it"
+    free = f"{runs} without the interpreter's lock, in which this has not been tried"
+    yield python.free_threaded, free, anew
+    yield is_ours(seen.command), "belongs to dbg-broker itself", "name a process of the job"
+    is_rank = any(is_guard(child.argv) for child in _children(seen.pid))
+    yield is_rank, "is a rank already", "`dbg-attach list` shows it, if its broker is this one"
+    if not target.needs_gdb:
+        return
+    without = "`apt install gdb`, `dnf install gdb` or conda's gdb mends that; `py-spy dump` shows a stack without it"
+    yield target.gdb is None, "can only be adopted with gdb, which is not installed here", without
+    yield not is_tried(machine), f"runs on {machine}, where this has not been tried", without
+    amx = "runs on a processor with AMX, whose registers a gdb before 14 does not put back"
+    yield loses_registers(target.gdb or ""), amx, "install gdb 14 or newer, as conda has it"
+    stripped = "has a Python that was stripped of {} and others, so that nothing can be called in it"
+    yield bool(python.missing), stripped.format(*python.missing[:1] or ("",)), anew
+
+
+def _children(pid: int) -> Iterator[ProcessInfo]:
+    for other in map(read_process, all_pids()):
+        if other is not None and other.parent == pid:
+            yield other
 
 
 def folders_of_ours() -> list[str]:
@@ -38,45 +159,15 @@ def folders_of_ours() -> list[str]:
     return list(found)
 
 
-def has_package(seen: ProcessInfo) -> bool:
-    """Tell whether the interpreter of a process finds our package, by starting it once more as it was started."""
-    first = seen.argv[0] if seen.argv else ""
-    folder = PROC / str(seen.pid) / "cwd"
-    for interpreter in dict.fromkeys((first, str(PROC / str(seen.pid) / "exe"))):
-        if "python" not in interpreter.rpartition("/")[2] and not interpreter.startswith("/proc/"):
-            continue
-        try:
-            command = [interpreter, "-c", _PROBE]
-            ended = subprocess.run(
-                command,
-                env=seen.environ,
-                cwd=folder,
-                timeout=PROBE_SECONDS,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError):
-            continue
-        if ended.returncode == 0:
-            return True
-    return False
-
-
 def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
     """Make a rank of a process, and return its answer. Blocks, for a few seconds as a rule.
 
     ``variables`` say where the broker is. Raises CantAdopt if the process was left as it is, and DebuggerFailed.
     """
-    ready = examine(pid)
-    _refuse_secrets(ready.seen, variables)
-    folders = folders_of_ours() if fits_ours(ready.python) else []
-    if not folders and not has_package(ready.seen):
-        version = ".".join(map(str, ready.python.version or ()))
-        why = f"runs Python {version}, for which our package is installed neither there nor here"
-        remedy = "install dbg-broker with that Python, also while the process runs, and try again"
-        raise CantAdopt(f"process {pid}", why, remedy)
+    target = examine(pid)
+    _refuse_secrets(target.seen, variables)
+    # Our own package, as it is here, runs in a Python of this version alone.
+    folders = folders_of_ours() if target.python.version == sys.version_info[:2] else []
     try:
         folder = tempfile.mkdtemp(prefix="dbg-adopt-")
     except OSError as error:
@@ -84,7 +175,7 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
         raise CantAdopt(f"process {pid}", why, "set TMPDIR to another directory") from None
     try:
         with closing(Pipe(folder)) as pipe:
-            answer = _run(ready, folder, code_to_adopt(pipe.path, variables, folders), pipe)
+            answer = _run(target, folder, code_to_adopt(pipe.path, variables, folders), pipe)
     except DebuggerFailed:
         if read_process(pid) is None:
             raise NoSuchProcess(f"process {pid}", "has ended meanwhile", "name those that are left") from None
@@ -93,7 +184,7 @@ def adopt_one(pid: int, variables: Mapping[str, str]) -> Answer:
         with suppress(OSError):  # a file that the process is still to run stays
             Path(folder).rmdir()
     if answer.outcome is Outcome.FAILED:
-        remedy = "the program goes on as it was; try again, or install dbg-broker in its environment"
+        remedy = "the program goes on as it was; install dbg-broker in its environment, and try again"
         raise CantAdopt(f"process {pid}", f"could not become a rank ({answer.text or 'no reason given'})", remedy)
     return answer
 
@@ -110,17 +201,17 @@ def _refuse_secrets(seen: ProcessInfo, variables: Mapping[str, str]) -> None:
         raise CantAdopt(f"process {seen.pid}", why, remedy)
 
 
-def _run(ready: Ready, folder: str, code: str, pipe: Pipe) -> Answer:
-    pid = ready.seen.pid
+def _run(target: Target, folder: str, code: str, pipe: Pipe) -> Answer:
+    pid = target.seen.pid
     why = "does not come back to Python code, which it would have to run itself"
     # Only gdb reaches a main thread that sleeps in a system call: it looks at no file before it wakes up.
-    if can_remote_exec(ready.python.version) and (ready.gdb is None or system_call(pid, pid) is None):
+    if not target.needs_gdb and (target.gdb is None or system_call(pid, pid) is None):
         try:
             answer = run_remotely(pid, folder, code, pipe.answer)
         except (OSError, RuntimeError) as error:
             answer, why = None, f"runs no file for others ({error})"
         if answer is not None and answer.outcome is not Outcome.BUSY:
             return answer
-    if ready.gdb is None:
+    if target.gdb is None:
         raise CantAdopt(f"process {pid}", why, "install gdb, and try again")
-    return Injection(ready.gdb, pid, ready.python, code, pipe.answer).run()
+    return Injection(target.gdb, pid, target.python, code, pipe.answer).run()

@@ -1,4 +1,4 @@
-"""One process as ``/proc`` shows it; a look changes nothing in it.
+"""Processes as ``/proc`` shows them, and which of the user's a launcher started; a look changes nothing in them.
 
 A thread that waits in one of some system calls is not in the midst of taking or freeing memory, nor of loading a
 library: other calls can be made in it, and it waits on afterwards. It may be borrowed.
@@ -9,17 +9,38 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dbg_wire.errors import DbgError, printable
+from dbg_wire.tables.launchers import RANK_VARIABLES, is_launcher
 from dbg_wire.tables.system_calls import call_names
 
 PROC = Path("/proc")
 
 GOOD_SECONDS = 1.0
 """Seconds for which a thread waits for a disk or for memory at most, unless that is gone."""
+
+
+class CantAdopt(DbgError):
+    """Say why a process was left as it is, and what its user or an administrator can do."""
+
+    def __init__(self, who: str, why: str, remedy: str) -> None:
+        super().__init__(who, why, remedy)
+        self.who = who
+        self.why = why
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{printable(self.who)} {printable(self.why)}; {printable(self.remedy)}"
+
+
+class NoSuchProcess(CantAdopt):
+    """Say that there is no process of this number."""
+
+    exit_status = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,3 +223,96 @@ def waits_safely(machine: str, number: int | None) -> bool:
 def is_tried(machine: str) -> bool:
     """Tell whether the calls of this kind of machine are known, without which no thread is borrowed."""
     return bool(call_names(machine))
+
+
+_COMMANDS = frozenset({"dbg-attach", "dbg-broker", "dbg_client", "dbg_broker"})
+
+_SCHEDULERS_JOB = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID")
+"""The variables in which schedulers name a job: a user may have several on a node, and means the one at hand."""
+
+_TRACKER = "from multiprocessing.resource_tracker "
+"""Begin of the code of multiprocessing's helper, which has the variables of its rank."""
+
+
+def is_guard(argv: Sequence[str]) -> bool:
+    """Tell whether a command line is that of a rank's guard."""
+    return any(word.endswith("/dbg_agent/guard/process.py") for word in argv)
+
+
+def is_ours(command: Sequence[str]) -> bool:
+    """Tell whether a program's words are those of a command of ours, or of a guard."""
+    name = _module(command).partition(".")[0] or (command[0].rpartition("/")[2] if command else "")
+    return name in _COMMANDS or is_guard(command)
+
+
+def starts_ranks(command: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Tell whether a program's words are those of a launcher."""
+    module = _module(command)
+    return is_launcher(command[1:] if module else command, module or None, environ)
+
+
+def _module(command: Sequence[str]) -> str:
+    """Return the module of ``-m module``, empty for other programs."""
+    return command[1] if len(command) > 1 and command[0] == "-m" else ""
+
+
+def is_of_job(environ: Mapping[str, str], own: Mapping[str, str]) -> bool:
+    """Tell whether a process is of the scheduler's job in which this command runs; any is where it runs in none."""
+    return all(environ.get(name) == own[name] for name in _SCHEDULERS_JOB if own.get(name))
+
+
+def place_of(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return the variables by which launchers tell a process its rank, the innermost launcher's first; maybe none."""
+    return tuple(
+        (name, environ[name])
+        for name, needs in RANK_VARIABLES.items()
+        if environ.get(name, "").isdecimal() and (not needs or environ.get(needs))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A process that looks like a rank; ``rank`` is its number as its launcher counts, ``is_rank`` that it is one."""
+
+    pid: int
+    rank: int
+    script: str
+    age: float
+    is_rank: bool = False
+
+
+def topmost(seen: Mapping[int, ProcessInfo], own: Mapping[str, str]) -> list[Candidate]:
+    """Return of the processes those that look like ranks and have no other of the same rank above them. Pure.
+
+    ``own`` are the variables of this command, which say in which job of a scheduler it runs.
+    """
+    guarded = {found.parent for found in seen.values() if is_guard(found.argv)}
+    places = {pid: place_of(found.environ) for pid, found in seen.items() if _is_meant(found, own)}
+    kept = [pid for pid, place in places.items() if all(places.get(above) != place for above in _above(pid, seen))]
+    candidates = [_candidate(seen[pid], int(places[pid][0][1]), is_rank=pid in guarded) for pid in kept]
+    return sorted(candidates, key=lambda candidate: (candidate.rank, candidate.pid))
+
+
+def _is_meant(found: ProcessInfo, own: Mapping[str, str]) -> bool:
+    if found.state in "ZX" or found.pid == os.getpid() or not found.command or is_ours(found.command):
+        return False
+    if found.command[0] == "-c" and " ".join(found.command[1:]).startswith(_TRACKER):
+        return False
+    return (
+        bool(place_of(found.environ))
+        and is_of_job(found.environ, own)
+        and not starts_ranks(found.command, found.environ)
+    )
+
+
+def _above(pid: int, seen: Mapping[int, ProcessInfo]) -> Sequence[int]:
+    chain: list[int] = []
+    while pid in seen and pid not in chain:
+        chain.append(pid)
+        pid = seen[pid].parent
+    return chain[1:]
+
+
+def _candidate(found: ProcessInfo, rank: int, *, is_rank: bool) -> Candidate:
+    words = 2 if found.command[0] == "-m" else 1
+    return Candidate(found.pid, rank, " ".join(found.command[:words]), found.age, is_rank)

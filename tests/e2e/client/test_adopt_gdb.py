@@ -10,8 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dbg_client.adopt.errors import LeftInCall
-from dbg_client.adopt.gdb import Gdb, attached, find_gdb
+from dbg_client.adopt.gdb import Gdb, LeftInCall, attached, find_gdb
 from dbg_client.adopt.process import mappings
 from dbg_client.adopt.python import find_python
 from tests.conftest import Approved

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.adopt.checks import examine
 from dbg_client.adopt.inject import Injection, Pipe
+from dbg_client.adopt.one import examine
 from dbg_client.adopt.payload import Outcome, as_expression
 from tests.e2e.test_adopt import start, unprepared
 from tests.support.broker import running_broker

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.adopt.errors import CantAdopt
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Outcome
+from dbg_client.adopt.process import CantAdopt
 from tests.support.processes import Child, Processes
 from tests.support.requirements import needs_gdb
 

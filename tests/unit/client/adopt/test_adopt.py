@@ -13,18 +13,23 @@ from hypothesis import strategies as st
 
 from dbg_agent.launch.launchers import ROWS
 from dbg_client.adopt.adopt import line_for, rank_variables, table
-from dbg_client.adopt.found import Candidate, is_guard, is_ours, overlooked, starts_ranks, topmost
+from dbg_client.adopt.gdb import major_version
 from dbg_client.adopt.inject import Pipe, can_remote_exec, run_remotely
 from dbg_client.adopt.payload import Answer, Outcome, as_expression, code_to_adopt, read_answer
 from dbg_client.adopt.process import (
+    Candidate,
     ProcessInfo,
     all_pids,
+    is_guard,
+    is_ours,
     mappings,
     may_trace,
     program_words,
     read_process,
     same_files,
     sleeps_for_good,
+    starts_ranks,
+    topmost,
     waits_safely,
 )
 from dbg_client.adopt.python import Elf, NotElf
@@ -266,21 +271,6 @@ def test_all_launchers_that_the_agent_knows_are_known() -> None:
     assert {row.rank for row in ROWS if row.rank} == set(RANK_VARIABLES)
 
 
-def test_a_child_with_a_local_rank_of_its_own_and_no_address_is_not_passed_over_in_silence(approved: Approved) -> None:
-    place = {"RANK": "0", "WORLD_SIZE": "2"}
-    seen = {
-        one.pid: one
-        for one in (
-            process(10, 1, "train.py", LOCAL_RANK="0", MASTER_ADDR="", **place),
-            process(11, 10, "worker.py", LOCAL_RANK="1", **place),
-            process(12, 11, "helper.py", LOCAL_RANK="1", **place),
-        )
-    }
-    assert found(*seen.values()) == [(10, 0, False)]
-    told = overlooked(seen, {})[-1]
-    approved(told)
-
-
 PYTHON = Path(sys.executable).resolve()
 
 
@@ -323,3 +313,18 @@ def test_damaged_files_raise_nothing_else(at: int, damage: bytes) -> None:
 )
 def test_waiting_is_safe_and_taking_memory_is_not(machine: str, number: int | None, is_safe: bool) -> None:
     assert waits_safely(machine, number) is is_safe
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ("GNU gdb (Debian 13.1-3) 13.1\nCopyright (C) 2023 Free Software Foundation, Inc.\n", 13),
+        ("GNU gdb (Ubuntu 12.1-0ubuntu1~22.04) 12.1\n", 12),
+        ("GNU gdb (GDB) Red Hat Enterprise Linux 10.2-13.el9\n", 10),
+        ("GNU gdb (GDB) 15.2\n", 15),
+        ("something else 99.1\n", 0),
+        ("", 0),
+    ],
+)
+def test_the_version_is_read_as_each_distribution_writes_it(said: str, version: int) -> None:
+    assert major_version(said) == version
