@@ -132,13 +132,7 @@ class Ide:
         return []
 
     def go_on(self, thread: int) -> None:
-        """Let a thread go on as a user does who sends it again where it came too soon to be typed."""
-        try:
-            self.request("continue", {"threadId": thread})
-        except Refused as refused:
-            if "send it again" not in str(refused):
-                raise
-            self.go_on(thread)
+        self.request("continue", {"threadId": thread})
 
     def stop_of(self, rank: int) -> int:
         """Return the thread of a rank, once the window is told that it stands."""

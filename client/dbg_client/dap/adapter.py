@@ -58,7 +58,7 @@ class Session:
         return {
             "configurationDone": self._configured,
             "setBreakpoints": self._breakpoints.set,
-            "setExceptionBreakpoints": self._breakpoints.set_exceptions,
+            "setExceptionBreakpoints": self._set_exceptions,
             "source": self._sources.content,
             "threads": self.threads.threads,
             "stackTrace": self._frames.stack_trace,
@@ -96,6 +96,9 @@ class Session:
         asyncio.get_running_loop().call_soon(self.threads.begin)
         if not self._window.ranks:
             self._window.tell(f"No rank fits {self._window.target.text} yet; it shows up here when it comes.")
+
+    async def _set_exceptions(self, arguments: Message) -> None:
+        """Change nothing: ranks that were started with --post-mortem stay where they crash."""
 
     async def _moving(self, move: Do, arguments: Message) -> Message | None:
         # A rank may have come a moment ago; it must not pass by the IDE's breakpoints.
@@ -182,7 +185,6 @@ class Adapter:
             "attach": self._attach,
             "launch": self._launch,
             "disconnect": self._disconnect,
-            "terminate": self._terminate,
             "cancel": self._cancel,
         }
 
@@ -252,11 +254,6 @@ class Adapter:
         """Leave the ranks as they are: the session ends when the IDE has the answer."""
         if self._session is not None:
             await self._session.leave()
-
-    async def _terminate(self, arguments: Message) -> None:
-        raise BadInput(
-            "a window does not end a job", "disconnect leaves its ranks as they are; end it where it was started"
-        )
 
     async def _cancel(self, arguments: Message) -> None:
         number = arguments.get("requestId")

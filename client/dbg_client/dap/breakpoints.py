@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from dbg_client.dap.messages import EXCEPTION_FILTERS, UNCAUGHT, Message
+from dbg_client.dap.messages import Message
 from dbg_client.dap.source import Paths
 from dbg_client.dap.window import Window
 from dbg_client.questions.breakpoints import ask_breakpoints
@@ -33,8 +33,6 @@ MAX_OF_FILE = 1000
 NO_RANK = "no rank of the target is there yet; it is set in each that comes"
 
 WATCHES = "a watcher's token sets no breakpoints; start this window with a driver's token"
-
-_ALWAYS_ON = "it is on in ranks that were started with --post-mortem, and stays so"
 
 Said = Mapping[str, BreakpointState | str]
 """The breakpoint that a rank has, or why it has none, by the rank's key."""
@@ -86,10 +84,6 @@ class Breakpoints:
             rows = iter([self._told(line, ranks) for line in lines])
             found = [{"verified": False, "message": one} if isinstance(one, str) else next(rows) for one in asked]
         return {"breakpoints": found}
-
-    async def set_exceptions(self, arguments: Message) -> Message:
-        """Return which exceptions stop ranks: those that were started so stay where they crash."""
-        return exception_answer(arguments)
 
     async def reach(self, rank: RankInfo) -> None:
         """Have a rank that has just come have the breakpoints of the IDE, before it moves."""
@@ -253,19 +247,6 @@ def asked_wishes(arguments: Message, file: str, first_line: int) -> list[Breakpo
     if not isinstance(given, list) or len(given) > MAX_OF_FILE:
         raise BadInput(f"there are more than {MAX_OF_FILE} breakpoints of one file", "remove some")
     return [_wish(one, file, first_line) for one in given]
-
-
-def exception_answer(arguments: Message) -> Message:
-    """Return the body of the answer to ``setExceptionBreakpoints``: one row for each filter that is chosen."""
-    filters = arguments.get("filters")
-    chosen = filters if isinstance(filters, list) else []
-    return {"breakpoints": [_exception_row(name) for name in chosen[: len(EXCEPTION_FILTERS) + 10]]}
-
-
-def _exception_row(name: object) -> Message:
-    if name != UNCAUGHT:
-        return {"verified": False, "message": f"there is no filter {printable(repr(name), 40)}"}
-    return {"verified": True, "message": _ALWAYS_ON}
 
 
 def _wish(one: object, file: str, first_line: int) -> BreakpointWish | str:

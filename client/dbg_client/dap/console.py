@@ -11,7 +11,7 @@ from dbg_client.api.ranks import AsyncRanks, Memory
 from dbg_client.command_line.session_line import read_session_line, session_verbs
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Event
-from dbg_client.dap.listing import MAX_SHOWN, Threads
+from dbg_client.dap.listing import Threads
 from dbg_client.dap.moves import Keyboard
 from dbg_client.dap.window import Window
 from dbg_client.verbs.orders import Interrupt
@@ -44,6 +44,9 @@ GATHER_SECONDS = 0.1
 
 MAX_GATHERED = 500
 """Texts that are gathered at most; with more, those that have come are printed at once."""
+
+MAX_NAMES = 60
+"""Columns for the ranks that have logged a text."""
 
 MAX_TEXT = 4000
 """Characters of a text that the console shows; an escaped one is longer than what the broker sends."""
@@ -164,7 +167,7 @@ class LogTexts:
             self._window.tell(f"Log texts left out here: {left_out}; the job's output has them.")
         naming = Naming(tuple(self._known().values()))
         lines = [
-            f"{printable(clip(naming.names(list(ranks.values())), MAX_SHOWN))}: {printable(text, MAX_TEXT)}"
+            f"{printable(clip(naming.names(list(ranks.values())), MAX_NAMES))}: {printable(text, MAX_TEXT)}"
             for text, ranks in gathered.items()
         ]
         self._window.tell("\n".join(lines), "stdout")

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from itertools import takewhile
 
 from dbg_client.api.answers import safe_text
 from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.dap.messages import Message
-from dbg_client.dap.threads import REST, Continued, Exited, Started, Stopped, ThreadEvent, ThreadTable
+from dbg_client.dap.threads import Continued, Exited, Started, Stopped, ThreadEvent, ThreadTable
 from dbg_client.dap.window import Window
 from dbg_client.seat.attachment import LOST_SECONDS
-from dbg_client.views.naming import Naming, clip
 from dbg_wire.errors import BadInput, DbgError, printable
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ranks import RankInfo
 
 COALESCE_SECONDS = 0.03
 """Seconds of the debounce: the changes of a thousand ranks that stop at once are told together."""
-
-TYPED_SECONDS = 0.1
-"""Seconds after a stop in which nobody can have read of it and typed `continue`: the IDE has sent that by itself."""
-
-MAX_SHOWN = 60
-"""Columns for the ranks that are not listed."""
 
 
 class Threads:
@@ -41,11 +33,6 @@ class Threads:
         self._had_ranks = False
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
-        self._told_at: dict[str, float] = {}
-        """When the IDE was told of the stop of each rank, the earliest first; long ago for an awaited step."""
-        self._unseen: set[str] = set()
-        """Ranks that stood when the window attached, and whose stack the IDE has not asked for."""
-        self._has_explained = False
         self._told_passed: dict[str, str] = {}
         """The stop that each rank has passed without stopping, as the IDE was told of it."""
 
@@ -53,7 +40,9 @@ class Threads:
         """Tell the IDE of the ranks that stand, and from now on of all changes."""
         self._is_begun = True
         self.refresh()
-        self._unseen = set(self._told_at)
+        rest = len(self._window.ranks) - len(self.table.listed)
+        if rest > 0:
+            self._window.tell(f"{rest} more ranks are listed as they stop; the debug console asks all of them.")
 
     # ------------------------------------------------------------------------------------------------------ the broker
 
@@ -112,15 +101,7 @@ class Threads:
             }
             for rank in listed
         ]
-        rest = self.rest()
-        if rest:
-            rows.append({"id": REST, "name": _rest_name(rest)})
         return {"threads": rows}
-
-    def rest(self) -> list[RankInfo]:
-        """Return the living ranks of the target that are not listed."""
-        listed = {rank.key for rank in self.table.listed}
-        return [rank for rank in self._window.ranks if rank.state in LIVE_STATES and rank.key not in listed]
 
     def of_key(self, key: str) -> RankInfo | None:
         """Return the rank with this key as it is listed now, or was before the broker was gone."""
@@ -130,11 +111,6 @@ class Threads:
         """Return the rank with this number. Raises BadInput."""
         key = self.table.key(thread)
         rank = self.of_key(key) if key is not None else None
-        if thread == REST:
-            raise BadInput(
-                "this entry stands for many ranks",
-                "name one in the debug console: `eval 5 loss` asks it, `interrupt 5` stops it",
-            )
         if rank is None:
             raise BadInput("this rank is not there any more", "choose another thread")
         return rank
@@ -145,32 +121,6 @@ class Threads:
         if not self.table.stands(rank.key):
             raise BadInput(f"{printable(rank.address)} is running", "pause it first")
         return rank
-
-    def require_typed(self, rank: RankInfo) -> None:
-        """Raise BadInput for a `continue` that an IDE sends by itself where a rank stops while another one stands.
-
-        nvim-dap does so by default. An error leaves its view as it is; a new stop would bring the next `continue`.
-        """
-        earlier = takewhile(lambda key: key != rank.key, self._told_at)
-        age = asyncio.get_running_loop().time() - self._told_at.get(rank.key, 0.0)
-        is_typed = rank.key not in self._unseen and age >= TYPED_SECONDS
-        if is_typed or not any(self.table.stands(key) for key in earlier):
-            return
-        # Who asks once more after a while means it.
-        self._unseen.discard(rank.key)
-        error = BadInput(
-            f"{printable(rank.address)} stays: its `continue` came by itself when the rank was shown as stopped",
-            "send it again; in nvim-dap set `dap.defaults.ranks.auto_continue_if_many_stopped = false`",
-        )
-        if not self._has_explained:
-            # An IDE doesn't show what becomes of requests that the user has not made.
-            self._has_explained = True
-            self._window.tell(str(error), "important")
-        raise error
-
-    def seen(self, rank: RankInfo) -> None:
-        """Note that the IDE has asked for the stack of a rank."""
-        self._unseen.discard(rank.key)
 
     # ----------------------------------------------------------------------------------------------------------- inner
 
@@ -185,11 +135,6 @@ class Threads:
 
     def _tell_stop(self, told: Stopped) -> None:
         rank = self.rank(told.thread)
-        self._unseen.discard(rank.key)
-        # A user may type on while a step is under way; where others have stopped meanwhile, nvim-dap does so as well.
-        is_awaited = told.is_ours and told.reason == "step" and next(reversed(self._told_at), None) == rank.key
-        self._told_at.pop(rank.key, None)
-        self._told_at[rank.key] = -TYPED_SECONDS if is_awaited else asyncio.get_running_loop().time()
         focus = self.focus if self.focus is not None and self.table.stands(self.focus.key) else rank
         keeps_focus = not told.is_ours and focus.key != rank.key
         if not keeps_focus:
@@ -209,8 +154,6 @@ class Threads:
         if asyncio.get_running_loop().time() < self._patient_until:
             ranks += tuple(rank for key, rank in self._known.items() if key not in listed)
         self._known = {rank.key: rank for rank in ranks}
-        self._told_at = {key: at for key, at in self._told_at.items() if key in self._known}
-        self._unseen &= self._known.keys()
         return ranks
 
     def _tell_of_passed(self, ranks: tuple[RankInfo, ...]) -> None:
@@ -226,7 +169,3 @@ class Threads:
         if self._had_ranks and not has_ranks:
             self._window.tell("All ranks of this window have ended. Those of the next run of the job show up here.")
         self._had_ranks = has_ranks
-
-
-def _rest_name(ranks: list[RankInfo]) -> str:
-    return f"{len(ranks)} more: {printable(clip(Naming(ranks).names(ranks), MAX_SHOWN))}"

@@ -34,18 +34,6 @@ UNNAMED = "IDE"
 SHORT_NAMES = {"Visual Studio Code": "VS Code", "Visual Studio Code - Insiders": "VS Code Insiders"}
 """What people call a client that tells a longer name: it stands in the lines of many terminals."""
 
-UNCAUGHT = "uncaught"
-
-EXCEPTION_FILTERS: list[Message] = [
-    {
-        "filter": UNCAUGHT,
-        "label": "Uncaught exceptions",
-        "description": "A rank of a job that was started with --post-mortem stays where it crashed.",
-        "default": True,
-    }
-]
-"""The exceptions at which ranks stop, as capabilities tell them."""
-
 CAPABILITIES: Message = {
     "supportsConfigurationDoneRequest": True,
     "supportsEvaluateForHovers": True,
@@ -59,7 +47,6 @@ CAPABILITIES: Message = {
     "supportsConditionalBreakpoints": True,
     "supportsHitConditionalBreakpoints": True,
     "supportsLogPoints": True,
-    "exceptionBreakpointFilters": EXCEPTION_FILTERS,
     "supportTerminateDebuggee": False,
     "supportSuspendDebuggee": False,
 }

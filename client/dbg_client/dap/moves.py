@@ -11,13 +11,11 @@ from dbg_client.core.link import Event
 from dbg_client.core.waiting import until_stopped
 from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
-from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_client.questions.inspection import RankError
 from dbg_client.seat.effects import Effect, Finish, Note
 from dbg_client.seat.seat import KeyboardTaken, Seat
 from dbg_client.verbs.preferences import Wish
-from dbg_client.views.naming import name_few
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, Mode
 from dbg_wire.records.ranks import RankInfo, RankState
@@ -214,7 +212,6 @@ class Moves:
     async def go_on(self, arguments: Message) -> Message:
         """Carry out ``continue``: a stopped rank goes on, a held one waits no longer."""
         rank = self._threads.stopped_rank(arguments.get("threadId"))
-        self._threads.require_typed(rank)
         self._keyboard.require_free(rank)
         action = Action.RELEASE if rank.state is RankState.HELD else Action.CONTINUE
         if self._window.may_act:
@@ -228,37 +225,24 @@ class Moves:
         return {"allThreadsContinued": False}
 
     async def pause(self, arguments: Message) -> None:
-        """Carry out ``pause``: break into a rank, or into all that run and are not listed."""
-        thread = arguments.get("threadId")
-        if thread == REST:
-            ranks = [rank for rank in self._threads.rest() if rank.state is RankState.RUNNING]
-        else:
-            ranks = [self._threads.rank(thread)]
-        for rank in ranks:
-            self._threads.table.expect_stop(rank.key)
-        await self._have_left(ranks)
-        running = [rank for rank in ranks if self._window.now(rank).state is RankState.RUNNING]
-        answers = await self._window.asker().ask(Action.INTERRUPT, ranks) if ranks else []
-        if len(ranks) != 1:
-            failed = [one for one in zip(ranks, answers, strict=True) if one[1].kind not in (Kind.VALUE, Kind.RUNNING)]
-            if failed:
-                known = self._window.switchboard.directory.ranks
-                (rank, answer), names = failed[0], name_few([rank for rank, _ in failed], known)
-                self._window.tell(f"not stopped: {names} ({printable(rank.address)}: {safe_text(answer.text)})")
-            return
-        (rank,), (answer,) = ranks, answers
+        """Carry out ``pause``: break into a rank."""
+        rank = self._threads.rank(arguments.get("threadId"))
+        self._threads.table.expect_stop(rank.key)
+        await self._have_left(rank)
+        is_running = self._window.now(rank).state is RankState.RUNNING
+        (answer,) = await self._window.asker().ask(Action.INTERRUPT, [rank])
         if answer.kind is Kind.RUNNING:
             self._window.tell(f"{printable(rank.address)}: {safe_text(answer.text)}")
         elif answer.kind is not Kind.VALUE:
             raise RankError(rank.address, answer.text, answer.kind.value)
-        if running:
+        if is_running:
             await self._keyboard.seize_at_stop(rank, has_stopped=answer.kind is Kind.VALUE)
 
-    async def _have_left(self, ranks: list[RankInfo]) -> None:
-        """Wait until ranks that were told to go on have left their stops: they would answer that they stand already."""
+    async def _have_left(self, rank: RankInfo) -> None:
+        """Wait until a rank that was told to go on has left its stop: it would answer that it stands already."""
 
         def left() -> bool | None:
-            return not any(self._threads.table.is_leaving(self._window.now(rank)) for rank in ranks) or None
+            return not self._threads.table.is_leaving(self._window.now(rank)) or None
 
         switchboard = self._window.switchboard
         with suppress(TimeoutError):

@@ -18,12 +18,11 @@ from dbg_client.dap.adapter import Adapter, Connect
 from dbg_client.dap.messages import Message
 from dbg_client.dap.verb import Dap
 from dbg_client.shell.streams import tell
-from dbg_client.verbs.verb import BrokerOptions
 from dbg_command.targets import Target
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 
-NEXT_SESSION = "Secret for the next session: "
+SECRET_IS = "Secret: "
 
 MAX_UNSENT = 32 * 1024 * 1024
 """Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
@@ -36,37 +35,6 @@ MAX_STRANGERS = 8
 
 STRANGER_SECONDS = 30.0
 """Seconds in which a client has to attach: an IDE does in one."""
-
-
-class Admission:
-    """The seat of a port, and the one-time secret by which it is taken: each lets one IDE in once.
-
-    ``tell`` gets each new secret. Without ``asks`` the seat alone counts, and there is no secret.
-    """
-
-    def __init__(self, tell: Callable[[str], None], *, asks: bool = True) -> None:
-        self._tell = tell
-        self._asks = asks
-        self._secret: str | None = None
-        self._is_taken = False
-
-    def admit(self, arguments: Message) -> None:
-        """Give the seat to the client that sends these arguments to attach. Raises BadInput if it is not let in."""
-        given = arguments.get("secret")
-        if self._secret is not None and not is_same(given, self._secret):
-            what = "this port asks for a secret, and none was sent" if given is None else "the secret is not the one"
-            raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach dap --port` shows it')
-        if self._is_taken:
-            what = "another IDE is attached at this port"
-            raise BadInput(what, "disconnect it, or run a second `dbg-attach dap --port 0`")
-        self._is_taken = True
-
-    def free(self) -> None:
-        """Free the seat for who sends the next secret, which is made and told."""
-        self._is_taken = False
-        if self._asks:
-            self._secret = new_secret()
-            self._tell(self._secret)
 
 
 MakeAdapter = Callable[[messages.Send], Adapter]
@@ -132,10 +100,16 @@ class Conversation:
 
 async def serve_dap(settings: Dap) -> int:
     """Serve IDEs until stdin ends, or for ever on a port; return the exit status. Raises LostFrames or BadInput."""
-    target = await _target(settings)
-    connect = partial(_switchboard, settings.broker)
+    broker, target = settings.broker, None
+    if settings.target is not None:
+        target = await read_in_thread(partial(read_target, settings.target, os.environ), broker.timeout)
+
+    def connect(client: str) -> Switchboard:
+        # Users are shown with the IDE that acts.
+        return switchboard_to(broker.address, broker.timeout, program=client, logs=True)
+
     if settings.port is not None:
-        await _Port(connect, target, no_secret=settings.no_secret).serve(settings.port)
+        await Port(connect, target, "" if settings.no_secret else new_secret()).serve(settings.port)
         return 0
     if sys.stdin.isatty():
         tell("dbg-attach dap is spoken to by an IDE: see `dbg-attach dap --vscode`. Ctrl-D ends it.")
@@ -144,86 +118,56 @@ async def serve_dap(settings: Dap) -> int:
     return 0
 
 
-async def _target(settings: Dap) -> Target | None:
-    if settings.target is None:
-        return None
-    return await read_in_thread(partial(read_target, settings.target, os.environ), settings.broker.timeout)
+class Port:
+    """The port, the secret that IDEs send, empty for none, and the clients that have not attached."""
 
-
-def _switchboard(broker: BrokerOptions, client: str) -> Switchboard:
-    """Return a link to the broker, not open yet, whose user is shown with the IDE that acts."""
-    return switchboard_to(broker.address, broker.timeout, program=client, logs=True)
-
-
-class _Port:
-    """The port and those who have come to it."""
-
-    def __init__(self, connect: Connect, target: Target | None, *, no_secret: bool) -> None:
+    def __init__(self, connect: Connect, target: Target | None, secret: str) -> None:
         self._connect = connect
         self._target = target
-        self._number = 0
+        self._secret = secret
         self._strangers: dict[asyncio.StreamWriter, None] = {}
-        self._talks: set[asyncio.Task[None]] = set()
-        self._admission = Admission(self._tell_secret, asks=not no_secret)
 
     async def serve(self, number: int) -> None:
         """Listen until cancelled. Raises BadInput for a port that can't be had."""
-        server = await asyncio.start_server(self._come, sock=listen(number))
-        self._number = int(server.sockets[0].getsockname()[1])
-        tell(f"IDEs of this host are served at {LOOPBACK}:{self._number}; Ctrl-C ends it, and ranks stay as they are.")
-        self._admission.free()
-        try:
+        async with await asyncio.start_server(self._talk, sock=listen(number)) as server:
+            number = int(server.sockets[0].getsockname()[1])
+            tell(f"IDEs of this host are served at {LOOPBACK}:{number}; Ctrl-C ends it, and ranks stay as they are.")
+            if self._secret:
+                entry = f'"connect": {{"host": "{LOOPBACK}", "port": {number}}}, "secret": "{self._secret}"'
+                tell(f"{SECRET_IS}{self._secret}\nIn launch.json of VS Code: {entry}")
             await asyncio.Event().wait()
-        finally:
-            server.close()
-            for talk in self._talks:
-                talk.cancel()
-            await asyncio.gather(*self._talks, return_exceptions=True)
 
-    def _tell_secret(self, secret: str) -> None:
-        entry = f'"connect": {{"host": "{LOOPBACK}", "port": {self._number}}}, "secret": "{secret}"'
-        tell(f"{NEXT_SESSION}{secret}\nIn launch.json of VS Code: {entry}")
-
-    def _come(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._strangers) >= MAX_STRANGERS:
-            oldest = next(iter(self._strangers))
-            del self._strangers[oldest]
-            oldest.transport.abort()
-        self._strangers[writer] = None
-        talk = asyncio.create_task(self._talk(reader, writer))
-        self._talks.add(talk)
-        talk.add_done_callback(self._talks.discard)
+    def admit(self, arguments: Message) -> None:
+        """Raise BadInput for a request to attach without the secret."""
+        given = arguments.get("secret")
+        if self._secret and not is_same(given, self._secret):
+            what = "this port asks for a secret, and none was sent" if given is None else "the secret is not the one"
+            raise BadInput(what, 'add `"secret": "…"` as the terminal of `dbg-attach dap --port` shows it')
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        attached = asyncio.Event()
+        if len(self._strangers) >= MAX_STRANGERS:
+            self._turn_away(next(iter(self._strangers)))
+        self._strangers[writer] = None
 
         def admit(arguments: Message) -> None:
-            # A client that is in may attach again.
-            if not attached.is_set():
-                self._admission.admit(arguments)
-                attached.set()
+            self.admit(arguments)
+            self._strangers.pop(writer, None)
 
         talk = Conversation(reader, writer, lambda send: Adapter(self._connect, self._target, send, admit))
-        watch = asyncio.create_task(self._until_attached(attached, talk.send, writer))
+        late = asyncio.get_running_loop().call_later(STRANGER_SECONDS, self._turn_away, writer)
         try:
             await talk.hold()
         except messages.LostFrames as error:
             tell(f"dbg-attach: {error}")
         finally:
+            late.cancel()
             self._strangers.pop(writer, None)
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
-            if attached.is_set():
-                self._admission.free()
 
-    async def _until_attached(self, attached: asyncio.Event, send: messages.Send, writer: asyncio.StreamWriter) -> None:
-        try:
-            await within(STRANGER_SECONDS, attached.wait())
-        except TimeoutError:
-            send(messages.output(f"this client has not attached within {STRANGER_SECONDS:g} s", "important"))
-            writer.close()
-        finally:
-            self._strangers.pop(writer, None)
+    def _turn_away(self, writer: asyncio.StreamWriter) -> None:
+        """Close the connection of a client unless it has attached."""
+        if writer in self._strangers:
+            del self._strangers[writer]
+            writer.transport.abort()
 
 
 async def _standard_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

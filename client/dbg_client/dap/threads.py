@@ -14,9 +14,6 @@ from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, rank
 MAX_LISTED = 64
 """Ranks that are threads of one window: IDEs get slow with some hundred threads, and nobody reads more."""
 
-REST = 1
-"""The number of the thread that stands for all ranks that are not listed."""
-
 _REASONS = {"interrupt": "pause", CRASH: "exception"}
 """The protocol's words for reasons; the others are the same."""
 
@@ -82,7 +79,7 @@ class ThreadTable:
 
     def __init__(self, most: int = MAX_LISTED) -> None:
         self._most = most
-        self._next = REST + 1
+        self._next = 1
         self._seen: dict[str, _Seen] = {}
         self._keys: dict[int, str] = {}
         self._listed: dict[str, RankInfo] = {}

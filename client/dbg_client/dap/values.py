@@ -11,7 +11,6 @@ from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.moves import Keyboard
 from dbg_client.dap.source import SourceLocator
-from dbg_client.dap.threads import REST
 from dbg_client.dap.window import Window
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
@@ -94,8 +93,6 @@ class Frames:
 
     async def stack_trace(self, arguments: Message) -> Message:
         """Answer ``stackTrace``: the innermost frame first."""
-        if arguments.get("threadId") == REST:
-            return {"stackFrames": [], "totalFrames": 0}
         rank = self._threads.stopped_rank(arguments.get("threadId"))
         version = self._threads.table.version(rank.key)
         frames = (await self.stack(rank))[::-1]
@@ -104,7 +101,6 @@ class Frames:
                 f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop"
             )
         self._threads.focus = rank
-        self._threads.seen(rank)
         begin = count_of(arguments.get("startFrame"))
         levels = count_of(arguments.get("levels")) or len(frames)
         shown = [

@@ -44,8 +44,7 @@ class Dap(Verb):
         Option(
             "--port",
             metavar="PORT",
-            help="on a port of this host's loopback, 0 for a free one; an IDE comes there with a secret for one "
-            "session, instead of stdin",
+            help="on a port of this host's loopback, 0 for a free one; IDEs come there with a secret, instead of stdin",
             read=read_port,
         ),
     ] = None

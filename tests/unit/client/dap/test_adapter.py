@@ -33,7 +33,7 @@ from dbg_client.dap.messages import (
     refusal,
     response,
 )
-from dbg_client.dap.serve import Admission
+from dbg_client.dap.serve import Port
 from dbg_client.dap.verb import entries
 from dbg_wire.errors import BadInput, BrokerUnreachable
 from tests.conftest import Approved
@@ -74,9 +74,7 @@ async def ask(adapter: Adapter, said: Shown, seq: int, command: str, **arguments
     return await said.answer(seq)
 
 
-@pytest.mark.parametrize(
-    "command", ["threads", "evaluate", "configurationDone", "no such\x1b request", "launch", "terminate"]
-)
+@pytest.mark.parametrize("command", ["threads", "evaluate", "configurationDone", "no such\x1b request", "launch"])
 async def test_nothing_is_answered_before_the_window_is_attached(approved: Approved, command: str) -> None:
     async with held() as (adapter, said):
         answer = await ask(adapter, said, 1, command)
@@ -259,32 +257,13 @@ def test_a_lone_surrogate_in_a_ranks_text_reaches_the_ide() -> None:
     assert json.loads(body)["body"]["output"] == "x = '\ud800'\n"
 
 
-def seat() -> tuple[Admission, list[str]]:
-    """Return a seat, and the secrets that it has told."""
-    told: list[str] = []
-    admission = Admission(told.append)
-    admission.free()
-    return admission, told
-
-
-@pytest.mark.parametrize("given", [{}, {"secret": None}, {"secret": "s"}, {"secret": ["s"]}, {"secret": "\udc80"}])
+@pytest.mark.parametrize("given", [{}, {"secret": None}, {"secret": "x"}, {"secret": ["s"]}, {"secret": "\udc80"}])
 def test_only_the_secret_lets_in(given: dict[str, object]) -> None:
-    admission, told = seat()
+    port = Port(lambda name: pytest.fail("dialled"), None, "s")
     with pytest.raises(BadInput):
-        admission.admit(given)
-    admission.admit({"secret": told[0]})
-
-
-def test_a_secret_is_good_for_one_session() -> None:
-    admission, told = seat()
-    admission.admit({"secret": told[0]})
-    with pytest.raises(BadInput):
-        admission.admit({"secret": told[0]})
-    admission.free()
-    first, second = told
-    with pytest.raises(BadInput, match="not the one"):
-        admission.admit({"secret": first})
-    admission.admit({"secret": second})
+        port.admit(given)
+    port.admit({"secret": "s"})
+    Port(lambda name: pytest.fail("dialled"), None, "").admit(given)
 
 
 @pytest.mark.parametrize(
@@ -305,13 +284,3 @@ def test_the_name_is_what_people_call_it_and_safe_to_print(said: dict[str, objec
 def test_the_entries_of_ides_are_shown(approved: Approved) -> None:
     shown = entries("train-4711/all")
     approved(shown.replace(sys.executable, "PYTHON").replace(str(ROOT), "ROOT"))
-
-
-def test_without_secrets_the_seat_alone_counts() -> None:
-    admission = Admission(pytest.fail, asks=False)
-    admission.free()
-    admission.admit({})
-    with pytest.raises(BadInput):
-        admission.admit({})
-    admission.free()
-    admission.admit({})

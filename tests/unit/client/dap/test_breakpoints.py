@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.dap.breakpoints import NO_RANK, Breakpoints, asked_file, asked_wishes, exception_answer, shown
+from dbg_client.dap.breakpoints import NO_RANK, Breakpoints, asked_file, asked_wishes, shown
 from dbg_client.dap.messages import Client
 from dbg_client.dap.source import Paths
 from dbg_wire.errors import BadInput
@@ -133,9 +133,3 @@ def test_whatever_comes_is_a_wish_that_ranks_can_read_or_a_sentence(given: list[
 def test_a_file_that_ranks_cannot_have_is_refused(source: object) -> None:
     with pytest.raises(BadInput):
         asked_file({"source": source}, Paths())
-
-
-def test_uncaught_exceptions_are_the_one_filter() -> None:
-    rows = exception_answer({"filters": ["uncaught", "raised"]})["breakpoints"]
-    assert [row["verified"] for row in rows] == [True, False]
-    assert exception_answer({"filters": "x"}) == {"breakpoints": []}

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from dbg_client.core.errors import Declined
 from dbg_client.core.link import Down, Up
-from dbg_client.dap import listing as listing_module
 from dbg_client.dap.moves import Keyboard, Moves
 from dbg_client.dap.threads import (
     MAX_LISTED,
-    REST,
     Continued,
     Exited,
     Started,
@@ -57,14 +55,14 @@ def stops(events: Sequence[ThreadEvent]) -> list[tuple[int, str, bool]]:
 
 def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
     table = ThreadTable()
-    assert table.update([running(0)]) == [Started(2)]
-    assert stops(table.update([stopped(0)])) == [(2, "breakpoint", False)]
+    assert table.update([running(0)]) == [Started(1)]
+    assert stops(table.update([stopped(0)])) == [(1, "breakpoint", False)]
     assert table.update([stopped(0)]) == []
     assert table.stands(stopped(0).key)
-    assert table.update([running(0)]) == [Continued(2)]
+    assert table.update([running(0)]) == [Continued(1)]
     assert not table.stands(stopped(0).key)
-    assert table.update([]) == [Exited(2)]
-    assert table.key(2) is None
+    assert table.update([]) == [Exited(1)]
+    assert table.key(1) is None
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,7 @@ def test_a_rank_is_told_once_when_it_stops_and_once_when_it_goes_on() -> None:
     ],
 )
 def test_the_reason_is_in_the_protocols_words(rank: RankInfo, reason: str) -> None:
-    assert stops(ThreadTable().update([rank])) == [(2, reason, False)]
+    assert stops(ThreadTable().update([rank])) == [(1, reason, False)]
 
 
 def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
@@ -89,7 +87,7 @@ def test_a_step_of_this_window_is_told_once_it_has_ended() -> None:
     assert table.update([running(0)]) == []
     assert table.update([stopped(0, where=THERE)]) == []
     table.end_move(key)
-    assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", True)]
+    assert stops(table.update([stopped(0, where=THERE)])) == [(1, "step", True)]
 
 
 def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() -> None:
@@ -99,7 +97,7 @@ def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() 
     table.end_move(stopped(0).key)
     assert table.update([stopped(0)]) == []
     assert not table.stands(stopped(0).key)
-    assert stops(table.update([stopped(0, stop=2)])) == [(2, "breakpoint", True)]
+    assert stops(table.update([stopped(0, stop=2)])) == [(1, "breakpoint", True)]
 
 
 def test_a_move_that_the_rank_refuses_leaves_it_where_it_was() -> None:
@@ -107,7 +105,7 @@ def test_a_move_that_the_rank_refuses_leaves_it_where_it_was() -> None:
     table.update([stopped(0)])
     table.begin_move(stopped(0).key, is_step=False)
     table.end_move(stopped(0).key, failed=True)
-    assert [thread for thread, _, _ in stops(table.update([stopped(0)]))] == [2]
+    assert [thread for thread, _, _ in stops(table.update([stopped(0)]))] == [1]
     assert table.stands(stopped(0).key)
 
 
@@ -115,7 +113,7 @@ def test_a_terminals_step_is_told_as_one_and_makes_numbers_stale() -> None:
     table = ThreadTable()
     table.update([stopped(0)])
     before = table.version(stopped(0).key)
-    assert stops(table.update([stopped(0, where=THERE)])) == [(2, "step", False)]
+    assert stops(table.update([stopped(0, where=THERE)])) == [(1, "step", False)]
     assert table.version(stopped(0).key) != before
 
 
@@ -140,12 +138,12 @@ def test_an_odd_rank_takes_the_place_of_another_one() -> None:
     assert [rank.rank for rank in table.listed] == [0, 1]
     events = table.update([*(stopped(number) for number in range(3)), stopped(3, stop=2, reason="crash")])
     assert [rank.rank for rank in table.listed] == [3, 0]
-    assert Exited(3) in events
-    assert (5, "exception", False) in stops(events)
+    assert Exited(2) in events
+    assert (4, "exception", False) in stops(events)
     # The rank that had to go is told of again when there is room, as it stands.
     events = table.update([stopped(number) for number in range(2)])
-    assert Started(3) in events
-    assert stops(events) == [(3, "breakpoint", False)]
+    assert Started(2) in events
+    assert stops(events) == [(2, "breakpoint", False)]
 
 
 def standing(ranks: dict[int, RankInfo]) -> set[str]:
@@ -166,7 +164,6 @@ def test_what_is_told_adds_up_to_what_there_is(changes: list[tuple[int, object, 
             rank = make(number)  # type: ignore[operator]
             ranks[number] = changed(rank, stop=stop) if rank.stop is not None else rank
         for event in table.update(list(ranks.values())):
-            assert event.thread != REST
             assert (event.thread in listed) != isinstance(event, Started)
             if isinstance(event, Exited):
                 del listed[event.thread]
@@ -180,8 +177,6 @@ def test_what_is_told_adds_up_to_what_there_is(changes: list[tuple[int, object, 
 
 HELD = make_rank(1, state=RankState.HELD, reason=None, stop=1)
 STOPPED = make_rank(0, stop=1)
-NEVER_TYPED = 3600.0
-"""Seconds after a stop in which nothing counts as typed: more than a test takes."""
 
 
 def answer_of(rank: RankInfo, kind: Kind, text: str = "", request: int = 0) -> Answers:
@@ -224,66 +219,6 @@ def test_a_move_that_a_rank_refuses_is_told_with_where_it_stands(approved: Appro
     asyncio.run(go_on())
 
 
-def test_ranks_that_an_ide_lets_go_by_itself_as_they_are_shown_stay() -> None:
-    """As nvim-dap does with every rank but the first that stops."""
-    others = [make_rank(number, stop=1) for number in (1, 2)]
-    in_turn = enumerate((others[0], STOPPED, others[1]))
-    link = ScriptedLink(*([answer_of(rank, Kind.VALUE, "continued", request)] for request, rank in in_turn))
-
-    async def attach(monkeypatch: pytest.MonkeyPatch) -> None:
-        async with threads(link, [STOPPED, *others]) as (listing, shown, window):
-            moves = Moves(window, listing, Keyboard(window))
-            loop = asyncio.get_running_loop()
-            first, second, third = (one["threadId"] for one in shown.named("stopped"))
-            for thread in (second, third):
-                with pytest.raises(BadInput):
-                    await moves.go_on({"threadId": thread})
-                assert listing.stopped_rank(thread)
-            assert len(shown.named("stopped")) == 3
-            (said,) = shown.named("output")
-            assert "`dap.defaults.ranks.auto_continue_if_many_stopped = false`" in said["output"]
-            # Later, a user has chosen it.
-            now = loop.time()
-            monkeypatch.setattr(loop, "time", lambda: now + 1)
-            await moves.go_on({"threadId": second})
-            # The first one that was shown, and then the only one, stands for no other.
-            await moves.go_on({"threadId": first})
-            monkeypatch.undo()
-            await moves.go_on({"threadId": third})
-            await asyncio.gather(*moves._open)
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        asyncio.run(attach(monkeypatch))
-    assert [asked.action for asked in link.sent] == [Action.CONTINUE] * 3
-
-
-def stepped(rank: RankInfo, line: int = 500) -> Change:
-    """Return the change by which a rank's step is told."""
-    place = rank.where
-    assert place is not None
-    return Change(rank=changed(rank, where=place.replace(line=line)))
-
-
-@pytest.mark.parametrize("stops_meanwhile", [False, True])
-async def test_a_user_may_type_on_behind_a_step_unless_another_rank_has_stopped_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, *, stops_meanwhile: bool
-) -> None:
-    first, own, late = make_rank(0, stop=1), make_rank(1, stop=1), make_rank(2, stop=1)
-    link = ScriptedLink()
-    monkeypatch.setattr(listing_module, "TYPED_SECONDS", NEVER_TYPED)
-
-    async with threads(link, [first, own]) as (listing, shown, _):
-        listing.table.begin_move(own.key, is_step=True)
-        if stops_meanwhile:
-            link.events.put_nowait(Change(rank=late))
-            await shown.until(lambda: len(shown.named("stopped")) == 3)
-        listing.table.end_move(own.key)
-        link.events.put_nowait(stepped(own))
-        await shown.until(lambda: shown.named("stopped")[-1]["reason"] == "step")
-        with pytest.raises(BadInput, match="stays") if stops_meanwhile else nullcontext():
-            listing.require_typed(own)
-
-
 def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
     link = ScriptedLink([Refusal(code=RefusalCode.ROLE, text="a watcher looks", request=0)])
     link.welcome = Welcome(minor=0, release="1", host="h", pid=1, uptime=0.0, role="watcher")
@@ -291,7 +226,7 @@ def test_a_watchers_token_moves_nothing_and_the_broker_says_so() -> None:
     async def step() -> None:
         async with threads(link, [STOPPED]) as (listing, _, window):
             with pytest.raises(Declined, match="a watcher looks"):
-                await Moves(window, listing, Keyboard(window)).step("next", {"threadId": 2})
+                await Moves(window, listing, Keyboard(window)).step("next", {"threadId": 1})
             assert listing.table.stands(STOPPED.key)
 
     asyncio.run(step())
@@ -303,7 +238,7 @@ def test_nobody_moves_a_rank_at_which_another_one_types() -> None:
     async def step() -> None:
         async with threads(ScriptedLink(), [driven]) as (listing, _, window):
             moves = Moves(window, listing, Keyboard(window))
-            for move in (moves.step("next", {"threadId": 2}), moves.go_on({"threadId": 2})):
+            for move in (moves.step("next", {"threadId": 1}), moves.go_on({"threadId": 1})):
                 with pytest.raises(BadInput, match="ann@login1 types at gpu013:0; write `take`"):
                     await move
             assert listing.table.stands(driven.key)
@@ -334,24 +269,13 @@ def test_a_rank_that_can_not_stop_now_says_so_in_the_console_and_one_that_fails_
     assert [asked.action for asked in link.sent] == [Action.INTERRUPT]
 
 
-async def test_the_ranks_beyond_the_most_are_one_entry_that_pauses_those_that_run() -> None:
-    ranks = [make_rank(number) for number in range(MAX_LISTED - 1)] + [running(number) for number in range(100, 110)]
-    kinds = [Kind.VALUE] * 7 + [Kind.RUNNING, Kind.ERROR]
-    said = [RankAnswer(key=one.key, kind=kind, text="") for one, kind in zip(ranks[-9:], kinds, strict=True)]
-    link = ScriptedLink([answered(0, *tuple(said))])
+async def test_ranks_beyond_the_most_are_told_and_listed_as_they_stop() -> None:
+    ranks = [running(number) for number in range(MAX_LISTED + 9)]
 
-    async with threads(link, ranks) as (listing, shown, window):
-        rows = (await listing.threads({}))["threads"]
-        assert len(rows) == MAX_LISTED + 1
-        assert rows[-1] == {"id": REST, "name": "9 more: 101-109"}
-        with pytest.raises(BadInput):
-            listing.stopped_rank(REST)
-        await Moves(window, listing, Keyboard(window)).pause({"threadId": REST})
+    async with threads(ScriptedLink(), ranks) as (listing, shown, _):
+        assert len((await listing.threads({}))["threads"]) == MAX_LISTED
         (told,) = shown.named("output")
-        assert ("109" in told["output"], "108" in told["output"]) == (True, False)
-    (asked,) = link.sent
-    assert asked.action is Action.INTERRUPT
-    assert list(asked.keys) == [one.key for one in ranks[-9:]]
+        assert told["output"].startswith("9 more ranks")
 
 
 async def test_a_stop_that_a_rank_has_passed_is_told_once() -> None:
