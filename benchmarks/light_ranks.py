@@ -21,14 +21,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
 from urllib.parse import urlsplit
 
 from benchmarks.ends import CHUNK, LONG, PING, PONG, SHORT, TEXT, frame, request
 from benchmarks.idle_ranks import PULSE
 from dbg_agent.link.dialling import CONNECT_SECONDS, OPEN_SECONDS, Dialler
-from dbg_agent.link.lookup import Lookups
-from dbg_dial.endpoint import by_weight, parse_endpoint
+from dbg_agent.link.fork_safety import Lookups
+from dbg_dial.endpoint import parse_endpoint, weight_of
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, Refused
 from dbg_wire.limits import HANDSHAKE_SECONDS
@@ -70,13 +71,13 @@ class LightRank:
         "urls",
     )
 
-    def __init__(self, number: int, urls: Sequence[str], world: int) -> None:
+    def __init__(self, number: int, urls: Sequence[str]) -> None:
         self.number = number
         self.urls = urls
         self.routes: list[str] = []
         """The addresses that are left in this round of attempts."""
         # Its pauses are those of real ranks; it finds nothing.
-        self.dialler = Dialler(_nowhere, lambda: False, Lookups(), lambda: world)  # type: ignore[arg-type]
+        self.dialler = Dialler(_nowhere, Lookups())  # type: ignore[arg-type]
         self.is_registered = False
         self.turn = 0
         """Counts steps, so that a timer knows whether it is still wanted."""
@@ -103,8 +104,9 @@ class Crowd:
         endpoints = {(found := parse_endpoint(url, source="")).url: found for url in urls}
         self._ranks = []
         for number in range(first, first + size):
-            order = by_weight(endpoints.values(), f"4711.0/gpu{number // PER_HOST:05}:{number}")
-            self._ranks.append(LightRank(number, [endpoint.url for endpoint in order], world))
+            name = f"4711.0/gpu{number // PER_HOST:05}:{number}"
+            order = sorted(endpoints, key=partial(weight_of, name=name), reverse=True)
+            self._ranks.append(LightRank(number, order))
         self._world = world
         self._registered = 0
         self._told: Counter[str] = Counter()
@@ -113,7 +115,7 @@ class Crowd:
     def run(self) -> None:
         """Dial, and serve until killed."""
         for rank in self._ranks:
-            self._after(rank.dialler.first_pause(), rank, self._dial)
+            self._after(0.0, rank, self._dial)
         while True:
             wait = None if not self._timers else max(0.0, self._timers[0][0] - time.monotonic())
             for key, _ in self._selector.select(wait):

@@ -29,11 +29,6 @@ def silent(home: Path, command: Sequence[str]) -> list[str]:
     return ["unshare", "--mount", sys.executable, __file__, str(home), *command]
 
 
-def silenced_for(pid: int, home: Path) -> list[str]:
-    """Return a command line that makes a home silent for a process that has mounts of its own; it says so on stdout."""
-    return ["nsenter", "--mount", f"--target={pid}", sys.executable, __file__, str(home)]
-
-
 def _mount(home: str) -> int:
     """Mount a file system at a home, and return the descriptor at which its requests come."""
     server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)

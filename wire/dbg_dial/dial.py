@@ -9,29 +9,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import os
 import socket
-import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import InvalidHandshake, InvalidStatus, WebSocketException
 
 from dbg_dial.endpoint import Endpoint, Reach
-from dbg_dial.pin import check_certificate, check_endpoint, client_context, untrusted
-from dbg_dial.tcp import Address
-from dbg_wire.errors import (
-    BrokerUnreachable,
-    DbgError,
-    HungUp,
-    Refused,
-    WrongCertificate,
-    WrongToken,
-    WrongVersion,
-)
+from dbg_dial.pin import check_certificate, check_endpoint, client_context, explain
+from dbg_dial.tcp import Address, connected
+from dbg_wire.errors import BrokerUnreachable, DbgError, WrongVersion
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
 from dbg_wire.version import subprotocol
 
@@ -42,18 +30,6 @@ T = TypeVar("T")
 
 AskNameServer = Callable[[Callable[[], AddressInfos]], Awaitable[AddressInfos]]
 """Runs a call that blocks until a name server answers."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wording:
-    """A role's sentences for a peer that is not its broker; parts in braces are filled in."""
-
-    wrong_certificate: str
-    """With ``{shown}`` and ``{pinned}``."""
-    no_tls: str
-    """With ``{why}``."""
-    no_broker: str
-    """With ``{why}``."""
 
 
 class BrokerWebSocket(ClientConnection):
@@ -91,35 +67,71 @@ async def first_to_answer(
     raise first
 
 
+async def dial_broker(
+    reach: Reach,
+    path: str,
+    ask: AskNameServer,
+    seconds: float,
+    *,
+    connect_seconds: float,
+    until: float | None = None,
+    answered: Callable[[], None] | None = None,
+) -> BrokerWebSocket:
+    """Return an open WebSocket to a broker, to the first of its addresses whose kernel takes the connection.
+
+    It takes ``seconds`` at most, or ends at ``until`` by the loop's clock; an address gets ``connect_seconds`` at most.
+    ``answered`` is called as soon as a kernel has taken the connection, long before it is open.
+    Raise BadEndpoint before a byte is sent, if there is no pin. Raise WrongCertificate before the token is sent. Raise
+    BrokerUnreachable or another Refused that says why there is no connection.
+    """
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + seconds if until is None else until
+    try:
+        found = await addresses(reach, ask)
+        problem: OSError = OSError("its name has no address")
+        for left, address in zip(range(len(found), 0, -1), found, strict=True):
+            try:
+                sock = await connected(address, min(connect_seconds, max(0.0, ends - loop.time()) / left))
+            except OSError as error:
+                problem = error
+                continue
+            if answered is not None:
+                answered()
+            return await open_websocket(reach, path, sock, max(0.0, ends - loop.time()))
+        raise problem
+    except Exception as error:
+        raise explain(reach.endpoint.url, error, seconds) from None
+
+
 async def addresses(reach: Reach, ask: AskNameServer) -> list[Address]:
     """Return the addresses of the broker's host. ``ask`` looks the host up, unless the host is an address itself.
 
     The event loop's own executor can't run the lookup: Python waits for its threads at the end of the program.
-    Raise what ``ask`` raises, OSError or ValueError if the name has no address, and BadEndpoint for a broker that
-    must not be dialled.
+    Raise BrokerUnreachable if nobody says what the name is, and BadEndpoint for a broker that must not be dialled.
     """
-    check_endpoint(reach.endpoint)
-    find = partial(socket.getaddrinfo, reach.endpoint.host, reach.endpoint.port, type=socket.SOCK_STREAM)
+    endpoint = reach.endpoint
+    check_endpoint(endpoint)
+    find = partial(socket.getaddrinfo, endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     try:
         found: AddressInfos = find(flags=socket.AI_NUMERICHOST)
     except OSError:
-        found = await ask(find)
+        try:
+            found = await ask(find)
+        except (OSError, ValueError) as error:
+            why = "nobody says it" if isinstance(error, TimeoutError) else getattr(error, "strerror", "no host name")
+            raise BrokerUnreachable(endpoint.url, f"the host's name can't be resolved: {why}") from None
     return list(dict.fromkeys((entry[0], entry[4]) for entry in found))
 
 
-async def open_websocket(
-    reach: Reach, path: str, sock: socket.socket, seconds: float, wording: Wording
-) -> BrokerWebSocket:
+async def open_websocket(reach: Reach, path: str, sock: socket.socket, seconds: float) -> BrokerWebSocket:
     """Return an open WebSocket over a connected socket; TLS and the upgrade take ``seconds`` at most.
 
-    The socket belongs to the WebSocket from then on.
-    Raise BadEndpoint before a byte is sent, if there is no pin. Raise WrongCertificate before the token is sent. The
-    caller passes any other error to :func:`explain`.
+    The socket belongs to the WebSocket from then on. The caller passes an error to :func:`dbg_dial.pin.explain`.
     """
     opened: list[asyncio.BaseTransport] = []
     try:
         check_endpoint(reach.endpoint)
-        websocket = await _connect(reach, path, sock, seconds, _pinned(reach.endpoint, wording, opened))
+        websocket = await _connect(reach, path, sock, seconds, _pinned(reach.endpoint, opened))
     except BaseException:
         # The socket is closed later: a transport that uses it by now has to close it first.
         asyncio.get_running_loop().call_soon(sock.close)
@@ -159,7 +171,7 @@ async def _connect(
     )
 
 
-def _pinned(endpoint: Endpoint, wording: Wording, opened: list[asyncio.BaseTransport]) -> type[BrokerWebSocket]:
+def _pinned(endpoint: Endpoint, opened: list[asyncio.BaseTransport]) -> type[BrokerWebSocket]:
     """Return a class of connections that check the peer's certificate first, and send nothing after a wrong one.
 
     Each transport that it opens is added to ``opened``.
@@ -174,8 +186,7 @@ def _pinned(endpoint: Endpoint, wording: Wording, opened: list[asyncio.BaseTrans
 
         async def handshake(self, *args: Any, **kwargs: Any) -> None:
             tls = self.transport.get_extra_info("ssl_object")
-            shown = tls.getpeercert(binary_form=True) if tls is not None else None
-            check_certificate(endpoint, shown, wording.wrong_certificate)
+            check_certificate(endpoint, tls.getpeercert(binary_form=True) if tls is not None else None)
             await super().handshake(*args, **kwargs)
 
     return Pinned
@@ -189,40 +200,3 @@ def _silent() -> logging.Logger:
     logger = logging.Logger("dbg_dial.websockets")
     logger.disabled = True
     return logger
-
-
-def explain(url: str, error: BaseException, seconds: float, wording: Wording) -> BaseException:
-    """Return an error of ours that says why there is no connection; an error not about the peer comes back as it is."""
-    if isinstance(error, DbgError):
-        return error
-    if isinstance(error, InvalidStatus):
-        return _refusal(url, error)
-    if (no_trust := untrusted(url, error)) is not None:
-        return no_trust
-    if isinstance(error, ssl.SSLError):
-        return WrongCertificate(url, wording.no_tls.format(why=getattr(error, "reason", None) or error))
-    if isinstance(error, TimeoutError):
-        return BrokerUnreachable(url, f"no answer within {seconds:g} s")
-    if isinstance(error, (ConnectionResetError, EOFError)) or isinstance(error.__cause__, EOFError):
-        return HungUp(url)
-    if isinstance(error, OSError):
-        return BrokerUnreachable(url, _why_unreachable(error))
-    if isinstance(error, (InvalidHandshake, WebSocketException, ValueError)):
-        return Refused(url, wording.no_broker.format(why=error))
-    return error
-
-
-def _why_unreachable(error: OSError) -> str:
-    if isinstance(error, socket.gaierror):
-        return error.strerror or "unknown host"
-    # asyncio puts the address into strerror. An error for several addresses has a text and no number.
-    return os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
-
-
-def _refusal(url: str, error: InvalidStatus) -> DbgError:
-    status = error.response.status_code
-    body = bytes(error.response.body or b"").decode("utf-8", "replace").strip()
-    said = body or f"HTTP status {status}"
-    if status in (401, 403):
-        return WrongToken(url, said)
-    return WrongVersion(url, said) if status == 426 else Refused(url, said)

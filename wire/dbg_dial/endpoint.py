@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -198,13 +198,10 @@ class Reach:
     sources: Mapping[Literal["address", "fingerprint", "token"], str]
     others: tuple[Endpoint, ...] = ()
 
-    def routes(self, *last: str) -> list[Reach]:
-        """Return how to reach each broker, in order; those at the URLs ``last`` come last, in that order."""
-
-        def place(one: Endpoint) -> int:
-            return last.index(one.url) + 1 if one.url in last else 0
-
-        return [replace(self, endpoint=one, others=()) for one in sorted((self.endpoint, *self.others), key=place)]
+    def routes(self, last: str = "") -> list[Reach]:
+        """Return how to reach each broker, in order; the one at the URL ``last`` comes last."""
+        in_order = sorted((self.endpoint, *self.others), key=lambda one: one.url == last)
+        return [replace(self, endpoint=one, others=()) for one in in_order]
 
 
 def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first: bool = False) -> Reach:
@@ -217,21 +214,15 @@ def spread(reach: Reach, learned: Sequence[Endpoint], name: str, *, keeps_first:
     known[reach.endpoint.url] = reach.endpoint
     if len(known) == 1:
         return reach
-    if not keeps_first and reach.sources.get("address") == RENDEZVOUS_FILE:
-        first, *others = by_weight(known.values(), name)
-    else:
-        first = known.pop(reach.endpoint.url)
-        others = by_weight(known.values(), name)
+    keeps_first = keeps_first or reach.sources.get("address") != RENDEZVOUS_FILE
+    # Rendezvous hashing (highest random weight): names spread evenly over the endpoints, and the names of an endpoint
+    # that is gone spread evenly over the others.
+    first, *others = sorted(
+        known.values(),
+        key=lambda one: (keeps_first and one.url == reach.endpoint.url, weight_of(one.url, name)),
+        reverse=True,
+    )
     return replace(reach, endpoint=first, others=tuple(others))
-
-
-def by_weight(endpoints: Iterable[Endpoint], name: str) -> list[Endpoint]:
-    """Order endpoints by rendezvous hashing (highest random weight) of a name.
-
-    Names spread evenly over the endpoints, each name has the same order in all processes, and the names of an endpoint
-    that is gone spread evenly over the others.
-    """
-    return sorted(endpoints, key=lambda one: weight_of(one.url, name), reverse=True)
 
 
 def weight_of(url: str, name: str) -> bytes:

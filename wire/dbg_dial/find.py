@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import stat
-import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, BinaryIO, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import BinaryIO, Literal
 
 from dbg_dial.endpoint import (
     MIN_TOKEN,
@@ -27,10 +25,9 @@ from dbg_dial.endpoint import (
 )
 from dbg_dial.home import BROKER, CA, TOKEN, TOKEN_FILE, check_closed, check_private, home_directory
 from dbg_dial.rendezvous import Rendezvous, parse_driver_tokens, parse_rendezvous
-from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, SilentFile, WrongHost, printable
+from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, WrongHost, printable
 
-T = TypeVar("T")
-
+_TO_READ_IT = "make it readable, or name the broker by DBG_BROKER"
 _TO_TOKEN = "set it to a file with the token"  # noqa: S105 - a sentence
 _TO_CA = "set it to a PEM file of the authorities that sign brokers"
 
@@ -44,8 +41,60 @@ MAX_SECRET_BYTES = 64 * 1024
 MAX_CA_BYTES = 1024 * 1024
 """Bytes read of a file of authorities: four times those that a distribution trusts."""
 
-PIPE_SECONDS = 60.0
-"""Seconds for a command at the other end of a pipe, which may ask its user for a password first."""
+Opening = Callable[[str], object]
+"""A call with the path of each file or directory before it is touched: its file system may not answer."""
+
+
+def _nothing(path: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seeker:
+    """What differs between the roles that look for a broker."""
+
+    role: TokenRole
+    """Whose token is wanted."""
+    argument_name: str
+    """The command line's option or the call's argument that names the broker, as errors show it."""
+    opening: Opening = _nothing
+    """Gets each path before it is touched."""
+
+
+def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Reach:
+    """Return how to reach the broker now: by ``argument``, variables, or broker.json in ``home`` or the usual one.
+
+    Raise NoBroker, BadInput for a mistake in the user's settings, and WrongHost if broker.json names the loopback of
+    another host.
+    """
+    is_rank = seeker.role == "rank"
+    if argument is not None or environ.get(BROKER):
+        rendezvous = None
+        if is_rank:
+            # A job script that names broker and token needs no home: one that hangs or is missing does no harm.
+            with suppress(BadInput):
+                return resolve(seeker, argument, environ, None)
+            with suppress(BadInput):
+                rendezvous = _read_rendezvous(seeker, environ, home)
+        else:
+            rendezvous = _read_rendezvous(seeker, environ, home)
+        return resolve(seeker, argument, environ, rendezvous)
+    rendezvous = _read_rendezvous(seeker, environ, home)
+    if rendezvous is None or not is_rank:
+        # `serve` refuses such a home; one would only be told that no broker is known. A rank dials a broker that it
+        # finds, whoever may look into its home.
+        folder = home_directory(environ) if home is None else home
+        with suppress(OSError):
+            check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
+    if rendezvous is None:
+        raise NoBroker
+    reach = resolve(seeker, None, environ, rendezvous)
+    # An address that a user typed may be the end of a tunnel; an address that the broker wrote is its own.
+    who: Literal["rank", "terminal"] = "rank" if is_rank else "terminal"
+    reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename, who=who)
+    if reason is not None:
+        raise WrongHost(reason)
+    return reach
 
 
 def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> Reach:
@@ -67,20 +116,15 @@ def resolve(seeker: Seeker, argument: str | None, environ: Mapping[str, str], re
         endpoint = replace(endpoint, ca=_ca(seeker, environ[CA]))
     endpoint, pin_from = _pinned(endpoint, address_from, rendezvous)
     token, token_from = _token(seeker, environ, rendezvous)
+    # Other brokers of the home's site take this peer only if the broker that is dialled is one of that site.
+    site = () if rendezvous is None or not rendezvous.brokers else (rendezvous.endpoint, *rendezvous.brokers)
+    others = tuple(one for one in site if one.url != endpoint.url)
     return Reach(
         endpoint=endpoint,
         token=token,
         sources={"address": address_from, "fingerprint": pin_from, "token": token_from},
-        others=() if rendezvous is None else _others(rendezvous, endpoint),
+        others=others if len(others) < len(site) else (),
     )
-
-
-def _others(rendezvous: Rendezvous, endpoint: Endpoint) -> tuple[Endpoint, ...]:
-    """Return the other brokers of the home's site, if the broker that is dialled is of that site."""
-    site = (rendezvous.endpoint, *rendezvous.brokers)
-    if not rendezvous.brokers or all(one.url != endpoint.url for one in site):
-        return ()
-    return tuple(one for one in site if one.url != endpoint.url)
 
 
 def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None) -> tuple[Endpoint, str]:
@@ -89,7 +133,7 @@ def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None
     # With an authority a broker elsewhere is known without a pin, and the home's may be another broker's.
     is_homes = rendezvous is not None and (endpoint.ca is None or rendezvous.url == endpoint.url)
     if rendezvous is not None and is_homes:
-        return replace(endpoint, fingerprint=rendezvous.fingerprint), "broker.json"
+        return replace(endpoint, fingerprint=rendezvous.fingerprint), RENDEZVOUS_FILE
     if endpoint.ca is not None:
         return endpoint, f"none: {CA} is set"
     raise BadEndpoint(
@@ -101,7 +145,7 @@ def _pinned(endpoint: Endpoint, address_from: str, rendezvous: Rendezvous | None
 def _ca(seeker: Seeker, path: str) -> str:
     named = f"{CA} {printable(path)}"
     seeker.opening(path)
-    text = _file_text(path, named, seeker.read_ca, _TO_CA)
+    text = _file_text(path, named, read_authorities, _TO_CA)
     if "-----BEGIN CERTIFICATE-----" not in text:
         raise BadSecretFile(f"{named} holds no certificate", _TO_CA)
     return text
@@ -110,9 +154,11 @@ def _ca(seeker: Seeker, path: str) -> str:
 def _token(seeker: Seeker, environ: Mapping[str, str], rendezvous: Rendezvous | None) -> tuple[str, str]:
     role = seeker.role
     if path := environ.get(TOKEN_FILE):
-        named = f"{TOKEN_FILE} {_path_shown(path)}"
+        # A text that may be a token in place of its file's path is not shown.
+        is_path = len(path) < MIN_TOKEN or path.startswith(("/", "./", "../", "~/"))
+        named = f"{TOKEN_FILE} {printable(path) if is_path else '…'}"
         seeker.opening(path)
-        return parse_token(_file_text(path, named, seeker.read, _TO_TOKEN), source=named), named
+        return parse_token(_file_text(path, named, read_secret, _TO_TOKEN), source=named), named
     if text := environ.get(TOKEN):
         return parse_token(text, source=TOKEN), TOKEN
     wanted: tuple[TokenRole, ...] = ("driver", "watcher") if role == "driver" else (role,)
@@ -136,91 +182,11 @@ def _file_text(path: str, named: str, read: Callable[[str], str], remedy: str) -
     raise BadSecretFile(f"{named} can't be read ({why})", remedy)
 
 
-def _path_shown(path: str) -> str:
-    """Return a path for people, or ``…`` for a text that may be a token in place of its file's path."""
-    return printable(path) if len(path) < MIN_TOKEN or path.startswith(("/", "./", "../", "~/")) else "…"
-
-
-Opening = Callable[[str], object]
-"""A call with the path of each file or directory before it is touched: its file system may not answer."""
-
-
-def _nothing(path: str) -> str | None:
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seeker:
-    """What differs between the roles that look for a broker."""
-
-    role: TokenRole
-    """Whose token is wanted."""
-    argument_name: str
-    """The command line's option or the call's argument that names the broker, as errors show it."""
-    if_unreadable: str
-    """What to do about a broker.json that can't be read, as the end of a sentence."""
-    read: Callable[[str], str] = field(default_factory=lambda: read_secret)
-    """Returns the text of a file of the home, or of a token's file, as :func:`read_secret` does."""
-    read_ca: Callable[[str], str] = field(default_factory=lambda: read_authorities)
-    """Returns the text of a file of authorities; its OSError becomes a BadSecretFile."""
-    may_lack_home: bool = False
-    """Whether broker.json is read only if address, fingerprint and token are not all given otherwise."""
-    opening: Opening = _nothing
-    """Gets each path before it is touched."""
-
-
-def find_broker(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None = None) -> Reach:
-    """Return how to reach the broker now: by ``argument``, variables, or broker.json in ``home`` or the usual one.
-
-    Raise NoBroker, BadInput for a mistake in the user's settings, and WrongHost if broker.json names the loopback of
-    another host.
-    """
-    if argument is not None or environ.get(BROKER):
-        return _find_named(seeker, argument, environ, home)
-    if seeker.role != "rank":
-        _check_home(seeker, environ, home)
-    rendezvous = _read_rendezvous(seeker, environ, home)
-    if rendezvous is None:
-        # A rank dials a broker that it can find, whoever may look into its home.
-        _check_home(seeker, environ, home)
-        raise NoBroker
-    reach = resolve(seeker, None, environ, rendezvous)
-    # An address that a user typed may be the end of a tunnel; an address that the broker wrote is its own.
-    who: Literal["rank", "terminal"] = "rank" if seeker.role == "rank" else "terminal"
-    reason = wrong_host_reason(reach.endpoint, rendezvous.host, os.uname().nodename, who=who)
-    if reason is not None:
-        raise WrongHost(reason)
-    return reach
-
-
-def _check_home(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> None:
-    """Raise BadSecretFile for a home that is open to others.
-
-    `serve` refuses it, too; without this a rank or a terminal would only say that no broker is known.
-    """
-    folder = home_directory(environ) if home is None else home
-    seeker.opening(folder)
-    with suppress(OSError):
-        check_closed(os.stat(folder).st_mode, folder)  # noqa: PTH116 - in a rank
-
-
-def _find_named(seeker: Seeker, argument: str | None, environ: Mapping[str, str], home: str | None) -> Reach:
-    if not seeker.may_lack_home:
-        return resolve(seeker, argument, environ, _read_rendezvous(seeker, environ, home))
-    # A job script that names broker and token needs no home, so a home that hangs or is missing does no harm.
-    with suppress(BadInput):
-        return resolve(seeker, argument, environ, None)
-    rendezvous = None
-    with suppress(BadInput):
-        rendezvous = _read_rendezvous(seeker, environ, home)
-    return resolve(seeker, argument, environ, rendezvous)
-
-
 def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | None) -> Rendezvous | None:
     folder = home_directory(environ) if home is None else home
     path = os.path.join(folder, RENDEZVOUS_FILE)  # noqa: PTH118 - in a rank
     seeker.opening(path)
-    text = read_if_there(path, seeker.read, seeker.if_unreadable)
+    text = read_if_there(path)
     if text is None:
         return None
     rendezvous = parse_rendezvous(text, path)
@@ -228,40 +194,34 @@ def _read_rendezvous(seeker: Seeker, environ: Mapping[str, str], home: str | Non
         return rendezvous
     path = os.path.join(folder, DRIVER_FILE)  # noqa: PTH118 - as above
     seeker.opening(path)
-    text = read_if_there(path, seeker.read, seeker.if_unreadable)
+    text = read_if_there(path)
     # A copy of the home for ranks alone has no second file.
     return rendezvous if text is None else replace(rendezvous, driver_tokens=parse_driver_tokens(text, path))
 
 
-def read_if_there(path: str, read: Callable[[str], str], remedy: str) -> str | None:
-    """Return what ``read`` does, None if there is no such file. Raise BadSecretFile with a remedy for an OSError.
+def read_if_there(path: str) -> str | None:
+    """Return what :func:`read_secret` does, None if there is no such file. Raise BadSecretFile if it can't be read.
 
     A file that is not UTF-8 comes back as an empty text, which the parser refuses as a bad broker.json.
     """
     try:
-        return read(path)
+        return read_secret(path)
     except FileNotFoundError:
         return None
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise BadSecretFile(f"{printable(path)} can't be read ({why})", remedy) from None
+        raise BadSecretFile(f"{printable(path)} can't be read ({why})", _TO_READ_IT) from None
     except UnicodeDecodeError:
         return ""
 
 
-def read_secret(path: str, *, pipe_seconds: float | None = None) -> str:
+def read_secret(path: str) -> str:
     """Return the text of a token or rendezvous file that no other user could have read or made.
 
-    A pipe of ours is read for ``pipe_seconds``, or refused if that is None. Raise BadSecretFile if other users can
-    touch the file, or if it is of another kind, and OSError or UnicodeDecodeError if it can't be read.
+    Raise BadSecretFile if other users can touch the file, or if it is of another kind, and OSError or
+    UnicodeDecodeError if it can't be read.
     """
-    with open_at_once(path) as file:
-        mode = check_own(file, path, os.getuid())
-        if stat.S_ISFIFO(mode) and pipe_seconds is not None:
-            return _read_pipe(file.fileno(), path, pipe_seconds).decode("utf-8")
-        if not stat.S_ISREG(mode):
-            raise BadSecretFile(f"{printable(path)} is not a regular file", "put its text into one, with mode 600")
-        return file.read(MAX_SECRET_BYTES).decode("utf-8")
+    return _read(path, MAX_SECRET_BYTES)
 
 
 def read_authorities(path: str) -> str:
@@ -269,10 +229,14 @@ def read_authorities(path: str) -> str:
 
     Raise BadSecretFile, or OSError or UnicodeDecodeError if it can't be read.
     """
+    return _read(path, MAX_CA_BYTES, others_may_read=True)
+
+
+def _read(path: str, most: int, *, others_may_read: bool = False) -> str:
     with open_at_once(path) as file:
-        if not stat.S_ISREG(check_own(file, path, os.getuid(), others_may_read=True)):
-            raise BadSecretFile(f"{printable(path)} is not a regular file", "set DBG_CA to a PEM file")
-        return file.read(MAX_CA_BYTES).decode("utf-8")
+        if not stat.S_ISREG(check_own(file, path, os.getuid(), others_may_read=others_may_read)):
+            raise BadSecretFile(f"{printable(path)} is not a regular file", "put its text into one, with mode 600")
+        return file.read(most).decode("utf-8")
 
 
 def open_at_once(path: str) -> BinaryIO:
@@ -294,81 +258,3 @@ def check_own(file: BinaryIO, path: str, own_uid: int, *, others_may_read: bool 
     found = os.fstat(file.fileno())
     check_private(found.st_mode & ~0o044 if others_may_read else found.st_mode, found.st_uid, own_uid, path)
     return found.st_mode
-
-
-def _read_pipe(descriptor: int, path: str, seconds: float) -> bytes:
-    """Return all that a command writes, as with ``DBG_TOKEN_FILE=<(pass show broker)``. Raise BadSecretFile."""
-    import select  # needed by terminals only
-
-    text = b""
-    deadline = time.monotonic() + seconds
-    while len(text) < MAX_SECRET_BYTES:
-        try:
-            piece = os.read(descriptor, MAX_SECRET_BYTES)
-        except BlockingIOError:
-            if select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                continue
-            raise BadSecretFile(
-                f"nothing came through the pipe {printable(path)} for {seconds:g} s", "name a regular file"
-            ) from None
-        if not piece and not text:
-            raise BadSecretFile(f"{printable(path)} is a pipe into which nobody writes", "name a regular file")
-        if not piece:
-            break
-        text += piece
-    return text
-
-
-# ------------------------------------------------------------------------------- in a thread of its own
-
-FILE_SECONDS = 5.0
-"""Seconds for the files of a home: they take milliseconds, and a file server that is only busy a second or two."""
-
-
-def begin(call: Callable[[], object], tell: Callable[[Any, BaseException | None], object]) -> None:
-    """Call something, and then ``tell`` what it returned or raised, both in a thread of their own."""
-
-    def run() -> None:
-        value: object = None
-        raised: BaseException | None = None
-        try:
-            value = call()
-        except BaseException as error:
-            raised = error
-        tell(value, raised)
-
-    threading.Thread(target=run, name="dbg-apart", daemon=True).start()
-
-
-def apart(path: str, call: Callable[[], T]) -> T:
-    """Return what ``call`` returns, which touches this path, in a thread of its own; see :func:`read_apart`."""
-
-    def read(opening: Opening) -> T:
-        opening(path)
-        return call()
-
-    return read_apart(read)
-
-
-def read_apart(read: Callable[[Opening], T]) -> T:
-    """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
-
-    Raise SilentFile after FILE_SECONDS; a thread that has touched nothing by then waits for its turn on a busy machine.
-    Ctrl-C ends the wait at once.
-    """
-    touched: list[str] = []
-    said: list[tuple[T, BaseException | None]] = []
-    has_said = threading.Event()
-
-    def tell(value: T, error: BaseException | None) -> None:
-        said.append((value, error))
-        has_said.set()
-
-    begin(lambda: read(touched.append), tell)
-    while not has_said.wait(FILE_SECONDS):
-        if touched:
-            raise SilentFile(touched[-1])
-    ((value, raised),) = said
-    if raised is not None:
-        raise raised
-    return value

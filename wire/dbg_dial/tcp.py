@@ -84,8 +84,8 @@ def _file_of(descriptor: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-async def connected(address: Address, seconds: float | None = None, *, keep_asking: bool = False) -> OwnSocket:
-    """Return a connected socket; with ``keep_asking``, :func:`ask_peer` has been called for it.
+async def connected(address: Address, seconds: float | None = None) -> OwnSocket:
+    """Return a connected socket, whose kernel asks a silent peer as :func:`ask_peer` says.
 
     Raise OSError, and TimeoutError after ``seconds``. A cancellation closes the socket, whenever it comes.
     """
@@ -94,8 +94,7 @@ async def connected(address: Address, seconds: float | None = None, *, keep_aski
     sock = OwnSocket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setblocking(False)
-        if keep_asking:
-            ask_peer(sock)
+        ask_peer(sock)
         # The zone of a link-local address (behind "%") is also in the tuple as a number.
         name = (str(name[0]).partition("%")[0], *name[1:])
         await within(seconds, asyncio.get_running_loop().sock_connect(sock, name))

@@ -18,6 +18,7 @@
     │   ├── BrokerUnreachable    4   nobody answers there
     │   │   └── HungUp               a peer that has hung up before a word
     │   └── Refused              5   the peer answers, but refuses us or is not the expected broker
+    │       ├── NotABroker
     │       ├── WrongToken
     │       ├── WrongCertificate
     │       │   └── UntrustedCertificate
@@ -296,6 +297,15 @@ class Refused(BrokerError):
 
     exit_status = 5
     sentence = "the broker at {url} refused: {reason}"
+
+
+class NotABroker(Refused):
+    """The refusal of a peer at ``url`` that is not a broker."""
+
+    sentence = (
+        "whoever listens at {url} is no dbg-broker ({reason}); "
+        "compare the address with the one that `dbg-broker serve` printed"
+    )
 
 
 class WrongToken(Refused):

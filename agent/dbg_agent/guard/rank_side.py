@@ -26,7 +26,7 @@ from functools import partial
 
 from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 from dbg_agent.host.proc import YAMA_SCOPE
-from dbg_agent.link import lookup
+from dbg_agent.link.link import broker_overrides
 from dbg_agent.process.threads import own_thread, within
 from dbg_dial.home import BROKER, CA, HOME, TOKEN, TOKEN_FILE
 
@@ -372,7 +372,7 @@ class Guard:
     def _write_about_rank(self) -> None:
         # If the program handles this signal itself, its handler would run instead of faulthandler's.
         may_ask = signal.getsignal(REQUEST_SIGNAL) is signal.SIG_DFL
-        environ = {**os.environ, **lookup.broker_overrides}
+        environ = {**os.environ, **broker_overrides}
         about = {
             **self._about,
             "key": self._key(),

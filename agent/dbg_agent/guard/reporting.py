@@ -33,7 +33,8 @@ from dbg_agent.host.watched import (
 )
 from dbg_agent.launch.this_process import ancestors
 from dbg_agent.link.dialling import dial
-from dbg_agent.link.lookup import SLOW_SECONDS, Lookup, Lookups, find, find_ranks_broker
+from dbg_agent.link.fork_safety import Lookups
+from dbg_agent.link.link import BrokerFinder, find_ranks_broker
 from dbg_dial.endpoint import parse_endpoint
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
@@ -146,7 +147,8 @@ class Witness:
         self._beside = Beside(about, process.pid, self._news.set, OWN_FOLDERS)
         self._fed = asyncio.Event()
         self._answering = asyncio.Lock()
-        self._lookup = Lookup(partial(find_ranks_broker, about["broker"], about["environ"]))
+        self._lookups = Lookups()
+        self._finder = BrokerFinder(self._lookups, partial(find_ranks_broker, about["broker"], about["environ"]))
         self._main: asyncio.Task[None] | None = None
 
     def run(self, data: bytes, *, is_called: bool = False) -> None:
@@ -275,7 +277,7 @@ class Witness:
     async def _speak(self) -> bool:
         """Report to the broker until nothing is left to report; return False if the broker didn't take it."""
         try:
-            connection = await dial(self._reach(await find(self._lookup, SLOW_SECONDS)), "/agent", Lookups())
+            connection = await dial(self._reach(await self._finder.find()), "/agent", self._lookups)
         except Exception:
             # The guard can tell no one of an error; it dials again.
             return False

@@ -1,4 +1,4 @@
-"""Rest of the link's thread during a fork of the program, so that the child finds nothing half done.
+"""Rest of the link's threads during a fork of the program, so that the child finds nothing half done.
 
 A forked child has one thread. A lock that another thread held at the fork is held in the child for ever. OpenSSL has
 locks of this kind, and gives Python's lock back while it takes them. The C library's name look-up and imports have
@@ -7,15 +7,17 @@ them, too. A child that then speaks TLS itself would hang, even if it never beco
 
 from __future__ import annotations
 
-import selectors
 import threading
 import time
+from collections.abc import Callable, Hashable
 from contextlib import suppress
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from selectors import SelectorKey
+from dbg_agent.process.threads import own_thread
+
+T = TypeVar("T")
 
 IMPORT_SECONDS = 5.0
 """Seconds that a fork waits for the link's thread to import asyncio and websockets. The import takes less than one
@@ -84,21 +86,85 @@ class ForkSafety:
             self._busy.release()
 
 
-class ForkSafeSelector(selectors.PollSelector):
-    """A selector whose thread is at rest while it waits for events.
+class Question:
+    """A question that a thread of its own answers, however long that takes."""
 
-    It has no descriptor, as epoll would: closing one that the program has closed and opened anew would take a file of
-    the program. The link has three descriptors, for which poll is as fast.
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.wake: Callable[[], object] = bool
+        """Called when it has ended, in its thread."""
+
+
+class Lookups:
+    """Look-ups in threads of their own: of the broker, whose files may lie on a silent file system, and of host names.
+
+    A question that is still open is not asked again, but waited for. Each thread is a daemon, so the program doesn't
+    wait for it at its end.
     """
 
-    def __init__(self, rest: ForkSafety) -> None:
-        super().__init__()
-        self._rest = rest
+    def __init__(self) -> None:
+        self._open: dict[Hashable, Question] = {}
+        self._quiet = threading.Condition()
+        self._waited_in_vain = False
 
-    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Return what is ready, after ``timeout`` seconds at most."""
-        self._rest.release_while_waiting()
+    def begin(self, name: Hashable, call: Callable[[], object]) -> Question:
+        """Have a question answered by ``call``; questions with the same ``name`` are the same question.
+
+        Raise RuntimeError if no thread can be started.
+        """
+        with self._quiet:
+            question = self._open.get(name)
+            if question is None:
+                question = Question()
+                own_thread(partial(self._answer, name, question, call), "dbg-agent-lookup").start()
+                self._open[name] = question
+            return question
+
+    async def ask(self, name: Hashable, call: Callable[[], T], seconds: float) -> T:
+        """Return what ``call`` returns, or raise what it raises; raise TimeoutError after ``seconds``.
+
+        A deadline or a cancellation ends only this wait, not the question.
+        """
+        import asyncio
+
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+                loop.call_soon_threadsafe(ended.set)
+
+        question = self.begin(name, call)
+        question.wake = wake
+        if not question.ended.is_set():
+            async with asyncio.timeout(seconds):
+                await ended.wait()
+        if question.error is not None:
+            raise question.error.with_traceback(None)
+        return question.value  # type: ignore[no-any-return] # by its name it is the answer to this question
+
+    def before_fork(self) -> None:
+        """Wait until no question is open, and let no question begin; go on without that after ROUND_SECONDS.
+
+        The C library's look-up holds locks that would stay held for ever in a forked child. After a wait in vain, forks
+        don't wait again until no question is open.
+        """
+        self._quiet.acquire()
+        bound = 0.0 if self._waited_in_vain else ROUND_SECONDS
+        self._waited_in_vain = not self._quiet.wait_for(lambda: not self._open, bound)
+
+    def after_fork(self) -> None:
+        """Let questions go on; in the parent, by the thread that has forked."""
+        self._quiet.release()
+
+    def _answer(self, name: Hashable, question: Question, call: Callable[[], object]) -> None:
         try:
-            return super().select(timeout)
-        finally:
-            self._rest.reacquire()
+            question.value = call()
+        except BaseException as error:
+            question.error = error
+        with self._quiet:
+            del self._open[name]
+            self._quiet.notify_all()
+        question.ended.set()
+        question.wake()

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from dbg_agent.link.fork_safety import ForkSafety
-from dbg_agent.link.lookup import MOMENT_SECONDS, SLOW_SECONDS, Lookup, Lookups, find
+from dbg_agent.link.fork_safety import ForkSafety, Lookups
 from dbg_agent.link.outgoing import Outgoing, ReportNow
-from dbg_agent.link.timers import Timers, call_soon
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.process.threads import SIGNAL_SECONDS, own_thread, wait_for
+from dbg_dial.find import Opening, Seeker, find_broker
 from dbg_wire.errors import (
     BadInput,
     BrokerUnreachable,
@@ -34,13 +35,64 @@ from dbg_wire.limits import CLOSE_SECONDS, HANDSHAKE_SECONDS
 if TYPE_CHECKING:
     import asyncio
 
-    from dbg_agent.link.dialling import Dialler
-    from dbg_agent.link.loop import LinkLoop
+    from dbg_agent.link.dialling import Dialler, LinkLoop
     from dbg_dial.dial import BrokerWebSocket
     from dbg_dial.endpoint import Reach
-    from dbg_dial.find import Opening
     from dbg_wire.codec import Input
     from dbg_wire.messages import Message
+
+SLOW_SECONDS = 2.0
+"""Seconds after which a file counts as silent; a file of a network file system takes milliseconds."""
+
+MOMENT_SECONDS = 0.2
+"""Seconds that a thread of the program waits for a look-up that has just begun: it takes a millisecond."""
+
+broker_overrides: dict[str, str] = {}
+"""Variables that say where the broker is, set by ``adopt``; they take precedence over those of the environment."""
+
+
+def find_ranks_broker(broker: str | None, environ: Mapping[str, str], opening: Opening) -> Reach:
+    """Return how a rank reaches the broker now; raise NoBroker, BadInput or WrongHost if that isn't known.
+
+    Blocks as long as the file systems of the home and of up to two files do; ``opening`` gets each path before that.
+    """
+    return find_broker(Seeker(role="rank", argument_name="the argument broker=", opening=opening), broker, environ)
+
+
+class BrokerFinder:
+    """Look-ups of the broker in a thread of its own; ``find`` may block as long as file systems do."""
+
+    def __init__(self, lookups: Lookups, find: Callable[[Opening], Reach]) -> None:
+        self._lookups = lookups
+        self._find = find
+        self._touched = "the broker's address"
+
+    async def find(self) -> Reach:
+        """Return where the broker is. Raise DbgError, or SilentFile after SLOW_SECONDS."""
+        try:
+            return await self._lookups.ask(self, self._look, SLOW_SECONDS)
+        except TimeoutError:
+            raise SilentFile(self._touched) from None
+
+    def begin(self) -> None:
+        """Begin a look-up, which the next one waits for."""
+        self._lookups.begin(self, self._look)
+
+    def now(self) -> Reach | Exception:
+        """Return where the broker is as far as that is known within MOMENT_SECONDS, or why it is not.
+
+        It raises nothing itself: an exception that leaves it comes from a signal handler of the program.
+        """
+        question = self._lookups.begin(self, self._look)
+        if not question.ended.wait(MOMENT_SECONDS):
+            return SilentFile(self._touched)
+        return question.error if isinstance(question.error, Exception) else question.value
+
+    def _look(self) -> Reach:
+        return self._find(self._note)
+
+    def _note(self, path: str) -> None:
+        self._touched = path
 
 
 logger = Logger("dbg_agent.link")
@@ -58,9 +110,6 @@ class LinkOwner(Protocol):
 
     def is_attended(self) -> bool:
         """Tell whether a user sits at this rank, and would soon notice a silent link."""
-
-    def world_size(self) -> int:
-        """Return how many ranks the job has, as far as that is known: they may all come at the same time."""
 
     def registration(self) -> str:
         """Return the frame with the identity and the state of this rank."""
@@ -116,7 +165,7 @@ def import_all() -> None:
     """
     import encodings.idna  # noqa: F401 - for names of hosts
 
-    from dbg_agent.link import dialling, loop  # noqa: F401
+    from dbg_agent.link import dialling  # noqa: F401
 
 
 class Link:
@@ -128,7 +177,7 @@ class Link:
         self.outgoing = Outgoing(self._wake, self.reconnect)
         self.fork_safety = ForkSafety()
         self.names = Lookups()
-        self._lookup = Lookup(owner.find_broker)
+        self._finder = BrokerFinder(self.names, owner.find_broker)
         self._status = threading.Condition()
         self._registration = _Registration()
         self._closing = False
@@ -191,15 +240,19 @@ class Link:
         return math.inf if since is None else since
 
     def _first_problem(self, timeout: float) -> DbgError:
-        """Return what is wrong as far as it is known before the link's thread has dialled."""
-        found = self._lookup.outcome(MOMENT_SECONDS)
-        if isinstance(found, SilentFile):
-            with self._status:
-                # Without this each further call would wait MOMENT_SECONDS again.
-                self._registration.problem = self._registration.problem or found
-        if isinstance(found, Exception):
-            return found if isinstance(found, DbgError) else _fault(found)
-        return BrokerUnreachable(found.endpoint.url, f"no answer within {timeout:g} s" if timeout else "no answer yet")
+        """Return what is wrong as far as it is known before the link's thread has failed."""
+        url = self._dialler.dialled if self._dialler is not None else ""
+        if not url:
+            found = self._finder.now()
+            if isinstance(found, Exception):
+                problem = found if isinstance(found, DbgError) else _fault(found)
+                if isinstance(found, SilentFile):
+                    with self._status:
+                        # Without this each further call would wait MOMENT_SECONDS again.
+                        self._registration.problem = self._registration.problem or problem
+                return problem
+            url = found.endpoint.url
+        return BrokerUnreachable(url, f"no answer within {timeout:g} s" if timeout else "no answer yet")
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         """Have the link's thread call ``call`` after some seconds; never, if the link has given up."""
@@ -267,13 +320,11 @@ class Link:
         """Import all that dialling needs; return None if that fails."""
         try:
             # The look-up runs while this thread still imports what it needs to dial.
-            self._lookup.begin()
+            self._finder.begin()
             import_all()  # later the program may have another root directory
             from dbg_agent.link.dialling import Dialler
 
-            self._dialler = Dialler(
-                self._find_broker, self._owner.is_attended, self.names, self._owner.world_size, self._clock
-            )
+            self._dialler = Dialler(self._finder.find, self.names, self._clock)
         except Exception as error:
             # For example no descriptor is left, even for imports. The next stop tries again.
             self._gave_up = True
@@ -283,7 +334,7 @@ class Link:
 
     def _run_loops(self, dialler: Dialler) -> None:
         """Run one event loop after the other until the link ends: the program may close the descriptors of each."""
-        from dbg_agent.link.loop import make_loop
+        from dbg_agent.link.dialling import make_loop
 
         failures = 0
         while not self._closing:
@@ -331,7 +382,6 @@ class Link:
                 return
         self._timers.begin(loop)
         stopping = asyncio.ensure_future(running.stopping.wait())
-        await asyncio.wait({stopping}, timeout=dialler.first_pause())
         while not stopping.done():
             serving = asyncio.ensure_future(self._serve_once(dialler))
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -344,12 +394,11 @@ class Link:
         """Send what waits and close; then cancel the task that serves."""
         import asyncio
 
-        from dbg_dial.waiting import within
-
         connection = self._connection
         if connection is not None:
             try:
-                await within(CLOSE_SECONDS, self._flush_and_close(connection))
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._flush_and_close(connection)
             except Exception:
                 # The process ends, so the error is not reported.
                 connection.transport.abort()
@@ -363,6 +412,10 @@ class Link:
 
     async def _serve_once(self, dialler: Dialler) -> DbgError | None:
         """Dial, register and serve until the connection ends or is silent; return what was wrong with it."""
+        import asyncio
+
+        from dbg_agent.link.dialling import end_when_silent
+
         try:
             connection = await dialler.dial()
         except DbgError as error:
@@ -371,60 +424,39 @@ class Link:
         # This is the problem until the welcome comes.
         problem = BrokerUnreachable(connection.broker_url, "it does not take this rank in")
         self._note(problem)
-        if await self._serve_until_silent(connection, dialler):
-            return None
-        logger.info("is not connected: %s", problem)
-        return problem
-
-    async def _serve_until_silent(self, connection: BrokerWebSocket, dialler: Dialler) -> bool:
-        """Serve a connection until it ends or is silent; return whether it was welcomed."""
-        import asyncio
-
-        from dbg_agent.link.dialling import until_silent
-
         heard = asyncio.Event()
-        serving = asyncio.ensure_future(self._serve(connection, heard))
-        watching = asyncio.ensure_future(until_silent(connection, heard, self._owner.is_attended))
+        watching = asyncio.ensure_future(end_when_silent(connection, heard, self._owner.is_attended))
+        welcomed = False
         try:
-            await asyncio.wait({serving, watching}, return_when=asyncio.FIRST_COMPLETED)
+            await self._serve(connection, heard)
+        except Exception:  # noqa: S110 - each error has the same answer: the link dials again, and restates everything
+            pass
         finally:
             welcomed = self._registration.is_there
-            # A ping fails as well when the connection has ended, which is not silence.
-            is_silent = watching.done() and not watching.cancelled() and watching.exception() is None
-            if is_silent and not serving.done():
-                logger.info("%s is silent", connection.broker_url)
-                dialler.was_silent(connection)
-            for task in (serving, watching):
-                task.cancel()
-            # Every error has the same answer: the link dials again, and the registration restates everything.
-            await asyncio.gather(serving, watching, return_exceptions=True)
-            dialler.ended(connection)
+            if watching.done() and not watching.cancelled() and watching.exception() is None:
+                dialler.avoided = connection.broker_url
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             self._disconnected()
             connection.transport.abort()
             # The socket closes in the loop's next round. Python would warn of it if the loop ended before.
             await connection.wait_closed()
-        return welcomed
-
-    async def _find_broker(self, waits: bool) -> Reach:
-        """Return where the broker is now; with ``waits`` wait for its files without a bound. Raise DbgError."""
-        try:
-            return await find(self._lookup, SLOW_SECONDS)
-        except SilentFile as error:
-            if not waits:
-                raise
-            self._failed(error)
-        return await find(self._lookup, None)
+        if welcomed:
+            return None
+        logger.info("is not connected: %s", problem)
+        return problem
 
     async def _serve(self, connection: BrokerWebSocket, heard: asyncio.Event) -> None:
         import asyncio
 
-        from dbg_dial.waiting import within
         from dbg_wire.messages import Welcome
 
         self.outgoing.open()
         self._connection = connection
         await connection.send(self._owner.registration())
-        if not isinstance(self._receive(await within(HANDSHAKE_SECONDS, connection.recv())), Welcome):
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            first = await connection.recv()
+        if not isinstance(self._receive(first), Welcome):
             raise PeerError("a broker that does not begin with welcome")
         with self._status:
             self._registration.is_there, self._registration.problem = True, None
@@ -507,3 +539,55 @@ class Link:
 
 def _fault(error: Exception) -> DbgError:
     return BrokerUnreachable("its address", error_line(error))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timer:
+    """A call, and when it is due on the monotonic clock."""
+
+    due: float
+    call: Callable[[], None]
+
+
+def call_soon(loop: asyncio.AbstractEventLoop, call: Callable[[], object]) -> None:
+    """Have a loop call something soon; from any thread. Do nothing if the loop has ended, even at this very moment."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call)
+
+
+class Timers:
+    """The calls that are still due; a loop that begins takes over those of the loop before."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._waiting: set[Timer] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Have the loop's thread call ``call`` after some seconds; if there is no loop, the next one does."""
+        timer = Timer(time.monotonic() + seconds, call)
+        with self._lock:
+            self._waiting.add(timer)
+            loop = self._loop
+        if loop is not None:
+            call_soon(loop, partial(self._arm, loop, timer))
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let this loop run the timers; in its thread."""
+        with self._lock:
+            self._loop, waiting = loop, list(self._waiting)
+        for timer in waiting:
+            self._arm(loop, timer)
+
+    def end(self) -> None:
+        """Keep the timers for the next loop."""
+        with self._lock:
+            self._loop = None
+
+    def _arm(self, loop: asyncio.AbstractEventLoop, timer: Timer) -> None:
+        loop.call_later(timer.due - time.monotonic(), self._fire, timer)
+
+    def _fire(self, timer: Timer) -> None:
+        with self._lock:
+            self._waiting.discard(timer)
+        timer.call()

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dbg_agent.evidence import ended
-from dbg_agent.link import lookup
+from dbg_agent.link.link import broker_overrides
 from dbg_agent.process.imports import loaded
 from dbg_agent.program.own_rank import (
     become_defaults,
@@ -142,7 +142,7 @@ def become_rank(variables: Mapping[str, str], install: Callable[[], None]) -> di
     if rank is not None and (rank.break_in.installed or not _in_main_thread()):
         return {"outcome": "already", "key": rank.membership.identity.key, "main": rank.break_in.installed}
     if rank is None:
-        lookup.broker_overrides.update(variables)
+        broker_overrides.update(variables)
     install()
     rank = current()
     if rank is None:

@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dbg_agent.link.lookup import broker_overrides, find_ranks_broker
+from dbg_agent.link.link import broker_overrides, find_ranks_broker
 from dbg_agent.process.log import Logger, Shown, hide
 from dbg_agent.rank.console import PROMPT_GONE
 from dbg_agent.stop.inbox import OpenDebugger, Redraw, RunJob, Switch
@@ -83,10 +83,6 @@ class FromBroker:
     def is_attended(self) -> bool:
         """Tell whether a terminal looks at this rank."""
         return self._rank.debuggers.terminal.viewers > 0
-
-    def world_size(self) -> int:
-        """Return how many ranks the job has, 1 if that is unknown."""
-        return self._rank.membership.identity.world_size or 1
 
     def registration(self) -> str:
         """Return the frame of a Register, with an identity read anew: a framework may have changed it by now."""

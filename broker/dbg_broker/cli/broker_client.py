@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import dbg_dial.find
-from dbg_dial.blocking import PONG, TEXT, BlockingDial, NotABroker
+from dbg_dial.blocking import BlockingDial
 from dbg_dial.endpoint import RENDEZVOUS_FILE, Reach, TokenRole
-from dbg_dial.find import Opening, Seeker, read_apart
+from dbg_dial.find import Seeker
 from dbg_wire.codec import decode, encode
-from dbg_wire.errors import DbgError, NoBroker, PeerError, Refused, printable
+from dbg_wire.errors import DbgError, NoBroker, NotABroker, PeerError, Refused, printable
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted
@@ -35,21 +34,12 @@ class NotServing(DbgError):
 def find_broker(argument: str | None, home: str, environ: Mapping[str, str], role: TokenRole) -> Reach:
     """Return how to reach the broker: the argument, DBG_BROKER, or broker.json in the home.
 
-    Raise NotServing, WrongHost if it is on another host's loopback, BadInput, or SilentFile.
+    Raise NotServing, WrongHost if it is on another host's loopback, or BadInput.
     """
     try:
-        return read_apart(lambda opening: dbg_dial.find.find_broker(_seeker(role, opening), argument, environ, home))
+        return dbg_dial.find.find_broker(Seeker(role=role, argument_name="the URL"), argument, environ, home)
     except NoBroker:
         raise NotServing(home) from None
-
-
-def _seeker(role: TokenRole, opening: Opening) -> Seeker:
-    return Seeker(
-        role=role,
-        argument_name="the URL",
-        if_unreadable="remove it and start `dbg-broker serve` again",
-        opening=opening,
-    )
 
 
 class BrokerProbe(BlockingDial):
@@ -62,14 +52,6 @@ class BrokerProbe(BlockingDial):
         if not isinstance(message, Welcome):
             raise NotABroker(self.url, "it does not answer `greet` by `welcome`")
         return message
-
-    def round_trip(self) -> float:
-        """Return the seconds that a ping takes there and back; what the broker says meanwhile is left out."""
-        began = time.monotonic()
-        self.send_ping()
-        while self.next_frame().opcode != PONG:
-            pass
-        return time.monotonic() - began
 
     def ranks(self) -> list[RankInfo]:
         """Return all ranks of the broker."""
@@ -88,9 +70,7 @@ class BrokerProbe(BlockingDial):
         self.send_text(encode(message))
 
     def _next(self) -> Message:
-        while (frame := self.next_frame()).opcode != TEXT:
-            pass
         try:
-            return decode(frame.data, Sender.BROKER)
+            return decode(self.next_text(), Sender.BROKER)
         except PeerError as error:
             raise NotABroker(self.url, error.reason) from None

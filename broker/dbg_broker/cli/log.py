@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,7 +16,6 @@ from dbg_broker.home.private_files import open_home
 from dbg_broker.journal.audit import AUDIT_FILE, audit_files
 from dbg_command.audit import MAX_LINE, Entry, What, decode_entry
 from dbg_command.command_line import read_duration
-from dbg_dial.find import apart
 from dbg_wire.errors import BadSecretFile, printable
 
 MAX_SECONDS = 10 * 365 * 86400.0
@@ -100,14 +98,14 @@ def _is_wanted(entry: Entry, job: str | None, begin: float | None) -> bool:
 
 def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
     """Yield the lines of all files, the oldest first; with ``follow`` those that come as well, without an end."""
-    for path in apart(str(home), lambda: audit_files(home)):
+    for path in audit_files(home):
         if path.name != AUDIT_FILE:
-            with apart(str(path), partial(_open, path)) as file:
-                yield from _rest(path, file)
+            with _open(path) as file:
+                yield from _rest(file)
     path = home / AUDIT_FILE
     while True:
         try:
-            file = apart(str(path), partial(_open, path))
+            file = _open(path)
         except FileNotFoundError:
             if not follow:
                 return
@@ -115,23 +113,17 @@ def _lines(home: Path, *, follow: bool) -> Iterator[bytes]:
             continue
         with file:
             while True:
-                yield from _rest(path, file)
+                yield from _rest(file)
                 if not follow:
                     return
-                if apart(str(path), partial(_is_replaced, path, file.fileno())):
+                if _is_replaced(path, file.fileno()):
                     break
                 time.sleep(LOOK_SECONDS)
 
 
-def _rest(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines that have not been read yet."""
-
-    def read() -> list[bytes]:
-        # The broker appends whole lines in one write.
-        return list(islice(iter(partial(file.readline, 2 * MAX_LINE), b""), MAX_AT_ONCE))
-
-    while lines := apart(str(path), read):
-        yield from lines
+def _rest(file: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines that have not been read yet; the broker appends whole lines in one write."""
+    yield from iter(partial(file.readline, 2 * MAX_LINE), b"")
 
 
 def _open(path: Path) -> BinaryIO:

@@ -25,7 +25,7 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
         reach = find_broker(None, home, environ, "watcher")
         others = ", ".join(printable(one.url) for one in reach.others)
         with BrokerProbe(reach.endpoint) as probe:
-            probe.reach()
+            probe.authenticate()
             probe.present(reach.token)
             probe.agree()
             welcome = probe.greet(user_name())

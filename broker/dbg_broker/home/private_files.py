@@ -14,9 +14,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.files import make_private_directory, write_whole
-from dbg_dial.find import apart, check_own, open_at_once
+from dbg_dial.find import check_own, open_at_once
 from dbg_dial.home import ANOTHER_HOME, SOLE_USER, check_above, check_closed, is_closed
 from dbg_wire.errors import BadSecretFile, printable
 
@@ -36,12 +35,8 @@ def open_home(path: str) -> Path:
     """Return the home directory, made with mode 0700 if it is missing, its missing parents too.
 
     Raise BadSecretFile if it is no directory, another user's, open to others, below a directory in which others could
-    replace it, or can't be made, and SilentFile if its file server does not answer.
+    replace it, or can't be made.
     """
-    return apart(path, lambda: _open_home(path))
-
-
-def _open_home(path: str) -> Path:
     home, shown = Path(path), printable(path)
     try:
         if not home.exists():
@@ -56,9 +51,6 @@ def _open_home(path: str) -> Path:
         raise BadSecretFile(f"the directory {shown} belongs to user {found.st_uid}, not to you", ANOTHER_HOME)
     check_closed(found.st_mode, path)
     check_way(home)
-    # The kernel may remember all of the above; it asks the file server again when a file is opened.
-    with contextlib.suppress(OSError), open_at_once(str(home / RENDEZVOUS_FILE)):
-        return home
     return home
 
 

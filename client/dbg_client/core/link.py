@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import socket
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,12 +11,11 @@ from dataclasses import dataclass
 from websockets.exceptions import ConnectionClosed
 
 from dbg_client.core.patience import in_thread, read_in_thread
-from dbg_dial.dial import AddressInfos, BrokerWebSocket, Wording, addresses, explain, first_to_answer, open_websocket
+from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
 from dbg_dial.endpoint import Endpoint, Reach, spread
 from dbg_dial.find import Opening
 from dbg_dial.rendezvous import known_endpoints
-from dbg_dial.tcp import connected
-from dbg_dial.waiting import SHUTDOWN, Handover, within
+from dbg_dial.waiting import SHUTDOWN, within
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
 from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, PeerError, Refused
@@ -95,7 +93,6 @@ class BrokerLink:
         """The connection that has broken, until it is closed: if that is cancelled, :meth:`close` does it."""
         self._has_dialled = False
         self._attempt = 0
-        self._handover = Handover()
         self._up_since = 0.0
 
     @property
@@ -153,7 +150,6 @@ class BrokerLink:
             return event
         except Disconnected as ended:
             reason = ended.reason
-            self._handover.ended(ended.code, asyncio.get_running_loop().time())
         except PeerError as error:
             reason = str(error)
         await self._hang_up()
@@ -180,7 +176,6 @@ class BrokerLink:
         """Return the seconds before the next attempt."""
         # Full jitter: terminals that lost the same broker must not come back in step.
         longest = min(LONGEST_DELAY, FIRST_DELAY * 2**self._attempt)
-        longest = self._handover.bound(longest, asyncio.get_running_loop().time())
         self._attempt = min(self._attempt + 1, 30)
         return random.uniform(0, longest)  # noqa: S311
 
@@ -250,21 +245,13 @@ request ever more rarely, and a new attempt sends one at once."""
 OUTBOX = 1024
 """Messages that may wait for the socket; keys are bounded before they get here, so more means the broker is stuck."""
 
-WORDING = Wording(
-    wrong_certificate="its certificate is {shown}",
-    no_tls="it does not speak TLS with us: {why}",
-    no_broker="it is no dbg-broker ({why})",
-)
-
 
 class Disconnected(Exception):
     """Say that the connection ended, and why; part of every connection's life and never shown as an error."""
 
-    def __init__(self, reason: str, code: int | None = None) -> None:
-        """Name the code of the broker's close, if it closed."""
-        super().__init__(reason, code)
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
         self.reason = reason
-        self.code = code
 
 
 class Connection:
@@ -304,7 +291,7 @@ class Connection:
             try:
                 frame = await self._websocket.recv()
             except ConnectionClosed as closed:
-                raise Disconnected(_why_closed(closed), closed.rcvd.code if closed.rcvd is not None else None) from None
+                raise Disconnected(_why_closed(closed)) from None
             if isinstance(frame, bytes):
                 data = decode_data(frame, Sender.AGENT)
                 if isinstance(data, Output):
@@ -371,11 +358,12 @@ async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, a
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds - spent
-    try:
-        sock = await _connected(reach, end, CONNECT_SECONDS if again else seconds)
-        websocket = await open_websocket(reach, "/client", sock, max(0.0, end - loop.time()), WORDING)
-    except Exception as error:
-        raise explain(reach.endpoint.url, error, seconds, WORDING) from None
+
+    async def ask(find: Callable[[], AddressInfos]) -> AddressInfos:
+        return await in_thread(find, max(0.0, end - loop.time()))
+
+    patience = CONNECT_SECONDS if again else seconds
+    websocket = await dial_broker(reach, "/client", ask, seconds, connect_seconds=patience, until=end)
     connection = Connection(websocket, reach.endpoint)
     try:
         await _greet(connection, name, max(0.0, end - loop.time()), seconds)
@@ -383,23 +371,6 @@ async def dial(reach: Reach, name: str, seconds: float, *, spent: float = 0.0, a
         await connection.close()
         raise
     return connection
-
-
-async def _connected(reach: Reach, end: float, patience: float) -> socket.socket:
-    """Return a socket that the broker's kernel has accepted; each address gets ``patience`` seconds at most."""
-    loop = asyncio.get_running_loop()
-    problem: Exception = OSError("its name has no address")
-
-    async def ask(find: Callable[[], AddressInfos]) -> AddressInfos:
-        return await in_thread(find, max(0.0, end - loop.time()))
-
-    found = await addresses(reach, ask)
-    for left, address in zip(range(len(found), 0, -1), found, strict=True):
-        try:
-            return await connected(address, min(patience, max(0.0, end - loop.time()) / left))
-        except OSError as error:
-            problem = error
-    raise problem
 
 
 async def _greet(connection: Connection, name: str, left: float, seconds: float) -> None:

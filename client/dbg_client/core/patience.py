@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
-from dbg_dial.find import Opening, begin
+from dbg_dial.find import Opening
 from dbg_dial.waiting import within
 from dbg_wire.errors import SilentFile, printable
 from dbg_wire.messages import RankAnswer
@@ -116,6 +117,21 @@ def _names(ranks: Sequence[RankInfo], count: int) -> str:
     return shown if count == len(ranks) else f"{shown}, … ({count} ranks)"
 
 
+def begin(call: Callable[[], object], tell: Callable[[Any, BaseException | None], object]) -> None:
+    """Call something, and then ``tell`` what it returned or raised, both in a daemon thread of their own."""
+
+    def run() -> None:
+        value: object = None
+        raised: BaseException | None = None
+        try:
+            value = call()
+        except BaseException as error:
+            raised = error
+        tell(value, raised)
+
+    threading.Thread(target=run, name="dbg-apart", daemon=True).start()
+
+
 async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
     """Return what ``call`` returns in a thread of its own; raise TimeoutError after ``seconds``, if given.
 
@@ -143,7 +159,7 @@ async def in_thread(call: Callable[[], T], seconds: float | None) -> T:
 async def read_in_thread(read: Callable[[Opening], T], seconds: float) -> T:
     """Return what ``read`` does in a thread of its own, to which it names each path before it touches it.
 
-    Raise SilentFile after ``seconds``, as :func:`dbg_dial.find.read_apart` does.
+    Raise SilentFile after ``seconds``; a thread that has touched nothing by then waits for its turn on a busy machine.
     """
     touched: list[str] = []
     reading = asyncio.ensure_future(in_thread(lambda: read(touched.append), None))

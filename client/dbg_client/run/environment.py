@@ -16,7 +16,7 @@ from pathlib import Path
 from dbg_client.run.verb import RunOptions
 from dbg_dial.endpoint import RENDEZVOUS_FILE
 from dbg_dial.files import make_private_directory, write_whole
-from dbg_dial.find import read_if_there, read_secret
+from dbg_dial.find import read_if_there
 from dbg_dial.home import (
     BROKER,
     COLLECTIVE_TIMEOUT,
@@ -123,7 +123,7 @@ def token_file_of(job: str, home: str, environ: Mapping[str, str]) -> str | None
     if any(environ.get(name) for name in chosen):
         return None
     path = os.path.join(home, RENDEZVOUS_FILE)  # noqa: PTH118 - as those that read it
-    text = read_if_there(path, read_secret, "make it readable")
+    text = read_if_there(path)
     rank_token = None if text is None else parse_rendezvous(text, path).tokens.get("rank")
     return None if rank_token is None else str(_write_token(Path(home), job, job_token(rank_token, job)))
 

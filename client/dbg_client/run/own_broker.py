@@ -9,7 +9,6 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -17,16 +16,16 @@ from dbg_client.core.own_process import BROKER as BROKER_PROGRAM
 from dbg_client.core.own_process import own_command, own_environment
 from dbg_client.core.reach import find_reach
 from dbg_client.run.environment import cant_write, is_for_many_hosts
-from dbg_dial.blocking import NotABroker, glance
+from dbg_dial.blocking import glance
 from dbg_dial.endpoint import Reach, is_loopback
 from dbg_dial.files import make_private_directory
-from dbg_dial.find import read_apart
 from dbg_dial.home import BROKER, HOME, home_directory
 from dbg_wire.errors import (
     HOME_IS_SERVED,
     BrokerUnreachable,
     DbgError,
     NoBroker,
+    NotABroker,
     ReasonedError,
     WrongCertificate,
     WrongHost,
@@ -99,7 +98,7 @@ def _running(environ: Mapping[str, str]) -> Found | None:
 
 
 def _reach(environ: Mapping[str, str]) -> Reach:
-    return read_apart(partial(find_reach, None, environ))
+    return find_reach(None, environ)
 
 
 def _answers(reach: Reach) -> bool:

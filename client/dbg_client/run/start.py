@@ -29,7 +29,6 @@ from dbg_client.run.keeper import JobProcess, JobTerminal, is_wanted
 from dbg_client.run.own_broker import Found, find_or_start, notes_of
 from dbg_client.run.verb import Run, Task
 from dbg_client.shell.streams import tell
-from dbg_dial.find import apart
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, BadSecretFile, NeedsExtra, printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
@@ -72,7 +71,7 @@ def run(settings: Run, environ: Mapping[str, str]) -> int:
 def _remembered(settings: Run, directory: str, folder: Folder) -> Remembered:
     """Return what is to be run, which the next `--again` runs. Raise BadInput."""
     options, command, rank = settings.options, settings.command, None
-    last = apart(str(folder.path), folder.load)
+    last = folder.load()
     if settings.again:
         if last is None:
             raise NothingToRepeat(directory)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 
 from dbg_client.core.errors import bug
-from dbg_client.core.patience import read_in_thread
+from dbg_client.core.patience import begin, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import LOOPBACK, listen, new_secret
 from dbg_client.core.switchboard import Switchboard, switchboard_to
@@ -44,7 +44,6 @@ from dbg_client.web.terminals import NO_RANK, PageSeat
 from dbg_client.web.verb import Web
 from dbg_client.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_command.targets import Target
-from dbg_dial.find import begin
 from dbg_wire.messages import Mode
 from dbg_wire.version import RELEASE
 

@@ -120,7 +120,7 @@ def users_of(*names: str) -> set[str]:
 
 
 def test_all_who_dial_are_tried_here() -> None:
-    assert users_of("open_websocket", "BlockingDial") == {
+    assert users_of("dial_broker", "open_websocket", "BlockingDial") == {
         way.rpartition(".")[0] for way in WAYS if not way.startswith("dbg_dial")
     }
 

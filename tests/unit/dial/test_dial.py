@@ -15,17 +15,18 @@ import trustme
 
 import dbg_agent.link.dialling
 import dbg_client.core.link
-from dbg_agent.link.lookup import Lookups
+from dbg_agent.link.fork_safety import Lookups
 from dbg_dial.blocking import BlockingDial, glance
-from dbg_dial.dial import AddressInfos, BrokerWebSocket, Wording, addresses, explain, open_websocket
+from dbg_dial.dial import AddressInfos, BrokerWebSocket, addresses, open_websocket
 from dbg_dial.endpoint import Endpoint, Reach
-from dbg_dial.pin import client_context
+from dbg_dial.pin import client_context, explain
 from dbg_dial.tcp import connected
 from dbg_wire.errors import (
     BadSecretFile,
     BrokerUnreachable,
     DbgError,
     HungUp,
+    NotABroker,
     Refused,
     UntrustedCertificate,
     WrongCertificate,
@@ -41,9 +42,6 @@ from tests.support.time_unit import seconds
 TOKEN = TOKENS["rank"]
 URL = "wss://login1:6900"
 OPENING = seconds(10)
-WORDING = Wording(
-    wrong_certificate="shown {shown}, pinned {pinned}", no_tls="no TLS: {why}", no_broker="no broker: {why}"
-)
 
 
 def reach(port: int, fingerprint: str, host: str = "127.0.0.1") -> Reach:
@@ -54,9 +52,9 @@ def reach(port: int, fingerprint: str, host: str = "127.0.0.1") -> Reach:
 async def opened(where: Reach, opening: float = OPENING) -> BrokerWebSocket:
     sock = await connected((socket.AF_INET, (where.endpoint.host, where.endpoint.port)))
     try:
-        return await open_websocket(where, "/agent", sock, opening, WORDING)
+        return await open_websocket(where, "/agent", sock, opening)
     except Exception as error:
-        raise explain(where.endpoint.url, error, opening, WORDING) from None
+        raise explain(where.endpoint.url, error, opening) from None
 
 
 async def test_the_pinned_broker_is_heard() -> None:
@@ -102,8 +100,8 @@ async def test_a_refusal_is_told_in_the_brokers_words(
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), BrokerUnreachable),
         (EOFError(), HungUp),
         (ConnectionResetError(errno.ECONNRESET, "reset"), HungUp),
-        (ssl.SSLError("handshake"), WrongCertificate),
-        (ValueError("cannot follow redirect"), Refused),
+        (ssl.SSLError("handshake"), NotABroker),
+        (ValueError("cannot follow redirect"), NotABroker),
         (KeyboardInterrupt(), None),
         (asyncio.CancelledError(), None),
         (RuntimeError(), None),
@@ -113,7 +111,7 @@ async def test_a_refusal_is_told_in_the_brokers_words(
 def test_each_failure_has_its_sentence_and_what_is_not_about_the_peer_is_left_as_it_is(
     approved: Approved, error: BaseException, kind: type[DbgError] | None
 ) -> None:
-    explained = explain(URL, error, 2.0, WORDING)
+    explained = explain(URL, error, 2.0)
     if kind is None:
         assert explained is error
     else:

@@ -19,8 +19,8 @@ import dbg_client.core.link
 import dbg_dial.blocking
 import dbg_dial.dial
 import dbg_dial.tcp
-from dbg_agent.link.lookup import Lookups
-from dbg_dial.dial import AddressInfos, Wording
+from dbg_agent.link.fork_safety import Lookups
+from dbg_dial.dial import AddressInfos
 from dbg_dial.endpoint import Endpoint, Reach, fingerprint_of
 from dbg_dial.pin import check_certificate, client_context
 from dbg_wire.errors import BadEndpoint, WrongCertificate
@@ -29,7 +29,6 @@ from tests.support.reach import PIN, TOKENS
 from tests.support.time_unit import seconds
 
 TOKEN = TOKENS["driver"]
-WORDING = Wording(wrong_certificate="wrong", no_tls="{why}", no_broker="{why}")
 
 Way = Callable[[Reach], Awaitable[object]]
 
@@ -46,7 +45,11 @@ async def open_websocket(reach: Reach) -> object:
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(reach.endpoint.host, reach.endpoint.port)
     sock = await dbg_dial.tcp.connected((found[0][0], found[0][4]))
-    return await dbg_dial.dial.open_websocket(reach, "/client", sock, seconds(10), WORDING)
+    return await dbg_dial.dial.open_websocket(reach, "/client", sock, seconds(10))
+
+
+async def dial(reach: Reach) -> object:
+    return await dbg_dial.dial.dial_broker(reach, "/client", ask_nobody, seconds(10), connect_seconds=seconds(10))
 
 
 async def of_a_rank(reach: Reach) -> object:
@@ -83,6 +86,7 @@ async def of_a_completion(reach: Reach) -> object:
 WAYS: dict[str, Way] = {
     "dbg_dial.dial.addresses": addresses,
     "dbg_dial.dial.open_websocket": open_websocket,
+    "dbg_dial.dial.dial_broker": dial,
     "dbg_dial.blocking.BlockingDial": blocking,
     "dbg_dial.blocking.glance": of_a_completion,
     "dbg_agent.link.dialling.dial": of_a_rank,
@@ -107,7 +111,6 @@ async def test_no_way_leads_to_a_broker_that_is_not_known(way: str, kind: Kind) 
 
 PINNED = Endpoint(host="login1", port=6900, fingerprint=PIN)
 UNPINNED = Endpoint(host="login1", port=6900, fingerprint=None)
-OF_A_PIN = "it shows {shown}, not {pinned}"
 
 
 def test_a_certificate_is_known_by_its_fingerprint_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,16 +123,18 @@ def test_a_certificate_is_known_by_its_fingerprint_compared_in_constant_time(mon
 
     monkeypatch.setattr(hmac, "compare_digest", compare)
     right = Endpoint(host="h", port=1, fingerprint=fingerprint_of(b"certificate"))
-    assert check_certificate(right, b"certificate", OF_A_PIN) == right.fingerprint
-    with pytest.raises(WrongCertificate, match=f"it shows {fingerprint_of(b'other')}, not {right.fingerprint}"):
-        check_certificate(right, b"other", OF_A_PIN)
+    assert check_certificate(right, b"certificate") == right.fingerprint
+    with pytest.raises(
+        WrongCertificate, match=f"its certificate is {fingerprint_of(b'other')}, not {right.fingerprint}"
+    ):
+        check_certificate(right, b"other")
     assert len(compared) == 2
 
 
 @pytest.mark.parametrize(("endpoint", "certificate"), [(PINNED, None), (PINNED, b""), (UNPINNED, b"certificate")])
 def test_no_certificate_or_no_pin_is_no_match(endpoint: Endpoint, certificate: bytes | None) -> None:
     with pytest.raises(WrongCertificate):
-        check_certificate(endpoint, certificate, OF_A_PIN)
+        check_certificate(endpoint, certificate)
 
 
 def test_tls_is_1_2_or_later() -> None:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_dial import find
 from dbg_dial.endpoint import TOKEN_ROLES, Endpoint, Reach, TokenRole
 from dbg_dial.find import Seeker
-from dbg_dial.find import resolve as resolve_for
 from dbg_dial.rendezvous import Rendezvous, format_rendezvous, known_endpoints, parse_rendezvous
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker
 from tests.conftest import Approved
@@ -130,8 +130,10 @@ def resolve(
     role: TokenRole = "rank",
     read: Callable[[str], str] = read_file,
 ) -> Reach:
-    seeker = Seeker(role=role, argument_name="--broker", if_unreadable="mend it", read=read, read_ca=read_file)
-    return resolve_for(seeker, argument, environ, rendezvous)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(find, "read_secret", read)
+        patch.setattr(find, "read_authorities", read_file)
+        return find.resolve(Seeker(role=role, argument_name="--broker"), argument, environ, rendezvous)
 
 
 GIVEN = "t" * 20

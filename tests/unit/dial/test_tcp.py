@@ -7,38 +7,31 @@ import getpass
 import json
 import os
 import select
-import signal
 import socket
 import struct
-import threading
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from dbg_dial import find, tcp
-from dbg_dial.blocking import BlockingDial, NotABroker, glance
+from dbg_dial import tcp
+from dbg_dial.blocking import BlockingDial, glance
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.files import watch_growth, write_whole
-from dbg_dial.find import Opening, apart, read_apart
 from dbg_dial.home import kernel_name, user_name
 from dbg_dial.tcp import OwnSocket, connected
-from dbg_dial.waiting import HANDOVER_SECONDS, PAUSE_SECONDS, SHUTDOWN, Handover, within
+from dbg_dial.waiting import within
 from dbg_wire.errors import (
-    BadInput,
     BrokerUnreachable,
     DbgError,
+    NotABroker,
     PeerError,
-    SilentFile,
     WrongCertificate,
     WrongToken,
     WrongVersion,
 )
-from tests.conftest import Approved
 from tests.support import fake_brokers as fake
 from tests.support.fake_brokers import Answer, FakeBroker, Impostor, Kind
 from tests.support.reach import PIN, TOKENS
@@ -51,14 +44,13 @@ async def transport_of(connected: socket.socket) -> asyncio.Transport:
     return transport
 
 
-@pytest.mark.parametrize("keep_asking", [False, True])
-async def test_what_is_dialled_sends_small_frames_at_once(keep_asking: bool) -> None:
+async def test_what_is_dialled_sends_small_frames_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        sock = await connected((socket.AF_INET, listener.getsockname()), keep_asking=keep_asking)
+        sock = await connected((socket.AF_INET, listener.getsockname()))
         transport = await transport_of(sock)
         kernels = transport.get_extra_info("socket")
         assert kernels.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
-        assert bool(kernels.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) is keep_asking
+        assert bool(kernels.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)) == 1
         transport.close()
 
 
@@ -146,7 +138,7 @@ def test_all_steps_lead_to_frames_both_ways() -> None:
         assert line.compare() == broker.fingerprint
         line.present(TOKEN)
         line.agree()
-        assert [line.next_frame().data, line.next_frame().data] == [b"one", b"two"]
+        assert [line.next_text(), line.next_text()] == [b"one", b"two"]
         assert line.connected().getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
@@ -161,60 +153,6 @@ def test_an_impostor_is_told_nothing_although_a_step_is_repeated_or_left_out(kin
         with pytest.raises(WrongCertificate):
             line.present(TOKEN)
     assert impostor.heard() == [b""]
-
-
-def test_what_a_call_returns_or_raises_comes_out_of_its_thread() -> None:
-    assert apart("here", threading.get_ident) != threading.get_ident()
-    with pytest.raises(BadInput, match="no number"):
-        apart("here", partial(fail, BadInput("no number", "give one")))
-
-
-def fail(error: Exception) -> None:
-    raise error
-
-
-def test_a_call_that_hangs_is_given_up_and_the_path_named_that_it_has_touched_last(
-    approved: Approved,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    enough = threading.Event()
-
-    def read(opening: Opening) -> bool:
-        opening("/home/me/broker.json")
-        opening("/home/me/driver.json")
-        return enough.wait()
-
-    monkeypatch.setattr(find, "FILE_SECONDS", 0.05)
-    with pytest.raises(SilentFile) as caught:
-        read_apart(read)
-    approved(str(caught.value))
-    enough.set()
-
-
-def test_a_thread_that_has_touched_nothing_yet_has_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def begin_late(call: Callable[[], object], tell: Callable[[object, None], object]) -> None:
-        threading.Timer(0.1, lambda: tell(call(), None)).start()
-
-    monkeypatch.setattr(find, "begin", begin_late)
-    monkeypatch.setattr(find, "FILE_SECONDS", 0.01)
-    assert read_apart(lambda opening: "read") == "read"
-
-
-def test_ctrl_c_ends_the_wait_at_once() -> None:
-    enough = threading.Event()
-
-    def read(opening: Opening) -> bool:
-        os.kill(os.getpid(), signal.SIGINT)
-        return enough.wait()
-
-    # A process that a shell has started in the background ignores it.
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            read_apart(read)
-    finally:
-        signal.signal(signal.SIGINT, former)
-        enough.set()
 
 
 def test_a_file_is_replaced_as_a_whole_and_its_mode_is_the_one_given(tmp_path: Path) -> None:
@@ -336,21 +274,6 @@ def test_what_grows_in_a_file_or_a_directory_is_told(tmp_path: Path) -> None:
     for each in (watch, of_directory):
         os.close(each)
     assert watch_growth(str(tmp_path / "missing")) is None
-
-
-@pytest.mark.parametrize(
-    ("code", "is_expected"),
-    [(SHUTDOWN, True), (1006, True), (None, True), (1000, False), (1002, False), (4000, False), (4003, False)],
-)
-def test_the_next_broker_is_expected_for_some_seconds_after_an_end_that_announces_it(
-    code: int | None, is_expected: bool
-) -> None:
-    handover = Handover()
-    assert handover.bound(2.0, 0.5) == 2.0
-    handover.ended(code, 100.0)
-    assert handover.bound(2.0, 100.0) == (PAUSE_SECONDS if is_expected else 2.0)
-    assert handover.bound(0.1, 100.0) == 0.1
-    assert handover.bound(2.0, 100.0 + HANDOVER_SECONDS) == 2.0
 
 
 def test_silent_addresses_share_the_time_of_one() -> None:

@@ -20,6 +20,7 @@ from dbg_agent.guard.cause import TimeLimit, cause_of_end, expand, likely_core, 
 from dbg_agent.guard.dumps import BEAT, MARK
 from dbg_agent.guard.reporting import Witness
 from dbg_agent.host.watched import PAGE_BYTES, Ancestor, Memory, facts_of
+from dbg_agent.link.link import BrokerFinder
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_wire.limits import MAX_STACK_BYTES
 from dbg_wire.records.record import size_of
@@ -259,7 +260,7 @@ def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Reach | None = None, s
     """Have a guard report the end of its rank to nobody; return how it dialled each time."""
     attempts: list[Reach] = []
 
-    async def find(*_: object) -> Reach | None:
+    async def find(_: BrokerFinder) -> Reach | None:
         return reach
 
     async def dial(reach: Reach, *_: object) -> None:
@@ -280,10 +281,10 @@ def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Reach | None = None, s
         "LAST_WORDS_SECONDS": 0.3,
         "LAST_RETRY_SECONDS": 0.0,
         "QUIET_SECONDS": 0.0,
-        "find": find,
         "dial": dial,
     }.items():
         monkeypatch.setattr(reporting, name, value)
+    monkeypatch.setattr(BrokerFinder, "find", find)
     about: dict[str, Any] = {"key": "j/r/h:0/1", "main": 1, "broker": None, "environ": {}, "stuck": 6.0, "signal": 0}
     try:
         Witness(about, Killed(), {}, None).run(said)  # type: ignore[arg-type] # a process that has ended

@@ -7,54 +7,41 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.link.dialling import (
-    AT_ONCE,
-    FIRST_BACKOFF_SECONDS,
-    LAST_BACKOFF_SECONDS,
-    LAST_HUNG_UP_SECONDS,
-    LONGEST_SPREAD_SECONDS,
-    Dialler,
-)
-from dbg_agent.link.lookup import Lookups, find_ranks_broker
+from dbg_agent.link.dialling import FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS, LAST_REFUSED_SECONDS, Dialler
+from dbg_agent.link.fork_safety import Lookups
+from dbg_agent.link.link import find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
 from dbg_dial.endpoint import Reach
 from dbg_dial.rendezvous import Rendezvous, format_rendezvous
 from dbg_wire.codec import Output, encode_data
-from dbg_wire.errors import BrokerUnreachable, HungUp, WrongHost
+from dbg_wire.errors import BrokerUnreachable, HungUp, Refused, WrongHost
 from dbg_wire.limits import MAX_LINK_BACKLOG
 
 
-async def nowhere(_waits: bool) -> Reach:
+async def nowhere() -> Reach:
     raise NotImplementedError
-
-
-def dialler(world_size: int = 1) -> Dialler:
-    return Dialler(nowhere, lambda: False, Lookups(), lambda: world_size)
 
 
 def longest(pauses: Callable[[], float]) -> float:
     return max(pauses() for _ in range(200))
 
 
-def test_the_ranks_of_a_small_job_dial_at_once_and_those_of_a_large_one_one_after_another() -> None:
-    assert longest(dialler(AT_ONCE).first_pause) == 0.0
-    assert 4.0 < longest(dialler(5000).first_pause) <= 5.0
-    assert 4.0 < longest(lambda: dialler(5000).pause(None)) <= 5.0
-    assert 4.0 < longest(dialler(100_000).first_pause) <= LONGEST_SPREAD_SECONDS
-    assert longest(lambda: dialler(8).pause(None)) <= FIRST_BACKOFF_SECONDS
-
-
-HUNG_UP = HungUp("wss://h:1")
-AWAY = BrokerUnreachable("wss://h:1", "refused")
-
-
-def test_a_broker_that_hangs_up_is_dialled_ever_more_rarely_and_one_that_is_away_is_not() -> None:
-    hung_up, away = dialler(), dialler()
+@pytest.mark.parametrize(
+    ("error", "most"),
+    [
+        (BrokerUnreachable("wss://h:1", "refused"), LAST_BACKOFF_SECONDS),
+        (HungUp("wss://h:1"), LAST_REFUSED_SECONDS),
+        (Refused("wss://h:1", "full"), LAST_REFUSED_SECONDS),
+    ],
+)
+def test_a_broker_that_refuses_is_dialled_ever_more_rarely_and_one_that_is_away_is_not(
+    error: BrokerUnreachable | Refused, most: float
+) -> None:
+    dialler = Dialler(nowhere, Lookups())
+    assert longest(lambda: dialler.pause(None)) <= FIRST_BACKOFF_SECONDS
     for _ in range(20):
-        hung_up.pause(HUNG_UP)
-        away.pause(AWAY)
-    assert LAST_BACKOFF_SECONDS < longest(lambda: hung_up.pause(HUNG_UP)) <= LAST_HUNG_UP_SECONDS
-    assert longest(lambda: away.pause(AWAY)) <= LAST_BACKOFF_SECONDS
+        dialler.pause(error)
+    assert most / 2 < longest(lambda: dialler.pause(error)) <= most
 
 
 PIN = "sha256:" + "ab" * 32

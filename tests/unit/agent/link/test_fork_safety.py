@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import pytest
 
 from dbg_agent.link import fork_safety
-from dbg_agent.link.fork_safety import ForkSafeSelector, ForkSafety
+from dbg_agent.link.dialling import ForkSafeSelector
+from dbg_agent.link.fork_safety import ForkSafety
 from tests.support.time_unit import seconds
 
 LONG = seconds(60)
@@ -52,7 +53,7 @@ class Link:
         self.fork_safety = fork_safety or ForkSafety()
         self.work_lock = Noted()
         self.fork_safety._busy = self.work_lock  # type: ignore[assignment]
-        self.selector = ForkSafeSelector(self.fork_safety)
+        self.selector = ForkSafeSelector(self.fork_safety, lambda: None)
         self._read, self._write = os.pipe()
         self._ending = False
         self._work: list[Callable[[], object]] = []

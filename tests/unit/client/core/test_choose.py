@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,6 @@ from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, 
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import plain
-from tests.conftest import Approved
 from tests.unit.client.fake_broker import HERE, TOKEN, FakeBroker, make_rank, make_report
 
 RUNNING: dict[str, object] = {"state": RankState.RUNNING, "where": None, "reason": None}
@@ -420,32 +417,6 @@ def test_the_loopback_of_another_host_is_named_at_once(tmp_path: Path) -> None:
 
     assert caught.value.exit_status == 4
     assert find_reach("wss://127.0.0.1:6900", environ(tmp_path)).endpoint.port == 6900
-
-
-def test_a_pipe_into_which_nobody_writes_is_told_at_once(approved: Approved, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "token", 0o600)
-    variables = environ(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN_FILE=str(tmp_path / "token"))
-    with pytest.raises(BadSecretFile) as caught:
-        find_reach(None, variables)
-    approved(str(caught.value))
-
-
-def test_what_a_command_writes_into_a_pipe_is_the_token(tmp_path: Path) -> None:
-    read, write = os.pipe()
-    ready = threading.Event()
-
-    def command() -> None:
-        ready.wait()
-        with os.fdopen(write, "w") as pipe:
-            pipe.write(TOKEN + "\n")
-
-    writer = threading.Thread(target=command)
-    writer.start()
-    threading.Timer(0.05, ready.set).start()
-    variables = environ(tmp_path, DBG_BROKER=f"login1:6900#{PIN}", DBG_TOKEN_FILE=f"/dev/fd/{read}")
-    assert find_reach(None, variables).token == TOKEN
-    writer.join()
-    os.close(read)
 
 
 def test_a_device_is_no_file_of_secrets(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from dbg_wire.errors import (
     DbgError,
     HungUp,
     NoBroker,
+    NotABroker,
     Refused,
     SilentFile,
     WrongCertificate,
@@ -358,7 +359,7 @@ async def test_an_impostor_without_tls_gets_a_hello_and_no_token() -> None:
     _, pinned = certified()
     impostor = Listener(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
 
-    with pytest.raises(WrongCertificate):
+    with pytest.raises(NotABroker):
         await dialled(reach(impostor.port, pinned))
 
     assert await asyncio.to_thread(impostor.ended.wait, PATIENCE)
