@@ -26,7 +26,6 @@ from dbg_broker.net.http import (
 from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters, metrics
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.from_ranks import FromRanks
 from dbg_broker.ranks.link import RankLink
 from dbg_broker.ranks.table import RankTable
@@ -34,7 +33,7 @@ from dbg_broker.relay.receiver import Receiver
 from dbg_broker.relay.relay import Relay
 from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.terminals import Terminals
-from dbg_broker.timers import Timers
+from dbg_broker.timers import Timers, TokenBucket
 from dbg_broker.welcome import Welcomes
 from dbg_wire.messages import Sender, weights
 

@@ -24,8 +24,7 @@ from dbg_broker.net.http import HttpAnswer, Upgrade, response_of, upgrade_of
 from dbg_broker.net.outbox import Outbox
 from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import PING, pack_data, pack_message
-from dbg_broker.quotas import TokenBucket
-from dbg_broker.timers import Timers
+from dbg_broker.timers import Timers, TokenBucket
 from dbg_dial.tcp import seconds_since_ack_of
 from dbg_wire import limits
 from dbg_wire.codec import LogForm

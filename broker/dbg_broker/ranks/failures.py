@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dbg_broker.feed import NOTHING, Feed
-from dbg_broker.ranks.broadcast import Broadcast
+from dbg_broker.ranks.held_ranks import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_wire.messages import Kept
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState, signal_name

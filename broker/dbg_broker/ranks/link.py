@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from dbg_broker.home.bearer import ANY_RANK, Bearer
-from dbg_broker.quotas import TokenBucket
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.relay.relay import RankPeer
+from dbg_broker.timers import TokenBucket
 from dbg_wire.messages import Ask, Finding
 
 REPAINT_SECONDS = 0.1

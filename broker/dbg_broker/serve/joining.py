@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dbg_broker.cluster.cluster import Cluster
-from dbg_broker.cluster.login import read_login
 from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Presence, read_presence
 from dbg_broker.cluster.nats import CantJoin, Nats, Servers
 from dbg_broker.cluster.tokens import SharedTokens
 from dbg_broker.home.issued import IssuedTokens, join_issued
+from dbg_broker.home.private_files import read_given
 from dbg_broker.home.tokens import Tokens, load_tokens
 from dbg_broker.timers import Timers
-from dbg_wire.errors import PeerError, printable
+from dbg_wire.errors import BadSecretFile, PeerError, printable
 
 if TYPE_CHECKING:
     from dbg_broker.broker import Broker
@@ -97,3 +97,19 @@ def _new_name() -> str:
     """Return a name that no broker has had before, of the characters that a subject of NATS takes."""
     host = re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:40] or "host"
     return f"{host}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+OPTION = "--cluster-credentials"
+
+_LINE = re.compile(r"[!-~]{1,4096}")
+
+_REMEDY = "name a file with a line of user:password or a token; mode 600"
+
+
+def read_login(path: Path) -> dict[str, str]:
+    """Return what a file of credentials holds, for NATS' client. Raise BadSecretFile, which never quotes it."""
+    line = read_given(path, OPTION, _REMEDY).strip()
+    if not _LINE.fullmatch(line):
+        raise BadSecretFile(f"{OPTION} {printable(str(path))} does not hold credentials for NATS", _REMEDY)
+    user, colon, password = line.partition(":")
+    return {"user": user, "password": password} if colon else {"token": line}

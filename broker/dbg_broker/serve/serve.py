@@ -32,7 +32,6 @@ from dbg_broker.net.metrics import Meters
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.server import Server
 from dbg_broker.serve.credentials import Credentials
-from dbg_broker.serve.leaving import Leaving
 from dbg_broker.serve.listening import (
     address_of,
     announce,
@@ -61,6 +60,26 @@ PROBE_SECONDS = 2.0
 """Seconds given to a broker named by an older broker.json: a broker on this cluster takes milliseconds."""
 
 logger = logging.getLogger("dbg_broker")
+
+
+class Leaving:
+    """Call ``leave`` at a sweep once no connection has needed the broker for ``seconds``; None is never."""
+
+    def __init__(
+        self, now: float, is_used: Callable[[], bool], leave: Callable[[], None], seconds: float | None
+    ) -> None:
+        self._since, self._is_used, self._leave, self._seconds = now, is_used, leave, seconds
+
+    def used(self, now: float) -> None:
+        """Count again from now on, since there is a new connection."""
+        self._since = now
+
+    def sweep(self, now: float) -> None:
+        """Leave if it is time to."""
+        if self._is_used():
+            self._since = now
+        elif self._seconds is not None and now - self._since >= self._seconds:
+            self._leave()
 
 
 class AlreadyServing(DbgError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.quotas import TokenBucket
+from dbg_broker.timers import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data
 from dbg_wire.messages import weights

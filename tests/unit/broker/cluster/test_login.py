@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.cluster.login import read_login
 from dbg_broker.cluster.nats import Servers
+from dbg_broker.serve.joining import read_login
 from dbg_wire.errors import BadSecretFile
 from tests.conftest import Approved
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dbg_broker.serve.leaving import Leaving
+from dbg_broker.serve.serve import Leaving
 
 
 class Broker:
