@@ -63,24 +63,6 @@ def test_a_watchers_token_may_look_and_never_type(
     assert attach_list(home)[0]["state"] == "stopped"
 
 
-def test_a_running_rank_is_broken_into_if_the_user_agrees(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    (rank,) = start_ranks(processes, home, COUNTING, 1, env={"WAITS_FIRST": "1"})
-    terminal = open_terminal(attach_command(), 24, 120)
-    terminal.wait_for(re.compile(r":0  running "))
-    terminal.send("\r")
-    wait_for_status(terminal, "[y/N]")
-    terminal.send("n")
-    wait_for_status(terminal, "Enter")
-    terminal.send("\ry")
-    wait_for_status(terminal, "Esc")
-    rank.signal(signal.SIGUSR1)  # it waits for that in C code, on return from which it stops
-    terminal.wait_for(DRAWN)
-    terminal.send("\x1dd")
-    assert terminal.exit_status() == 0
-
-
 def test_the_list_follows_the_ranks_and_enter_attaches(
     processes: Processes, home: Path, open_terminal: OpenTerminal
 ) -> None:
@@ -90,7 +72,7 @@ def test_the_list_follows_the_ranks_and_enter_attaches(
     terminal.wait_for(lambda terminal: len(re.findall(r":[01]  running ", "\n".join(terminal.screen))) == 2)
     ranks[1].signal(signal.SIGUSR1)
     terminal.wait_for(re.compile(r":1  stopped +rank_script\.py:9 in counting"))
-    terminal.send("/:1\r")
+    terminal.send(":1\r")
     terminal.wait_for(DRAWN)
     wait_for_status(terminal, ":1  stopped")
     assert line_after_all_keys_of(terminal, home, 1) == COUNTING_STOP

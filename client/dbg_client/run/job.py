@@ -21,8 +21,8 @@ from dbg_client.run.job_output import JobOutput
 from dbg_client.run.keeper import JobProcess
 from dbg_client.run.verb import Run, Task
 from dbg_client.shell.streams import has_cursor, tell
-from dbg_client.terminal.attach import Attaching
-from dbg_client.terminal.options import End, SessionOutcome, how_it_ended, read_startup
+from dbg_client.terminal.attach import Attaching, read_startup
+from dbg_client.terminal.session import End, SessionOutcome, how_it_ended
 from dbg_client.terminal.verb import Attach
 from dbg_client.views.ages import show_duration
 from dbg_client.web.verb import Web

@@ -46,6 +46,7 @@ class _Given:
     prompt: PromptInfo
     generation: int
     text: str
+    log: SessionLog | None
 
 
 class Conversation:
@@ -78,6 +79,14 @@ class Conversation:
         if self._prompt is None or (given is not None and given.prompt.number == self._prompt.number):
             return None
         return self._prompt
+
+    @property
+    def unseen_reply(self) -> str:
+        """Return the reply given last behind its prompt, as long as the log does not have it yet."""
+        given = self._given
+        if given is None or self._log is None or given.log is not self._log:
+            return ""
+        return "" if self._log.has_passed(given.prompt.offset) else f"{given.prompt.text}{given.text}\n"
 
     @property
     def held(self) -> int:
@@ -140,8 +149,6 @@ class Conversation:
         prompt = self.prompt
         if self.generation is None or prompt is None or at is None or at.number != prompt.number:
             return self._hold(text) + self._answer_prompt()
-        if self._log is not None:
-            self._log.expect_echo(prompt.offset, f"{prompt.text}{text}\n".encode())
         return self._reply(prompt, text)
 
     def end_of_input(self) -> Effects:
@@ -255,7 +262,7 @@ class Conversation:
         return _discarded(left, reason) if left else []
 
     def _reply(self, prompt: PromptInfo, text: str) -> Effects:
-        self._given = _Given(prompt, self.generation or 0, text)
+        self._given = _Given(prompt, self.generation or 0, text, self._log)
         self._settled = False
         return self._send(self._given)
 

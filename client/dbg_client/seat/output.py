@@ -49,16 +49,15 @@ class SessionLog:
         self._tail: bytes | None = None
         self._tail_end = 0
         self._tail_is_cut = False
-        self._echo: tuple[int, bytes] | None = None
 
     @property
     def is_behind(self) -> bool:
         """Tell whether bytes are awaited that belong before the next ones."""
         return self._gap or self._tail is not None
 
-    def expect_echo(self, offset: int, echo: bytes) -> None:
-        """Leave out ``echo`` if it is what the log has at ``offset``: the user has just typed it."""
-        self._echo = (offset, echo)
+    def has_passed(self, offset: int) -> bool:
+        """Return True if bytes beyond this offset have come."""
+        return self._expected is not None and self._expected > offset
 
     def reach(self, length: int, now: float) -> Effects:
         """Take note that the log is ``length`` bytes long by now; what is missing is asked for."""
@@ -165,7 +164,7 @@ class SessionLog:
         start = self._expected or 0
         self._expected = start + len(data)
         if self._tail is None:
-            return _text(self._without_echo(start, data))
+            return _text(data)
         before = max(0, self._tail_end - start)
         self._tail += data[:before]
         return self._end_tail() + _text(data[before:]) if self._expected >= self._tail_end else []
@@ -177,20 +176,6 @@ class SessionLog:
         if self._tail_is_cut:
             tail = tail.partition(b"\n")[2]
         return _text(b"".join(tail.splitlines(keepends=True)[-TAIL_LINES:]))
-
-    def _without_echo(self, start: int, data: bytes) -> bytes:
-        if self._echo is None:
-            return data
-        at, echo = self._echo
-        first, last = max(start, at), min(start + len(data), at + len(echo))
-        if start + len(data) >= at + len(echo):
-            self._echo = None
-        if first >= last:
-            return data
-        if data[first - start : last - start] != echo[first - at : last - at]:
-            self._echo = None
-            return data
-        return data[: first - start] + data[last - start :]
 
 
 def _text(data: bytes) -> Effects:

@@ -9,8 +9,11 @@ import os
 import shlex
 import sys
 import termios
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.errors import NoTerminal, RankEnded
@@ -19,22 +22,16 @@ from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.core.waiting import wait_for_stop, with_signal
 from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
-from dbg_client.terminal.options import (
-    MAX_DEED,
-    End,
-    SessionOptions,
-    SessionOutcome,
-    Startup,
-    how_it_ended,
-    read_startup,
-)
 from dbg_client.terminal.recording import Recording
-from dbg_client.terminal.session import Session
+from dbg_client.terminal.session import MAX_DEED, End, Session, SessionOptions, SessionOutcome, how_it_ended
 from dbg_client.terminal.verb import Attach
 from dbg_client.verbs.attach_options import RecordingOptions
 from dbg_command.targets import Target, parse_target, unique_target
-from dbg_wire.errors import printable
+from dbg_wire.errors import BadInput, printable
+from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.records.ranks import RankInfo
+
+RC_FILE = ".pdbrc"
 
 WENT_ON = 7
 """Exit status when the stop ended while attached."""
@@ -84,6 +81,52 @@ def require_terminal() -> None:
             f"TERM is {term}, and attaching needs a terminal whose cursor can be moved",
             "set it, e.g. TERM=xterm-256color; or use list, where, eval, command or screen, which print text",
         )
+
+
+class Startup:
+    """Hand out the lines once to each process of a rank."""
+
+    def __init__(self, lines: Sequence[str] = ()) -> None:
+        self._lines = tuple(lines)
+        self._left: dict[str, deque[str]] = {}
+
+    def for_rank(self, key: str) -> deque[str]:
+        """Return the lines that this rank was not told yet; the caller takes out each one that it tells."""
+        return self._left.setdefault(key, deque(self._lines))
+
+
+def read_startup(home: str | None, file: str | None) -> Startup:
+    """Return the lines of ``.pdbrc`` in ``home``, if there is one, and then of ``file``.
+
+    Blocks for two small files. Raises BadInput if ``file`` can't be read, or either is no text or too long.
+    """
+    lines: list[str] = []
+    if home is not None and (Path(home) / RC_FILE).is_file():
+        lines += _read(Path(home) / RC_FILE, "leave it out with --no-rc")
+    if file is not None:
+        lines += _read(Path(file), "name another file with -x")
+    return Startup(lines)
+
+
+def commands_of(text: str) -> list[str]:
+    """Return the lines that are commands: neither empty nor comments, as pdb reads its own file."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _read(path: Path, remedy: str) -> list[str]:
+    shown = printable(str(path))
+    try:
+        with path.open(encoding="utf-8") as file:
+            text = file.read(MAX_INPUT_PENDING + 1)
+    except UnicodeDecodeError:
+        raise BadInput(f"{shown} is not UTF-8 text", remedy) from None
+    except OSError as error:
+        raise BadInput(f"{shown} can't be read ({error.strerror or type(error).__name__})", remedy) from None
+    commands = commands_of(text)
+    if len(text) > MAX_INPUT_PENDING or any(len(line) > MAX_TEXT for line in commands):
+        raise BadInput(f"{shown} is too long; {MAX_INPUT_PENDING:,} characters are the most", remedy)
+    return commands
 
 
 class Attaching:
@@ -149,7 +192,7 @@ class Attaching:
             attach=asked.replace(mode=choice.mode(asked.mode)),
             colors=_colors(),
             color=self._settings.color,
-            startup=self._startup,
+            startup=self._startup.for_rank,
             note=choice.note,
             may_run_again=self._may_run_again,
             recording=self._recording,

@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
-import sys
-import termios
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
+from prompt_toolkit import PromptSession
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import AnyFormattedText
+from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 
-from dbg_client.command_line.help import session_help
-from dbg_client.command_line.session_line import read_session_line
-from dbg_client.core.choose import Choice
+from dbg_client.command_line.help import session_help, session_hint
+from dbg_client.command_line.session_line import read_scope, read_session_line
+from dbg_client.core.asking import Asker
+from dbg_client.core.choose import Choice, choose, find
+from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
+from dbg_client.core.remembered_groups import read_target, remember
+from dbg_client.core.switchboard import Switchboard
+from dbg_client.core.waiting import break_in
 from dbg_client.shell.output import is_usable, page
-from dbg_client.shell.streams import write_result
-from dbg_client.terminal.answering import Answered, Answering, NeedsYes
-from dbg_client.terminal.command_row import CommandRow
+from dbg_client.shell.streams import terminal_size, write_result
+from dbg_client.terminal.keys import ESCAPE_SECONDS, key_bytes, key_presses
 from dbg_client.terminal.line_prompt import terminal_output
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 from dbg_client.terminal.recording import Recording
-from dbg_client.verbs.verb import Verb
+from dbg_client.verbs.list import ListRanks
+from dbg_client.verbs.orders import Interrupt, is_moving
+from dbg_client.verbs.verb import Asking, RanksVerb, Style, Verb
+from dbg_client.views.naming import name_few
+from dbg_command.targets import Target
 from dbg_wire.errors import DbgError, printable
+from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
+
+T = TypeVar("T")
 
 MAX_SHOWN = 40
 """Characters of a command that stand in the row while its answer is awaited, beside how to give up."""
@@ -32,89 +48,231 @@ MAX_SHOWN = 40
 _LESS = "-+F -c -Psq goes back$"
 """Options of less: stay for a short text as well, from the top of the screen, and say how to leave."""
 
-_HISTORY: list[str] = []
+_HISTORY = InMemoryHistory()
 """Commands typed so far, for the whole process: sessions come and go while the user stays."""
 
+_ASKING = "asking"
+"""What the row says of a command whose answer is waited for, in the first second."""
 
-ShowPage = Callable[[str], Awaitable[None]]
-"""Shows a text until the user leaves it."""
+_ANY_KEY = (Keys.Any, "enter")
 
 
-async def ask(question: str, typed_ahead: bytes, recording: Recording | None) -> tuple[bool, bytes]:
-    """Ask in the row where the cursor stands; return whether the answer is yes, and the keys typed behind it."""
-    source = create_input()
-    store_typeahead(source, key_presses(typed_ahead))
-    agreed = await CommandRow(source, terminal_output(recording), _HISTORY).agrees(question)
-    return agreed, key_bytes(get_typeahead(source))
+class CommandRow:
+    """The row where the cursor stands, which is left empty; Esc and Ctrl-C leave it.
+
+    ``typed_ahead`` are keys typed before, for this row.
+    """
+
+    def __init__(self, typed_ahead: bytes = b"", recording: Recording | None = None) -> None:
+        self._input = create_input()
+        self._output = terminal_output(recording)
+        self._note = _ASKING
+        self._waiting: PromptSession[str] | None = None
+        store_typeahead(self._input, key_presses(typed_ahead))
+
+    def unused(self) -> bytes:
+        """Return the keys that were typed and not used."""
+        return key_bytes(get_typeahead(self._input))
+
+    def note(self, line: str | None) -> None:
+        """Say what the answer to a command waits for; None while there is nothing to say."""
+        self._note = line or _ASKING
+        if self._waiting is not None:
+            self._waiting.app.invalidate()
+
+    async def read(self) -> str:
+        """Return the command that is typed, empty if the user leaves."""
+        row = self._row(":", KeyBindings(), placeholder=[("fg:ansibrightblack", session_hint())])
+        is_empty = Condition(lambda: not row.default_buffer.text)
+        row.key_bindings.add("backspace", filter=is_empty)(_leave)  # type: ignore[union-attr]
+        # A paste may have several lines, and a command has one.
+        return " ".join((await self._run(row)).split("\n")).strip()
+
+    async def wait(self, text: str, work: Awaitable[T]) -> T | None:
+        """Return the result of ``work``; None if the user leaves before, which cancels the work."""
+        task: asyncio.Future[T] = asyncio.ensure_future(work)
+        self._waiting = row = self._row(lambda: f":{text}   ({self._note}; Esc gives up)", _on_any_key(lambda _: None))
+
+        def end(_: object) -> None:
+            if row.app.is_running and not row.app.is_done:
+                row.app.exit(result="")
+
+        task.add_done_callback(end)
+        try:
+            await self._run(row)
+        finally:
+            self._waiting = None
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        return None if task.cancelled() else task.result()
+
+    async def key(self, text: str) -> str:
+        """Show a text, and return the key that is typed; empty if the user leaves."""
+        return await self._run(self._row(text, _on_any_key(lambda event: event.app.exit(result=event.data))))
+
+    async def agrees(self, question: str) -> bool:
+        """Ask, and return True if the answer is yes; any other key is no."""
+        return await self.key(f"{question} [y/N]") in ("y", "Y")
+
+    def _row(
+        self, message: AnyFormattedText, keys: KeyBindings, placeholder: AnyFormattedText = None
+    ) -> PromptSession[str]:
+        for key in ("escape", "c-c", "<sigint>"):
+            keys.add(key, eager=True)(_leave)
+        row: PromptSession[str] = PromptSession(
+            message,
+            placeholder=placeholder,
+            key_bindings=keys,
+            history=_HISTORY,
+            input=self._input,
+            output=self._output,
+        )
+        row.app.erase_when_done = True
+        row.app.ttimeoutlen = row.app.timeoutlen = ESCAPE_SECONDS
+        return row
+
+    async def _run(self, row: PromptSession[str]) -> str:
+        try:
+            return await row.prompt_async(handle_sigint=False, set_exception_handler=False)
+        except EOFError:
+            return ""
+
+
+def _on_any_key(act: Callable[[KeyPressEvent], None]) -> KeyBindings:
+    keys = KeyBindings()
+    for key in _ANY_KEY:
+        keys.add(key)(act)
+    return keys
+
+
+def _leave(event: KeyPressEvent) -> None:
+    event.app.exit(result="")
 
 
 async def show_page(pager: str, text: str, *, is_drawn: bool) -> None:
     """Show a text until the user leaves it: in the user's pager, or where the cursor stands if there is none.
 
-    ``is_drawn`` tells that the session has the terminal's other screen already.
+    The terminal has a shell's settings. ``is_drawn`` says that the session has its other screen already.
     """
-    with _line_mode():
-        if is_usable(pager, os.environ) and await page(text, pager, f"{_LESS} {'-X' if is_drawn else '-+X'}"):
-            return
-        write_result(text)
-    await CommandRow(create_input(), terminal_output(), _HISTORY).pause("Any key goes back")
+    if is_usable(pager, os.environ) and await page(text, pager, f"{_LESS} {'-X' if is_drawn else '-+X'}"):
+        return
+    write_result(text)
+    await CommandRow().key("Any key goes back")
 
 
-@contextlib.contextmanager
-def _line_mode() -> Iterator[None]:
-    """Let another program have the terminal as a shell would give it, and take it back raw."""
-    saved = termios.tcgetattr(sys.stdin)
-    lines = [*saved]
-    lines[0] |= termios.ICRNL | termios.IXON
-    lines[1] |= termios.OPOST | termios.ONLCR
-    lines[3] |= termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN
-    termios.tcsetattr(sys.stdin, termios.TCSADRAIN, lines)
+async def run_command(answering: Answering, rank: RankInfo, row: CommandRow, *, color: bool) -> Answered | None:
+    """Take one command for a session at ``rank`` and return its answer, None if the user leaves."""
+    text = await row.read()
+    if not text:
+        return None
+    answering.show_waiting = row.note
     try:
-        yield
-    finally:
-        with contextlib.suppress(OSError, termios.error):
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, saved)
-
-
-class SessionCommandLine:
-    """Take one command and show its answer; the terminal is lent for it, the cursor where the row is to be."""
-
-    def __init__(self, answering: Answering, rank: RankInfo, options: SessionOptions, show: ShowPage) -> None:
-        self._answering = answering
-        self._rank = rank
-        self._color = options.color
-        self._show = show
-        self._source = create_input()
-        self._row = CommandRow(self._source, terminal_output(options.recording), _HISTORY)
-        self._answering.show_waiting = self._row.note
-
-    async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:
-        """Return the rank to go to, if that was the command, and the keys that are for the session."""
-        store_typeahead(self._source, key_presses(typed_ahead))
-        text = await self._row.read()
-        answered = await self._act(text) if text is not None else None
-        if answered is not None and answered.choice is None:
-            await self._show(answered.text)
-            return None, b""
-        return None if answered is None else answered.choice, key_bytes(get_typeahead(self._source))
-
-    async def _act(self, text: str) -> Answered | None:
-        try:
-            return await self._answer(text)
-        except DbgError as error:
-            return Answered(f"{error}\n")
-
-    async def _answer(self, text: str) -> Answered | None:
         verb = read_session_line(text, os.environ)
         if verb is None:
             return Answered(session_help())
+        shown = printable(text, MAX_SHOWN)
         try:
-            return await self._wait(text, verb)
+            return await row.wait(shown, answering.answer(verb, rank, color=color))
         except NeedsYes as needed:
-            if not await self._row.agrees(needed.question):
+            if not await row.agrees(needed.question):
                 return Answered("Nothing was done.\n")
-        return await self._wait(text, verb.replace(yes=True))
+        return await row.wait(shown, answering.answer(verb.replace(yes=True), rank, color=color))
+    except DbgError as error:
+        return Answered(f"{error}\n")
 
-    async def _wait(self, text: str, verb: Verb) -> Answered | None:
-        work = self._answering.answer(verb, self._rank, color=self._color)
-        return await self._row.wait(printable(text, MAX_SHOWN), work)
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What is shown for a command, or the rank to attach to instead."""
+
+    text: str = ""
+    choice: Choice | None = None
+
+
+class NeedsYes(Exception):
+    """Raised for a command that needs the user's yes; never shown as an error."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__(question)
+        self.question = question
+
+
+class Answering:
+    """Carries out the verbs of one session over its own connection, one at a time.
+
+    ``show_waiting`` takes what an answer waits for.
+    """
+
+    def __init__(self, switchboard: Switchboard) -> None:
+        self._switchboard = switchboard
+        self._directory = switchboard.directory
+        self._asker = Asker(switchboard, None, terminal_size, WaitingLine(self._show))
+        self.show_waiting: Show = show_nobody
+
+    def _show(self, line: str | None) -> None:
+        self.show_waiting(line)
+
+    async def answer(self, verb: Verb, rank: RankInfo, *, color: bool) -> Answered:
+        """Carry out a verb from a session at ``rank``. Raises DbgError and NeedsYes."""
+        self._asker.seconds = verb.broker.timeout
+        target = await self._target(verb, rank)
+        if not isinstance(verb, RanksVerb):
+            return Answered(choice=choose(target, self._directory.ranks) if target is not None else Choice(rank))
+        ranks, note = self._meant(verb, target, rank)
+        if isinstance(verb, Interrupt) and len(ranks) == 1 and is_moving(ranks[0]):
+            return await self._break_in(ranks[0], verb.broker.timeout)
+        asks, those = verb.consent(ranks)
+        if those and not verb.yes:
+            raise NeedsYes(f"{asks} {name_few(those, self._directory.ranks)}?")
+        asking = Asking(
+            asker=self._asker,
+            ranks=ranks,
+            known=self._directory.ranks,
+            target=target,
+            show=self._show,
+            url=self._switchboard.url,
+            welcome=self._switchboard.welcome,
+        )
+        answer = await verb.ask(asking)
+        problem = await asyncio.to_thread(remember, os.environ, answer.groups, verb.target)
+        lines = [
+            printable(note) if note else "",
+            self._away(verb),
+            answer.text(Style(color=color)),
+            answer.hint,
+            problem,
+        ]
+        return Answered("".join(f"{line.rstrip()}\n" for line in lines if line))
+
+    async def _break_in(self, rank: RankInfo, seconds: float) -> Answered:
+        """Return the rank as the one to attach to once it has stopped, or why it does not stop."""
+        found = await break_in(self._switchboard, self._asker, rank, seconds=seconds)
+        if isinstance(found, RankAnswer):
+            return Answered(f"{printable(rank.address)}: {printable(found.text)}\n")
+        return Answered(choice=Choice(found, is_broken_into=True))
+
+    def _meant(self, verb: RanksVerb, target: Target | None, rank: RankInfo) -> tuple[Sequence[RankInfo], str | None]:
+        known = self._directory.ranks
+        if target is None:
+            return [rank] if verb.is_about_this_rank else known, None
+        if verb.takes_one:
+            choice = choose(target, known)
+            return [choice.rank], choice.note
+        found = find(target, known, any_job=verb.any_job)
+        return found.ranks, found.note
+
+    async def _target(self, verb: Verb, rank: RankInfo) -> Target | None:
+        """Return which ranks the verb means; None for the session's own rank, and for a list of all."""
+        text: str | None = getattr(verb, "target", None)
+        if text is None and isinstance(verb, RanksVerb) and not verb.is_about_this_rank:
+            text = verb.usual
+        if text is None:
+            return None
+        target = await read_in_thread(partial(read_target, text, os.environ), verb.broker.timeout)
+        return read_scope(target, rank.job)
+
+    def _away(self, verb: Verb) -> str:
+        away = self._directory.away
+        is_old = isinstance(verb, ListRanks) and away is not None
+        return f"The broker is gone ({printable(away or '')}); its list was at last:\n\n" if is_old else ""

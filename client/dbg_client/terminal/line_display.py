@@ -1,10 +1,14 @@
-"""The display of a line debugger: a prompt with editing, history and completion, and the rank's output above it."""
+"""The display of a line debugger: a prompt with editing, history and completion, and the rank's output above it.
+
+One prompt lives as long as the display is open. Its text is what the rank asks; while the rank asks nothing, lines wait
+for its next prompt. What is entered appears where the rank's log has it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -14,27 +18,28 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.cursor_shapes import CursorShape
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
+from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.lexers import DynamicLexer
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.renderer import print_formatted_text
 
 from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
 from dbg_client.terminal import canvas
-from dbg_client.terminal.line_keys import LineInput, line_keys, pasted_commands
+from dbg_client.terminal.escape import COMMANDS, HELP
+from dbg_client.terminal.keys import KeyInput, PrefixKey, key_bytes, key_presses
 from dbg_client.terminal.line_prompt import (
     STYLE,
     Lines,
     RankCompleter,
-    indent_after,
     line_lexer,
     line_style,
     open_history,
     show_source,
     terminal_output,
 )
-from dbg_client.terminal.prompt_keys import PrefixKey, key_bytes, key_presses
 from dbg_client.terminal.status_line import toolbar_of
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -49,39 +54,23 @@ STICKY_ROWS = 30
 MAX_KEPT = limits.MAX_LOG
 """Characters of output kept while something else has the terminal; what is older than that is dropped."""
 
-REDRAW_SECONDS, BUSY_REDRAW_SECONDS = 0.02, 0.1
-"""Seconds between two drawings of the prompt, usually and while lines wait that were typed ahead: nobody sees more, and
-drawing takes time."""
+REDRAW_SECONDS = 0.02
+"""Seconds between two drawings of the prompt: nobody sees more, and drawing takes time."""
 
 _NO_CODE = frozenset({PromptState.INPUT, PromptState.CONFIRM})
 
 
 class _Left(Exception):
-    """End a prompt without a line."""
-
-
-class _SourceView:
-    """The source round the current line, as ``sticky`` shows it after each stop."""
-
-    def __init__(self, *, is_on: bool) -> None:
-        self.is_on = is_on
-        self.source: Source | None = None
-        self.is_shown = False
-
-    def update(self, source: Source) -> bool:
-        """Take what the debugger looks at now; tell whether it is to be shown."""
-        is_news = source != self.source or not self.is_shown
-        self.source = source
-        return self.is_on and is_news
+    """Ends the prompt without a line."""
 
 
 class LineDisplay:
-    """Ask for lines, one after another, and show what the rank says above the one that is being typed."""
+    """Ask for lines, and show what the rank says above the one that is being typed."""
 
     def __init__(self, host: Session) -> None:
         self._host = host
         self._prefix = PrefixKey(host.options.attach.prefix)
-        self._input = LineInput(sys.stdin, self._takes_lines, self._take_lines, host.options.recording)
+        self._input = KeyInput(host.options.recording)
         self._output = terminal_output(host.options.recording)
         self._completer = RankCompleter(self._ask_completions)
         self._lexer = line_lexer(color=host.options.color)
@@ -89,23 +78,22 @@ class LineDisplay:
         self._session.default_buffer.read_only = ~Condition(self._may_type)
         self._session.default_buffer.accept_handler = self._accept
         self._session.app.before_render += lambda _: self._check_size()
+        self._session.app.min_redraw_interval = REDRAW_SECONDS
+        self._session.app.erase_when_done = True
         self._talking: asyncio.Task[None] | None = None
-        self._leaving = False
         self._begun = False
         self._kept: str | None = None
-        """What is printed while something else has the terminal; None while this has it."""
-        self._draft = ""
-        self._at: PromptInfo | None = None
-        self._entered_last = ""
-        self._prompted = 0
-        """The number of the prompt that was seen last."""
-        self.indent = ""
-        """The spaces that the user has not typed, at the begin of a line that goes on with a statement."""
+        """The output that came while something else has the terminal; None while this has it."""
+        self._seen: PromptInfo | None = None
+        """The prompt that stands on the screen; one that comes before it is drawn is not answered by what is typed."""
         self._lines = Lines()
-        self._sticky = _SourceView(is_on=self.size[0] >= STICKY_ROWS)
+        self._sticky = self.size[0] >= STICKY_ROWS
+        self._source: Source | None = None
+        self._is_source_shown = False
+        """Whether the source stands above, with nothing entered since."""
 
     def _new_prompt(self) -> PromptSession[str]:
-        """Return a prompt that completes on Tab alone, since completing evaluates attributes in the rank."""
+        """Return a prompt that completes on Tab only, because completing evaluates attributes in the rank."""
         options = self._host.options
         return PromptSession(
             message=self._message,
@@ -115,7 +103,7 @@ class LineDisplay:
             complete_while_typing=False,
             auto_suggest=ConditionalAutoSuggest(AutoSuggestFromHistory(), Condition(self._takes_code)),
             history=open_history(os.environ, self._takes_code),
-            key_bindings=line_keys(self, self._prefix, self._may_type),
+            key_bindings=self._keys(),
             vi_mode=options.attach.vi,
             style=STYLE,
             color_depth=None if options.color else ColorDepth.DEPTH_1_BIT,
@@ -129,15 +117,15 @@ class LineDisplay:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return the (rows, columns) of the terminal."""
+        """The (rows, columns) of the terminal."""
         size = self._output.get_size()
         return min(size.rows, limits.MAX_ROWS), min(size.columns, limits.MAX_COLUMNS)
 
     async def open(self, keys: bytes) -> None:
         """Take the terminal; ``keys`` were typed before."""
         self._output.write_raw(canvas.PUSH_TITLE.decode())
-        store_typeahead(self._input, key_presses(keys))
-        self._start()
+        self.take_keys(keys)
+        self._start("")
 
     async def close(self) -> bytes:
         """Give the terminal back as it was; return the keys that were typed and not used."""
@@ -148,7 +136,7 @@ class LineDisplay:
 
     def begin(self, address: str) -> None:
         """Show a rank from its beginning."""
-        self._lines, self._sticky.source = Lines(), None
+        self._lines, self._source = Lines(), None
         self._output.write_raw(canvas.title(address).decode())
         if self._begun:
             self._print(f"Attached to {printable(address)}.\n")
@@ -165,7 +153,9 @@ class LineDisplay:
         elif isinstance(effect, Blank) and effect.text:
             self._print("".join(f"{printable(line)}\n" for line in effect.text.split("\n")))
         elif isinstance(effect, Look):
-            self._look(effect.source)
+            is_news, self._source = effect.source != self._source or not self._is_source_shown, effect.source
+            if is_news:
+                self._show_source()
         elif isinstance(effect, Completed):
             self._completer.answered(effect.request, effect.matches)
         elif isinstance(effect, Bell):
@@ -173,15 +163,12 @@ class LineDisplay:
             self._output.flush()
 
     def paint(self) -> None:
-        """Draw prompt and toolbar anew."""
-        app = self._session.app
-        if app.is_running:
-            self._indent_line()
-            app.min_redraw_interval = BUSY_REDRAW_SECONDS if self._host.attachment.conversation.held else REDRAW_SECONDS
-            app.invalidate()
+        """Draw prompt and toolbar again."""
+        if self._session.app.is_running:
+            self._session.app.invalidate()
 
     def resized(self) -> None:
-        """Take note that the window has another size."""
+        """Handle another size of the window."""
         self._check_size()
         self.paint()
 
@@ -194,7 +181,7 @@ class LineDisplay:
         """Take the terminal back."""
         kept, self._kept = self._kept or "", None
         self._print(kept)
-        self._start()
+        self._start(self._session.default_buffer.text)
 
     def take_keys(self, data: bytes) -> None:
         """Take keys that were typed while the terminal was lent."""
@@ -202,24 +189,16 @@ class LineDisplay:
 
     # ------------------------------------------------------------------------------------------------- the prompt
 
-    def _start(self) -> None:
-        self._leaving = False
-        self._session.app.erase_when_done = False
-        self._talking = asyncio.get_running_loop().create_task(self._host.seat.watched(self._talk()))
+    def _start(self, draft: str) -> None:
+        self._talking = asyncio.get_running_loop().create_task(self._host.seat.watched(self._talk(draft)))
 
-    async def _talk(self) -> None:
-        while not self._leaving:
-            draft, self._draft = self._draft, ""
-            try:
-                text = await self._session.prompt_async(
-                    default=draft, set_exception_handler=False, pre_run=self._indent_line
-                )
-            except _Left:
-                return
-            except (EOFError, OSError):
-                self._host.detach()  # the terminal is gone
-                return
-            self._entered(text)
+    async def _talk(self, draft: str) -> None:
+        try:
+            await self._session.prompt_async(default=draft, set_exception_handler=False)
+        except _Left:
+            return
+        except (EOFError, OSError):
+            self._host.detach()  # the terminal is gone
 
     async def _end_prompt(self) -> None:
         self._leave_prompt()
@@ -229,88 +208,35 @@ class LineDisplay:
 
     def _leave_prompt(self) -> None:
         """End the prompt, which takes no more of the keys that are read already."""
-        self._leaving = True
         app = self._session.app
         if app.is_running and not app.is_done:
-            self._draft = self._session.default_buffer.text
-            app.erase_when_done = True
             app.exit(exception=_Left())
 
-    def _indent_line(self) -> None:
-        """Begin the line with spaces if the rank asks for the rest of a statement, and the user has typed none."""
-        prompt, buffer = self._host.attachment.conversation.prompt, self._session.default_buffer
-        if prompt is None or prompt.number == self._prompted or not self._may_type():
-            return
-        self._prompted, self.indent = prompt.number, ""
-        if prompt.state is PromptState.MORE and not buffer.text[:1].isspace():
-            self.indent = indent_after(self._entered_last)
-            buffer.text = self.indent + buffer.text
-            buffer.cursor_position = len(buffer.text)
-
-    def is_indented(self) -> bool:
-        """Return whether the line has only the spaces that the user has not typed."""
-        return bool(self.indent) and self._session.default_buffer.text == self.indent
-
     def _accept(self, buffer: Buffer) -> bool:
-        # A quick user's line may come before the prompt is drawn.
-        self._indent_line()
-        # The prompt that the user sees now; a prompt that comes before the line is taken was not seen.
-        attachment = self._host.attachment
-        self._at = attachment.conversation.prompt if attachment.driving else None
-        if len(self._pieces(buffer.text)) > 1:
-            # Each piece is shown with the prompt that it answers.
-            self._at = None
-        # A line typed ahead is shown where the rank takes it, with the prompt that it answers.
-        self._session.app.erase_when_done = self._at is None
-        self._session.app.exit(result=buffer.text)
-        return True
+        at = self._seen if self._host.attachment.driving else None
+        for text in replies(buffer.text, at):
+            self._enter(text, at)
+            at = None
+        return False
 
-    def _entered(self, text: str) -> None:
-        at, self._at = self._at, None
-        self._session.app.erase_when_done = False
-        if at is not None:
-            self._lines.partial = ""  # it stands on the screen, before the line that was entered
-        for piece in [text] if at is not None else self._pieces(text):
-            self._take(piece, at)
-
-    def _pieces(self, text: str) -> list[str]:
-        """Return what was entered at once, cut into pieces for one prompt each; a question takes all of it."""
-        prompt = self._host.attachment.conversation.prompt
-        if prompt is not None and prompt.state is PromptState.COMMANDS:
-            return [line for line in text.split("\n") if line.strip()] or [text]
-        return pasted_commands(text) if prompt is None or prompt.state is PromptState.COMMAND else [text]
-
-    def _takes_lines(self) -> bool:
-        """Tell whether whole lines may be taken instead of single keys: they are added to what is typed already."""
-        app, buffer = self._session.app, self._session.default_buffer
-        is_plain = app.is_running and not app.is_done and app.editing_mode is EditingMode.EMACS and self._may_type()
-        is_busy = self._prefix.pending or app.key_processor.key_buffer or app.current_buffer is not buffer
-        return is_plain and not is_busy and buffer.complete_state is None and not buffer.document.text_after_cursor
-
-    def _take_lines(self, lines: list[str]) -> None:
-        """Take lines that came at once; each is shown with the prompt that it answers."""
-        buffer = self._session.default_buffer
-        for line in [("" if self.is_indented() else buffer.text) + lines[0], *lines[1:]]:
-            buffer.text = line
-            buffer.reset(append_to_history=True)
-            self._take(line, None)
-            if self._leaving:
-                return
-
-    def _take(self, text: str, at: PromptInfo | None) -> None:
-        self._sticky.is_shown, self._entered_last = False, text
+    def _enter(self, text: str, at: PromptInfo | None) -> None:
+        self._is_source_shown = False
         word = text.strip() if at is None or at.state is PromptState.COMMAND else ""
         if word == "detach":
-            self._leaving = True
+            self._leave_prompt()
             self._host.detach()
         elif word == "sticky":
-            self._toggle_sticky()
+            self._sticky = not self._sticky
+            self._print(f"sticky is {'on' if self._sticky else 'off'}\n")
+            self._show_source()
         else:
             self._host.perform(self._host.attachment.conversation.enter(text, at))
 
     def _message(self) -> FormattedText:
-        prompt = self._host.attachment.conversation.prompt
-        text = "\n".join(map(printable, prompt.text.split("\n"))) if prompt is not None else ""
+        conversation = self._host.attachment.conversation
+        self._seen = conversation.prompt
+        asked = self._seen.text if self._seen is not None else conversation.unseen_reply
+        text = "\n".join(map(printable, asked.split("\n")))
         return FormattedText([("class:prompt", _plain(self._lines.shown) + text)])
 
     def _toolbar(self) -> str:
@@ -321,8 +247,7 @@ class LineDisplay:
         return self._host.attachment.may_type
 
     def _takes_code(self) -> bool:
-        prompt = self._at or self._host.attachment.conversation.prompt
-        return prompt is None or prompt.state not in _NO_CODE
+        return self._seen is None or self._seen.state not in _NO_CODE
 
     def _ask_completions(self, line: str, begin: int, end: int) -> int:
         request, effects = self._host.attachment.conversation.complete(line, begin, end)
@@ -343,7 +268,9 @@ class LineDisplay:
             text = text if self._host.options.color else _plain(text)
             # Colours that a line leaves on must not reach the prompt.
             reset = "\x1b[0m" if "\x1b" in text else ""
-            self._above(lambda: self._output.write_raw(text + reset))
+            # A recording is played where nothing makes a line's end the begin of the next one.
+            drawn = text.replace("\n", "\r\n") + reset
+            self._above(lambda: self._output.write_raw(drawn))
 
     def _above(self, write: Callable[[], None]) -> None:
         """Write where the prompt stands, which is drawn again below."""
@@ -354,52 +281,86 @@ class LineDisplay:
         self._output.flush()
         self.paint()
 
-    def _look(self, source: Source) -> None:
-        if self._sticky.update(source) and self._kept is None:
-            self._show_source(source)
-
-    def _show_source(self, source: Source) -> None:
-        self._sticky.is_shown = True
-        shown: StyleAndTextTuples = show_source(source, self.size[1], self._lexer)
-        app = self._session.app
-        self._above(lambda: print_formatted_text(self._output, shown, line_style(), color_depth=app.color_depth))
-
-    def _toggle_sticky(self) -> None:
-        self._sticky.is_on = not self._sticky.is_on
-        self._print(f"sticky is {'on' if self._sticky.is_on else 'off'}\n")
-        if self._sticky.is_on and self._sticky.source is not None:
-            self._show_source(self._sticky.source)
+    def _show_source(self) -> None:
+        if self._sticky and self._source is not None and self._kept is None:
+            self._is_source_shown = True
+            shown = show_source(self._source, self.size[1], self._lexer)
+            depth = self._session.app.color_depth
+            self._above(lambda: print_formatted_text(self._output, shown, line_style(), color_depth=depth))
 
     # ------------------------------------------------------------------------------------------------- keys
 
-    def prefixed(self, key: str) -> None:
-        """Do what the key behind the prefix means."""
+    def _keys(self) -> KeyBindings:
+        """Return the keys beyond editing."""
+        keys, may_type = KeyBindings(), Condition(self._may_type)
+        for key in ("c-c", "<sigint>"):
+            keys.add(key)(lambda event: self._interrupt())
+        keys.add("escape", "enter", filter=may_type)(lambda event: event.current_buffer.newline(copy_margin=False))
+        keys.add("f4")(_toggle_editing)
+
+        @keys.add("c-d")
+        def _ended(event: KeyPressEvent) -> None:
+            if event.current_buffer.text:
+                event.current_buffer.delete()
+            else:
+                self._host.perform(self._host.attachment.conversation.end_of_input())
+
+        for key in (Keys.Any, Keys.BracketedPaste, "enter", "backspace", "tab", "up", "down"):
+            keys.add(key, filter=~may_type)(lambda event: self._refuse())
+        self._prefix.bind(keys, self._prefixed)
+        return keys
+
+    def _prefixed(self, event: KeyPressEvent) -> None:
+        """Do what the key after the prefix means."""
+        byte, last = (self._prefix.prefix or b"").decode("latin-1"), event.key_sequence[-1].key
+        if event.data == byte or (event.data == "]" and last == "]"):
+            event.current_buffer.insert_text(byte)
+            return
+        key = event.data if last != Keys.BracketedPaste and event.data in COMMANDS else HELP
         if self._host.lends(key):
             self._leave_prompt()  # at once: the next keys are for what opens now
             self._host.lend(key, b"")
         elif not self._host.command(key):
-            self._print(canvas.line_help(self._host.options.prefix_name, sticky=self._sticky.is_on))
+            self._print(canvas.line_help(self._host.options.prefix_name, sticky=self._sticky))
 
-    def interrupted(self) -> None:
+    def _interrupt(self) -> None:
         """Take Ctrl-C: drop the line; interrupt what runs."""
-        buffer = self._session.default_buffer
-        conversation = self._host.attachment.conversation
+        buffer, conversation = self._session.default_buffer, self._host.attachment.conversation
         if not self._may_type():
-            self.refused()
+            self._refuse()
             return
-        typed = bool(buffer.text) and not self.is_indented()
+        typed = bool(buffer.text)
         buffer.reset()
         if not typed or conversation.prompt is None:
             self._host.perform(conversation.interrupt())
 
-    def ended(self) -> None:
-        """Take Ctrl-D on an empty line."""
-        self._session.default_buffer.reset()
-        self._host.perform(self._host.attachment.conversation.end_of_input())
-
-    def refused(self) -> None:
+    def _refuse(self) -> None:
         """Take a key while this terminal may not type."""
         self._host.perform(self._host.attachment.refuse(self._host.now()))
+
+
+def _toggle_editing(event: KeyPressEvent) -> None:
+    app = event.app
+    app.editing_mode = EditingMode.EMACS if app.editing_mode is EditingMode.VI else EditingMode.VI
+
+
+def replies(text: str, at: PromptInfo | None) -> list[str]:
+    """Return the replies that a text of several lines is: one block of Python, or a command in each line."""
+    if "\n" not in text or (at is not None and at.state not in (PromptState.COMMAND, PromptState.COMMANDS)):
+        return [text]
+    if (at is None or at.state is PromptState.COMMAND) and _is_python(text):
+        return [text.rstrip("\n")]
+    return [line for line in text.split("\n") if line.strip()] or [""]
+
+
+def _is_python(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "<pasted>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def _plain(line: str) -> str:

@@ -22,7 +22,7 @@ from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_st
 from dbg_client.shell.streams import silence
 from dbg_client.terminal.recording import Recording
 from dbg_client.views.list import show_place
-from dbg_client.views.table import char_width
+from dbg_client.views.table import clip
 from dbg_command.sequences import TextFilter
 from dbg_dial.files import write_whole
 from dbg_dial.waiting import within
@@ -142,12 +142,6 @@ class RankCompleter(Completer):
                 yield Completion(match, start_position=begin - end, display=match.rpartition(".")[2] or match)
 
 
-def indent_after(text: str) -> str:
-    """Return the spaces with which the line after ``text`` begins, as pdb of Python 3.14 has them."""
-    line = text.rpartition("\n")[2].rstrip()
-    return " " * (len(line) - len(line.lstrip()) + 4 * line.endswith(":"))
-
-
 def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> History:
     """Return the history of this user, kept in a private file where possible.
 
@@ -209,37 +203,18 @@ def show_source(source: Source, columns: int, lexer: Lexer) -> StyleAndTextTuple
 
     Lines are cut to ``columns``, and nothing in them acts on the terminal.
     """
-    shown: StyleAndTextTuples = [("class:source.place", _clip(show_place(source.where) or "", columns)), ("", "\n")]
-    lines = [printable(line.rstrip("\r\n").expandtabs(), MAX_SHOWN) for line in source.lines]
+    shown: StyleAndTextTuples = [("class:source.place", clip(show_place(source.where) or "", columns)), ("", "\n")]
+    digits = len(str(source.first + len(source.lines)))
+    room = columns - digits - len(" B-> ")
+    lines = [clip(printable(line.rstrip("\r\n").expandtabs(), MAX_SHOWN), room) for line in source.lines]
     highlighted = lexer.lex_document(Document("\n".join(lines)))
-    digits = len(str(source.first + len(lines)))
     for index in range(len(lines)):
         number = source.first + index
         current = number == source.where.line
         mark = f"{number:>{digits}} {'B' if number in source.breakpoints else ' '}{'->' if current else '  '} "
-        shown.append(("class:source.current" if current else "class:source.number", mark))
-        shown += _clipped(highlighted(index), columns - len(mark))
-        shown.append(("", "\n"))
+        style = "class:source.current" if current else "class:source.number"
+        shown += [(style, mark), *highlighted(index), ("", "\n")]
     return shown
-
-
-def _clipped(fragments: StyleAndTextTuples, room: int) -> StyleAndTextTuples:
-    kept: StyleAndTextTuples = []
-    for style, text, *_ in fragments:
-        part = _clip(text, room)
-        room -= sum(map(char_width, part))
-        kept.append((style, part))
-        if part != text:
-            break
-    return kept
-
-
-def _clip(text: str, room: int) -> str:
-    for end, char in enumerate(text):
-        room -= char_width(char)
-        if room < 0:
-            return text[:end]
-    return text
 
 
 class Lines:

@@ -1,36 +1,41 @@
-"""Pick a rank from a live list that fills the screen."""
+"""Pick a rank from a live list that fills the screen: typing narrows it, Enter attaches."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import signal
+import textwrap
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.output import Output
 
-from dbg_client.core.choose import Choice, may_be_picked
+from dbg_client.core.choose import Choice, is_ready, may_be_picked
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.answering import Answering
+from dbg_client.terminal.keys import ESCAPE_SECONDS, PrefixKey, key_bytes, key_presses
 from dbg_client.terminal.line_prompt import terminal_output
-from dbg_client.terminal.options import SessionOptions
-from dbg_client.terminal.pick_keys import Mode, pick_keys
-from dbg_client.terminal.pick_list import PickList, empty_text, footer_text, may_break_in, title_text
-from dbg_client.terminal.prompt_keys import ESCAPE_SECONDS, key_bytes, key_presses
 from dbg_client.terminal.screen import catch_hangup, release_hangup
-from dbg_wire.errors import DbgError, printable
-from dbg_wire.records.ranks import RankInfo
+from dbg_client.terminal.session import SessionOptions
+from dbg_client.views.list import align, first_limits, nobody_yet
+from dbg_wire.errors import printable
+from dbg_wire.records.ranks import RankInfo, RankState, rank_order
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list shows for how long each rank is in its state."""
+
+MAX_LINES = 1_000_000
+"""Lines to move for the first or the last one: more than any job has ranks."""
 
 _AROUND = 3
 """Rows that are not list: title, header, footer."""
@@ -41,7 +46,7 @@ async def pick_from(switchboard: Switchboard, *, color: bool) -> Choice | None:
 
     Raises KeyboardInterrupt at Ctrl-C.
     """
-    picker = Picker(switchboard.directory, switchboard.url, Answering(switchboard), color=color)
+    picker = Picker(switchboard.directory, switchboard.url, color=color)
     loop = asyncio.get_running_loop()
     choice: Choice | None = None
     loop.add_signal_handler(signal.SIGTERM, picker.leave)
@@ -57,26 +62,84 @@ async def pick_from(switchboard: Switchboard, *, color: bool) -> Choice | None:
 
 
 async def pick_in_session(
-    directory: Directory, answering: Answering, options: SessionOptions, typed_ahead: bytes
+    directory: Directory, options: SessionOptions, typed_ahead: bytes
 ) -> tuple[Choice | None, bytes]:
     """Let the user pick another rank from within a session, which reads the link meanwhile and keeps the signals."""
     screen = terminal_output(options.recording)
-    picker = Picker(
-        directory, "the broker", answering, color=options.color, prefix=options.attach.prefix, screen=screen
-    )
+    picker = Picker(directory, "the broker", color=options.color, prefix=options.attach.prefix, screen=screen)
     return await picker.run(typed_ahead)
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """How the list ended: with a rank, or with keys for a session."""
+class VisibleRows:
+    """The part of the list in sight: header, lines, and which line is chosen (None: there are no lines).
 
-    choice: Choice | None = None
-    keys: bytes = b""
+    Lines and header have colours by state, which the state's word says as well, where they were asked for.
+    """
+
+    header: str
+    lines: tuple[str, ...]
+    chosen: int | None
+
+
+class PickList:
+    """Filter and choice, which are kept while the ranks change. Pure.
+
+    Stopped ranks come first. The choice stays with its rank when the rank moves, and goes to the first line when the
+    rank leaves the list.
+    """
+
+    def __init__(self) -> None:
+        self.filter = ""
+        self.total = 0
+        self._ranks: tuple[RankInfo, ...] = ()
+        self._key: str | None = None
+        self._top = 0
+
+    @property
+    def chosen(self) -> RankInfo | None:
+        """The chosen rank, None in an empty list."""
+        return self._ranks[self._index()] if self._ranks else None
+
+    @property
+    def title(self) -> str:
+        """The line above the list: the filter, how many ranks are shown, and the chosen rank's time limit."""
+        chosen, count = self.chosen, len(self._ranks)
+        shown = f"{count} of {self.total}" if self.total != 1 else f"{count} of 1 rank"
+        limit = f"   {first_limits([chosen])[0]}" if chosen is not None and chosen.limit else ""
+        what = f"/{printable(self.filter)}" if self.filter else "Pick a rank to attach to"
+        return f"{what}   {shown}{limit}"
+
+    def update(self, ranks: Sequence[RankInfo]) -> None:
+        """Take the ranks as they are now; exited ranks are left out."""
+        words = self.filter.lower().split()
+        there = [rank for rank in ranks if rank.state is not RankState.EXITED]
+        self.total = len(there)
+        fitting = [rank for rank in there if _fits(rank, words)]
+        self._ranks = tuple(sorted(fitting, key=lambda rank: (not is_ready(rank), rank_order(rank))))
+        if self._ranks:
+            self._key = self._ranks[self._index()].key
+
+    def move(self, lines: int) -> None:
+        """Choose the line that many lines further down, or up if negative; stops at the ends."""
+        if self._ranks:
+            self._key = self._ranks[min(max(self._index() + lines, 0), len(self._ranks) - 1)].key
+
+    def show(self, height: int, now: float, *, color: bool = False) -> VisibleRows:
+        """Return the lines in sight, ``height`` at most, the chosen one among them."""
+        if not self._ranks or height < 1:
+            return VisibleRows("", (), None)
+        index = self._index()
+        self._top = min(max(self._top, index - height + 1, 0), index, max(0, len(self._ranks) - height))
+        header, lines = align(self._ranks[self._top : self._top + height], now, color=color)
+        return VisibleRows(header, tuple(lines), index - self._top)
+
+    def _index(self) -> int:
+        return next((index for index, rank in enumerate(self._ranks) if rank.key == self._key), 0)
 
 
 class Picker:
-    """Show the ranks until one is picked; ``interrupted`` tells that Ctrl-C ended it.
+    """Shows the ranks until one is picked; ``interrupted`` says that Ctrl-C ended it.
 
     ``prefix`` is the byte of a session's escape key, None for no such key.
     """
@@ -85,7 +148,6 @@ class Picker:
         self,
         directory: Directory,
         url: str,
-        answering: Answering,
         *,
         color: bool,
         prefix: bytes | None = None,
@@ -93,84 +155,52 @@ class Picker:
         screen: Output | None = None,
     ) -> None:
         self.interrupted = False
-        self.mode = Mode.LIST
-        self.list = PickList()
-        self.prefix = prefix
+        self._list = PickList()
         self._directory = directory
         self._url = url
-        self._answering = answering
         self._color = color
-        self._note = ""
-        self._breaking_in: asyncio.Task[None] | None = None
-        self._application: Application[Left] = Application(
+        self._application: Application[tuple[Choice | None, bytes]] = Application(
             layout=self._layout(),
-            key_bindings=pick_keys(self),
+            key_bindings=self._keys(prefix),
             full_screen=True,
             input=source or create_input(),
             output=screen or terminal_output(),
             refresh_interval=REFRESH_SECONDS,
         )
-        self._application.ttimeoutlen = ESCAPE_SECONDS
-        self._application.timeoutlen = ESCAPE_SECONDS
+        self._application.ttimeoutlen = self._application.timeoutlen = ESCAPE_SECONDS
 
     async def run(self, typed_ahead: bytes) -> tuple[Choice | None, bytes]:
         """Return which rank was picked, or None, and the keys typed after that; ``typed_ahead`` is typed first."""
         store_typeahead(self._application.input, key_presses(typed_ahead))
-        self.update()
-        self._directory.on_change = self._refresh
+        self._update()
+        self._directory.on_change = self._update
         try:
-            left = await self._application.run_async(handle_sigint=False)
-            return left.choice, left.keys + key_bytes(get_typeahead(self._application.input))
+            choice, keys = await self._application.run_async(handle_sigint=False)
+            return choice, keys + key_bytes(get_typeahead(self._application.input))
         except EOFError:
             return None, b""
         finally:
             self._directory.on_change = None
-            await self._end_break_in()
 
-    # ------------------------------------------------------------------------------------------------------ the screen
+    def leave(self, keys: bytes = b"") -> None:
+        """End without a rank, and hand keys to the session."""
+        self._exit(None, keys)
 
     def _layout(self) -> Layout:
+        def row(text: FormattedTextControl) -> Window:
+            return Window(text, height=1, style="reverse")
+
         body = FormattedTextControl(self._body, focusable=True, show_cursor=False)
-        return Layout(
-            HSplit(
-                [
-                    Window(FormattedTextControl(self._title), height=1, style="reverse"),
-                    Window(body, always_hide_cursor=True),
-                    Window(FormattedTextControl(self._footer), height=1, style="reverse"),
-                ]
-            )
-        )
-
-    def _title(self) -> str:
-        title = title_text(count=self.list.count, total=self.list.total, chosen=self.list.chosen)
-        if self.mode is Mode.FILTER or self.list.filter:
-            return f" /{printable(self.list.filter)}   {title.removeprefix('Pick a rank to attach to   ')}"
-        return f" {title}"
-
-    def _footer(self) -> str:
-        if self.mode is Mode.QUESTION:
-            return f" {self._note} [y/N]"
-        if self.mode is Mode.BUSY:
-            return f" {self._note}   Esc gives up"
-        if self._note:
-            return f" {self._note}"
-        return " " + footer_text(
-            self._application.output.get_size().columns - 1,
-            away=self._directory.away,
-            filtering=self.mode is Mode.FILTER,
-            chosen=self.list.chosen,
-        )
+        title = FormattedTextControl(lambda: f" {self._list.title}")
+        footer = FormattedTextControl(lambda: f" {footer_text(self._directory.away, self._list.chosen)}")
+        return Layout(HSplit([row(title), Window(body, always_hide_cursor=True), row(footer)]))
 
     def _body(self) -> StyleAndTextTuples:
-        shown = self.list.show(self.height, time.time(), color=self._color)
+        shown = self._list.show(self._height(), time.time(), color=self._color)
         if not shown.lines:
-            text = empty_text(
-                known=len(self._directory.ranks),
-                filtered=self.list.filter,
-                away=self._directory.away,
-                url=self._url,
-            )
-            return [("", "\n"), *(("", f"  {line}\n") for line in text.split("\n"))]
+            text = empty_text(self._list, self._directory.away, self._url, has_ranks=bool(self._directory.ranks))
+            lines = textwrap.wrap(text, max(1, self._application.output.get_size().columns - 4))
+            return [("", "\n"), *(("", f"  {line}\n") for line in lines)]
         fragments: StyleAndTextTuples = [("bold", f"  {shown.header}\n")]
         for number, line in enumerate(shown.lines):
             style = "reverse" if number == shown.chosen else ""
@@ -179,92 +209,80 @@ class Picker:
             fragments.append((style, "\n"))
         return fragments
 
-    @property
-    def height(self) -> int:
-        """Return how many rows the list has."""
+    def _height(self) -> int:
         return max(1, self._application.output.get_size().rows - _AROUND)
 
-    def update(self) -> None:
-        """Take the ranks as they are now."""
-        self.list.update(self._directory.ranks)
-
-    def _refresh(self) -> None:
-        self.update()
+    def _update(self) -> None:
+        self._list.update(self._directory.ranks)
         self._application.invalidate()
 
-    # ------------------------------------------------------------------------------------------------ what keys lead to
+    # -------------------------------------------------------------------------------------------------------- keys
 
-    def leave(self) -> None:
-        """End without a rank."""
-        self._exit(Left())
+    def _keys(self, prefix: bytes | None) -> KeyBindings:
+        keys = KeyBindings()
+        keys.add("enter")(lambda event: self._pick())
+        keys.add("escape")(lambda event: self._narrow("") if self._list.filter else self.leave())
+        keys.add("backspace")(lambda event: self._narrow(self._list.filter[:-1]))
+        keys.add("c-c", eager=True)(lambda event: self._interrupt())
+        for key, pages, lines in (
+            ("down", 0, 1),
+            ("up", 0, -1),
+            ("pagedown", 1, 0),
+            ("pageup", -1, 0),
+            ("home", 0, -MAX_LINES),
+            ("end", 0, MAX_LINES),
+        ):
+            keys.add(key)(lambda event, pages=pages, lines=lines: self._list.move(pages * self._height() + lines))
 
-    def interrupt(self) -> None:
-        """End as Ctrl-C does."""
+        @keys.add(Keys.Any)
+        def _type(event: KeyPressEvent) -> None:
+            if event.data.isprintable():
+                self._narrow(self._list.filter + event.data)
+
+        PrefixKey(prefix).bind_for_session(keys, lambda event, typed: self.leave(typed))
+        return keys
+
+    def _narrow(self, text: str) -> None:
+        """List the ranks that have these words in their line."""
+        self._list.filter = text
+        self._update()
+
+    def _pick(self) -> None:
+        rank = self._list.chosen
+        if rank is not None and may_be_picked(rank):
+            self._exit(Choice(rank))
+
+    def _interrupt(self) -> None:
         self.interrupted = True
         self.leave()
 
-    def leave_with(self, keys: bytes) -> None:
-        """End without a rank, and hand keys to the session."""
-        self._exit(Left(keys=keys))
-
-    def move(self, lines: int) -> None:
-        """Choose the line that many lines further down, or up if negative."""
-        self._note = ""
-        self.list.move(lines)
-
-    def narrow(self, text: str) -> None:
-        """List the ranks that have these words in their line."""
-        self._note, self.list.filter = "", text
-        self.update()
-
-    def pick(self) -> None:
-        """Take the chosen rank; offer to break in if it runs."""
-        rank = self.list.chosen
-        if rank is None:
-            return
-        if may_be_picked(rank):
-            self._exit(Left(Choice(rank)))
-        elif may_break_in(rank):
-            self._note = f"{printable(rank.address)} is running. Break in and attach?"
-            self.mode = Mode.QUESTION
-
-    def answered(self, yes: bool) -> None:
-        """Take the answer to the question whether to break in."""
-        rank = self.list.chosen
-        self.to_list()
-        if yes and rank is not None:
-            self._note, self.mode = f"breaking into {printable(rank.address)}", Mode.BUSY
-            self._breaking_in = asyncio.ensure_future(self._break_in(rank))
-
-    def to_list(self) -> None:
-        """Let the keys be for the list again."""
-        self.mode, self._note = Mode.LIST, ""
-
-    def give_up(self) -> None:
-        """Withdraw the break-in."""
-        if self._breaking_in is not None:
-            self._breaking_in.cancel()
-        self.to_list()
-
-    async def _break_in(self, rank: RankInfo) -> None:
-        try:
-            answered = await self._answering.break_in(rank)
-        except DbgError as error:
-            choice, problem = None, str(error)
-        else:
-            choice, problem = answered.choice, " ".join(answered.text.split())
-        self.to_list()
-        if choice is not None:
-            self._exit(Left(choice))
-        self._note = problem
-        self._application.invalidate()
-
-    async def _end_break_in(self) -> None:
-        if self._breaking_in is not None:
-            self._breaking_in.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._breaking_in
-
-    def _exit(self, left: Left) -> None:
+    def _exit(self, choice: Choice | None, keys: bytes = b"") -> None:
         with contextlib.suppress(Exception):  # ended already
-            self._application.exit(result=left)
+            self._application.exit(result=(choice, keys))
+
+
+def empty_text(shown: PickList, away: str | None, url: str, *, has_ranks: bool) -> str:
+    """Return the text of a list without lines: why it is empty and what to do."""
+    if shown.filter:
+        return f"No rank fits '{printable(shown.filter)}'. Esc shows all."
+    if away is not None:
+        return f"The broker at {printable(url)} is gone ({printable(away)}); reconnecting."
+    return "All ranks have exited; `dbg-attach list --all` lists them." if has_ranks else nobody_yet(url)
+
+
+def footer_text(away: str | None, chosen: RankInfo | None) -> str:
+    """Return the line below the list: the keys that work now, or why the chosen rank can't be attached to."""
+    if away is not None:
+        return f"broker gone, reconnecting ({printable(away)})   Esc leaves"
+    if chosen is None or may_be_picked(chosen):
+        return "Enter attaches   type to narrow   Esc leaves"
+    address = printable(chosen.address)
+    if chosen.state is RankState.RUNNING and not chosen.is_classic:
+        return f"{address} is running; `dbg-attach interrupt {address}` breaks in"
+    return f"{address} is {chosen.state.value}; it can be attached to when it stops"
+
+
+def _fits(rank: RankInfo, words: Sequence[str]) -> bool:
+    where = f"{rank.where.file}:{rank.where.line} {rank.where.function}" if rank.where else ""
+    text = f"{rank.full_address} {rank.state.value} {rank.reason or ''} {where} {rank.driver or ''}".lower()
+    return all(word in text for word in words)

@@ -16,7 +16,7 @@ import signal
 import termios
 import time
 import tty
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from dbg_wire.errors import BadInput
@@ -110,6 +110,17 @@ class RawTerminal:
         if not self._raw:
             self._raw = True
             _write_patiently(self._own_out, _ENTER, self._write_size)
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Give another program the settings that the shell had, while the block runs; its screen stays."""
+        own = termios.tcgetattr(self._fd_in)
+        termios.tcsetattr(self._fd_in, termios.TCSADRAIN, self._saved or own)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError, termios.error):
+                termios.tcsetattr(self._fd_in, termios.TCSADRAIN, own)
 
     def leave_raw(self) -> None:
         """Put terminal and settings back, keeping what was typed ahead; nothing happens if it isn't raw."""

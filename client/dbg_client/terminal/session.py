@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import signal
+from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +20,12 @@ from dbg_client.seat.seat import Seat
 from dbg_client.shell.streams import tell
 from dbg_client.terminal.canvas import help_text
 from dbg_client.terminal.escape import HELP
-from dbg_client.terminal.options import End, SessionOptions, SessionOutcome
 from dbg_client.terminal.raw import RawDisplay
+from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.screen import RawTerminal, catch_hangup, release_hangup
 from dbg_client.terminal.status_line import Others, Status, count_others, status_of
-from dbg_client.verbs.preferences import COMMON_NAMES
+from dbg_client.verbs.attach_options import AttachOptions
+from dbg_client.verbs.preferences import COMMON_NAMES, key_name
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
@@ -29,7 +33,6 @@ from dbg_wire.records.ranks import RankInfo
 from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
 
 if TYPE_CHECKING:
-    from dbg_client.terminal.answering import Answering
     from dbg_client.terminal.line_display import LineDisplay
 
     Display = RawDisplay | LineDisplay
@@ -40,6 +43,71 @@ STDIN, STDOUT = 0, 1
 
 Picked = tuple[Choice | None, bytes]
 """A rank to go to, if any, and keys that were typed and not used."""
+
+
+MAX_DEED = 600
+"""Characters of what somebody else did: two names and a command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """What the user wants of every session of one run; ``note`` is for the first line of the next one.
+
+    ``startup`` returns the lines that a rank's line debugger is told first. ``may_run_again`` says that the user can
+    have the job run again from here.
+    """
+
+    attach: AttachOptions
+    colors: int
+    color: bool
+    note: str | None = None
+    startup: Callable[[str], deque[str]] = lambda _: deque()
+    may_run_again: bool = False
+    recording: Recording | None = None
+
+    @property
+    def prefix_name(self) -> str:
+        """Return what people call the escape key; empty for no such key."""
+        return key_name(self.attach.prefix) if self.attach.prefix else ""
+
+
+class End(enum.Enum):
+    """The ways in which a session ends."""
+
+    DETACHED = "detached"
+    WENT_ON = "went on"
+    AGAIN = "again"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOutcome:
+    """How a session ended, and at which rank.
+
+    ``error`` says why it failed, ``opened`` whether it began, ``loss`` which keys were discarded right before.
+    ``ended_by`` is what somebody else did that has ended the stop, in words, empty if nobody did. ``let_go`` is the
+    exception after which a rank was kept that went on, empty for other stops.
+    """
+
+    end: End
+    rank: RankInfo
+    opened: bool
+    error: DbgError | None = None
+    loss: str | None = None
+    ended_by: str = ""
+    let_go: str = ""
+
+
+def how_it_ended(outcome: SessionOutcome) -> str:
+    """Return how the session ended, in a few words without a full stop."""
+    by = printable(outcome.ended_by, MAX_DEED)
+    if outcome.error is not None:
+        return f"{by}: {outcome.error}" if by else str(outcome.error)
+    went_on = "went on"
+    if outcome.let_go:
+        # It goes on where the program has caught the exception, which can't be told from here.
+        went_on = f"was let go after {printable(outcome.let_go)}, and has not ended yet"
+    return f"{printable(outcome.rank.address)} {went_on}{f': {by}' if by else ''}"
 
 
 class Session:
@@ -54,7 +122,6 @@ class Session:
         self.options = options
         self.others = Others()
         self._switchboard = switchboard
-        self._answering: Answering | None = None
         self._loop = asyncio.get_running_loop()
         self._done: asyncio.Future[SessionOutcome] = self._loop.create_future()
         self._terminal = RawTerminal(STDIN, STDOUT)
@@ -70,7 +137,7 @@ class Session:
             wish=asked.wish,
             frame=asked.frame,
             prefix=options.prefix_name,
-            startup=options.startup.for_rank,
+            startup=options.startup,
             show=self._show,
             changed=self._changed,
         )
@@ -295,29 +362,28 @@ class Session:
         self._lend(partial(use, typed_ahead), row=True)
 
     async def _ask_again(self, typed_ahead: bytes) -> Picked:
-        from dbg_client.terminal.command_line import ask
+        from dbg_client.terminal.command_line import CommandRow
 
-        agreed, unused = await ask(RUN_AGAIN, typed_ahead, self.options.recording)
-        if agreed:
+        row = CommandRow(typed_ahead, self.options.recording)
+        if await row.agrees(RUN_AGAIN):
             self._end(End.AGAIN)
-        return None, unused
-
-    def _answers(self) -> Answering:
-        from dbg_client.terminal.answering import Answering  # what it needs is not loaded before
-
-        self._answering = self._answering or Answering(self._switchboard)
-        return self._answering
+        return None, row.unused()
 
     async def _pick(self, typed_ahead: bytes) -> Picked:
         from dbg_client.terminal.picker import pick_in_session  # loading it before would delay the debugger's screen
 
-        return await pick_in_session(self._switchboard.directory, self._answers(), self.options, typed_ahead)
+        return await pick_in_session(self._switchboard.directory, self.options, typed_ahead)
 
     async def _command(self, typed_ahead: bytes) -> Picked:
-        from dbg_client.terminal.command_line import SessionCommandLine
+        from dbg_client.terminal.command_line import Answering, CommandRow, run_command
 
-        line = SessionCommandLine(self._answers(), self.attachment.rank, self.options, self._show_page)
-        return await line.run(typed_ahead)
+        row = CommandRow(typed_ahead, self.options.recording)
+        answering = Answering(self._switchboard)
+        answered = await run_command(answering, self.attachment.rank, row, color=self.options.color)
+        if answered is None or answered.choice is not None:
+            return answered.choice if answered is not None else None, row.unused()
+        await self._show_page(answered.text)
+        return None, b""
 
     async def _help(self, typed_ahead: bytes) -> Picked:
         await self._show_page(help_text(self.options.prefix_name))
@@ -326,7 +392,8 @@ class Session:
     async def _show_page(self, text: str) -> None:
         from dbg_client.terminal.command_line import show_page
 
-        await show_page(self.options.attach.pager, text, is_drawn=self._display is self._raw)
+        with self._terminal.lent():
+            await show_page(self.options.attach.pager, text, is_drawn=self._display is self._raw)
 
     def _lend(self, use: Callable[[], Awaitable[Picked]], *, row: bool) -> None:
         if self._lending is None and self._display is not None:

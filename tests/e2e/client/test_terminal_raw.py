@@ -226,7 +226,7 @@ def test_the_picker_goes_to_another_rank_and_takes_what_was_typed_ahead(
     with Window(broker, environ) as window:
         window.opened()
         broker.screen = b"OF SIX"
-        window.send("\x1drj\rnn")
+        window.send("\x1dr\x1b[B\rnn")
         window.wait_for(lambda it: it.row(0) == "OF SIX")
 
         assert broker.wait_for(Attach, count=2).key == make_rank(6).key

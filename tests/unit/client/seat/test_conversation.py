@@ -158,17 +158,14 @@ def test_a_line_that_no_message_can_carry_is_refused() -> None:
     assert replies(conversation.enter("\udcff", conversation.prompt)) == [(1, "?")]
 
 
-def test_the_echo_of_what_was_typed_is_not_shown_and_of_what_was_not_is() -> None:
+def test_a_reply_stands_behind_its_prompt_until_the_log_has_it() -> None:
     conversation = at(make_prompt(1))
+    assert conversation.unseen_reply == ""
     conversation.enter("p x", conversation.prompt)
+    assert conversation.unseen_reply == "(Pdb) p x\n"
     (shown,) = conversation.output(Output(1, 0, b"(Pdb) p x\n5\n"), 0.0)
-    assert shown == LogText(b"5\n")
-
-    told(conversation, None)
-    conversation.enter("p y", None)
-    told(conversation, make_prompt(2, 12))
-    (shown,) = conversation.output(Output(1, 12, b"(Pdb) p y\n"), 0.0)
-    assert shown == LogText(b"(Pdb) p y\n")
+    assert shown == LogText(b"(Pdb) p x\n5\n")
+    assert conversation.unseen_reply == ""
 
 
 # ----------------------------------------------------------------------------------------------------- typed ahead

@@ -212,26 +212,3 @@ def test_whatever_is_lost_and_sent_again_every_byte_is_shown_once(
     shown += text(log.output(frame(0, whole), now))
 
     assert shown == whole
-
-
-# ------------------------------------------------------------------------------------------------------------- echo
-
-
-@given(st.integers(1, 12))
-def test_what_the_user_has_just_typed_is_left_out_however_it_comes(size: int) -> None:
-    log = following(4)
-    log.expect_echo(6, b"(Pdb) p x\n")
-    data = b"a\n(Pdb) p x\n25\n(Pdb) p x\n"
-
-    shown = b"".join(
-        text(log.output(frame(4 + start, data[start : start + size]), 0.0)) for start in range(0, len(data), size)
-    )
-
-    assert shown == b"a\n25\n(Pdb) p x\n"
-
-
-def test_what_is_no_echo_is_shown() -> None:
-    log = following(4)
-    log.expect_echo(4, b"(Pdb) p x\n")
-
-    assert text(log.output(frame(4, b"(Pdb) p y\n1\n"), 0.0)) == b"(Pdb) p y\n1\n"

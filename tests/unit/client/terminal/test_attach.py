@@ -9,8 +9,8 @@ import pytest
 
 from dbg_client.core.choose import Choice
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.attach import WENT_ON, Attaching
-from dbg_client.terminal.options import End, SessionOutcome, Startup
+from dbg_client.terminal.attach import WENT_ON, Attaching, Startup
+from dbg_client.terminal.session import End, SessionOutcome
 from dbg_client.terminal.verb import Attach
 from dbg_command.targets import parse_target
 from tests.unit.client.command_line.typed import settled

@@ -1,9 +1,8 @@
-"""Keys that are taken as whole lines, without a look at each key."""
+"""The prompt of a line debugger: history, replies, completion, source, and output in lines."""
 
 from __future__ import annotations
 
 import asyncio
-import pdb
 import stat
 from pathlib import Path
 
@@ -14,24 +13,22 @@ from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
 from dbg_client.terminal import line_prompt as line_history
-from dbg_client.terminal.line_keys import SEVERAL_COMMANDS, pasted_commands, whole_lines
+from dbg_client.terminal.attach import Startup, commands_of, read_startup
+from dbg_client.terminal.line_display import replies
 from dbg_client.terminal.line_prompt import (
     MAX_PARTIAL,
     Lines,
     RankCompleter,
     history_path,
-    indent_after,
     line_lexer,
     open_history,
     show_source,
     word_start,
 )
-from dbg_client.terminal.options import Startup, commands_of, read_startup
-from dbg_client.terminal.prompt_keys import key_bytes, key_presses
 from dbg_wire.errors import BadInput
 from dbg_wire.limits import MAX_INPUT_PENDING
-from dbg_wire.messages import Source
-from tests.unit.client.fake_broker import HERE
+from dbg_wire.messages import PromptInfo, PromptState, Source
+from tests.unit.client.fake_broker import HERE, make_prompt
 
 
 def strings(environ: dict[str, str]) -> list[str]:
@@ -91,35 +88,6 @@ def test_its_older_half_goes_when_it_is_long(tmp_path: Path, monkeypatch: pytest
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize(
-    ("typed", "lines", "rest"),
-    [
-        ("n\rn\r", ["n", "n"], ""),
-        ("p 1\rp 2\rp", ["p 1", "p 2"], "p"),
-        ("x", [], "x"),
-        ("", [], ""),
-        ("\r\r", ["", ""], ""),
-        ("n\r\x03n\r", ["n"], "\x03n\r"),
-        ("n\rp x\ty\rn\r", ["n"], "p x\ty\rn\r"),
-        ("n\r\x1b[An\r", ["n"], "\x1b[An\r"),
-        ("n\r\x1b[200~p 1\rp 2\x1b[201~\r", ["n"], "p 1\rp 2\r"),
-        ("p 'ü'\n\x1dd", ["p 'ü'"], "\x1dd"),
-    ],
-)
-def test_lines_end_at_the_first_key_that_is_more_than_text(typed: str, lines: list[str], rest: str) -> None:
-    taken, left = whole_lines(key_presses(typed.encode()))
-    assert taken == lines
-    assert key_bytes(left).decode() == rest
-
-
-@pytest.mark.parametrize(
-    ("entered", "spaces"),
-    [("for x in y:", 4), ("    if x: # why", 4), ("    if x:", 8), ("x = (", 0), ("", 0), ("if x:\n  y:", 6)],
-)
-def test_a_line_is_indented_by_the_one_before(entered: str, spaces: int) -> None:
-    assert indent_after(entered) == " " * spaces
-
-
 def shown_source(source: Source, columns: int = 40) -> list[str]:
     return "".join(part[1] for part in show_source(source, columns, line_lexer(color=True))).split("\n")
 
@@ -141,7 +109,7 @@ def test_the_source_is_cut_to_the_terminal_and_acts_on_nothing() -> None:
 
     shown = shown_source(Source(where=HERE, first=41, lines=lines, breakpoints=()), columns=30)
 
-    assert shown[1] == "41  -> x = '\\x1b[2J'      # ta"
+    assert shown[1] == "41  -> x = '\\x1b[2J'      # …"
     assert len(shown[2]) == 7 + 4 + (30 - 11) // 2
     assert all(line.isprintable() for line in shown)
 
@@ -150,49 +118,26 @@ def test_a_place_without_source_is_named_alone() -> None:
     assert shown_source(Source(where=HERE, first=0, lines=(), breakpoints=())) == ["train.py:41 in step", ""]
 
 
+COMMAND, COMMANDS, INPUT = (
+    make_prompt(1, state=state) for state in (PromptState.COMMAND, PromptState.COMMANDS, PromptState.INPUT)
+)
+
+
 @pytest.mark.parametrize(
-    ("pasted", "commands"),
+    ("entered", "at", "expected"),
     [
-        ("p 1\np 2\np 3", ["p 1", "p 2", "p 3"]),
-        ("n\nn\n", ["n", "n"]),
-        ("continue\ncontinue", ["continue", "continue"]),
-        ("x = 1\nn\np x", ["x = 1", "n", "p x"]),
-        ("b 3\n\ncommands 1\np x\nend\nc", ["b 3", "commands 1", "p x", "end", "c"]),
-        ("for i in x:\n    print(i)\n\np 2", ["for i in x:\n    print(i)", "p 2"]),
-        ("if x:\n    y\nelse:\n    z\np 2", ["if x:\n    y\nelse:\n    z", "p 2"]),
-        ("f(1,\n2)\np 2", ["f(1,\n2)", "p 2"]),
-        ("@d\ndef f():\n    return 1\np f()", ["@d\ndef f():\n    return 1", "p f()"]),
-        ("p f(\nn", ["p f(", "n"]),
-        *(
-            (whole, [whole])
-            for whole in (
-                "x = 1\ny = 2",
-                "c = 1\nn = 2",
-                "for i in x:\n    p(i)",
-                "def f():\n    return 1\n\nf()",
-                "if x:\n    y\nelse:\n    z\nprint(z)",
-                "p x",
-                "",
-                "\n",
-            )
-        ),
+        ("p x", COMMAND, ["p x"]),
+        ("", COMMAND, [""]),
+        ("\n", COMMAND, [""]),
+        ("for i in x:\n    p(i)\n", COMMAND, ["for i in x:\n    p(i)"]),
+        ("for i in x:\n    p(i)\n", None, ["for i in x:\n    p(i)"]),
+        ("b 3\n\nb 4\nc\n", COMMAND, ["b 3", "b 4", "c"]),
+        ("x\nend", COMMANDS, ["x", "end"]),
+        ("b 3\nb 4", INPUT, ["b 3\nb 4"]),
     ],
 )
-def test_commands_follow_one_another_and_python_stays_whole(pasted: str, commands: list[str]) -> None:
-    assert pasted_commands(pasted) == commands
-
-
-@given(st.lists(st.sampled_from(["n", "p x", "x = 1", "for i in x:", "    y", "", "else:", "f(", ")", "'''", "\0"])))
-def test_nothing_but_empty_lines_is_lost(lines: list[str]) -> None:
-    text = "\n".join(lines)
-    pieces = pasted_commands(text)
-    assert [line for piece in pieces for line in piece.split("\n") if line.strip()] == [
-        line for line in lines if line.strip()
-    ]
-
-
-def test_all_commands_of_this_pdb_are_known() -> None:
-    assert {name.removeprefix("do_") for name in dir(pdb.Pdb) if name.startswith("do_")} <= SEVERAL_COMMANDS
+def test_lines_that_are_no_python_are_one_reply_each(entered: str, at: PromptInfo | None, expected: list[str]) -> None:
+    assert replies(entered, at) == expected
 
 
 TAB = CompleteEvent(completion_requested=True)

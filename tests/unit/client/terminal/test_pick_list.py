@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.terminal import canvas
 from dbg_client.terminal.escape import COMMANDS
-from dbg_client.terminal.pick_list import PickList, empty_text, footer_text
+from dbg_client.terminal.picker import PickList, empty_text, footer_text
 from dbg_client.views.naming import Naming, name_few
 from dbg_command.targets import parse_target, select
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
@@ -103,31 +101,33 @@ def test_typing_narrows_by_any_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "filtered", "away"), [(0, "", None), (3, "xyz", None), (0, "", "it shut down"), (3, "", None)]
+    ("has_ranks", "filtered", "away"),
+    [(False, "", None), (True, "xyz", None), (False, "", "it shut down"), (True, "", None)],
 )
-def test_an_empty_list_says_why_and_what_next(approved: Approved, known: int, filtered: str, away: str | None) -> None:
-    assert picking().chosen is None
-    assert picking().show(10, NOW).lines == ()
-    approved(empty_text(known=known, filtered=filtered, away=away, url="wss://login1:6900"))
+def test_an_empty_list_says_why_and_what_next(
+    approved: Approved, has_ranks: bool, filtered: str, away: str | None
+) -> None:
+    picks = picking()
+    picks.filter = filtered
+    assert picks.chosen is None
+    assert picks.show(10, NOW).lines == ()
+    approved(empty_text(picks, away, "wss://login1:6900", has_ranks=has_ranks))
 
 
 @pytest.mark.parametrize(
-    ("chosen", "says"),
+    ("chosen", "away"),
     [
-        pytest.param(RUNNING, {}, id="running"),
-        pytest.param(RUNNING, {"columns": 79}, id="narrow"),
-        pytest.param(make_rank(6, state=RankState.LOST), {}, id="lost"),
-        pytest.param(make_rank(state=RankState.HELD), {}, id="held"),
-        pytest.param(make_rank(), {}, id="stopped"),
-        pytest.param(None, {"filtering": True}, id="filtering"),
-        pytest.param(make_rank(), {"away": "it shut down"}, id="broker gone"),
+        pytest.param(RUNNING, None, id="running"),
+        pytest.param(make_rank(6, state=RankState.LOST), None, id="lost"),
+        pytest.param(make_rank(state=RankState.HELD), None, id="held"),
+        pytest.param(make_rank(), None, id="stopped"),
+        pytest.param(make_rank(), "it shut down", id="broker gone"),
     ],
 )
 def test_the_footer_says_why_a_rank_can_not_be_attached_to(
-    approved: Approved, chosen: RankInfo | None, says: dict[str, Any]
+    approved: Approved, chosen: RankInfo | None, away: str | None
 ) -> None:
-    how = {"columns": 200, "away": None, "filtering": False, **says}
-    approved(footer_text(how.pop("columns"), chosen=chosen, **how))
+    approved(footer_text(away, chosen))
 
 
 unhurried = settings(deadline=None)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
+
+from dbg_client.terminal.recording import Recording
 
 ESCAPE_SECONDS = 0.05
 """Seconds after which a lone Esc is the Esc key; the bytes of an arrow key come together."""
@@ -26,6 +30,21 @@ def key_presses(data: bytes) -> list[KeyPress]:
 def key_bytes(presses: Iterable[KeyPress]) -> bytes:
     """Return the bytes that these keys were typed as."""
     return "".join(press.data for press in presses).encode("utf-8", "surrogateescape")
+
+
+class KeyInput(Vt100Input):
+    """Standard input, whose keys are recorded if the session is."""
+
+    def __init__(self, recording: Recording | None) -> None:
+        super().__init__(sys.stdin)
+        self._recording = recording
+
+    def read_keys(self) -> list[KeyPress]:
+        """Return the keys that have come."""
+        keys = super().read_keys()
+        if self._recording is not None:
+            self._recording.typed("".join(press.data for press in keys))
+        return keys
 
 
 class PrefixKey:
