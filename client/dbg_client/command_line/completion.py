@@ -116,11 +116,11 @@ def _write(found: Sequence[str]) -> None:
     sys.stdout.flush()
 
 
-CONNECT_SECONDS = 0.1
-"""Seconds for the broker's host to answer: without a broker the user waits no longer for the rest."""
+CONNECT_SECONDS = 1.0
+"""Seconds for the broker's host to answer: a far one needs some tenths, and only a host that is silent takes all."""
 
-ANSWER_SECONDS = 0.8
-"""Seconds for the broker to list its ranks; one of thousands of ranks takes a tenth."""
+ANSWER_SECONDS = 2.0
+"""Seconds for the broker to list its ranks; one of thousands of ranks takes a tenth, and its network as long again."""
 
 MAX_TARGETS = 2000
 """Targets that are offered: nobody reads more, and a shell sorts them each time."""

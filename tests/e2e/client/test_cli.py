@@ -14,7 +14,6 @@ from typing import IO
 
 import pytest
 
-from dbg_client.command_line.completion import SECONDS
 from dbg_client.command_line.main import main
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from dbg_wire.records.ranks import Place, RankState
@@ -59,7 +58,7 @@ def shell_environ(environ: dict[str, str], tmp_path: Path) -> Iterator[dict[str,
     (tmp_path / "answers.json").touch()
     with FakeBroker(make_rank(5), RUNNING) as broker:
         path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
-        yield {**environ, **broker.environment, SECONDS: "30", "PATH": path}
+        yield {**environ, **broker.environment, "PATH": path}
 
 
 def test_a_broker_that_hangs_holds_up_nobody(environ: dict[str, str]) -> None:
