@@ -22,7 +22,7 @@ class Timers:
 
 
 class TokenBucket:
-    """Token bucket: ``burst`` tokens at most, of which ``rate`` come back in a second. It begins full; time is given."""
+    """Token bucket: ``burst`` tokens at most, of which ``rate`` come back in a second. It begins full."""
 
     __slots__ = ("_at", "_burst", "_rate", "_tokens")
 

@@ -6,13 +6,13 @@ By the first failure the others are told why a launcher has ended them. Ranks th
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dbg_broker.feed import NOTHING, Feed
-from dbg_broker.ranks.held_ranks import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord, RunName
-from dbg_wire.messages import Kept
+from dbg_wire.messages import Chosen, Kept
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankState, signal_name
 from dbg_wire.records.record import fitted
 
@@ -26,6 +26,18 @@ _SENT_BY_LAUNCHERS = frozenset({signal.SIGTERM, signal.SIGKILL})
 
 KEPT = "kept"
 """Name of the message, which replaces an earlier one of this name that waits to be sent."""
+
+
+class Broadcast(NamedTuple):
+    """A message and the keys of the ranks that are to get it.
+
+    A message with a ``name`` says everything, and replaces an earlier one of this name that waits to be sent. A message
+    without a name says what changed, and is of use only to a rank that has been told everything before.
+    """
+
+    message: Chosen | Kept
+    keys: tuple[str, ...]
+    name: Hashable
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,33 +9,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from dbg_broker.feed import NOTHING, Feed
 from dbg_broker.ranks.elsewhere import Elsewhere, RankFact
+from dbg_broker.ranks.failures import Broadcast
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_broker.ranks.registry import Registry
 from dbg_wire.messages import Chosen, ChosenRank, Kept, Waiting
 from dbg_wire.records.ranks import RankState
 
-
-class Broadcast(NamedTuple):
-    """A message and the keys of the ranks that are to get it.
-
-    A message with a ``name`` says everything, and replaces an earlier one of this name that waits to be sent. A message
-    without a name says what changed, and is of use only to a rank that has been told everything before.
-    """
-
-    message: Chosen | Kept
-    keys: tuple[str, ...]
-    name: Hashable
-
-
 PAUSE = Broadcast(Kept(ranks=()), (), None)
 """A message for nobody: others may have a turn meanwhile."""
-
 
 RANKS_AT_ONCE = 256
 """Ranks in one message about those that others wait for: it is made in two milliseconds."""
