@@ -6,10 +6,8 @@ import logging
 import time
 from functools import partial
 
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.tokens import Tokens
+from dbg_broker.home.tokens import Bearer, Role, Tokens
 from dbg_broker.journal.journal import Journal
-from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.http import (
     METRICS,
     PAGES,
@@ -24,10 +22,11 @@ from dbg_broker.net.http import (
     path_shown,
 )
 from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters, metrics
+from dbg_broker.net.newcomers import Capacity
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.from_ranks import FromRanks
-from dbg_broker.ranks.link import RankLink
+from dbg_broker.ranks.rank_record import RankLink
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay.receiver import Receiver
 from dbg_broker.relay.relay import Relay

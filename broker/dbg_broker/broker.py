@@ -5,9 +5,9 @@ from __future__ import annotations
 from dbg_broker.admission import Admission
 from dbg_broker.home.tokens import Tokens
 from dbg_broker.journal.journal import Journal
-from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.metrics import Meters
-from dbg_broker.net.turns import Turns
+from dbg_broker.net.newcomers import Capacity
+from dbg_broker.net.outbox import Turns
 from dbg_broker.ranks.from_ranks import FromRanks
 from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_broker.ranks.table import RankTable

@@ -13,21 +13,22 @@ from websockets.frames import Frame, Opcode
 
 from dbg_broker.classic.session import StockSession
 from dbg_broker.cli.log import shown
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.issued import (
+from dbg_broker.home.tokens import (
     ISSUED_FILE,
+    Bearer,
     IssuedToken,
     IssuedTokens,
     RevokedToken,
+    Role,
     load_issued,
+    load_tokens,
     save_issued,
 )
-from dbg_broker.home.tokens import load_tokens
-from dbg_broker.journal.entries import encode_entry
-from dbg_broker.net.capacity import Capacity
+from dbg_broker.journal.audit import encode_entry
 from dbg_broker.net.http import Connected, HttpAnswer, Upgrade, admit
+from dbg_broker.net.newcomers import Capacity
+from dbg_broker.net.outbox import Turns
 from dbg_broker.net.peer import Peer, logger
-from dbg_broker.net.turns import Turns
 from dbg_broker.timers import Timers
 from dbg_command.audit import Entry, What, decode_entry
 from dbg_wire.errors import BadSecretFile

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dbg_broker.journal.entries import text_of as text_of_question
-from dbg_broker.terminals.actions import visible_action
+from dbg_broker.journal.audit import text_of as text_of_question
+from dbg_broker.terminals.notices import visible_action
 from dbg_command.targets import parse_host, parse_target, select
 from dbg_dial.endpoint import canonical_pin, parse_endpoint, parse_token
 from dbg_dial.rendezvous import parse_driver_tokens, parse_rendezvous

@@ -17,7 +17,7 @@ from collections.abc import Hashable
 from dbg_broker.classic.session import SessionOutput, StockSession, Write
 from dbg_broker.net import tcp
 from dbg_broker.ranks.from_ranks import FromRanks
-from dbg_broker.ranks.link import RankLink
+from dbg_broker.ranks.rank_record import RankLink
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.timers import Timers
 from dbg_dial.endpoint import is_loopback_host

@@ -12,13 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dbg_broker.cli.console import Say, home_of, say, say_aside
-from dbg_broker.home.bearer import JOB, NAME, Role
 from dbg_broker.home.certificate import date_of
-from dbg_broker.home.issued import IssuedToken, load_issued, save_issued
-from dbg_broker.home.private_files import open_home
+from dbg_broker.home.private_files import open_home, state_of
 from dbg_broker.home.rendezvous import read_rendezvous, tokens_locked
-from dbg_broker.home.tokens import digest_of, load_tokens, new_token, renew_job_tokens, rotate_tokens
-from dbg_broker.home.watched import state_of
+from dbg_broker.home.tokens import (
+    JOB,
+    NAME,
+    IssuedToken,
+    Role,
+    digest_of,
+    load_issued,
+    load_tokens,
+    new_token,
+    renew_job_tokens,
+    rotate_tokens,
+    save_issued,
+)
 from dbg_broker.journal.audit import note
 from dbg_command.audit import What
 from dbg_command.command_line import read_duration

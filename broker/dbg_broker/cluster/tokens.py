@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dbg_broker.cluster.nats import Nats
-from dbg_broker.home.issued import IssuedTokens, format_issued, parse_issued
-from dbg_broker.home.tokens import Tokens
+from dbg_broker.home.tokens import IssuedTokens, Tokens, format_issued, parse_issued
 from dbg_wire.errors import DbgError, printable
 
 logger = logging.getLogger("dbg_broker")

@@ -11,8 +11,9 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from dbg_dial.files import make_private_directory, write_whole
 from dbg_dial.find import check_own, open_at_once
@@ -171,3 +172,46 @@ def _is_our_own_group(number: int) -> bool:
     except KeyError:
         return False
     return user.pw_gid == number and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+T = TypeVar("T")
+
+State = tuple[int, ...]
+"""Device, inode, size, and times of the last change of a file; the error number if it can't be opened."""
+
+
+class Watched(Generic[T]):
+    """A value that is read from files; ``value`` is the one that was read last. Belongs to one thread at a time."""
+
+    def __init__(self, files: Sequence[Path], read: Callable[[], T]) -> None:
+        """Read the value. Raise the errors of ``read``."""
+        self._files = tuple(files)
+        self._read = read
+        self._seen = self._states()
+        self.value = read()
+
+    def is_changed(self) -> bool:
+        """Read the value again if a file has changed since, and return whether there is another value.
+
+        Raise the errors of ``read``; the next call then reads again.
+        """
+        states = self._states()
+        if states == self._seen:
+            return False
+        value, before = self._read(), self.value
+        # The files were looked at before they were read, so a change in between is seen by the next call.
+        self._seen, self.value = states, value
+        return value != before
+
+    def _states(self) -> tuple[State, ...]:
+        return tuple(map(state_of, self._files))
+
+
+def state_of(path: Path) -> State:
+    """Return the state of a file as its file server knows it: a kernel asks the server again when a file is opened."""
+    try:
+        with open_at_once(str(path)) as file:
+            found = os.fstat(file.fileno())
+    except OSError as error:
+        return (error.errno or 0,)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

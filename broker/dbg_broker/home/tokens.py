@@ -1,27 +1,221 @@
-"""Tokens: what peers may do. There are three kinds in three roles: a home's own, issued ones, and those of jobs.
-
-A home's own three are kept over restarts. The token of a job lies in a file of its own: ranks of the job may read it,
-and it admits to no other job. It is signed by the home's token of ranks, and no list holds it.
-"""
+"""Tokens of a home, and who holds each: what its bearer may be, and what limits that."""
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import hashlib
 import hmac
+import json
+import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Annotated, Literal
 
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.issued import ISSUED_FILE, IssuedTokens, load_issued
+import msgspec
+
 from dbg_broker.home.private_files import read_private, write_private
+from dbg_broker.home.rendezvous import tokens_locked
 from dbg_dial.endpoint import TokenRole, parse_token
 from dbg_dial.files import make_private_directory
 from dbg_dial.rendezvous import JOB_MARK, JOB_TOKENS_DIRECTORY, code_of, job_token
-from dbg_wire.errors import BadSecretFile, printable
+from dbg_wire.errors import BadInput, BadSecretFile, printable
+
+NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+JOB = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+class Role(enum.Enum):
+    """What a token lets its bearer be."""
+
+    RANK = "rank"
+    DRIVER = "driver"
+    WATCHER = "watcher"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearer:
+    """The holder of a token.
+
+    ``digest`` tells two tokens apart. ``name`` is what the token was made for, empty for a home's own tokens and for
+    those that are derived from them. ``job`` is the only job that the bearer may take part in or see, None for all.
+    ``expires`` is in seconds since the epoch, None for never; connections end then.
+    """
+
+    role: Role
+    digest: bytes = b""
+    name: str = ""
+    job: str | None = None
+    expires: float | None = None
+
+    @property
+    def shown(self) -> str:
+        """Return the bearer as a log names it, e.g. ``a watcher (alice)``."""
+        return f"a {self.role.value}{f' ({self.name})' if self.name else ''}"
+
+    def may_see(self, job: str) -> bool:
+        """Tell whether a job is the bearer's business."""
+        return self.job is None or self.job == job
+
+    def is_expired(self, now: float) -> bool:
+        """Tell whether the token opens no connection any more; ``now`` is in seconds since the epoch."""
+        return self.expires is not None and self.expires <= now
+
+
+ANY_RANK = Bearer(role=Role.RANK)
+"""A rank of any job, as stock debuggers are, which have no token."""
+
+
+ISSUED_FILE = "issued-tokens.json"
+
+MAX_ISSUED = 1000
+"""Tokens in the list: enough for a team of a hundred; each request with an unknown token looks through it."""
+
+MAX_REVOKED = 2000
+"""Tombstones, the newest ones. A home that was away for longer than these span may bring a revoked token back."""
+
+NAME_LENGTH = 64
+
+Seconds = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
+"""Seconds since the epoch."""
+
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
+"""The SHA-256 of a token's text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedToken:
+    """One token, of which the digest alone is kept; ``made`` and ``expires`` are seconds since the epoch."""
+
+    name: Annotated[str, msgspec.Meta(pattern=rf"\A{NAME.pattern}\Z")]
+    role: Role
+    digest: Digest
+    made: Seconds
+    job: Annotated[str, msgspec.Meta(pattern=rf"\A{JOB.pattern}\Z")] | None = None
+    expires: Seconds | None = None
+
+    @property
+    def bearer(self) -> Bearer:
+        """Return who holds it."""
+        return Bearer(
+            role=self.role, digest=bytes.fromhex(self.digest), name=self.name, job=self.job, expires=self.expires
+        )
+
+
+class RevokedToken(msgspec.Struct, frozen=True, kw_only=True):
+    """A tombstone: whose digest it is, and since when in seconds since the epoch."""
+
+    digest: Digest
+    since: Seconds
+
+
+class IssuedTokens(msgspec.Struct, frozen=True):
+    """The list, as its file and other brokers have it. Each change returns another list."""
+
+    tokens: Annotated[tuple[IssuedToken, ...], msgspec.Meta(max_length=MAX_ISSUED)] = ()
+    revoked: Annotated[tuple[RevokedToken, ...], msgspec.Meta(max_length=MAX_REVOKED)] = ()
+    schema: Literal[1] = 1
+
+    def issue(self, new: IssuedToken) -> IssuedTokens:
+        """Return the list with one more token. Raise BadInput if its name is taken, or if there are too many."""
+        if any(one.name == new.name for one in self.tokens):
+            raise BadInput(f"a token has the name {new.name!r} already", "take another one, or revoke that one first")
+        if len(self.tokens) >= MAX_ISSUED:
+            raise BadInput(
+                f"{len(self.tokens)} tokens have been made", "revoke some; `dbg-broker token --list` names them"
+            )
+        return msgspec.structs.replace(self, tokens=(*self.tokens, new))
+
+    def revoke(self, name: str, now: float) -> IssuedTokens:
+        """Return the list without the token of this name. Raise BadInput if there is none."""
+        found = next((one for one in self.tokens if one.name == name), None)
+        if found is None:
+            raise BadInput(f"no token has the name {printable(name)!r}", "`dbg-broker token --list` shows all names")
+        return self.joined(IssuedTokens(revoked=(RevokedToken(digest=found.digest, since=now),)))
+
+    def joined(self, other: IssuedTokens) -> IssuedTokens:
+        """Return the join of both lists: what either one has issued, and neither has revoked.
+
+        The order doesn't matter, and no clock is asked, so that all brokers come to the same list. Of two tokens of one
+        name the later one is given another name.
+        """
+        buried: dict[str, RevokedToken] = {}
+        for tombstone in sorted((*self.revoked, *other.revoked), key=lambda one: one.since, reverse=True):
+            buried[tombstone.digest] = tombstone
+        living: dict[str, IssuedToken] = {}
+        # One that has been renamed has the longer name, and keeps it.
+        for token in sorted((*self.tokens, *other.tokens), key=_precedence):
+            living[token.digest] = token
+        tokens = sorted(
+            (one for one in living.values() if one.digest not in buried), key=lambda one: (one.made, one.digest)
+        )
+        newest = sorted(buried.values(), key=lambda one: (-one.since, one.digest))[:MAX_REVOKED]
+        return IssuedTokens(_with_own_names(tokens[:MAX_ISSUED]), tuple(newest))
+
+
+def _precedence(one: IssuedToken) -> tuple[int, str, str, str, float, float]:
+    return len(one.name), one.name, one.role.value, one.job or "", one.made, one.expires or 0.0
+
+
+def _with_own_names(tokens: list[IssuedToken]) -> tuple[IssuedToken, ...]:
+    """Return the tokens, each under a name that no earlier one has."""
+    named: dict[str, IssuedToken] = {}
+    for one in tokens:
+        name, digits = one.name, 6
+        while name in named:
+            name = f"{one.name[: NAME_LENGTH - 1 - digits]}-{one.digest[:digits]}"
+            digits += 1
+        named[name] = one if name == one.name else replace(one, name=name)
+    return tuple(named.values())
+
+
+def parse_issued(document: str | bytes) -> IssuedTokens:
+    """Return the list that a document holds. Raise ValueError."""
+    try:
+        found = msgspec.convert(json.loads(document), IssuedTokens)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if len({one.name for one in found.tokens}) < len(found.tokens):
+        raise ValueError("two tokens have one name")
+    return found
+
+
+def format_issued(issued: IssuedTokens) -> str:
+    """Return the document of a list."""
+    return json.dumps(msgspec.to_builtins(issued), separators=(",", ":"))
+
+
+def load_issued(home: Path) -> IssuedTokens:
+    """Return the tokens of a home, none if there is no list. Raise BadSecretFile if it can't be used."""
+    path = home / ISSUED_FILE
+    text = read_private(path)
+    if text is None:
+        return IssuedTokens()
+    try:
+        return parse_issued(text)
+    except ValueError:
+        raise BadSecretFile(
+            f"{printable(str(path))} is no list of tokens of this release",
+            "remove it, which revokes all tokens that have a name, and make new ones by `dbg-broker token --name NAME`",
+        ) from None
+
+
+def join_issued(home: Path, others: IssuedTokens) -> None:
+    """Join a list into that of the home; wait while a command changes it. Raise BadSecretFile."""
+    with tokens_locked(home):
+        own = load_issued(home)
+        joined = own.joined(others)
+        if joined != own:
+            save_issued(home, joined)
+
+
+def save_issued(home: Path, issued: IssuedTokens) -> None:
+    """Write the list in place of an older one. Raise BadSecretFile."""
+    write_private(home / ISSUED_FILE, format_issued(issued) + "\n")
+
 
 TOKEN_BYTES = 32
 """256 bits: out of reach of guessing, and 43 characters long in a file."""

@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from dbg_broker.home.bearer import Bearer
-from dbg_broker.journal.audit import AuditFile
+from dbg_broker.home.tokens import Bearer
+from dbg_broker.journal.audit import AuditFile, shown_ranks
 from dbg_broker.journal.command import OnEvent
-from dbg_broker.journal.entries import shown_ranks
 from dbg_broker.journal.events import Occasions
 from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net import tcp

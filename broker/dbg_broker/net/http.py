@@ -10,9 +10,8 @@ from http import HTTPStatus
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.tokens import PATHS, Tokens, may_open
-from dbg_broker.net.capacity import Capacity
+from dbg_broker.home.tokens import PATHS, Bearer, Role, Tokens, may_open
+from dbg_broker.net.newcomers import Capacity
 from dbg_dial.endpoint import MIN_TOKEN
 from dbg_wire.errors import printable
 from dbg_wire.version import PROTOCOL_MAJOR, subprotocol

@@ -18,11 +18,10 @@ from websockets.protocol import Event, State
 from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 
-from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.tokens import Bearer, Role
 from dbg_broker.net import tcp
 from dbg_broker.net.http import HttpAnswer, Upgrade, response_of, upgrade_of
-from dbg_broker.net.outbox import Outbox
-from dbg_broker.net.turns import Turns
+from dbg_broker.net.outbox import Outbox, Turns
 from dbg_broker.net.websocket import PING, pack_data, pack_message
 from dbg_broker.timers import Timers, TokenBucket
 from dbg_dial.tcp import seconds_since_ack_of

@@ -11,14 +11,13 @@ from asyncio import sslproto
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dbg_broker.home.bearer import Bearer
+from dbg_broker.home.tokens import Bearer
 from dbg_broker.net import tcp
-from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.http import HttpAnswer, Upgrade
 from dbg_broker.net.metrics import Meters
-from dbg_broker.net.newcomers import HANDSHAKE_SECONDS, SILENT_SECONDS, Line, Slots
+from dbg_broker.net.newcomers import HANDSHAKE_SECONDS, SILENT_SECONDS, Capacity, Line, Slots
+from dbg_broker.net.outbox import Turns
 from dbg_broker.net.peer import Owner, Peer
-from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.settings import EVERYBODY, Allowed
 from dbg_broker.timers import Timers

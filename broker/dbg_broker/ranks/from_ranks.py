@@ -8,14 +8,12 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dbg_broker.home.bearer import ANY_RANK, Bearer
-from dbg_broker.net.turns import Turns
+from dbg_broker.home.tokens import ANY_RANK, Bearer
+from dbg_broker.net.outbox import Turns
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks.asked import Asked
 from dbg_broker.ranks.guards import Guards, is_of_other_job
-from dbg_broker.ranks.link import RankLink
-from dbg_broker.ranks.questions import Said
-from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.questions import Asked, Said
+from dbg_broker.ranks.rank_record import RankLink, RankRecord
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay.relay import RankPeer, Relay, refuse
 from dbg_broker.timers import Timers

@@ -12,10 +12,8 @@ import logging
 import signal
 
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks.asked import Asked
-from dbg_broker.ranks.link import RankLink
-from dbg_broker.ranks.questions import Said, broker_says
-from dbg_broker.ranks.rank_record import RankRecord
+from dbg_broker.ranks.questions import Asked, Said, broker_says
+from dbg_broker.ranks.rank_record import RankLink, RankRecord
 from dbg_broker.ranks.table import PROBE, RankTable
 from dbg_broker.relay.relay import Relay, refuse
 from dbg_broker.timers import Timers

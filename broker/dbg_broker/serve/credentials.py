@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from dbg_broker.home.certificate import Shown, load_given, load_own
+from dbg_broker.home.private_files import Watched
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens, token_files
-from dbg_broker.home.watched import Watched
 from dbg_broker.serve.service import LogFormatter
 from dbg_dial.endpoint import Endpoint
 from dbg_dial.rendezvous import Rendezvous

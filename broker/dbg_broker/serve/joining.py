@@ -15,9 +15,8 @@ from dbg_broker.cluster.cluster import Cluster
 from dbg_broker.cluster.members import HEARTBEAT_SECONDS, HERE, Presence, read_presence
 from dbg_broker.cluster.nats import CantJoin, Nats, Servers
 from dbg_broker.cluster.tokens import SharedTokens
-from dbg_broker.home.issued import IssuedTokens, join_issued
 from dbg_broker.home.private_files import read_given
-from dbg_broker.home.tokens import Tokens, load_tokens
+from dbg_broker.home.tokens import IssuedTokens, Tokens, join_issued, load_tokens
 from dbg_broker.timers import Timers
 from dbg_wire.errors import BadSecretFile, PeerError, printable
 

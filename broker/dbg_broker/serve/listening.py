@@ -11,8 +11,7 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.tokens import TOKENS_DIRECTORY
+from dbg_broker.home.tokens import TOKENS_DIRECTORY, Role
 from dbg_broker.net.tcp import BACKLOG, PortTaken, listen
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_dial.endpoint import Endpoint

@@ -20,15 +20,14 @@ from typing import TYPE_CHECKING
 from dbg_broker.admission import Admission
 from dbg_broker.broker import Broker
 from dbg_broker.classic.port import StockPort
-from dbg_broker.home.bearer import Bearer
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous
-from dbg_broker.home.tokens import Tokens
+from dbg_broker.home.tokens import Bearer, Tokens
 from dbg_broker.journal.command import OnEvent
 from dbg_broker.journal.journal import Journal
-from dbg_broker.net.capacity import MANY, Capacity
 from dbg_broker.net.loop import GarbageCollection, run_measured
 from dbg_broker.net.metrics import Meters
+from dbg_broker.net.newcomers import MANY, Capacity
 from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.server import Server
 from dbg_broker.serve.credentials import Credentials

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.journal.entries import text_of
+from dbg_broker.home.tokens import Role
+from dbg_broker.journal.audit import text_of
 from dbg_broker.journal.journal import Journal
-from dbg_broker.net.turns import Turns
+from dbg_broker.net.outbox import Turns
 from dbg_broker.net.websocket import pack_message
-from dbg_broker.ranks.asked import Asked
 from dbg_broker.ranks.guards import Guards, ask_of
-from dbg_broker.ranks.questions import Said, broker_says
+from dbg_broker.ranks.questions import Asked, Said, broker_says
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay.relay import Relay, refuse
-from dbg_broker.terminals.actions import VisibleAction, visible_action
 from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.listing import Listing
-from dbg_broker.terminals.notices import Notices
+from dbg_broker.terminals.notices import Notices, VisibleAction, visible_action
 from dbg_broker.timers import Timers
 from dbg_command.audit import What
 from dbg_wire.errors import PeerError

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dbg_broker.feed import Feed
-from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.tokens import Bearer, Role
 from dbg_broker.net.peer import Peer
 from dbg_broker.terminals.answers import AnswerQueue
 

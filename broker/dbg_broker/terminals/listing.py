@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from dbg_broker.feed import Feed, Passes
-from dbg_broker.net.turns import Turns
+from dbg_broker.net.outbox import Turns
 from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.table import RankTable, Watcher
 from dbg_broker.relay.seats import Seats

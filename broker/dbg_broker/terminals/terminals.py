@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from dbg_broker.home.bearer import Bearer, Role
+from dbg_broker.home.tokens import Bearer, Role
 from dbg_broker.journal.journal import Journal
-from dbg_broker.net.capacity import Capacity
 from dbg_broker.net.metrics import Meters
+from dbg_broker.net.newcomers import Capacity
+from dbg_broker.net.outbox import Turns
 from dbg_broker.net.peer import Peer
-from dbg_broker.net.turns import Turns
 from dbg_broker.net.websocket import CloseCode
-from dbg_broker.ranks.asked import Asked
 from dbg_broker.ranks.guards import Guards
+from dbg_broker.ranks.questions import Asked
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay.relay import Relay, refuse

@@ -22,7 +22,7 @@ from dbg_command.targets import Target
 from dbg_dial.waiting import within
 from dbg_wire.errors import BadInput
 
-SECRET_IS = "Secret: "
+SECRET_IS = "Secret: "  # noqa: S105 - what stands before it in a line
 
 MAX_UNSENT = 32 * 1024 * 1024
 """Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""

@@ -10,8 +10,7 @@ from typing import cast
 import pytest
 
 from dbg_broker.broker import Broker
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.tokens import Tokens
+from dbg_broker.home.tokens import Bearer, Role, Tokens
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes

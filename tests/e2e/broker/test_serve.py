@@ -22,9 +22,8 @@ import pytest
 
 from dbg_broker.home.private_files import open_home
 from dbg_broker.journal import worker
-from dbg_broker.journal.audit import append
+from dbg_broker.journal.audit import append, encode_entry
 from dbg_broker.journal.command import OnEvent
-from dbg_broker.journal.entries import encode_entry
 from dbg_broker.journal.events import Event, EventKind
 from dbg_broker.journal.worker import WorkerThread
 from dbg_broker.net.tcp import listen

@@ -15,9 +15,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from dbg_broker.broker import Broker as Parts
-from dbg_broker.home.bearer import Role
 from dbg_broker.home.certificate import load_own
-from dbg_broker.home.tokens import Tokens, load_tokens
+from dbg_broker.home.tokens import Role, Tokens, load_tokens
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.server import Server
 from dbg_broker.net.tcp import listen

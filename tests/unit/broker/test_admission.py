@@ -9,9 +9,7 @@ from dataclasses import replace
 import pytest
 
 from dbg_broker.admission import MAX_TIMER_SECONDS
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.issued import IssuedToken, IssuedTokens
-from dbg_broker.home.tokens import digest_of
+from dbg_broker.home.tokens import IssuedToken, IssuedTokens, Role, digest_of
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire import limits

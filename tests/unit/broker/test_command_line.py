@@ -21,8 +21,7 @@ from dbg_broker.cli.status import status
 from dbg_broker.home.certificate import load_own
 from dbg_broker.home.private_files import open_home
 from dbg_broker.home.tokens import load_tokens
-from dbg_broker.journal.audit import append
-from dbg_broker.journal.entries import encode_entry
+from dbg_broker.journal.audit import append, encode_entry
 from dbg_command.audit import Entry, What
 from dbg_wire.errors import CantPrint
 from dbg_wire.messages import Goodbye

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.issued import IssuedToken, IssuedTokens, save_issued
-from dbg_broker.home.tokens import digest_of
+from dbg_broker.home.tokens import IssuedToken, IssuedTokens, Role, digest_of, save_issued
 from dbg_broker.net.websocket import CloseCode
 from dbg_wire.limits import ENDED_RANK_SECONDS
 from dbg_wire.messages import (

@@ -18,11 +18,18 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.cli.token import TokenOptions, print_token, revoke, rotate
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.issued import ISSUED_FILE, IssuedTokens, RevokedToken, load_issued, save_issued
 from dbg_broker.home.private_files import write_private
 from dbg_broker.home.rendezvous import read_rendezvous
-from dbg_broker.home.tokens import Tokens, load_tokens
+from dbg_broker.home.tokens import (
+    ISSUED_FILE,
+    IssuedTokens,
+    RevokedToken,
+    Role,
+    Tokens,
+    load_issued,
+    load_tokens,
+    save_issued,
+)
 from dbg_broker.serve.credentials import Credentials
 from dbg_broker.serve.listening import announce, inherited
 from dbg_broker.serve.service import (

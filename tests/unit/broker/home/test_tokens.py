@@ -16,27 +16,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_broker.cli.token import TokenOptions, print_token, revoke
-from dbg_broker.home.bearer import ANY_RANK, Bearer, Role
-from dbg_broker.home.issued import (
-    ISSUED_FILE,
-    IssuedToken,
-    IssuedTokens,
-    RevokedToken,
-    format_issued,
-    load_issued,
-    parse_issued,
-    save_issued,
-)
 from dbg_broker.home.private_files import open_home, write_private
 from dbg_broker.home.rendezvous import TOKENS_LOCK_FILE, tokens_locked
 from dbg_broker.home.tokens import (
+    ANY_RANK,
+    ISSUED_FILE,
     TOKENS_DIRECTORY,
+    Bearer,
+    IssuedToken,
+    IssuedTokens,
+    RevokedToken,
+    Role,
     Tokens,
     digest_of,
+    format_issued,
+    load_issued,
     load_tokens,
     may_open,
+    parse_issued,
     renew_job_tokens,
     rotate_tokens,
+    save_issued,
 )
 from dbg_dial.endpoint import parse_token
 from dbg_dial.rendezvous import JOB_MARK, JOB_TOKENS_DIRECTORY, job_token

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_broker.home.watched import Watched
+from dbg_broker.home.private_files import Watched
 from dbg_dial.files import write_whole
 
 

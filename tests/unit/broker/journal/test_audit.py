@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.journal.audit import AUDIT_FILE, KEPT, AuditFile, append, audit_files
-from dbg_broker.journal.entries import encode_entry, text_of
+from dbg_broker.journal.audit import AUDIT_FILE, KEPT, AuditFile, append, audit_files, encode_entry, text_of
 from dbg_broker.journal.worker import WorkerThread
 from dbg_command.audit import Entry, What, decode_entry
 from dbg_wire.messages import Action, Question

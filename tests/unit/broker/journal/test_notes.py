@@ -7,7 +7,7 @@ import contextlib
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from dbg_broker.home.bearer import Role
+from dbg_broker.home.tokens import Role
 from dbg_broker.journal.journal import MAX_HOSTS, REFUSALS_SECONDS
 from dbg_command.audit import Entry, What
 from dbg_wire.codec import Input

@@ -10,7 +10,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from dbg_broker.admission import FIGURES_SECONDS
-from dbg_broker.home.bearer import Role
+from dbg_broker.home.tokens import Role
 from dbg_broker.net import newcomers
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.websocket import CloseCode

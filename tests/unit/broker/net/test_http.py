@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dbg_broker.home.bearer import Bearer, Role
-from dbg_broker.home.tokens import Tokens
-from dbg_broker.net.capacity import MANY, Capacity
+from dbg_broker.home.tokens import Bearer, Role, Tokens
 from dbg_broker.net.http import (
     Connected,
     HttpAnswer,
     Upgrade,
     admit,
 )
+from dbg_broker.net.newcomers import MANY, Capacity
 from dbg_broker.net.tcp import CantListen, PortTaken, listen
 
 NOW = 1_700_000_000.0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from websockets.frames import Frame, Opcode
 
-from dbg_broker.net.turns import SLICE_SECONDS, TURN_SECONDS, Turns
+from dbg_broker.net.outbox import SLICE_SECONDS, TURN_SECONDS, Turns
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import Goodbye, Refusal, Sender

@@ -15,8 +15,7 @@ from types import SimpleNamespace
 import pytest
 from websockets.frames import Frame
 
-from dbg_broker.home.bearer import Role
-from dbg_broker.home.tokens import Tokens
+from dbg_broker.home.tokens import Role, Tokens
 from dbg_broker.net.loop import BOUNDS
 from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters, metrics
 from dbg_wire import limits

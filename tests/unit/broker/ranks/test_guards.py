@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.home.bearer import Role
+from dbg_broker.home.tokens import Role
 from dbg_broker.journal.events import Event, EventKind, Occasions
 from dbg_broker.timers import Timers
 from dbg_wire import messages

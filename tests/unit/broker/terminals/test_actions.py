@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_broker.terminals.actions import (
+from dbg_broker.terminals.notices import (
     MAX_SHOWN,
     VisibleAction,
     visible_action,

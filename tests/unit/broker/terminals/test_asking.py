@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dbg_broker.home.bearer import Role
+from dbg_broker.home.tokens import Role
 from dbg_broker.terminals import asking
 from dbg_wire import messages
 from dbg_wire.messages import (
