@@ -42,11 +42,10 @@ MAX_NAME = 60
 
 
 class Remembered(Record):
-    """The last run of a directory: what was typed, and the rank followed."""
+    """The last run of a directory, as it was typed."""
 
     command: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     options: RunOptions
-    rank: int | None = None
     schema: int = SCHEMA
 
 

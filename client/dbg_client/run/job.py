@@ -10,13 +10,12 @@ import contextlib
 import os
 import signal
 import termios
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from dbg_client.core.choose import Choice, is_ready, ranks_of
 from dbg_client.core.switchboard import DIAL_EVERY_SECONDS, Switchboard, switchboard_to
-from dbg_client.run.follow import PREFERRED_SECONDS, SAME_RANK_SECONDS, WantedRank, is_followed, next_stop
 from dbg_client.run.job_output import JobOutput
 from dbg_client.run.keeper import JobProcess
 from dbg_client.run.verb import Run, Task
@@ -26,10 +25,10 @@ from dbg_client.terminal.session import End, SessionOutcome, how_it_ended
 from dbg_client.terminal.verb import Attach
 from dbg_client.views.ages import show_duration
 from dbg_client.web.verb import Web
-from dbg_command.targets import parse_target
-from dbg_wire.errors import BrokerUnreachable, DbgError, SilentFile, printable
+from dbg_command.targets import Target, parse_target, select
+from dbg_wire.errors import AmbiguousTarget, BrokerUnreachable, DbgError, NoSuchRank, SilentFile, printable
 from dbg_wire.messages import Action
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState, rank_order
 
 STDIN = 0
 
@@ -45,6 +44,9 @@ TITLE_SECONDS = 1.0
 
 STILL_SECONDS = 10.0
 """Seconds without news of the ranks after which that is a line as well, once: no stop was reached, for instance."""
+
+SAME_RANK_SECONDS = 1.0
+"""Seconds that a rank gets to stop again before the terminal goes to another one: a turn of a short loop."""
 
 COMES_BACK = "Enter comes back"
 """What the key does after a stop was left."""
@@ -227,8 +229,7 @@ class _Following:
         self._switchboard, self._attaching, self._directory = switchboard, attaching, switchboard.directory
         self._target = parse_target(run.task.ranks)
         self._left: dict[str, float] = {}
-        self._wanted = None if run.task.prefer is None else WantedRank(run.task.prefer, PREFERRED_SECONDS)
-        self._followed: int | None = None
+        self._wanted: int | None = None
         self._come_back = asyncio.Event()
         self._last_left: str | None = None
         self._back_to: str | None = None
@@ -250,9 +251,7 @@ class _Following:
                 await self._tell_who_is_left()
                 return
             self._output.hide()
-            began = asyncio.get_running_loop().time()
-            outcome = await self._attaching.session(Choice(rank))
-            self._take(outcome, asyncio.get_running_loop().time() - began)
+            self._take(await self._attaching.session(Choice(rank)))
             self._run.follow_signals()
             self._output.show()
         if self._run.task.again:
@@ -318,7 +317,7 @@ class _Following:
             return rank
         try:
             clear = partial(self._look, clear=True)
-            return (await self._switchboard.until(clear, self._wanted.seconds, self._output.say))[0]
+            return (await self._switchboard.until(clear, SAME_RANK_SECONDS, self._output.say))[0]
         except TimeoutError:
             # The wanted rank did not come in time. The stop found before may have ended meanwhile, so look again.
             self._wanted = None
@@ -333,20 +332,17 @@ class _Following:
         rank, is_clear = next_stop(self._target, ranks, self._left, self._wanted, self._back_to)
         return (rank, is_clear) if rank is not None and (is_clear or not clear) else None
 
-    def _take(self, outcome: SessionOutcome, seconds: float) -> None:
-        """Take note of how a session ended that lasted for so many seconds."""
+    def _take(self, outcome: SessionOutcome) -> None:
+        """Take note of how a session ended."""
         rank = outcome.rank
         self._had_stop = True
         self._wanted = self._back_to = None
-        ended_by_user = outcome.end in (End.DETACHED, End.AGAIN)
-        if outcome.opened and is_followed(self._followed, seconds, ended_by_user=ended_by_user):
-            self._followed = self._run.task.prefer = rank.rank
         if outcome.loss is not None:
             tell(outcome.loss)
         if outcome.end is End.AGAIN:
             self._run.task.again = True
         elif outcome.end is End.WENT_ON:
-            self._wanted = WantedRank(rank.rank, SAME_RANK_SECONDS)
+            self._wanted = rank.rank
             awaited = "its end, or the next stop" if outcome.let_go else "the next stop"
             tell(f"{how_it_ended(outcome)}; waiting for {awaited}.")
         elif outcome.end is End.DETACHED:
@@ -420,6 +416,40 @@ def progress(ranks: Sequence[RankInfo], stops: Sequence[str], target: str, *, ha
     elif len(there) == size and not had_stop:
         sentence += f", none has stopped{f' at {printable(stops[0])}' if len(stops) == 1 else ''}"
     return sentence
+
+
+def next_stop(
+    target: Target,
+    ranks: Sequence[RankInfo],
+    left: Mapping[str, float],
+    wanted: int | None,
+    back_to: str | None = None,
+) -> tuple[RankInfo | None, bool]:
+    """Return the stop to go to, None if there is none, and whether to go at once or to give the wanted rank time.
+
+    ``ranks`` are those of the job, ``left`` the stops that the user has left: each rank's key and ``occasion``.
+    ``back_to`` is the key of a rank that the user comes back to, whether the target means it or not. If it is stopped
+    it goes first, then the wanted rank, then the lowest.
+    """
+    try:
+        found = {rank.key for rank in select(target, ranks).ranks}
+    except (NoSuchRank, AmbiguousTarget):
+        found = set()
+    ready = [
+        rank
+        for rank in ranks
+        if (rank.key in found or rank.key == back_to) and is_ready(rank) and left.get(rank.key) != rank.occasion
+    ]
+    if not ready:
+        return None, False
+    first = min(ready, key=lambda rank: (rank.key != back_to, rank.rank != wanted, rank_order(rank)))
+    return first, wanted is None or first.key == back_to or first.rank == wanted or _is_gone(wanted, ranks)
+
+
+def _is_gone(wanted: int, ranks: Sequence[RankInfo]) -> bool:
+    """Tell whether the wanted rank is listed and not alive any more."""
+    states = [rank.state for rank in ranks if rank.rank == wanted]
+    return bool(states) and not any(state in LIVE_STATES for state in states)
 
 
 async def _end(*futures: asyncio.Future[Any]) -> None:

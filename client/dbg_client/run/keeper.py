@@ -18,7 +18,6 @@ import sys
 import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -207,52 +206,47 @@ PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 """Signals that are meant for the job: Ctrl-C and Ctrl-\\ are typed at it, and a scheduler ends it by SIGTERM."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """The processes of a job that runs: ``keeper`` is the run's child, and ends with the status of ``process``.
-
-    ``ended`` is a descriptor that is readable once the keeper has ended.
-    """
-
-    keeper: int
-    process: int
-    ended: int
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the job's process group; nothing happens if no process is left there."""
-        with contextlib.suppress(OSError):
-            os.killpg(self.process, number)
-
-    def wait(self) -> int:
-        """Return the exit status that a shell would give, once the keeper has ended; to be called once."""
-        _, status = os.waitpid(self.keeper, 0)
-        os.close(self.ended)
-        return shell_status(os.waitstatus_to_exitcode(status))
-
-
 class JobProcess:
-    """A run's job from its start to its end: its status, its pseudo-terminal, and the signals that are meant for it."""
+    """A run's job from its start to its end: its status, its pseudo-terminal, and the signals that are meant for it.
+
+    The ``keeper`` is the run's child, and ends with the status of ``process``, which has a process group of its own.
+    """
 
     def __init__(self) -> None:
         self.status: int | None = None
         """The exit status, None before the end."""
         self.began = 0.0
         """When it was started, in monotonic seconds."""
-        self._job: Job | None = None
+        self.keeper = self.process = 0
+        self._ended = -1
         self._terminal: JobTerminal | None = None
         self._missed: list[int] = []
 
     def start(
-        self, command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None
+        self, command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None = None
     ) -> None:
-        """Start the command; signals that come meanwhile are passed on to it. Raise CantStart."""
+        """Start a command in a session of its own, its output appended to ``output``, and a keeper that waits for it.
+
+        With a ``terminal``, which is closed here, the command writes to that, and the keeper copies it. The keeper
+        inherits all our descriptors: what is locked or held here is so until the job ends. Signals that come meanwhile
+        are passed on to it. Raise CantStart.
+        """
         self.began = time.monotonic()
         self._terminal = terminal
-        try:
-            self._job = start(command, environ, output, terminal)
-        finally:
-            if terminal is not None:
-                terminal.close()
+        self._ended, write_end = os.pipe()
+        self.keeper = os.fork()
+        if self.keeper == 0:
+            os.close(self._ended)
+            _keep(command, environ, output, write_end, terminal)
+        os.close(write_end)
+        if terminal is not None:
+            terminal.close()
+        # So few bytes are written at once, and come as a whole; none come from a keeper that was ended.
+        answer = os.read(self._ended, _STARTED.size)
+        self.process, number = _STARTED.unpack(answer) if answer else (0, 0)
+        if not self.process:
+            self.wait()
+            raise CantStart(command[0], number)
         self.signal(*self._missed)
 
     @contextlib.contextmanager
@@ -271,7 +265,7 @@ class JobProcess:
         return {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
     def _pass_on(self, number: int, _: FrameType | None) -> None:
-        if self._job is None:
+        if not self.process:
             # The job may run already, and not be known yet.
             self._missed.append(number)
         else:
@@ -279,47 +273,27 @@ class JobProcess:
 
     def resize(self, number: int = signal.SIGWINCH, _: FrameType | None = None) -> None:
         """Make its terminal as large as the user's; after its end the terminal may be another's."""
-        if self._terminal is not None and self._job is not None and self.status is None and self._terminal.resize():
+        if self._terminal is not None and self.process and self.status is None and self._terminal.resize():
             self.signal(number)
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable once the job has ended; to be called after the start."""
-        return -1 if self._job is None else self._job.ended
+        """Return a descriptor that is readable once the keeper has ended; to be called after the start."""
+        return self._ended
 
     def signal(self, *numbers: int) -> None:
-        """Send signals to it, unless it has ended."""
+        """Send signals to its process group, unless it has ended."""
         for number in numbers:
-            if self._job is not None and self.status is None:
-                self._job.signal(number)
+            if self.process and self.status is None:
+                with contextlib.suppress(OSError):
+                    os.killpg(self.process, number)
 
     def wait(self) -> int:
-        """Return its status, once it has ended."""
-        if self.status is None and self._job is not None:
-            self.status = self._job.wait()
-        return self.status or 0
-
-
-def start(command: Sequence[str], environ: Mapping[str, str], output: int, terminal: JobTerminal | None = None) -> Job:
-    """Start a command in a session of its own, its output appended to ``output``, and a keeper that waits for it.
-
-    With a ``terminal`` the command writes to that, and the keeper copies it. The keeper inherits all our descriptors:
-    what is locked or held here is so until the job ends.
-    Raise CantStart.
-    """
-    read_end, write_end = os.pipe()
-    keeper = os.fork()
-    if keeper == 0:
-        os.close(read_end)
-        _keep(command, environ, output, write_end, terminal)
-    os.close(write_end)
-    # So few bytes are written at once, and come as a whole; none come from a keeper that was ended.
-    answer = os.read(read_end, _STARTED.size)
-    process, number = _STARTED.unpack(answer) if answer else (0, 0)
-    if process:
-        return Job(keeper, process, read_end)
-    os.close(read_end)
-    os.waitpid(keeper, 0)
-    raise CantStart(command[0], number)
+        """Return the status that a shell would give, once the keeper has ended."""
+        if self.status is None:
+            _, status = os.waitpid(self.keeper, 0)
+            os.close(self._ended)
+            self.status = shell_status(os.waitstatus_to_exitcode(status))
+        return self.status
 
 
 def _keep(

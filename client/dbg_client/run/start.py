@@ -62,28 +62,24 @@ def run(settings: Run, environ: Mapping[str, str]) -> int:
         status = one.go()
         if not one.task.again:
             return status
-        # Not what lies in the folder: another run of this directory may have been the last one there.
-        remembered = one.remembered
         cycle += 1
         number = f"{os.getpid()}.{cycle}"
 
 
 def _remembered(settings: Run, directory: str, folder: Folder) -> Remembered:
     """Return what is to be run, which the next `--again` runs. Raise BadInput."""
-    options, command, rank = settings.options, settings.command, None
-    last = folder.load()
+    options, command = settings.options, settings.command
     if settings.again:
+        last = folder.load()
         if last is None:
             raise NothingToRepeat(directory)
-        options, command, rank = last.options.with_changes(options), last.command, last.rank
-    elif last is not None and (last.command, last.options) == (command, options):
-        rank = last.rank
+        options, command = last.options.with_changes(options), last.command
     options.check()
     for typed in options.stop_at:
         _refuse_short(parse_stop_at(typed), directory)
     if options.commands is not None and not os.access(options.commands, os.R_OK):
         raise BadInput(f"-x {printable(options.commands)} can't be read", "name a file of pdb commands")
-    return Remembered(command=command, options=options, rank=rank)
+    return Remembered(command=command, options=options)
 
 
 def _directory() -> str:
@@ -118,13 +114,12 @@ class _OneRun:
         self, settings: Run, environ: Mapping[str, str], folder: Folder, remembered: Remembered, number: str
     ) -> None:
         self._settings, self._environ, self._folder = settings, environ, folder
-        self.remembered = remembered
+        self._remembered = remembered
         options, command = remembered.options, remembered.command
         stops: list[StopAt | StopIn] = [*map(parse_stop_at, options.stop_at), *map(parse_stop_in, options.stop_in)]
         self.task = Task(
             job=job_name(command, number, environ.get(JOB)),
             ranks=options.rank_filter or "all",
-            prefer=remembered.rank,
             attach=os.isatty(0) and os.isatty(1),
             stops=tuple(stop.place for stop in stops),
             hang_after=float(options.hang_after or 0) or None,
@@ -137,7 +132,7 @@ class _OneRun:
 
     def go(self) -> int:
         """Run the job until it ends; return the exit status."""
-        options, command = self.remembered.options, self.remembered.command
+        options, command = self._remembered.options, self._remembered.command
         listen = options.listen or ("0.0.0.0" if is_for_many_hosts(command) else None)  # noqa: S104
         broker = find_or_start(listen, self._environ)
         try:
@@ -150,7 +145,6 @@ class _OneRun:
         finally:
             if self._token_file is not None and self._job.status is not None:
                 job_is_over(Path(self._token_file))
-        self._remember()
         has_had_time = self._job.status == 0 or time.monotonic() - self._job.began > LONG_SECONDS
         if self.task.attach and not self.task.took_part and not self.task.again and has_had_time:
             # Only an attached terminal can tell whether a rank took part.
@@ -165,7 +159,7 @@ class _OneRun:
             raise BadInput(
                 f"nothing can be written to {printable(home)} ({error.strerror})", "set DBG_HOME to another directory"
             ) from None
-        options, command = self.remembered.options, self.remembered.command
+        options, command = self._remembered.options, self._remembered.command
         given = None if options.output is None else str(Path(options.output).absolute())
         output, path = self._folder.open_output(self.task.job, given)
         self.task.output = str(path)
@@ -179,7 +173,7 @@ class _OneRun:
             os.close(output)
 
     def _open_terminal(self) -> JobTerminal | None:
-        if not is_wanted(self.remembered.options.pty, self.remembered.command):
+        if not is_wanted(self._remembered.options.pty, self._remembered.command):
             return None
         try:
             return JobTerminal()
@@ -194,7 +188,7 @@ class _OneRun:
         await follow_job(self._settings, self.task, self._job)
 
     def _tell_beginning(self, broker: Found) -> None:
-        options, command, task = self.remembered.options, self.remembered.command, self.task
+        options, command, task = self._remembered.options, self._remembered.command, self.task
         if self._settings.again:
             stops = [f"--stop-at={typed}" for typed in options.stop_at]
             stops += [f"--stop-in={typed}" for typed in options.stop_in]
@@ -216,9 +210,8 @@ class _OneRun:
         return f"{before}dbg-attach --follow {self.task.job}/stopped"
 
     def _remember(self) -> None:
-        """Have `--again` know this run; also at its start, as this process may be killed."""
-        self.remembered = self.remembered.replace(rank=self.task.prefer)
+        """Have `--again` know this run, from its start on: this process may be killed."""
         try:
-            self._folder.save(self.remembered)
+            self._folder.save(self._remembered)
         except BadSecretFile as error:
             _say(f"--again will not know this run: {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from dbg_client.verbs.attach_options import AttachOptions, Commands, Engine
@@ -14,6 +15,8 @@ from dbg_wire.errors import BadInput, printable
 from dbg_wire.rank_set import parse_ranks
 from dbg_wire.records.record import Record
 from dbg_wire.records.stop_points import MAX_STOPS, parse_stop_at, parse_stop_in
+
+_option = partial(Option, heading=Heading.RUNNING)
 
 REPORT, END = "report", "end"
 ON_HANG = (REPORT, END)
@@ -30,9 +33,8 @@ class RunOptions(Record):
     commands: Commands = None
     stop_at: Annotated[
         tuple[str, ...],
-        Option(
+        _option(
             "--stop-at",
-            heading=Heading.RUNNING,
             metavar="'FILE:LINE[, CONDITION]'",
             repeats=True,
             help="stop before this line, if the condition is true there; may be given again",
@@ -40,58 +42,35 @@ class RunOptions(Record):
     ] = ()
     stop_in: Annotated[
         tuple[str, ...],
-        Option(
-            "--stop-in",
-            heading=Heading.RUNNING,
-            metavar="MODULE:FUNCTION",
-            repeats=True,
-            help="stop at the beginning of a function",
-        ),
+        _option("--stop-in", metavar="MODULE:FUNCTION", repeats=True, help="stop at the beginning of a function"),
     ] = ()
     ranks: Annotated[
         str | None,
-        Option(
-            "--ranks",
-            heading=Heading.RUNNING,
-            metavar="SET",
-            help="only these ranks stop, e.g. 0-3,7; the others wait for them",
-        ),
+        _option("--ranks", metavar="SET", help="only these ranks stop, e.g. 0-3,7; the others wait for them"),
     ] = None
     rank_filter: Annotated[
         str | None,
-        Option(
-            "--rank-filter",
-            heading=Heading.RUNNING,
-            metavar="SET",
-            help="which ranks' stops this terminal follows (default: all)",
-        ),
+        _option("--rank-filter", metavar="SET", help="which ranks' stops this terminal follows (default: all)"),
     ] = None
-    post_mortem: Annotated[
-        bool, Option("--post-mortem", heading=Heading.RUNNING, help="keep ranks that crash, and stop there")
-    ] = False
+    post_mortem: Annotated[bool, _option("--post-mortem", help="keep ranks that crash, and stop there")] = False
     collective_timeout: Annotated[
         str | None,
-        Option(
-            "--collective-timeout",
-            heading=Heading.RUNNING,
-            metavar="S",
-            help="give collectives at least S seconds, so that ranks can wait",
+        _option(
+            "--collective-timeout", metavar="S", help="give collectives at least S seconds, so that ranks can wait"
         ),
     ] = None
     hang_after: Annotated[
         str | None,
-        Option(
+        _option(
             "--hang-after",
-            heading=Heading.RUNNING,
             metavar="S",
             help="say why, once no rank has moved for S seconds and none stands in a debugger (default: never)",
         ),
     ] = None
     on_hang: Annotated[
         str | None,
-        Option(
+        _option(
             "--on-hang",
-            heading=Heading.RUNNING,
             metavar="report|end",
             choices=ON_HANG,
             help="then write a report beside the job's output, also before a time limit ends the job; `end` ends the "
@@ -100,28 +79,21 @@ class RunOptions(Record):
     ] = None
     pty: Annotated[
         bool | None,
-        Option(
+        _option(
             "--pty",
-            heading=Heading.RUNNING,
             help="give the job a pseudo-terminal, so that progress bars are drawn (default: on a terminal, unless the "
             "command is a launcher for many hosts such as srun or mpirun)",
         ),
-        Option("--no-pty", heading=Heading.RUNNING, const=False, help="give the job no pseudo-terminal"),
+        _option("--no-pty", const=False, help="give the job no pseudo-terminal"),
     ] = None
     output: Annotated[
         str | None,
-        Option(
-            "--output",
-            heading=Heading.RUNNING,
-            metavar="FILE",
-            help="where to write what the job prints (default: in the home)",
-        ),
+        _option("--output", metavar="FILE", help="where to write what the job prints (default: in the home)"),
     ] = None
     listen: Annotated[
         str | None,
-        Option(
+        _option(
             "--listen",
-            heading=Heading.RUNNING,
             metavar="HOST:PORT",
             help="where a broker of its own listens (default: everywhere under srun, mpirun and alike, else 127.0.0.1)",
         ),
@@ -163,21 +135,11 @@ class Run(Verb):
 
     command: tuple[str, ...] = ()
     options: RunOptions = RunOptions()
-    again: Annotated[
-        bool,
-        Option(
-            "--again",
-            heading=Heading.RUNNING,
-            help="the last command of this directory, with its options as typed",
-        ),
-    ] = False
+    again: Annotated[bool, _option("--again", help="the last command of this directory, with its options as typed")] = (
+        False
+    )
     web: Annotated[
-        bool,
-        Option(
-            "--web",
-            heading=Heading.RUNNING,
-            help="the job as a page in a browser as well, which only looks; ends with the job",
-        ),
+        bool, _option("--web", help="the job as a page in a browser as well, which only looks; ends with the job")
     ] = False
     attach: Annotated[AttachOptions, NO_FLAGS] = AttachOptions()
     color: Color = False
@@ -211,11 +173,11 @@ class Tmux(Verb):
 class Task:
     """The terminal's task: the job whose stops it follows, where the job's output is, and what has become of it.
 
-    ``ranks`` is a target without a job, ``prefer`` the global number of the rank that was followed last. ``attach`` is
-    False where there is no terminal to attach. ``stops`` are the places at which ranks were asked to stop, as one names
-    them. ``hang_after`` is for how many seconds no rank has to move until the terminal says why; None: it never does.
-    ``on_hang`` is what is done then, None if it only says why. ``web`` says whether the job is served as a page in a
-    browser. ``ends_at`` is when the scheduler ends the job, in seconds since 1970, None if that is not known.
+    ``ranks`` is a target without a job. ``attach`` is False where there is no terminal to attach. ``stops`` are the
+    places at which ranks were asked to stop, as one names them. ``hang_after`` is for how many seconds no rank has to
+    move until the terminal says why; None: it never does. ``on_hang`` is what is done then, None if it only says why.
+    ``web`` says whether the job is served as a page in a browser. ``ends_at`` is when the scheduler ends the job, in
+    seconds since 1970, None if that is not known.
 
     ``again`` says that the user wants another run of the job, ``is_hung`` that it is ended as it hangs, ``took_part``
     whether any rank of it ever connected.
@@ -224,7 +186,6 @@ class Task:
     job: str
     output: str = ""
     ranks: str = "all"
-    prefer: int | None = None
     attach: bool = True
     stops: tuple[str, ...] = ()
     hang_after: float | None = None

@@ -80,7 +80,7 @@ class Window(Terminal):
     @property
     def told(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self._told.read_text())
-        return {name: document[name] for name in ("prefer", "again", "took_part", "is_hung")}
+        return {name: document[name] for name in ("again", "took_part", "is_hung")}
 
 
 def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
@@ -95,7 +95,7 @@ def test_it_goes_to_the_stop_and_shows_what_the_job_prints_afterwards(
         window.wait_for("printed meanwhile")
         window.signal(signal.SIGTERM)
         assert window.exit_status() == 128 + signal.SIGTERM
-        assert window.told == {"prefer": 5, "again": False, "took_part": True, "is_hung": False}
+        assert window.told == {"again": False, "took_part": True, "is_hung": False}
 
 
 def test_what_is_waited_for_is_told_until_the_first_stop(
@@ -137,7 +137,7 @@ def test_whoever_agrees_gets_another_run_and_what_the_job_has_left_is_ended(
         assert (question.action, set(question.keys)) == (Action.KILL, {FIVE.key, SIX.key})
 
         assert window.exit_status() == 128 + signal.SIGTERM
-        assert window.told == {"prefer": 5, "again": True, "took_part": True, "is_hung": False}
+        assert window.told == {"again": True, "took_part": True, "is_hung": False}
         assert window.settings() == before
         assert 1049 not in window.virtual.private_modes
 

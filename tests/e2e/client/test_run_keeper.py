@@ -30,14 +30,13 @@ output = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 keeper.lock_output(output)
 held = os.memfd_create("held")
 terminal = keeper.JobTerminal() if sys.argv[2] == "terminal" else None
+job = keeper.JobProcess()
 try:
-    job = keeper.start(sys.argv[3:], os.environ, output, terminal)
+    job.start(sys.argv[3:], os.environ, output, terminal)
 except keeper.CantStart as error:
     print(error)
     sys.exit(error.exit_status)
 os.close(output)
-if terminal is not None:
-    terminal.close()
 print("started", job.keeper, job.process, os.getpid(), flush=True)
 _, status, used = os.wait4(job.keeper, 0)
 print("used", used.ru_utime + used.ru_stime, flush=True)

@@ -15,7 +15,7 @@ from dbg_client.core.link import Down
 from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import open_and_list, switchboard_to
 from dbg_client.core.waiting import wait_for_stop, with_signal
-from dbg_client.run.follow import WantedRank, is_followed, next_stop
+from dbg_client.run.job import next_stop
 from dbg_command.targets import parse_target
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import (
@@ -425,7 +425,7 @@ def job(*states: RankState) -> list[RankInfo]:
 
 
 def next_of(
-    ranks: list[RankInfo], wanted: WantedRank | None = None, left: dict[str, float] | None = None, target: str = "all"
+    ranks: list[RankInfo], wanted: int | None = None, left: dict[str, float] | None = None, target: str = "all"
 ) -> tuple[int | None, bool]:
     found, at_once = next_stop(parse_target(target), ranks, left or {}, wanted)
     return (None if found is None else found.rank), at_once
@@ -437,7 +437,7 @@ def test_a_rank_that_fell_silent_at_its_stop_is_still_stopped() -> None:
 
 
 def test_other_ranks_wait_for_the_wanted_one() -> None:
-    wanted = WantedRank(2, 5.0)
+    wanted = 2
     assert next_of(job(STOPPED, RUNNING_FOLLOWING, RUNNING_FOLLOWING), wanted) == (0, False)
     assert next_of(job(STOPPED, RUNNING_FOLLOWING, STOPPED), wanted) == (2, True)
     assert next_of(job(STOPPED, RUNNING_FOLLOWING), wanted) == (0, False)
@@ -445,12 +445,12 @@ def test_other_ranks_wait_for_the_wanted_one() -> None:
 
 @pytest.mark.parametrize("state", [EXITED_FOLLOWING, LOST])
 def test_nobody_waits_for_a_rank_that_is_gone(state: RankState) -> None:
-    assert next_of(job(STOPPED, RUNNING_FOLLOWING, state), WantedRank(2, 5.0)) == (0, True)
+    assert next_of(job(STOPPED, RUNNING_FOLLOWING, state), 2) == (0, True)
 
 
 def test_a_rank_that_was_started_anew_is_not_gone() -> None:
     ranks = [*job(STOPPED, EXITED_FOLLOWING), rank("gpu1:1", state=RUNNING_FOLLOWING, pid=2)]
-    assert next_of(ranks, WantedRank(1, 5.0)) == (0, False)
+    assert next_of(ranks, 1) == (0, False)
 
 
 def test_a_stop_that_was_left_is_not_gone_to_again_but_the_next_one_is() -> None:
@@ -468,17 +468,10 @@ def test_a_stop_that_was_left_is_the_same_stop_when_the_clock_of_the_broker_is_s
     assert next_of([changed(stopped, stop=5)], left=left) == (0, True)
 
 
-def test_a_rank_that_was_gone_to_for_a_moment_is_not_the_one_that_was_followed() -> None:
-    assert is_followed(None, 0.1, ended_by_user=False)
-    assert is_followed(1, 0.1, ended_by_user=True)
-    assert is_followed(1, 2.0, ended_by_user=False)
-    assert not is_followed(1, 0.1, ended_by_user=False)
-
-
 def test_whoever_comes_back_comes_back_to_the_rank_that_was_left() -> None:
     ranks = job(STOPPED, STOPPED, STOPPED)
     assert next_stop(ALL, ranks, {}, None, ranks[2].key) == (ranks[2], True)
-    assert next_stop(ALL, ranks, {}, WantedRank(1, 5.0), ranks[2].key) == (ranks[2], True)
+    assert next_stop(ALL, ranks, {}, 1, ranks[2].key) == (ranks[2], True)
     assert next_stop(parse_target("0"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
     assert next_stop(parse_target("7"), ranks, {}, None, ranks[2].key) == (ranks[2], True)
 
@@ -511,7 +504,7 @@ def test_whoever_is_gone_to_is_stopped_and_was_not_left(
 ) -> None:
     left = {one.key: one.since for one in ranks if one.rank in gone}
     ready = {one.rank for one in ranks if one.state is STOPPED and one.rank not in gone}
-    found, at_once = next_of(ranks, None if wanted is None else WantedRank(wanted, 1.0), left)
+    found, at_once = next_of(ranks, wanted, left)
 
     assert found == (wanted if wanted in ready else min(ready, default=None))
     assert at_once <= (found is not None)
@@ -523,4 +516,4 @@ def test_whoever_is_gone_to_is_stopped_and_was_not_left(
 
 @given(RANKS, st.integers(0, 7))
 def test_the_order_in_which_ranks_are_listed_is_all_the_same(ranks: list[RankInfo], wanted: int) -> None:
-    assert next_of(ranks, WantedRank(wanted, 1.0)) == next_of(ranks[::-1], WantedRank(wanted, 1.0))
+    assert next_of(ranks, wanted) == next_of(ranks[::-1], wanted)

@@ -20,13 +20,11 @@ from tests.conftest import Approved
 LAST = Remembered(
     command=("srun", "python", "train.py"),
     options=RunOptions(stop_at=("train.py:2, x > 1", "gone.py:1"), stop_in=("a.b:f",), ranks="0-3", post_mortem=True),
-    rank=3,
 )
 DOCUMENT: dict[str, Any] = {
     "schema": 3,
     "command": ["python", "train.py"],
     "options": {"stop_at": ["train.py:2"], "ranks": "0"},
-    "rank": 0,
 }
 
 
@@ -67,7 +65,6 @@ REMEMBERED = st.builds(
         ranks=st.none() | st.just("0-3"),
         post_mortem=st.booleans(),
     ),
-    rank=st.none() | st.integers(0, 99999),
 )
 
 
@@ -90,8 +87,6 @@ DAMAGED: list[dict[str, Any]] = [
     {"options": {"stop_at": ["train.py:2"], "post_mortem": "yes"}},
     {"options": {"stop_at": ["train.py:2"], "output": ["/a"]}},
     {"schema": 2},
-    {"rank": "0"},
-    {"rank": True},
 ]
 
 
