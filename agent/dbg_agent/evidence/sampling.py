@@ -18,7 +18,7 @@ from types import CodeType, FrameType, ModuleType
 from dbg_agent.evidence.mpi import MODULE as MPI_MODULE
 from dbg_agent.evidence.mpi import may_be_asked, thread_seen
 from dbg_agent.frames.stacks import is_own, is_users_file, outward, thread_frame
-from dbg_agent.host.counters import Kernel, Reading, busy_processes, disks, processors
+from dbg_agent.host.counters import Kernel, Reading, disks, processors
 from dbg_agent.torch.arrivals import Completions, Told, arrivals_of
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.records.evidence import CollectiveSeen, GroupSeen, SourceSeen
@@ -27,10 +27,8 @@ from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import (
     MAX_FRAMES,
     MAX_LOOKS,
-    MAX_NEIGHBOURS,
     MAX_PLACES,
     GroupArrivals,
-    Neighbour,
     RankSample,
     Sampled,
     SampledPlace,
@@ -139,24 +137,18 @@ STILL_SECONDS = 0.25
 STILL_SHARE = 0.2
 """The part of such a time in which the process may have run."""
 
-CROWDED_SHARE = 0.05
-"""The part of the time that the main thread waits for a core from which on other processes are looked at."""
-
 MOST_OPEN = 16
 """Questions that are open at once: each keeps a reading of counters."""
 
 READ_AGAIN = 100
 """How many times the time that it took passes at least before the recorders are read again."""
 
-BUSY_CORES = 0.1
-"""Cores that another process uses at least to be told."""
-
 
 @dataclass(eq=False)
 class _Open:
     """One question: what it wants, since when by the day's clock in microseconds, and the counters at its begin.
 
-    ``still`` are seconds in which nothing of the process ran. ``crowd`` are the other processes at a moment of it.
+    ``still`` are seconds in which nothing of the process ran.
     """
 
     ask: Ask
@@ -165,7 +157,6 @@ class _Open:
     begin: int
     before: Reading
     still: float = 0.0
-    crowd: tuple[float, dict[int, tuple[str, float]]] | None = None
 
 
 @dataclass
@@ -221,7 +212,6 @@ class Sampler:
         looks.seen.append((time.time_ns() // 1000, looks.places.look()))
         if any(one.question.ends for one in self._open):
             looks.completions.look()
-        self._note_crowd()
         looks.count += 1
         longest = max(one.question.seconds for one in self._open)
         pause = max(BETWEEN_SECONDS, longest / MAX_LOOKS, (time.thread_time() - began) / LOOK_SHARE)
@@ -236,17 +226,6 @@ class Sampler:
         if looks.count and late > STILL_SECONDS and time.process_time() - looks.cpu < STILL_SHARE * late:
             for one in self._open:
                 one.still += late
-
-    def _note_crowd(self) -> None:
-        """Look at other processes once in a sampling, if the main thread waits for its core."""
-        now = time.monotonic()
-        for one in self._open:
-            passed = now - one.before.at
-            if one.crowd is not None or one.before.queued is None or passed < one.question.seconds / 4:
-                continue
-            queued = self._kernel.queued()
-            if queued is not None and queued - one.before.queued > CROWDED_SHARE * passed:
-                one.crowd = now, busy_processes(LOOK_SHARE * one.question.seconds / 4)
 
     def _finish(self, one: _Open) -> None:
         self._open.remove(one)
@@ -270,9 +249,7 @@ class Sampler:
                 still=one.still,
                 seconds=after.at - one.before.at,
                 processors=processors(one.before, after, self._kernel.quota()),
-                disks=disks(one.before, after, self._kernel.swapped()),
-                core=self._kernel.speed(one.before, after),
-                neighbours=_neighbours(one, after.at),
+                disks=disks(one.before, after),
             ),
             sources=tuple(row for row in told if isinstance(row, SourceSeen)),
             groups=(*(row for row in told if isinstance(row, GroupSeen)), *self._looks.places.groups.values()),
@@ -287,14 +264,3 @@ class Sampler:
             told = arrivals_of(one.question.arrivals, one.question.seconds, self._looks.completions)
             read = self._read = _Recorded(now, time.monotonic() - now, tuple(told))
         return read.told
-
-
-def _neighbours(one: _Open, now: float) -> tuple[Neighbour, ...]:
-    """Return the other processes that have used most of the rank's cores since they were looked at."""
-    if one.crowd is None or now <= one.crowd[0]:
-        return ()
-    since, before = one.crowd
-    after = busy_processes(LOOK_SHARE * one.question.seconds / 4)
-    used = {pid: (seconds - before[pid][1]) / (now - since) for pid, (_, seconds) in after.items() if pid in before}
-    busiest = sorted(((cores, pid) for pid, cores in used.items() if cores >= BUSY_CORES), reverse=True)
-    return tuple(fitted(Neighbour, pid=pid, name=after[pid][0], cores=cores) for cores, pid in busiest[:MAX_NEIGHBOURS])

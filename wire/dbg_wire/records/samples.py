@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dbg_wire.limits import KIB, MAX_ANSWER_BYTES
-from dbg_wire.records.bounds import MAX_AGE, Age, Count, Pid, Sentence, elements, integers, reals
+from dbg_wire.records.bounds import MAX_AGE, Age, Count, Sentence, elements, integers, reals
 from dbg_wire.records.evidence import Amount, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import Inquiry, Record, Row, rows_by_kind, within_bytes
@@ -32,9 +32,6 @@ MAX_PLACES = 32
 
 MAX_FRAMES = 8
 """Frames of one place, the innermost ones."""
-
-MAX_NEIGHBOURS = 3
-"""Other processes on the rank's cores that are told, the busiest ones."""
 
 MAX_SAMPLE_BYTES = MAX_ANSWER_BYTES - 8 * KIB
 
@@ -99,14 +96,6 @@ class SampledPlace(Row, tag="place"):
     call: Sentence = ""
 
 
-class Neighbour(Record):
-    """Another process on the rank's cores; ``cores`` is how many of them it has used."""
-
-    pid: Pid
-    name: Sentence
-    cores: Annotated[float, reals(0.0, 1e6)]
-
-
 class ProcessorUse(Record):
     """What the rank got of processors: seconds, None where the kernel does not tell.
 
@@ -125,29 +114,17 @@ class ProcessorUse(Record):
 class DiskUse(Record):
     """What the rank waited for of disks, None where the kernel does not tell.
 
-    ``faults`` are pages that had to be read from one, ``swapped`` bytes of the process that are in swap now, ``waits``
-    seconds of the main thread, and ``pressure`` seconds in which any process of its control group or host waited.
+    ``faults`` are pages that had to be read from one, and ``waits`` seconds of the main thread.
     """
 
     faults: Count | None = None
-    swapped: Count | None = None
     waits: Amount | None = None
-    pressure: Amount | None = None
-
-
-class CoreSpeed(Record):
-    """The frequency of the main thread's core now and its highest one, in Hz, and how often heat has slowed it down."""
-
-    frequency: Count | None = None
-    fastest: Count | None = None
-    heated: Count | None = None
 
 
 class RankSample(Row, tag="sampled"):
     """How the rank has fared from ``begin`` on, for ``seconds``; ``clock`` is the time of day at the end.
 
-    ``still`` are seconds in which nothing of the process ran. ``neighbours`` are the busiest other processes on its
-    cores, if its main thread had to wait for one.
+    ``still`` are seconds in which nothing of the process ran.
     """
 
     clock: Count
@@ -157,8 +134,6 @@ class RankSample(Row, tag="sampled"):
     still: Amount = 0.0
     processors: ProcessorUse = ProcessorUse()
     disks: DiskUse = DiskUse()
-    core: CoreSpeed = CoreSpeed()
-    neighbours: Annotated[tuple[Neighbour, ...], elements(MAX_NEIGHBOURS)] = ()
 
 
 SampleRecord = SourceSeen | GroupSeen | GroupArrivals | SampledPlace | RankSample

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sysconfig
 import threading
 import time
@@ -15,7 +14,7 @@ import pytest
 
 from dbg_agent.evidence import sampling
 from dbg_agent.evidence.sampling import LOOK_SHARE, MOST_OPEN, Places, Sampler, sampled_places
-from dbg_agent.host.counters import Kernel, busy_processes, disks, processors
+from dbg_agent.host.counters import Kernel, disks, processors
 from dbg_agent.host.proc import TICKS
 from dbg_agent.torch import arrivals
 from dbg_agent.torch.arrivals import Completions, arrivals_of
@@ -26,7 +25,6 @@ from dbg_wire.records.samples import (
     MAX_FRAMES,
     MAX_LOOKS,
     MAX_PLACES,
-    CoreSpeed,
     DiskUse,
     GroupArrivals,
     Sampled,
@@ -149,16 +147,11 @@ def test_an_end_is_known_from_the_first_status_that_has_it(monkeypatch: pytest.M
     assert completions.ended_by("nccl", "0", 3) is None
 
 
-CORE = 3
-
-
-def stat_line(
-    pid: int, *, name: str = "python", used: int = 0, faults: int = 0, core: int = CORE, disk: int = 0
-) -> str:
+def stat_line(*, faults: int = 0, disk: int = 0) -> str:
     """Return a line of a stat file; a name may hold a parenthesis."""
     words = ["0"] * 50
-    words[0], words[9], words[11], words[36], words[39] = "R", str(faults), str(used), str(core), str(disk)
-    return f"{pid} ({name}) {' '.join(words)}\n"
+    words[0], words[9], words[39] = "R", str(faults), str(disk)
+    return f"1 (a) b) {' '.join(words)}\n"
 
 
 class Files:
@@ -176,20 +169,17 @@ class Files:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def counters(
-        self, *, queued: int = 0, faults: int = 0, disk: int = 0, throttled: int = 0, pressure: int = 0
-    ) -> None:
-        """Write counters; ``queued`` is in ns, ``pressure`` in µs."""
-        self.write(f"proc/self/task/{self.main}/stat", stat_line(1, name="a) b", disk=disk))
+    def counters(self, *, queued: int = 0, faults: int = 0, disk: int = 0, throttled: int = 0) -> None:
+        """Write counters; ``queued`` is in ns."""
+        self.write(f"proc/self/task/{self.main}/stat", stat_line(disk=disk))
         self.write(f"proc/self/task/{self.main}/schedstat", f"10 {queued} 3\n")
-        self.write("proc/self/stat", stat_line(1, faults=faults))
+        self.write("proc/self/stat", stat_line(faults=faults))
         self.write("proc/sys/kernel/task_delayacct", "1\n")
         self.write("groups/jobs/7/cpu.stat", f"usage_usec 1\nnr_periods 100\nnr_throttled {throttled}\n")
-        self.write("groups/jobs/7/io.pressure", f"some avg10=0.00 avg60=0.00 avg300=0.00 total={pressure}\nfull x\n")
 
     def kernel(self) -> Kernel:
         """Return what reads them."""
-        return Kernel(str(self.root / "proc"), str(self.root / "groups"), str(self.root / "sys"))
+        return Kernel(str(self.root / "proc"), str(self.root / "groups"))
 
 
 @pytest.fixture
@@ -201,20 +191,19 @@ def files(tmp_path: Path) -> Files:
 def test_two_readings_tell_what_was_lacking_between(files: Files) -> None:
     kernel = files.kernel()
     before = kernel.read()
-    files.counters(queued=2_500_000_000, faults=40, disk=3 * TICKS, throttled=83, pressure=1_500_000)
+    files.counters(queued=2_500_000_000, faults=40, disk=3 * TICKS, throttled=83)
     after = kernel.read()
-    used, waited = processors(before, after, kernel.quota()), disks(before, after, kernel.swapped())
+    used, waited = processors(before, after, kernel.quota()), disks(before, after)
     assert (used.queued, used.throttled, used.periods) == (2.5, 83, 0)
-    assert (waited.faults, waited.waits, waited.pressure) == (40, 3.0, 1.5)
+    assert (waited.faults, waited.waits) == (40, 3.0)
 
 
 def test_a_kernel_that_does_not_count_says_nothing(tmp_path: Path) -> None:
-    kernel = Kernel(str(tmp_path / "proc"), str(tmp_path / "groups"), str(tmp_path / "sys"))
+    kernel = Kernel(str(tmp_path / "proc"), str(tmp_path / "groups"))
     before, after = kernel.read(), kernel.read()
     used = processors(before, after, kernel.quota())
     assert (used.queued, used.throttled, used.periods, used.quota) == (None, None, None, None)
-    assert disks(before, after, kernel.swapped()) == DiskUse()
-    assert kernel.speed(before, after) == CoreSpeed()
+    assert disks(before, after) == DiskUse()
 
 
 @pytest.mark.parametrize(
@@ -239,27 +228,6 @@ def test_the_group_around_the_own_one_may_be_throttled(files: Files) -> None:
     files.write("groups/jobs/cpu.stat", "nr_periods 20\nnr_throttled 9\n")
     told = processors(before, kernel.read(), None)
     assert (told.throttled, told.periods) == (9, 10)
-
-
-def test_the_speed_of_the_core_is_that_of_the_main_thread(files: Files) -> None:
-    files.write(f"sys/devices/system/cpu/cpu{CORE}/cpufreq/scaling_cur_freq", "1200000\n")
-    files.write(f"sys/devices/system/cpu/cpu{CORE}/cpufreq/cpuinfo_max_freq", "3400000\n")
-    files.write(f"sys/devices/system/cpu/cpu{CORE}/thermal_throttle/core_throttle_count", "7\n")
-    kernel = files.kernel()
-    before = kernel.read()
-    files.write(f"sys/devices/system/cpu/cpu{CORE}/thermal_throttle/core_throttle_count", "9\n")
-    told = kernel.speed(before, kernel.read())
-    assert told == CoreSpeed(frequency=1_200_000_000, fastest=3_400_000_000, heated=2)
-
-
-def test_processes_on_the_same_cores_are_found_as_long_as_there_is_time(tmp_path: Path) -> None:
-    core = min(os.sched_getaffinity(0))
-    for pid, where in ((11, core), (12, core), (13, 10**6)):
-        (tmp_path / str(pid)).mkdir()
-        (tmp_path / str(pid) / "stat").write_text(stat_line(pid, name="stress (x)", used=5 * TICKS, core=where))
-    (tmp_path / "14").mkdir()
-    assert busy_processes(1.0, str(tmp_path)) == {12: ("stress (x)", 5.0), 11: ("stress (x)", 5.0)}
-    assert busy_processes(-1.0, str(tmp_path)) == {}
 
 
 class Clock:
