@@ -20,7 +20,6 @@ from dbg_agent.host.watched import (
     LOOK_SECONDS,
     PIPE,
     WatchedProcess,
-    facts_of,
     leave_parent,
     leave_rank,
 )
@@ -112,18 +111,15 @@ def main() -> None:
     leave_rank()
     pipe = Pipe()
     process = WatchedProcess(pipe.pid)
-    at_begin = facts_of(pipe.pid)
     if not wait_for_news(pipe, process):
         return
-    # The facts are read before the imports: a process that a signal ends is gone when these are done.
-    facts = facts_of(pipe.pid) or at_begin
     import json
 
     about = json.loads(pipe.about)
     sys.path.extend(about["path"])
     from dbg_agent.guard.reporting import Witness
 
-    Witness(about, process, facts, pipe.beat_at).run(pipe.said, is_called=pipe.is_called)
+    Witness(about, process, pipe.beat_at).run(pipe.said, is_called=pipe.is_called)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import dbg_dial
 import dbg_wire
 from dbg_agent.guard.beside import Beside, ignore_but_let_pass
-from dbg_agent.guard.cause import cause_of_end, likely_core
 from dbg_agent.guard.dumps import DumpRecord
 from dbg_agent.host.process import process_seen
 from dbg_agent.host.watched import (
@@ -27,9 +26,7 @@ from dbg_agent.host.watched import (
     PIPE,
     SIGNAL,
     WatchedProcess,
-    facts_of,
     leave_parent,
-    uptime,
 )
 from dbg_agent.launch.this_process import ancestors
 from dbg_agent.link.dialling import dial
@@ -88,24 +85,16 @@ LAST_WORDS_SECONDS = 10.0
 
 
 class _End:
-    """The end of the rank, as far as it has come: its signal or status, who sent that, and where the core file is.
+    """The end of the rank, as far as it has come: its signal or status, and who sent that."""
 
-    ``facts`` are what names the core file.
-    """
-
-    def __init__(self, facts: Mapping[str, str]) -> None:
-        self._facts = facts
+    def __init__(self) -> None:
         self.has_come = False
-        self.core = self.cause = ""
+        self.cause = ""
         self.signal: int | None = None
         self.exit: int | None = None
         """The status with which it ended by itself, if it can't have told it."""
         self.silent_from = math.inf
         """When the guard ends even if no broker has taken its last report."""
-
-    def note_fatal(self, pid: int, number: int) -> None:
-        """Note where the core file will be, since a fatal signal has come."""
-        self.core = likely_core(facts_of(pid) or self._facts, pid, number)
 
     def note(self, process: WatchedProcess, dumped: int | None, *, is_calm: bool) -> None:
         """Note that the process has ended, and by which signal: that of its status, else the one that it has dumped.
@@ -118,22 +107,18 @@ class _End:
         if status is not None and self.signal is None and not is_calm:
             self.exit = status >> 8
         if self.signal is not None:
-            self.cause = cause_of_end(
-                self.signal, process.memory, process.above, os.environ, uptime=uptime(), now=time.time()
-            )
+            self.cause = process.cause_of_end(self.signal, os.environ.get("SLURM_JOB_END_TIME", ""))
         self.silent_from = time.monotonic() + LAST_WORDS_SECONDS
 
 
 class Witness:
     """The guard as it speaks for its rank.
 
-    ``about`` is what the rank told when it started its guard, ``facts`` what names its core file, ``beat_at`` when the
-    last beat came, or None if no beat is expected.
+    ``about`` is what the rank told when it started its guard, ``beat_at`` when the last beat came, or None while no
+    beat is expected.
     """
 
-    def __init__(
-        self, about: Mapping[str, Any], process: WatchedProcess, facts: Mapping[str, str], beat_at: float | None
-    ) -> None:
+    def __init__(self, about: Mapping[str, Any], process: WatchedProcess, beat_at: float | None) -> None:
         self._about = about
         self._process = process
         self._record = DumpRecord(about["key"], about["main"], OWN_FOLDERS)
@@ -142,7 +127,7 @@ class Witness:
         self._asked_after = -1
         self._frames: tuple[Place, ...] = ()
         self._let_go = False
-        self._end = _End(facts)
+        self._end = _End()
         self._news = asyncio.Event()
         self._beside = Beside(about, process.pid, self._news.set, OWN_FOLDERS)
         self._fed = asyncio.Event()
@@ -196,7 +181,7 @@ class Witness:
 
     def _receive(self, data: bytes) -> None:
         record = self._record
-        beats, calls, was_fatal = record.beats, record.calls, record.is_fatal
+        beats, calls = record.beats, record.calls
         had_left = record.is_to_leave
         record.feed(data)
         self._let_go = self._let_go or record.is_over
@@ -208,8 +193,6 @@ class Witness:
             self._silent = None
         if record.calls != calls:
             self._beside.stay()
-        if record.is_fatal and not was_fatal:
-            self._end.note_fatal(self._process.pid, record.signal or 0)
         self._fed.set()
         self._news.set()
 
@@ -349,7 +332,6 @@ class Witness:
             key=self._record.key,
             kind=finding,
             signal=self._end.signal if finding is Finding.ENDED else self._record.signal,
-            core=self._end.core,
             age=self._age(),
             frames=self._frames,
             registration=self._registration(),

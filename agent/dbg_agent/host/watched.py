@@ -10,9 +10,11 @@ import select
 import sys
 import time
 
-from dbg_agent.host.proc import CGROUPS, TICKS, MemoryGroup, read_proc, stat_of
+from dbg_agent.host.proc import CGROUPS, MemoryGroup, read_proc, stat_of
 
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
+
+GIB = 1 << 30
 
 PIPE = 0
 
@@ -36,8 +38,8 @@ INFO_EXIT = 1 << 3
 INFO_EXIT_CODE = 60
 """PIDFD_INFO_EXIT, known to kernels since 6.15, and the offset of the exit code in the structure."""
 
-MAX_ABOVE = 16
-"""Processes above a rank that are looked at: shells, containers and launchers are fewer."""
+SLURM_LATE_SECONDS = 180.0
+"""Seconds after a time limit of SLURM within which it explains an end: SLURM looks for such jobs now and then."""
 
 
 class Memory:
@@ -66,29 +68,26 @@ class Memory:
             self.held, self.noted = int(words[1]) * PAGE_BYTES, time.monotonic()
             self.kills, self._latest = self._latest, self._group.kills()
 
+    def told(self) -> str:
+        """Return that the kernel has ended the process for want of memory, and what it held."""
+        limit = self.limit()
+        whose = "the host ran out" if limit is None else f"limit of its cgroup {limit / GIB:.1f} GiB"
+        ago = time.monotonic() - self.noted
+        held = f"; it held {self.held / GIB:.1f} GiB {ago:.1f} s before" if self.held else ""
+        return f"from the kernel's out-of-memory killer ({whose}){held}"
+
     def has_run_out(self) -> bool:
         """Tell whether the kernel has lately ended a process of the group for want of memory."""
         now = self._group.kills()
         return now is not None and self.kills is not None and now > self.kills
 
 
-class Ancestor:
-    """A process above the rank that sets a time limit: its command line, and when it began, since the host's start."""
-
-    def __init__(self, pid: int, words: list[str], began: float) -> None:
-        self.pid, self.words, self.began = pid, words, began
-
-
 class WatchedProcess:
-    """A process that is not our child.
-
-    ``memory`` is what it holds, and ``above`` are the processes above it that set a time limit for it.
-    """
+    """A process that is not our child; ``memory`` is what it holds."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.memory = Memory(pid)
-        self.above = time_limits_above(pid)
         try:
             self.descriptor = os.pidfd_open(pid)
         except (AttributeError, OSError):
@@ -121,6 +120,21 @@ class WatchedProcess:
         status = self.status()
         return status is not None and (status & SIGNAL != 0 or not is_calm)
 
+    def cause_of_end(self, number: int, slurm_end: str) -> str:
+        """Return who has sent the signal that ended the process, as the end of a sentence; empty if it isn't known.
+
+        ``slurm_end`` is when the time of its job of SLURM is up, in seconds of the day's clock.
+        """
+        import signal
+
+        if number == signal.SIGKILL and self.memory.has_run_out():
+            return self.memory.told()
+        late = time.time() - int(slurm_end) if slurm_end.isdecimal() else -1.0
+        if number in (signal.SIGTERM, signal.SIGKILL) and 0 <= late <= SLURM_LATE_SECONDS:
+            up = time.strftime("%H:%M:%S", time.localtime(int(slurm_end)))
+            return f"from SLURM: the time limit of the job was {up}"
+        return ""
+
     def _status_of_reaped(self) -> int | None:
         if self.descriptor < 0:
             return None
@@ -134,42 +148,6 @@ class WatchedProcess:
             return None
         known = int.from_bytes(info[:8], sys.byteorder) & INFO_EXIT
         return int.from_bytes(info[INFO_EXIT_CODE:], sys.byteorder) if known else None
-
-
-def time_limits_above(pid: int) -> list[Ancestor]:
-    """Return the processes named ``timeout`` above a process, as far as ``/proc`` shows them."""
-    found = []
-    for _ in range(MAX_ABOVE):
-        words = stat_of(pid)[1]
-        pid = int(words[1]) if len(words) > 1 else 0
-        name, above = stat_of(pid)
-        if len(above) < 20:
-            break
-        if name == "timeout":
-            words = read_proc(f"/proc/{pid}/cmdline").split("\0")[:-1]
-            found.append(Ancestor(pid, words, int(above[19]) / TICKS))
-    return found
-
-
-def uptime() -> float:
-    """Return the seconds since the host's start, as the kernel counts the starts of processes; 0 if it doesn't tell."""
-    words = read_proc("/proc/uptime").split()
-    return float(words[0]) if words else 0.0
-
-
-def facts_of(pid: int) -> dict[str, str]:
-    """Return what names a process's core file; an empty dict once the process has ended."""
-    folder = f"/proc/{pid}/"
-    try:
-        status = os.stat(folder)  # noqa: PTH116
-        facts = {"uid": str(status.st_uid), "gid": str(status.st_gid)}
-        facts["cwd"], facts["exe"] = os.readlink(folder + "cwd"), os.readlink(folder + "exe")  # noqa: PTH115
-        for key, name in (("name", "comm"), ("limits", "limits")):
-            with open(folder + name, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-                facts[key] = file.read().rstrip("\n")
-    except OSError:
-        return {}
-    return facts
 
 
 def leave_rank() -> None:

@@ -235,7 +235,3 @@ def _give(guard: RankLink, ask: Ask) -> bool:
 def _note_signal(rank: RankRecord, message: Testimony) -> None:
     cause = message.cause or (rank.end.cause if message.signal == signal.SIGKILL else "")
     rank.end.signal, rank.end.cause, rank.end.status = message.signal, cause, message.exit
-    if message.core.startswith("|"):
-        rank.end.core = f"core handed to {message.core[1:]}"
-    elif message.core:
-        rank.end.core = f"core likely at {message.core}"

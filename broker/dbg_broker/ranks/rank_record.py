@@ -56,8 +56,6 @@ class RankEnd:
     """Which signal ends or ended it, as its guard says."""
     status: int | None = None
     """With which status it ended by itself without a goodbye, as its guard says."""
-    core: str = ""
-    """Where its core is, in words."""
     cause: str = ""
     """Who sent that signal, as the end of a sentence; empty if nobody knows."""
     signal_told: str = ""

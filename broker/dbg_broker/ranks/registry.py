@@ -311,7 +311,7 @@ class Registry:
         if rank.end.signal is not None:
             rank.end.exit = -rank.end.signal
             if rank.end.detail in ("", rank.end.signal_told):
-                rank.end.detail = rank.end.signal_told = describe_signal(rank.end.signal, rank.end.core, rank.end.cause)
+                rank.end.detail = rank.end.signal_told = describe_signal(rank.end.signal, rank.end.cause)
         elif rank.end.died and rank.end.exit is None:
             rank.end.exit = rank.end.status
             if rank.end.status is not None and not rank.end.detail:
@@ -395,10 +395,9 @@ def _sharing(said: Register, share: Callable[[str], str]) -> Register:
     )
 
 
-def describe_signal(number: int, core: str, cause: str = "") -> str:
-    """Return in words which signal ended a process, who sent it, and where the core is."""
-    said = f"{signal_name(number)} {cause}".rstrip()
-    return f"{said}; {core}" if core else said
+def describe_signal(number: int, cause: str = "") -> str:
+    """Return in words which signal ended a process, and who sent it."""
+    return f"{signal_name(number)} {cause}".rstrip()
 
 
 def _occasion(report: RankReport) -> tuple[RankState, int | None]:

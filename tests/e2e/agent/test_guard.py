@@ -15,11 +15,10 @@ import pytest
 
 from dbg_agent.guard import beside
 from dbg_agent.guard.beside import NoStack, is_below, stack_of
-from dbg_agent.guard.cause import likely_core
 from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_agent.guard.reporting import suspended_by
 from dbg_agent.host.process import process_seen
-from dbg_agent.host.watched import WatchedProcess, facts_of
+from dbg_agent.host.watched import WatchedProcess
 from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
 from tests.conftest import Approved
 from tests.unit.agent.guard.test_guard import write
@@ -138,14 +137,6 @@ def test_long_output_keeps_its_ends_and_counts_the_rest() -> None:
     whole = Output()
     whole.feed(b"x" * MAX_FIRST + b"y" * MAX_LAST)
     assert (whole.left_out, len(whole.text())) == (0, MAX_FIRST + MAX_LAST)
-
-
-def test_nobody_promises_a_core_of_a_process_that_is_gone() -> None:
-    with subprocess.Popen(["true"]) as child:
-        pass
-    assert facts_of(child.pid) == {}
-    core = likely_core(facts_of(child.pid), child.pid, 11)
-    assert core == "" or core.startswith("|")
 
 
 TRACER = """\

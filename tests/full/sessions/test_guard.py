@@ -16,10 +16,10 @@ import pytest
 
 from dbg_wire.records.ranks import RankState
 from tests.conftest import OpenTerminal
-from tests.e2e.test_guard import RUNS, STUCK_OR_CLOSED, STUCK_SECONDS, Job, wait_until_told
+from tests.e2e.test_guard import STUCK_OR_CLOSED, STUCK_SECONDS, Job, wait_until_told
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
-from tests.support.ranks import ask, attach, attach_command, attach_list, start_ranks, wait_until_states
+from tests.support.ranks import ask, attach, attach_command, start_ranks, wait_until_states
 from tests.support.raw_terminal import listed, raw_terminal
 from tests.support.time_unit import seconds
 
@@ -68,14 +68,6 @@ while True:
 
 
 GROUPS = Path("/sys/fs/cgroup/memory")
-
-
-def test_a_rank_whose_time_is_up_says_which_limit_it_was(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    (rank,) = start_ranks(processes, home, RUNS, 1, wrap=lambda command: ["timeout", "4", *command])
-    assert rank.wait() == 124
-    wait_until_told(home, "SIGTERM .*`timeout 4`.*")
-    assert attach_list(home, "--all")[0]["detail"] in attach(home, "eval", "0", "x").stderr
 
 
 @pytest.fixture

@@ -115,8 +115,7 @@ class Testimony(Message, sender=Sender.AGENT):
 
     A guard is a process beside a rank that reports when the rank can't; it is no rank itself. ``signal`` is the number
     of the signal that ends or ended the process, if any; ``exit`` is the status of one that has ended by itself without
-    a goodbye, if the kernel tells. ``core`` is the likely path of the core file, or ``|`` and the program that gets it;
-    empty if there is none. ``age`` is the seconds since the rank was last known to run.
+    a goodbye, if the kernel tells. ``age`` is the seconds since the rank was last known to run.
     ``frames`` is the last known stack, outermost first. ``registration`` is the Register that the rank would send: by
     it the broker lists a rank that fell silent before it registered. ``cause`` says who ended the process, if the guard
     has found that out: ``by the out-of-memory killer of its cgroup``. ``secret`` is that of the
@@ -127,7 +126,6 @@ class Testimony(Message, sender=Sender.AGENT):
     key: Key
     kind: Finding
     signal: SignalNumber | None = None
-    core: Path = ""
     age: Age = 0.0
     frames: Stack = ()
     registration: Register | None = None

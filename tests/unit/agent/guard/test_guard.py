@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import re
 import signal
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,14 @@ import pytest
 
 from dbg_agent.guard import reporting
 from dbg_agent.guard.beside import NoStack, files_at, find_program, frames_of
-from dbg_agent.guard.cause import TimeLimit, cause_of_end, expand, likely_core, time_limit
 from dbg_agent.guard.dumps import BEAT, MARK
 from dbg_agent.guard.reporting import Witness
-from dbg_agent.host.watched import PAGE_BYTES, Ancestor, Memory, facts_of
+from dbg_agent.host.watched import PAGE_BYTES, Memory, WatchedProcess
 from dbg_agent.link.link import BrokerFinder
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_wire.limits import MAX_STACK_BYTES
 from dbg_wire.records.record import size_of
 from tests.conftest import Approved
-from tests.support.approved import as_text
 from tests.support.reach import PIN
 
 
@@ -97,10 +95,11 @@ class Told(Memory):
         return self._said[1]
 
 
-def cause(number: int, memory: Memory | None = None, **changes: Any) -> str:
-    told: dict[str, Any] = {"above": (), "environ": {}, "uptime": 1000.0, "now": 1_800_000_000.0, **changes}
-    above, environ = told.pop("above"), told.pop("environ")
-    return cause_of_end(number, memory or Told(), above, environ, **told)
+def cause(number: int, memory: Memory | None = None, slurm_end: str = "") -> str:
+    watched = WatchedProcess(os.getpid())
+    watched.memory = memory or Told()
+    os.close(watched.descriptor)
+    return watched.cause_of_end(number, slurm_end)
 
 
 def test_the_out_of_memory_killer_is_told_with_limit_and_size(approved: Approved) -> None:
@@ -111,65 +110,11 @@ def test_the_out_of_memory_killer_is_told_with_limit_and_size(approved: Approved
     assert cause(signal.SIGKILL) == ""
 
 
-@pytest.mark.parametrize(
-    ("number", "uptime", "is_told"),
-    [(15, 1060.1, True), (9, 1090.0, True), (15, 1050.0, False), (15, 1300.0, False), (11, 1060.1, False)],
-)
-def test_a_timeout_above_the_rank_is_told_when_its_time_is_up(
-    approved: Approved, number: int, uptime: float, is_told: bool
-) -> None:
-    above = [Ancestor(9, ["timeout", "1m", "torchrun", "train.py"], 1000.0)]
-    approved(as_text(cause(number, above=above, uptime=uptime)))
-
-
 @pytest.mark.parametrize(("late", "is_told"), [(-10, False), (0, True), (170, True), (200, False)])
-def test_slurms_time_limit_is_told(approved: Approved, late: int, is_told: bool) -> None:
-    said = cause(signal.SIGKILL, environ={"SLURM_JOB_END_TIME": "1800000000"}, now=1_800_000_000.0 + late)
-    assert bool(said) is is_told
-    approved(re.sub(r"\d\d:\d\d:\d\d", "<time>", said))
-    assert cause(signal.SIGKILL, environ={"SLURM_JOB_END_TIME": "soon"}) == ""
-
-
-@pytest.mark.parametrize(
-    ("words", "limit"),
-    [
-        ("timeout 60 python", TimeLimit("timeout 60", 60, 15)),
-        ("timeout -k 5 -s INT 1.5m python -k 3", TimeLimit("timeout -k 5 -s INT 1.5m", 90, 2)),
-        ("timeout --signal=SIGUSR1 --foreground 2h x", TimeLimit("timeout --signal=SIGUSR1 --foreground 2h", 7200, 10)),
-        ("timeout -s9 -k1 .5 x", TimeLimit("timeout -s9 -k1 .5", 0.5, 9)),
-        ("timeout 0 x", None),
-        ("timeout --help", None),
-        ("timeout -s", None),
-    ],
-)
-def test_the_command_line_of_timeout_is_read(words: str, limit: TimeLimit | None) -> None:
-    assert time_limit(words.split()) == limit
-
-
-FACTS = {"%": "%", "p": "4711", "e": "python", "h": "gpu013", "s": "11"}
-
-
-@pytest.mark.parametrize(
-    ("pattern", "with_pid", "name"),
-    [
-        ("core", True, "core.4711"),
-        ("/cores/%h/core.%e.%p", True, "/cores/gpu013/core.python.4711"),
-        ("core-%s%%%p", False, "core-11%4711"),
-        ("core%Z%", False, "core%"),
-    ],
-)
-def test_a_pattern_becomes_the_name_that_the_kernel_makes_of_it(pattern: str, with_pid: bool, name: str) -> None:
-    assert expand(pattern, FACTS, with_pid=with_pid) == name
-
-
-@pytest.mark.parametrize(("limit", "is_told"), [("unlimited", True), ("0", False)])
-def test_a_core_lies_in_the_folder_of_its_process_unless_that_may_write_none(limit: str, is_told: bool) -> None:
-    facts = facts_of(os.getpid())
-    assert facts["cwd"] == os.getcwd()  # noqa: PTH109 - as the kernel names it
-    facts["limits"] = re.sub(r"(?m)^(Max core.*?size +)\S+", rf"\g<1>{limit}", facts["limits"])
-    core = likely_core(facts, 4711, 11)
-    pattern = Path("/proc/sys/kernel/core_pattern").read_text()
-    assert core[:1] == ("|" if pattern.startswith("|") else "/" if is_told else "")
+def test_slurms_time_limit_is_told(monkeypatch: pytest.MonkeyPatch, late: int, is_told: bool) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_000.0 + late)
+    assert ("SLURM" in cause(signal.SIGKILL, slurm_end="1800000000")) is is_told
+    assert cause(signal.SIGKILL, slurm_end="soon") == ""
 
 
 V2, V1 = "0::/job/step\n", "4:cpu:/\n7:memory,hugetlb:/job/step\n0::/\n"
@@ -244,7 +189,6 @@ class Killed:
     pid = 2**22
     descriptor = -1
     memory = Memory(2**22)
-    above: tuple[Ancestor, ...] = ()
 
     def is_alive(self) -> bool:
         return False
@@ -254,6 +198,9 @@ class Killed:
 
     def status(self) -> int:
         return 9
+
+    def cause_of_end(self, number: int, slurm_end: str) -> str:
+        return ""
 
 
 def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Reach | None = None, said: bytes = b"") -> list[Reach]:
@@ -287,7 +234,7 @@ def dials_in_vain(monkeypatch: pytest.MonkeyPatch, reach: Reach | None = None, s
     monkeypatch.setattr(BrokerFinder, "find", find)
     about: dict[str, Any] = {"key": "j/r/h:0/1", "main": 1, "broker": None, "environ": {}, "stuck": 6.0, "signal": 0}
     try:
-        Witness(about, Killed(), {}, None).run(said)  # type: ignore[arg-type] # a process that has ended
+        Witness(about, Killed(), None).run(said)  # type: ignore[arg-type] # a process that has ended
     finally:
         loop.close()
         os.close(read)
