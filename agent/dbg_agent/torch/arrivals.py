@@ -20,10 +20,10 @@ from dbg_agent.torch.calls import MODULE, Group, process_groups
 from dbg_agent.torch.collectives import BUFFER_VARIABLES
 from dbg_agent.torch.flight_recorder import NATIVE_MODULE, Recorder, recorders_of
 from dbg_wire.recorder.entries import recent_entries
-from dbg_wire.recorder.seen import LIBRARY, group_seen, key_of, name_of, shapes_text, types_text
+from dbg_wire.recorder.seen import LIBRARY, group_seen, key_of, name_of
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.record import fitted
-from dbg_wire.records.samples import MAX_ARRIVALS, MAX_LOOKS, GroupArrivals, SampledCall
+from dbg_wire.records.samples import MAX_ARRIVALS, MAX_LOOKS, GroupArrivals
 
 ENTRY_SECONDS = 40e-6
 """Seconds for which one entry of a dump stops the program, at most."""
@@ -156,11 +156,11 @@ def _arrivals(recorder: Recorder, groups: Sequence[Group], most: int, completion
 def _told(
     group: Group, library: str, calls: dict[int, dict[str, Any]], recorder: Recorder, completions: Completions
 ) -> GroupArrivals:
-    calls_told: dict[SampledCall, int] = {}
+    names: dict[str, int] = {}
     which, ended, took = [], [], []
     begin = min(int(raw["time_created_ns"]) for raw in calls.values()) // 1000
     for sequence, raw in calls.items():
-        which.append(calls_told.setdefault(_call(raw), len(calls_told)))
+        which.append(names.setdefault(name_of(str(raw["profiling_name"]).partition(":")[2])[0], len(names)))
         discovered = int(raw.get("time_discovered_completed_ns") or 0) // 1000
         known = discovered or completions.ended_by(recorder.backend, str(raw.get("pg_id")), sequence)
         ended.append(known - begin if known else -1)
@@ -170,17 +170,10 @@ def _told(
         GroupArrivals,
         group=key_of(group.name, library),
         begin=begin,
-        calls=tuple(calls_told),
+        calls=tuple(names),
         which=tuple(which),
         sequences=tuple(calls),
         came=tuple(int(raw["time_created_ns"]) // 1000 - begin for raw in calls.values()),
         ended=tuple(ended) if any(at >= 0 for at in ended) else (),
         took=tuple(took) if any(duration >= 0 for duration in took) else (),
     )
-
-
-def _call(raw: dict[str, Any]) -> SampledCall:
-    name, _ = name_of(str(raw["profiling_name"]).partition(":")[2])
-    shapes = shapes_text([tuple(map(int, shape)) for shape in raw.get("input_sizes", ())])
-    types = types_text([str(kind) for kind in raw.get("input_dtypes", ())])
-    return fitted(SampledCall, name=name, inputs=" ".join(filter(None, (shapes, types))))

@@ -174,8 +174,6 @@ class SlowVerdict:
     count: int | None
     by: float | None
     lost: float | None
-    step: float | None
-    step_without: float | None
     evidence: tuple[str, ...]
     next: str | None
 

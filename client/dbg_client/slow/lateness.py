@@ -7,57 +7,13 @@ and the late ones. Ranks that come last in turns are nobody's fault.
 from __future__ import annotations
 
 import enum
-import itertools
-import operator
 import statistics
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from dbg_client.slow.meetings import LEAST, GroupMeetings, Meeting
-
-REPEATS = 3
-"""Times that a pattern is seen at least."""
-
-ALIKE = 0.95
-"""The part of the collectives that follow the pattern: an evaluation now and then is no other loop."""
-
-PAUSE = 0.3
-"""The part of a long pause between collectives from which on a pause is a long one."""
-
-LONG = 0.9
-"""The place of that long pause among all pauses: the few longest ones are checkpoints."""
-
-
-class Step(NamedTuple):
-    """How many collectives of a group a step has, and how many seconds it takes."""
-
-    collectives: int
-    seconds: float
-
-
-def step_of(group: GroupMeetings) -> Step | None:
-    """Return the step of a loop by the calls of a group and the pauses before them; None if they have no pattern.
-
-    Equal calls are told apart by these pauses: a step's first one comes after a computation. A pause ends when the
-    typical rank comes, as late ranks make no steps.
-    """
-    meetings = group.meetings
-    pauses = [after.typical - before.last for before, after in itertools.pairwise(meetings)]
-    if len(pauses) < REPEATS:
-        return None
-    long = PAUSE * sorted(pauses)[min(len(pauses) - 1, int(LONG * len(pauses)))]
-    tokens = [(meeting.call, pause >= long) for meeting, pause in zip(meetings[1:], pauses, strict=True)]
-    for period in range(1, len(tokens) // REPEATS + 1):
-        same = sum(one == other for one, other in zip(tokens, tokens[period:], strict=False))
-        if same >= ALIKE * (len(tokens) - period):
-            ends = [meeting.last for meeting in meetings]
-            # The mean, as what is lost is a mean as well: of late ranks in half of the steps the median would be all.
-            return Step(period, statistics.fmean(map(operator.sub, ends[period:], ends)))
-    return None
-
 
 LEAST_DELAY = 0.001
 """Seconds between the typical and the last rank from which on a collective counts as delayed."""
@@ -115,9 +71,6 @@ class GroupLateness:
     times: int = 0
     by: float = 0.0
     lost: float = 0.0
-    step: Step | None = None
-    saved: float = 0.0
-    """Seconds of a step that would be saved."""
     behind: Mapping[int, float] = field(default_factory=dict)
     delayed: Sequence[Meeting] = ()
     """The meetings that one of the late ranks delays."""
@@ -130,7 +83,7 @@ class GroupLateness:
     @property
     def call(self) -> str:
         """Return the name of the collectives that the late ranks delay, or of all; ``collectives`` for several."""
-        names = Counter(meeting.call.name for meeting in (self.delayed or self.of.meetings))
+        names = Counter(meeting.call for meeting in (self.delayed or self.of.meetings))
         name, most = names.most_common(1)[0] if names else ("", 0)
         return name if most >= SURE * sum(names.values()) else "collectives"
 
@@ -143,13 +96,11 @@ def judge(group: GroupMeetings) -> GroupLateness:
     least = max(LEAST_DELAY, 2 * group.looseness)
     delays = [meeting for meeting in meetings if meeting.delay >= least]
     lost = sum(meeting.delay for meeting in delays) / group.seconds
-    step = step_of(group)
     if lost < LEAST_SHARE:
         is_loose = group.looseness > LEAST_SHARE * group.seconds / len(meetings)
         return GroupLateness(
             of=group,
             kind=Lateness.UNKNOWN if is_loose else Lateness.EVEN,
-            step=step,
             behind=_behind(meetings),
             lost=lost,
         )
@@ -159,7 +110,7 @@ def judge(group: GroupMeetings) -> GroupLateness:
     saved = sum(_saved(meeting, late) for meeting in mine)
     is_seldom = len(mine) < max(LEAST_TIMES, _beyond_chance(late, meetings[0]) * len(long))
     if is_seldom or saved < LEAST_SHARE * group.seconds:
-        return GroupLateness(of=group, kind=Lateness.UNEVEN, lost=lost, step=step, behind=_behind(meetings))
+        return GroupLateness(of=group, kind=Lateness.UNEVEN, lost=lost, behind=_behind(meetings))
     return GroupLateness(
         of=group,
         kind=Lateness.LATE,
@@ -167,8 +118,6 @@ def judge(group: GroupMeetings) -> GroupLateness:
         times=len(mine),
         by=statistics.median(meeting.delay for meeting in mine),
         lost=saved / group.seconds,
-        step=step,
-        saved=saved * step.collectives / len(meetings) if step is not None else 0.0,
         behind=_behind(mine),
         delayed=mine,
     )

@@ -18,7 +18,7 @@ from dbg_client.core.choose import Run
 from dbg_client.why.process_groups import ProcessGroup, Roster, process_groups, read_evidence, rosters
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.samples import GroupArrivals, Sampled, SampledCall, sampled_in
+from dbg_wire.records.samples import GroupArrivals, Sampled, sampled_in
 from dbg_wire.tables.collectives import SYNCHRONOUS
 
 MICROSECONDS = 1_000_000
@@ -163,7 +163,7 @@ def _passages(arrivals: Mapping[int, GroupArrivals], hosts: Mapping[int, str]) -
     for number, row in arrivals.items():
         host = hosts[number]
         for index, sequence in enumerate(row.sequences):
-            if row.calls[row.which[index]].name not in SYNCHRONOUS:
+            if row.calls[row.which[index]] not in SYNCHRONOUS:
                 continue
             at = row.begin + row.came[index]
             came[sequence][host] = max(at, came[sequence].get(host, at))
@@ -187,7 +187,7 @@ MOST_EARLIER = 50
 class Meeting:
     """One collective of a group: its call, its number, and when each rank came, in seconds."""
 
-    call: SampledCall
+    call: str
     sequence: int
     came: Mapping[int, float]
 
@@ -259,7 +259,7 @@ def _of_group(run: SampledRun, group: ProcessGroup, arrivals: Mapping[int, Group
     meetings = []
     for sequence in sorted(common):
         call = arrivals[first].calls[calls[sequence]]
-        if call.name in SYNCHRONOUS:
+        if call in SYNCHRONOUS:
             told = {number: column[sequence] for number, column in columns.items()}
             meetings.append(Meeting(call=call, sequence=sequence, came=_on_device(told) if by_device else _host(told)))
     begin = min(run.told[number].sample.begin / MICROSECONDS - run.shift(number) for number in arrivals)

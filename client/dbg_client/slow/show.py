@@ -33,7 +33,7 @@ MAX_NAMES = 28
 MAX_JOB, MAX_GROUP = 16, 24
 """Columns of the names of jobs and groups: the figures behind them are to be seen at 80 columns."""
 
-HEADERS = ("JOB", "GROUP", "LAST", "TIMES", "BY", "LOST", "STEP", "RANKS")
+HEADERS = ("JOB", "GROUP", "LAST", "TIMES", "BY", "LOST", "RANKS")
 
 MAY_HANG = NextStep("dbg-attach why", "tells whether it hangs")
 
@@ -111,7 +111,7 @@ class _Told:
         comes = f"come{s}" if verdict.certainty is Certainty.SURE else f"seem{s} to come"
         return (
             f"{self._names.described(verdict.ranks)} {comes} last in {one.times} of {one.count} {_of(one)}, "
-            f"by {duration(one.by)}; {_cost(one)}"
+            f"by {duration(one.by)}; that costs {one.lost:.0%} of the time"
         )
 
     def _by_looks(self, one: Waiting) -> str:
@@ -213,17 +213,6 @@ def _name(one: GroupLateness) -> str:
     return printable(one.of.group.label or "the job", 100)
 
 
-def _cost(one: GroupLateness) -> str:
-    """Say what late ranks cost: of a step, if the loop has steps, else of the time."""
-    if one.step is None or one.saved <= 0 or one.saved >= one.step.seconds:
-        return f"that costs {one.lost:.0%} of the time"
-    step, without = one.step.seconds, one.step.seconds - one.saved
-    if step < 1:
-        return f"a step takes {1000 * step:.0f} ms instead of {1000 * without:.0f}"
-    digits = 2 if round(step, 1) == round(without, 1) else 1
-    return f"a step takes {step:.{digits}f} s instead of {without:.{digits}f}"
-
-
 def duration(seconds: float) -> str:
     """Return seconds as ``310 ms``, ``2.1 ms`` or ``1.9 s``."""
     number, unit = (seconds, "s") if seconds >= 1 else (1000 * seconds, "ms")
@@ -248,7 +237,6 @@ def _row(one: RunFindings, group: GroupLateness, *, several: bool) -> tuple[str,
         f"{f'{group.times} of ' if is_late else ''}{group.count} {printable(group.call, MAX_GROUP)}",
         duration(group.by) if is_late else "",
         f"{max(0.0, group.lost):.1%}" if group.kind is not Lateness.UNKNOWN else "",
-        duration(group.step.seconds) if group.step is not None else "",
         clip(format_ranks(group.of.group.numbers), MAX_NAMES),
     )
 
@@ -279,7 +267,6 @@ def slow_document(found: Sequence[RunFindings], seconds: float) -> dict[str, obj
 def _verdict_document(verdict: SlowVerdict, told: Diagnosis) -> dict[str, object]:
     one = verdict.groups[0] if verdict.groups and verdict.doubt is None else None
     is_late = one is not None and verdict.kind is Lateness.LATE
-    step = one.step.seconds if one is not None and one.step is not None else None
     return {
         "kind": verdict.kind.value,
         **document_of(told),
@@ -287,8 +274,6 @@ def _verdict_document(verdict: SlowVerdict, told: Diagnosis) -> dict[str, object
         "count": one.count if one is not None else None,
         "by": _rounded(one.by) if one is not None and is_late else None,
         "lost": _rounded(one.lost) if one is not None else None,
-        "step": _rounded(step),
-        "step_without": _rounded(step - one.saved) if one is not None and is_late and step is not None else None,
     }
 
 
@@ -304,7 +289,6 @@ def _group_document(one: RunFindings, group: GroupLateness) -> dict[str, object]
         "times": group.times,
         "by": _rounded(group.by),
         "lost": _rounded(group.lost),
-        "step": _rounded(group.step.seconds) if group.step is not None else None,
         "clocks": _rounded(group.of.looseness) if math.isfinite(group.of.looseness) else None,
         "arrivals": [{"ranks": format_ranks(ranks), "behind": _rounded(behind)} for ranks, behind in _arrivals(group)],
     }

@@ -49,17 +49,10 @@ class SampleQuestion(Inquiry, tag="sample"):
     ends: bool = False
 
 
-class SampledCall(Record):
-    """One kind of collective: its name, and shapes and types of its inputs, by which steps of a program differ."""
-
-    name: Sentence
-    inputs: Sentence = ""
-
-
 class GroupArrivals(Row, tag="arrivals"):
     """When the rank has called the last collectives of one group, the oldest first; sends and receives are left out.
 
-    ``group`` is the name of a GroupSeen, ``calls`` the different collectives, and ``which`` the number of
+    ``group`` is the name of a GroupSeen, ``calls`` the names of the collectives, and ``which`` the number of
     each one's call among them. ``sequences`` are the library's numbers, ``came`` the times
     of the calls after ``begin``. ``ended`` are times after ``begin`` at which each was known to have ended, below zero
     where that is not known. ``took`` are microseconds between begin and end on the device, below zero if unknown.
@@ -68,7 +61,7 @@ class GroupArrivals(Row, tag="arrivals"):
 
     group: Sentence
     begin: Count
-    calls: Annotated[tuple[SampledCall, ...], elements(MAX_ARRIVALS)]
+    calls: Annotated[tuple[Sentence, ...], elements(MAX_ARRIVALS)]
     which: Arrivals
     sequences: Arrivals
     came: Arrivals

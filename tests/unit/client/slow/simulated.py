@@ -11,7 +11,7 @@ from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place, RankInfo, RankState
-from dbg_wire.records.samples import GroupArrivals, RankSample, SampledCall, SampledPlace, SampleRecord
+from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleRecord
 from tests.unit.client.fake_broker import make_rank
 
 BEGIN = 1_800_000_000_000_000
@@ -132,7 +132,7 @@ def _told(group: Group, came: Sequence[float], shift: int) -> list[SampleRecord]
     arrivals = GroupArrivals(
         group=seen.name,
         begin=BEGIN + shift,
-        calls=tuple(SampledCall(name=name, inputs="[8] float32") for name in group.calls),
+        calls=tuple(group.calls),
         which=tuple(step % len(group.calls) for step in range(len(came))),
         sequences=tuple(range(1, len(came) + 1)),
         came=tuple(round(1e6 * at) for at in came),

@@ -19,7 +19,6 @@ from dbg_wire.records.samples import (
     GroupArrivals,
     ProcessorUse,
     RankSample,
-    SampledCall,
     SampledPlace,
     SampleRecord,
 )
@@ -224,7 +223,7 @@ def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
             GroupArrivals(
                 group=name,
                 begin=draw(ANY_COUNT),
-                calls=(SampledCall(name="all_reduce"), SampledCall(name=draw(ANY_TEXT), inputs=draw(ANY_TEXT))),
+                calls=("all_reduce", draw(ANY_TEXT)),
                 which=draw(st.lists(st.integers(0, 1), min_size=count, max_size=count).map(tuple)),
                 sequences=draw(st.one_of(st.just(tuple(range(count))), column)),
                 came=draw(column),

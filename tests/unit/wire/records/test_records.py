@@ -36,7 +36,6 @@ from dbg_wire.records.samples import (
     GroupArrivals,
     RankSample,
     Sampled,
-    SampledCall,
     SampledPlace,
     sample_rows,
     sampled_in,
@@ -176,7 +175,7 @@ def test_any_list_of_values_fits_into_one_message(character: str, count: int) ->
 ARRIVALS = GroupArrivals(
     group="0:gloo",
     begin=5,
-    calls=(SampledCall(name="all_reduce"),),
+    calls=("all_reduce",),
     which=(0, 0),
     sequences=(1, 2),
     came=(0, 7),
