@@ -14,9 +14,9 @@ import sys
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from dbg_wire import subprotocol
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.messages import Greet, Message, Pulse, Seat, Sender, Welcome
-from dbg_wire.version import subprotocol
 from tests.support.crowd import say
 from tests.unit.broker.peers import attach, registration, trusting_context
 

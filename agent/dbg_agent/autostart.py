@@ -213,7 +213,7 @@ def part_of(value: str, place: str, program: Program, *, pid: int, parent: int, 
 
     ``value`` is that of ``DBG_AUTOSTART``, ``place`` the place that launchers have given to this process.
     """
-    from dbg_wire.tables.launchers import is_launcher
+    from dbg_wire.launchers import is_launcher
 
     if program.is_ray_worker:
         # It claims no place, so that the claim of the driver tells it the job.

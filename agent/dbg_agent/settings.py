@@ -14,9 +14,8 @@ from typing import Any
 from dbg_dial.home import BROKER, EXEC
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_ITEMS
-from dbg_wire.records.ranks import Coordinate
+from dbg_wire.records.ranks import ENGINES, Coordinate
 from dbg_wire.records.record import fitted
-from dbg_wire.tables.engines import ENGINES
 
 MAX_AXES = 8
 """Axes of a mesh; the largest trainings use five or six."""

@@ -12,9 +12,9 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from benchmarks.baselines.relay import BACKLOG
+from dbg_wire import PROTOCOL_MINOR
 from dbg_wire.codec import encode
 from dbg_wire.messages import Welcome
-from dbg_wire.version import PROTOCOL_MINOR
 from tests.support.crowd import say
 
 WELCOME = encode(Welcome(minor=PROTOCOL_MINOR, release="0.1.0", host="login1", pid=4711, uptime=0.0))

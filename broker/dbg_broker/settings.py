@@ -16,7 +16,7 @@ from dbg_command.command_line import read_duration
 from dbg_dial.endpoint import DEFAULT_PORT, canonical_six, ip_of, is_loopback_host
 from dbg_dial.home import home_directory
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.records.bounds import MAX_AGE
+from dbg_wire.records.record import MAX_AGE
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from dbg_wire import PROTOCOL_MINOR, RELEASE
 from dbg_wire.messages import BrokerAddress, Message, Welcome
-from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 
 class _Peer(Protocol):

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from dbg_wire import PROTOCOL_MINOR
 from dbg_wire.codec import encode
 from dbg_wire.messages import RankReport
 from dbg_wire.records.ranks import Place
-from dbg_wire.version import PROTOCOL_MINOR
 from tests.conftest import OpenTerminal
 from tests.smoke.test_bad_input import check
 from tests.support.blocking_websocket import BlockingWebSocket

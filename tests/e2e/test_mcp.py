@@ -16,7 +16,7 @@ from mcp.types import Implementation, TextContent
 
 from dbg_client.mcp.tools import TOOLS
 from dbg_client.questions.breakpoints import REMOVED
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from tests.support.broker import running_broker
 from tests.support.environment import clean_environment
 from tests.support.processes import Processes

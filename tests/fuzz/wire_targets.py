@@ -7,17 +7,15 @@ from contextlib import suppress
 from dbg_broker.journal.audit import text_of as text_of_question
 from dbg_broker.terminals.notices import visible_action
 from dbg_command.targets import parse_host, parse_target, select
-from dbg_dial.endpoint import canonical_pin, parse_endpoint, parse_token
-from dbg_dial.rendezvous import parse_driver_tokens, parse_rendezvous
+from dbg_dial.endpoint import canonical_pin, parse_driver_tokens, parse_endpoint, parse_rendezvous, parse_token
 from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, join_outputs, log_form
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender
 from dbg_wire.rank_set import parse_ranks
 from dbg_wire.records import beside, evidence, inspection
-from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
-from dbg_wire.records.record import Inquiry, Row, encode_record, length_of
+from dbg_wire.records.record import Inquiry, InvalidMessage, Row, encode_record, length_of
 from dbg_wire.records.stop_points import parse_stop_at, parse_stop_in
 from tests.fuzz.target import Target, text_of
 from tests.support.answers import body_in

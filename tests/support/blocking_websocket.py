@@ -11,8 +11,8 @@ from types import TracebackType
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
-from dbg_dial.waiting import within
-from dbg_wire.version import subprotocol
+from dbg_dial.tcp import within
+from dbg_wire import subprotocol
 from tests.support.time_unit import seconds
 from tests.unit.broker.peers import trusting_context
 

@@ -24,6 +24,7 @@ from websockets.exceptions import InvalidMessage, WebSocketException
 from websockets.typing import Subprotocol
 
 from dbg_agent.rank.holding import HoldCounts
+from dbg_wire import PROTOCOL_MINOR, subprotocol
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import (
     Answer,
@@ -53,7 +54,6 @@ from dbg_wire.records.evidence import (
     What,
 )
 from dbg_wire.records.ranks import Place, RankState
-from dbg_wire.version import PROTOCOL_MINOR, subprotocol
 from tests.unit.broker.peers import RUNNING, STOP, STOPPED, registration, trusting_context
 
 SITE = "/home/me/train.py:41"

@@ -19,7 +19,7 @@ from dbg_client.core.switchboard import switchboard_to
 from dbg_client.web.access import Access
 from dbg_client.web.serve import PageServer
 from dbg_command.targets import parse_target
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import USUAL_WAIT, Child, Processes
 from tests.support.ranks import start_ranks, wait_until_states

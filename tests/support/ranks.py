@@ -16,7 +16,7 @@ from typing import Any
 from dbg_client.core.switchboard import switchboard_to
 from dbg_client.views.list import list_document
 from dbg_command.targets import parse_target, select
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.records.ranks import RankState
 from tests.support.broker import Wrap
 from tests.support.processes import Child, Processes, run_command

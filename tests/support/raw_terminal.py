@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
+from dbg_wire import subprotocol
 from dbg_wire.messages import Change, Greet, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.version import subprotocol
 from tests.support.broker import RunningBroker
 from tests.unit.broker.peers import Peer, cut, trusting_context
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from dbg_dial.endpoint import MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, TokenRole
-from dbg_dial.rendezvous import Rendezvous
+from dbg_dial.endpoint import MAX_TOKEN, MIN_TOKEN, TOKEN_ROLES, Endpoint, Rendezvous, TokenRole
 from dbg_wire.errors import BadInput, NoBroker
 from dbg_wire.limits import MAX_BROKERS
 

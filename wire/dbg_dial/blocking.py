@@ -23,9 +23,9 @@ from websockets.uri import parse_uri
 
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.pin import check_certificate, check_endpoint, client_context, explain, refusal
+from dbg_wire import PROTOCOL_MINOR, RELEASE, subprotocol
 from dbg_wire.errors import BrokerUnreachable, DbgError, NotABroker, PeerError, WrongCertificate, WrongVersion
 from dbg_wire.limits import KIB, MAX_FRAME_BYTES
-from dbg_wire.version import PROTOCOL_MINOR, RELEASE, subprotocol
 
 READ_BYTES = 64 * KIB
 

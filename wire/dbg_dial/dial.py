@@ -19,9 +19,9 @@ from websockets.asyncio.client import ClientConnection, connect
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.pin import check_certificate, check_endpoint, client_context, explain
 from dbg_dial.tcp import Address, connected
+from dbg_wire import subprotocol
 from dbg_wire.errors import BrokerUnreachable, DbgError, WrongVersion
 from dbg_wire.limits import CLOSE_SECONDS, MAX_FRAME_BYTES
-from dbg_wire.version import subprotocol
 
 AddressInfos = Sequence[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[Any, ...]]]
 """What :func:`socket.getaddrinfo` returns."""

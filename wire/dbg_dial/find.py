@@ -18,13 +18,15 @@ from dbg_dial.endpoint import (
     RENDEZVOUS_FILE,
     Endpoint,
     Reach,
+    Rendezvous,
     TokenRole,
+    parse_driver_tokens,
     parse_endpoint,
+    parse_rendezvous,
     parse_token,
     wrong_host_reason,
 )
 from dbg_dial.home import BROKER, CA, TOKEN, TOKEN_FILE, check_closed, check_private, home_directory
-from dbg_dial.rendezvous import Rendezvous, parse_driver_tokens, parse_rendezvous
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker, WrongHost, printable
 
 _TO_READ_IT = "make it readable, or name the broker by DBG_BROKER"

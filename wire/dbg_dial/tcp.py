@@ -1,4 +1,4 @@
-"""TCP as all roles use it: small frames go out at once, and the peer's kernel is asked whether the host is alive."""
+"""Connections as all roles use them: small frames go out at once, a silent peer is asked, and waits have deadlines."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
-from dbg_dial.waiting import within
 from dbg_wire.limits import (
     CONNECTION_DEAD_SECONDS,
     KEEPALIVE_AGAIN_SECONDS,
     KEEPALIVE_SECONDS,
     RESEND_SECONDS,
 )
+
+T = TypeVar("T")
 
 Address = tuple[socket.AddressFamily, tuple[Any, ...]]
 """A family, and an address of it as :func:`socket.getaddrinfo` gives them."""
@@ -27,6 +28,20 @@ TCP_RTO_MAX_MS = 44
 
 _LAST_ACK = struct.Struct("56xI")
 """Where Linux puts ``tcpi_last_ack_recv`` in ``struct tcp_info``, in milliseconds."""
+
+SHUTDOWN = 1001
+"""The code with which a broker closes connections when it ends."""
+
+
+async def within(seconds: float | None, waited_for: Awaitable[T]) -> T:
+    """Return what ``waited_for`` returns; without ``seconds`` there is no deadline.
+
+    Raises TimeoutError after ``seconds``; ``waited_for`` has been cancelled by then. Before Python 3.12
+    ``asyncio.wait_for`` loses a cancellation that comes in the moment of the answer, and then a cancelled task goes on
+    for ever.
+    """
+    async with asyncio.timeout(seconds):
+        return await waited_for
 
 
 class OwnSocket(socket.socket):

@@ -10,7 +10,7 @@ from types import CodeType
 from dbg_agent.breakpoints.insertion import Placed, all_codes, statement_at
 from dbg_agent.frames.loaded_sources import compiled_sources, file_of, is_edited, read_file
 from dbg_agent.frames.stacks import OWN_PACKAGES, all_frames
-from dbg_agent.process.unwarned import compiled
+from dbg_agent.process.imports import compiled
 
 WITHIN_STATEMENTS = sys.version_info >= (3, 12)
 """Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""

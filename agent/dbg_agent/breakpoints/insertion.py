@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import cast
 
-from dbg_agent.process.unwarned import compiled, parsed
+from dbg_agent.process.imports import compiled, parsed
 from dbg_wire.records.stop_points import StopAt, StopIn
 
 PASSED = "__dbg_stop_point_passed__"

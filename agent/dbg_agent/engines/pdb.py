@@ -26,7 +26,7 @@ from dbg_agent.rank.console import UNWINDING, Console
 from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.inbox import MOVES, BreakPrompt, WayOut
 from dbg_wire.messages import PromptState
-from dbg_wire.tables.engines import PDB
+from dbg_wire.records.ranks import PDB
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

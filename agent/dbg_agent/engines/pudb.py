@@ -20,7 +20,7 @@ from dbg_agent.rank.busy import Busy
 from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut
 from dbg_wire.errors import printable
-from dbg_wire.tables.engines import PUDB
+from dbg_wire.records.ranks import PUDB
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from dbg_agent.process.unwarned import unwarned
+from dbg_agent.process.imports import unwarned
 
 if TYPE_CHECKING:
     from dbg_agent.rank.engine import Engine

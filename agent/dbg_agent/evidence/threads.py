@@ -25,6 +25,7 @@ from dbg_agent.frames.variables import UNKNOWN, class_of, local
 from dbg_agent.host.descriptors import does, doing, waits_in
 from dbg_agent.host.process import system_call
 from dbg_wire.errors import printable
+from dbg_wire.libraries import collective_of
 from dbg_wire.records.evidence import (
     MAX_AWAITED,
     MAX_NAMES,
@@ -38,7 +39,6 @@ from dbg_wire.records.evidence import (
     What,
 )
 from dbg_wire.records.record import fitted
-from dbg_wire.tables.collectives import collective_of
 
 MAX_SECONDS = 0.25
 """Seconds after which one look asks the kernel no more. Each question lets other threads run Python code, which may

@@ -16,8 +16,8 @@ from functools import partial
 from types import CodeType, FrameType, FunctionType, ModuleType
 
 from dbg_agent.frames.stacks import outward, place_of
+from dbg_agent.process.imports import compiled
 from dbg_agent.process.threads import own_thread
-from dbg_agent.process.unwarned import compiled
 from dbg_wire.limits import SOURCE_LINES
 from dbg_wire.messages import Source
 from dbg_wire.records.record import fitted

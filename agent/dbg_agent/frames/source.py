@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from dbg_agent.frames.loaded_sources import all_codes, compiled_sources, lines_of, read_file
 from dbg_agent.host.descriptors import FILE_SECONDS, file_system
-from dbg_agent.process.unwarned import parsed
+from dbg_agent.process.imports import parsed
 
 MAX_FILE_BYTES = 2_000_000
 """Bytes of a file that is read."""

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
 
 TERM_SECONDS = 0.3

@@ -33,6 +33,7 @@ from dbg_agent.link.dialling import dial
 from dbg_agent.link.fork_safety import Lookups
 from dbg_agent.link.link import BrokerFinder, find_ranks_broker
 from dbg_dial.endpoint import parse_endpoint
+from dbg_wire import PROTOCOL_MINOR
 from dbg_wire.codec import UnknownType, decode, encode
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import (
@@ -52,7 +53,6 @@ from dbg_wire.messages import (
 from dbg_wire.records.evidence import MAX_WAIT_FRAMES, Doing, EvidenceRecord, ThreadWait, What, fitting
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
-from dbg_wire.version import PROTOCOL_MINOR
 
 if TYPE_CHECKING:
     from dbg_dial.dial import BrokerWebSocket

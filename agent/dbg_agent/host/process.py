@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from dbg_agent.host.proc import TICKS, MemoryGroup, fields_of, number_in, read_proc, stat_of, word_at
 from dbg_agent.process.threads import own_traffic
+from dbg_wire.libraries import call_names
 from dbg_wire.records.evidence import NamedProcess, ProcessSeen, Relation
 from dbg_wire.records.record import fitted
-from dbg_wire.tables.system_calls import call_names
 
 MAX_POLLED = 8
 """Descriptors of one poll() that are looked at."""

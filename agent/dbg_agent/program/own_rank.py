@@ -19,7 +19,7 @@ from dbg_agent.rank.rank import MAX_WARNINGS, Rank
 from dbg_agent.settings import CRASH_LEASE_SECONDS, Settings, read_settings
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_wire.errors import DbgError
-from dbg_wire.tables.launchers import is_launcher
+from dbg_wire.launchers import is_launcher
 
 NOT_DEFAULTS = frozenset({"classic", "collective_timeout", "exec", "guard", "lease", "mesh", "post_mortem"})
 """Arguments of ``install`` that are no defaults of the stops that follow."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dbg_agent.frames.variables import WRITES_THROUGH
 from dbg_agent.rank.console import Console, Terminal
 from dbg_wire.errors import error_line
+from dbg_wire.records.ranks import DEFAULT_ENGINE, PDB, PUDB
 from dbg_wire.states import StopPhase
-from dbg_wire.tables.engines import DEFAULT_ENGINE, PDB, PUDB
 
 if TYPE_CHECKING:
     from dbg_agent.rank.engine import Engine

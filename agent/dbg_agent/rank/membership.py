@@ -12,10 +12,10 @@ from dbg_agent.launch.this_process import Identity, ancestors, claim, this_proce
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger, Shown
 from dbg_agent.settings import coordinates
+from dbg_wire import PROTOCOL_MINOR, RELEASE
 from dbg_wire.messages import Register, Welcome
 from dbg_wire.records.ranks import SUBRUN, Numbering, Placement, RankIdentity, RankProcess
 from dbg_wire.records.record import fitted
-from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

@@ -37,9 +37,8 @@ from dbg_wire.messages import (
     StopInfo,
     answer_to,
 )
-from dbg_wire.records.ranks import Place, RankIdentity, RankProcess, RankState
+from dbg_wire.records.ranks import PUDB, Place, RankIdentity, RankProcess, RankState
 from dbg_wire.records.record import fitted
-from dbg_wire.tables.engines import PUDB
 
 JOB = "classic"
 """The job of stock sessions; a stock session doesn't know its own."""

@@ -9,12 +9,12 @@ import dbg_dial.find
 from dbg_dial.blocking import BlockingDial
 from dbg_dial.endpoint import RENDEZVOUS_FILE, Reach, TokenRole
 from dbg_dial.find import Seeker
+from dbg_wire import PROTOCOL_MINOR, RELEASE
 from dbg_wire.codec import decode, encode
 from dbg_wire.errors import DbgError, NoBroker, NotABroker, PeerError, Refused, printable
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Snapshot, Subscribe, Welcome
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted
-from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 
 class NotServing(DbgError):

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from dbg_command.alike import nearest
 from dbg_command.command_line import CommandParser, complete_option, lines, refuse_unknown_option
+from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 VERBS: Mapping[str, str] = MappingProxyType(
     {

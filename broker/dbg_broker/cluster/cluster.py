@@ -12,8 +12,7 @@ from dbg_broker.cluster.nats import Nats
 from dbg_broker.cluster.news import NewsDesk
 from dbg_broker.cluster.tokens import SharedTokens
 from dbg_broker.welcome import Welcomes
-from dbg_dial.endpoint import Endpoint
-from dbg_dial.rendezvous import known_endpoints
+from dbg_dial.endpoint import Endpoint, known_endpoints
 from dbg_wire import limits
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.messages import BrokerAddress

@@ -13,8 +13,7 @@ from dbg_dial.endpoint import weight_of
 from dbg_wire import limits
 from dbg_wire.errors import PeerError
 from dbg_wire.messages import BrokerAddress
-from dbg_wire.records.bounds import InvalidMessage, Pid, Sentence, Word
-from dbg_wire.records.record import Record, decode_record, encode_record
+from dbg_wire.records.record import InvalidMessage, Pid, Record, Sentence, Word, decode_record, encode_record
 
 HEARTBEAT_SECONDS = 1.0
 """Seconds between two heartbeats of a broker."""

@@ -22,9 +22,8 @@ from dbg_broker.ranks.table import RankTable, Watcher
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.records.bounds import Key, Real
 from dbg_wire.records.ranks import RankState
-from dbg_wire.records.record import Record
+from dbg_wire.records.record import Key, Real, Record
 
 logger = logging.getLogger("dbg_broker")
 

@@ -13,8 +13,8 @@ from websockets.http11 import Request, Response
 from dbg_broker.home.tokens import PATHS, Bearer, Role, Tokens, may_open
 from dbg_broker.net.newcomers import Capacity
 from dbg_dial.endpoint import MIN_TOKEN
+from dbg_wire import PROTOCOL_MAJOR, subprotocol
 from dbg_wire.errors import printable
-from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 TEXT = "text/plain; charset=utf-8"
 METRICS = "/metrics"

@@ -25,11 +25,10 @@ from dbg_broker.net.outbox import Outbox, Turns
 from dbg_broker.net.websocket import PING, pack_data, pack_message
 from dbg_broker.timers import Timers, TokenBucket
 from dbg_dial.tcp import seconds_since_ack_of
-from dbg_wire import limits
+from dbg_wire import limits, subprotocol
 from dbg_wire.codec import LogForm
 from dbg_wire.errors import printable
 from dbg_wire.messages import Message
-from dbg_wire.version import subprotocol
 
 logger = logging.getLogger("dbg_broker")
 

@@ -21,7 +21,7 @@ from dbg_broker.net.peer import Owner, Peer
 from dbg_broker.net.websocket import CloseCode
 from dbg_broker.settings import EVERYBODY, Allowed
 from dbg_broker.timers import Timers
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire import limits
 
 logger = logging.getLogger("dbg_broker")

@@ -7,7 +7,7 @@ import struct
 
 from websockets.frames import Opcode
 
-from dbg_dial import waiting
+from dbg_dial import tcp
 from dbg_wire.codec import encode
 from dbg_wire.messages import Message
 
@@ -17,7 +17,7 @@ class CloseCode(enum.IntEnum):
 
     DONE = 1000
     """The connection is not needed any more."""
-    SHUTDOWN = waiting.SHUTDOWN
+    SHUTDOWN = tcp.SHUTDOWN
     """The broker ends."""
     BAD_MESSAGE = 1002
     """The peer broke the protocol."""

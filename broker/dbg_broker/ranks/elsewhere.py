@@ -5,9 +5,8 @@ from __future__ import annotations
 from dbg_broker.ranks.failures import how_it_failed, is_kept
 from dbg_broker.ranks.rank_record import RankRecord, RunName
 from dbg_wire.messages import Arrival
-from dbg_wire.records.bounds import Count, FreeText, Key, Name, RankNumber, Real
 from dbg_wire.records.ranks import LIVE_STATES, RankState
-from dbg_wire.records.record import Record
+from dbg_wire.records.record import Count, FreeText, Key, Name, RankNumber, Real, Record
 
 MAX_FACTS = 200_000
 """Ranks at other brokers of which something is known, some 300 bytes each; of more the oldest news is forgotten."""

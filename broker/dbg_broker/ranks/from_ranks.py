@@ -21,6 +21,7 @@ from dbg_broker.welcome import Welcomes
 from dbg_wire import limits
 from dbg_wire.codec import encode
 from dbg_wire.errors import PeerError
+from dbg_wire.libraries import collective_of
 from dbg_wire.messages import (
     Answer,
     Applied,
@@ -41,7 +42,6 @@ from dbg_wire.messages import (
     weights,
 )
 from dbg_wire.records.ranks import RankState
-from dbg_wire.tables.collectives import collective_of
 
 logger = logging.getLogger("dbg_broker")
 

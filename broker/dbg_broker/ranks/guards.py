@@ -34,9 +34,8 @@ from dbg_wire.messages import (
     Testimony,
     body_of,
 )
-from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import RankState
-from dbg_wire.records.record import decode_record
+from dbg_wire.records.record import InvalidMessage, decode_record
 
 MAX_ASKS = 64
 """Unanswered questions to one guard that are remembered: one each second for a minute."""

@@ -12,7 +12,6 @@ from dbg_broker.relay.relay import RankPeer
 from dbg_broker.timers import TokenBucket
 from dbg_wire.errors import printable
 from dbg_wire.messages import Ask, Finding, Pulse, RankReport, Register
-from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import (
     LIVE_STATES,
     NO_END,
@@ -28,7 +27,7 @@ from dbg_wire.records.ranks import (
     RankState,
     SeatCounts,
 )
-from dbg_wire.records.record import decode_record
+from dbg_wire.records.record import InvalidMessage, decode_record
 
 logger = logging.getLogger("dbg_broker")
 

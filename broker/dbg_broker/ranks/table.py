@@ -22,8 +22,7 @@ from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
 from dbg_wire.errors import printable
 from dbg_wire.messages import GUARD_ACTIONS, Notice, Probe, RefusalCode, Repaint, Seat
-from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.tables.engines import LINE_ENGINE
+from dbg_wire.records.ranks import LINE_ENGINE, RankInfo, RankState
 
 SEATS_AT_ONCE = 4
 """Seats that are sent at once, that of the terminal that asked first: each may carry half a MiB of breakpoints."""

@@ -21,8 +21,7 @@ from dbg_broker.home.private_files import Watched
 from dbg_broker.home.rendezvous import write_rendezvous
 from dbg_broker.home.tokens import Tokens, load_tokens, token_files
 from dbg_broker.serve.service import LogFormatter
-from dbg_dial.endpoint import Endpoint
-from dbg_dial.rendezvous import Rendezvous
+from dbg_dial.endpoint import Endpoint, Rendezvous
 from dbg_wire.errors import DbgError
 
 logger = logging.getLogger("dbg_broker")

@@ -15,8 +15,8 @@ from dbg_broker.home.tokens import TOKENS_DIRECTORY, Role
 from dbg_broker.net.tcp import BACKLOG, PortTaken, listen
 from dbg_broker.settings import LOOPBACK, Listen, ServeSettings, ports_to_try
 from dbg_dial.endpoint import Endpoint
+from dbg_wire import RELEASE
 from dbg_wire.errors import BadInput
-from dbg_wire.version import RELEASE
 
 INHERITED = 3
 """The descriptor of the first socket that systemd gives a service, by its protocol of ``LISTEN_FDS``."""

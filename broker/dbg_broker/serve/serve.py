@@ -45,9 +45,8 @@ from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
 from dbg_command.audit import What
 from dbg_dial.blocking import answers
-from dbg_dial.endpoint import wrong_host_reason
+from dbg_dial.endpoint import Rendezvous, wrong_host_reason
 from dbg_dial.home import kernel_name
-from dbg_dial.rendezvous import Rendezvous
 from dbg_wire.errors import HOME_IS_SERVED, BadSecretFile, DbgError, NeedsExtra, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankState
 

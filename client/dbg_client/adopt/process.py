@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dbg_wire.errors import DbgError, printable
-from dbg_wire.tables.launchers import RANK_VARIABLES, is_launcher
-from dbg_wire.tables.system_calls import call_names
+from dbg_wire.launchers import RANK_VARIABLES, is_launcher
+from dbg_wire.libraries import call_names
 
 PROC = Path("/proc")
 

@@ -10,11 +10,11 @@ from dbg_client.core.choose import never_came
 from dbg_client.views.ages import show_duration
 from dbg_client.views.list import MAX_ROWS, show_table
 from dbg_client.views.naming import Naming
+from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import printable
 from dbg_wire.messages import Welcome
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import DIED, RankInfo, RankState, describe_exit, rank_order
-from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 OUT = "[taken out]"
 

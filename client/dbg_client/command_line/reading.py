@@ -19,9 +19,9 @@ from dbg_client.verbs.option import NO_FLAGS, Heading, Operands, Option, Preferr
 from dbg_client.verbs.table import BY_NAME, OF_THE_BROKER, VERBS, VerbRow, is_target, refuse_mistyped
 from dbg_client.verbs.verb import Verb
 from dbg_command.command_line import CommandParser, options_of, refuse_unknown_option
+from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.record import Record
-from dbg_wire.version import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite

@@ -10,7 +10,7 @@ from dbg_client.core.errors import Declined, TimedOut
 from dbg_client.core.link import Down, Event
 from dbg_client.core.patience import OpenAnswers, WaitingLine
 from dbg_client.core.switchboard import Switchboard
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_ASK_SECONDS, MAX_TEXT
 from dbg_wire.messages import (
@@ -25,10 +25,9 @@ from dbg_wire.messages import (
     Withdraw,
 )
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.inspection import ScreenSize
 from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.records.record import checked, fitted
+from dbg_wire.records.record import InvalidMessage, checked, fitted
 
 ON_THE_WAY_SECONDS = 0.25
 """Seconds that a question and its answers are on their way: an answer of a rank at its deadline still counts."""

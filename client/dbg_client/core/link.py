@@ -12,17 +12,15 @@ from websockets.exceptions import ConnectionClosed
 
 from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_dial.dial import AddressInfos, BrokerWebSocket, dial_broker, first_to_answer
-from dbg_dial.endpoint import Endpoint, Reach, spread
+from dbg_dial.endpoint import Endpoint, Reach, known_endpoints, spread
 from dbg_dial.find import Opening
-from dbg_dial.rendezvous import known_endpoints
-from dbg_dial.waiting import SHUTDOWN, within
-from dbg_wire import limits
+from dbg_dial.tcp import SHUTDOWN, within
+from dbg_wire import PROTOCOL_MINOR, RELEASE, limits
 from dbg_wire.codec import Input, Output, UnknownType, decode, decode_data, encode, encode_data
 from dbg_wire.errors import BrokerUnreachable, DbgError, HungUp, PeerError, Refused
 from dbg_wire.limits import KIB
 from dbg_wire.messages import Greet, Message, Refusal, Sender, Subscribe, Welcome
 from dbg_wire.records.record import fitted
-from dbg_wire.version import PROTOCOL_MINOR, RELEASE
 
 FIRST_DELAY = 0.1
 """Seconds before the first redial, at most: a broker that is restarted at once is found at once."""

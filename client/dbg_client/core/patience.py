@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from dbg_dial.find import Opening
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import SilentFile, printable
 from dbg_wire.messages import RankAnswer
 from dbg_wire.rank_set import format_ranks

@@ -17,9 +17,9 @@ from dbg_client.questions.inspection import given
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH
-from dbg_wire.records.bounds import MAX_RANK
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.record import MAX_RANK
 
 SECONDS = 2.0
 """Seconds for ranks to answer: the IDE waits with the rest of its start. What comes later is told as an event."""

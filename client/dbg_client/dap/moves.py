@@ -18,8 +18,7 @@ from dbg_client.seat.seat import KeyboardTaken, Seat
 from dbg_client.verbs.preferences import Wish
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.messages import Action, Kind, Mode
-from dbg_wire.records.ranks import RankInfo, RankState
-from dbg_wire.tables.engines import PDB
+from dbg_wire.records.ranks import PDB, RankInfo, RankState
 
 MAX_NOTE = 600
 """Characters of a notice: two names and a command."""

@@ -19,7 +19,7 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.verb import Dap
 from dbg_client.shell.streams import tell
 from dbg_command.targets import Target
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput
 
 SECRET_IS = "Secret: "  # noqa: S105 - what stands before it in a line

@@ -19,8 +19,8 @@ from dbg_client.mcp import protocol
 from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
 from dbg_client.mcp.tools import TOOLS, BrokerTool, More
 from dbg_client.verbs.verb import BrokerOptions
+from dbg_wire import RELEASE
 from dbg_wire.errors import DbgError
-from dbg_wire.version import RELEASE
 
 MAX_LINE = 1024 * 1024
 """Bytes of one line of the client; an expression or a command is far shorter."""

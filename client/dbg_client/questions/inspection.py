@@ -16,10 +16,9 @@ from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import MAX_PATH, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.inspection import Inspection, Sight, inspected_in
 from dbg_wire.records.ranks import RankInfo
-from dbg_wire.records.record import checked
+from dbg_wire.records.record import InvalidMessage, checked
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -14,7 +14,7 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 
 from dbg_client.run.verb import RunOptions
-from dbg_dial.endpoint import RENDEZVOUS_FILE
+from dbg_dial.endpoint import JOB_TOKENS_DIRECTORY, RENDEZVOUS_FILE, job_token, parse_rendezvous
 from dbg_dial.files import make_private_directory, write_whole
 from dbg_dial.find import read_if_there
 from dbg_dial.home import (
@@ -30,7 +30,6 @@ from dbg_dial.home import (
     TOKEN,
     TOKEN_FILE,
 )
-from dbg_dial.rendezvous import JOB_TOKENS_DIRECTORY, job_token, parse_rendezvous
 from dbg_wire.errors import BadSecretFile, printable
 
 MANY_HOSTS = frozenset(

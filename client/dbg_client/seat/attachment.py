@@ -17,6 +17,7 @@ from dbg_client.seat.unsettled_keys import Typed, UnsettledKeys
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_wire.codec import Input, Output
 from dbg_wire.errors import printable
+from dbg_wire.libraries import collective_of
 from dbg_wire.limits import MAX_INPUT_PENDING
 from dbg_wire.messages import (
     Applied,
@@ -36,10 +37,8 @@ from dbg_wire.messages import (
     Seat,
     Take,
 )
-from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, fatal_error
+from dbg_wire.records.ranks import CRASH, LINE_ENGINE, LIVE_STATES, RankInfo, RankState, fatal_error
 from dbg_wire.records.record import fitted
-from dbg_wire.tables.collectives import collective_of
-from dbg_wire.tables.engines import LINE_ENGINE
 
 CTRL_C = b"\x03"
 

@@ -27,8 +27,8 @@ from dbg_wire.messages import (
     Reply,
     Source,
 )
+from dbg_wire.records.ranks import LINE_ENGINE
 from dbg_wire.records.record import fitted
-from dbg_wire.tables.engines import LINE_ENGINE
 
 NO_KEYBOARD = "you did not get the keyboard"
 """Why keys have no effect that were typed after the keyboard was asked for."""

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from dbg_client.slow.lateness import GroupLateness
 from dbg_client.slow.meetings import MICROSECONDS, SampledRun
 from dbg_client.views.tree import own_frames
+from dbg_wire.libraries import collective_of
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.samples import RankSample, Sampled, SampledPlace
-from dbg_wire.tables.collectives import collective_of
 
 LEAST_LOOKS = 5
 """Looks at a rank while others wait for it that tell where it is; with fewer, all looks outside of collectives do."""

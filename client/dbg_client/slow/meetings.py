@@ -16,10 +16,15 @@ from typing import NamedTuple
 
 from dbg_client.core.choose import Run
 from dbg_client.why.process_groups import ProcessGroup, Roster, process_groups, read_evidence, rosters
+from dbg_wire.libraries import SYNCHRONOUS
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
+<<<<<<< HEAD
 from dbg_wire.records.samples import GroupArrivals, Sampled, sampled_in
-from dbg_wire.tables.collectives import SYNCHRONOUS
+from dbg_wire.libraries import SYNCHRONOUS
+=======
+from dbg_wire.records.samples import GroupArrivals, Sampled, SampledCall, sampled_in
+>>>>>>> 47d522cc (wire: modules that load together are one)
 
 MICROSECONDS = 1_000_000
 

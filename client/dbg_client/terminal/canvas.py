@@ -10,7 +10,7 @@ from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.screen import CALM, RawTerminal, TerminalWriter
 from dbg_client.terminal.status_line import paint
 from dbg_command.sequences import QueryFilter
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire import limits
 from dbg_wire.errors import printable
 

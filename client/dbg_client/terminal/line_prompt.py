@@ -25,7 +25,7 @@ from dbg_client.views.list import show_place
 from dbg_client.views.table import clip
 from dbg_command.sequences import TextFilter
 from dbg_dial.files import write_whole
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import printable
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 from dbg_wire.messages import Source

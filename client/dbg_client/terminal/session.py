@@ -29,8 +29,7 @@ from dbg_client.verbs.preferences import COMMON_NAMES, key_name
 from dbg_wire.codec import Output
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Mode
-from dbg_wire.records.ranks import RankInfo
-from dbg_wire.tables.engines import DEFAULT_ENGINE, LINE_ENGINE
+from dbg_wire.records.ranks import DEFAULT_ENGINE, LINE_ENGINE, RankInfo
 
 if TYPE_CHECKING:
     from dbg_client.terminal.line_display import LineDisplay

@@ -13,8 +13,7 @@ from dbg_client.views.list import show_place
 from dbg_client.views.table import clip, text_width
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
-from dbg_wire.tables.engines import LINE_ENGINE
+from dbg_wire.records.ranks import CRASH, LINE_ENGINE, Place, RankInfo, RankState
 
 if TYPE_CHECKING:
     from dbg_client.seat.attachment import Attachment

@@ -15,8 +15,8 @@ from dbg_client.verbs.preferences import (
 from dbg_client.verbs.verb import Pager, refuse
 from dbg_dial.home import ENGINE
 from dbg_wire.messages import Mode
+from dbg_wire.records.ranks import ENGINES
 from dbg_wire.records.record import Record
-from dbg_wire.tables.engines import ENGINES
 
 Engine = Annotated[
     str | None,

@@ -17,9 +17,8 @@ from dbg_wire import limits
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records.beside import command_line, output_in
-from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, rank_order
-from dbg_wire.records.record import length_of
+from dbg_wire.records.record import InvalidMessage, length_of
 
 EXTRA_SECONDS = 1.0
 """Seconds of the question beyond those of the command, for the way of its answer."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dbg_dial.home import ENGINE
 from dbg_wire.errors import BadInput, printable
-from dbg_wire.tables.engines import ENGINES, PDB, PUDB
+from dbg_wire.records.ranks import ENGINES, PDB, PUDB
 
 COMMON_NAMES = {PUDB: "PuDB", PDB: "pdb"}
 

@@ -13,7 +13,7 @@ from dbg_client.verbs.option import Heading, Operands, Option, read_frame
 from dbg_client.verbs.verb import Asking, GroupedAnswer, WaitingVerb
 from dbg_client.views.groups import AnswerGroup, RankAndAnswer, group_answers
 from dbg_client.views.naming import Naming
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire import limits
 from dbg_wire.errors import BadInput, DbgError, PeerError, printable
 from dbg_wire.messages import Action, Kind, RankAnswer

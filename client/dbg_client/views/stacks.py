@@ -17,9 +17,9 @@ from dbg_client.views.groups import (
     place_document,
 )
 from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, clip
+from dbg_wire.libraries import collective_of
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankInfo, rank_order
-from dbg_wire.tables.collectives import collective_of
 
 USUAL_STATES = frozenset({"", "running", "stopped", "held"})
 """States that JSON leaves out: `list` shows them. Other states say how far a stack can be trusted."""

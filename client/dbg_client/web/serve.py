@@ -44,8 +44,8 @@ from dbg_client.web.terminals import NO_RANK, PageSeat
 from dbg_client.web.verb import Web
 from dbg_client.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_command.targets import Target
+from dbg_wire import RELEASE
 from dbg_wire.messages import Mode
-from dbg_wire.version import RELEASE
 
 PROGRAM = "web"
 """What other users see behind the name of this server's user."""

@@ -15,7 +15,7 @@ from dbg_client.web import messages
 from dbg_command.sequences import QueryFilter, TextFilter
 from dbg_wire.errors import DbgError, PeerError
 from dbg_wire.messages import Mode, PromptInfo
-from dbg_wire.tables.engines import LINE_ENGINE
+from dbg_wire.records.ranks import LINE_ENGINE
 
 if TYPE_CHECKING:
     from dbg_client.core.link import Event

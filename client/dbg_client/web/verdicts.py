@@ -14,7 +14,7 @@ from dbg_client.web.messages import Standing, Verdict
 from dbg_client.web.shown import verdicts_of
 from dbg_client.why.questions import find_case, hangs_among
 from dbg_client.why.standstill import Standstill, ask_where
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import DbgError
 from dbg_wire.records.ranks import LIVE_STATES, Place, RankInfo
 

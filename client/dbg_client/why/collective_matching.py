@@ -21,9 +21,9 @@ from dbg_client.why.process_groups import (
     process_groups,
     rosters,
 )
+from dbg_wire.libraries import collective_of
 from dbg_wire.recorder.seen import may_be
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
-from dbg_wire.tables.collectives import collective_of
 
 
 @dataclass(frozen=True, kw_only=True)

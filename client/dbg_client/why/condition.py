@@ -12,6 +12,7 @@ from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import VerdictKind
 from dbg_client.why.wait_text import MAX_NAME, MAX_TEXT, process_text, wait_text
 from dbg_wire.errors import printable
+from dbg_wire.libraries import collective_of
 from dbg_wire.records.evidence import Doing, ThreadWait, WaitKind, What
 from dbg_wire.records.ranks import (
     CRASH,
@@ -23,7 +24,6 @@ from dbg_wire.records.ranks import (
     RankState,
     describe_exit,
 )
-from dbg_wire.tables.collectives import collective_of
 
 MAX_THREADS = 4
 """Threads of a deadlock that one sentence names."""

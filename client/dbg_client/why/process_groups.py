@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from dbg_client.core.choose import MAX_WORLD, Run
 from dbg_wire.errors import BadTarget
+from dbg_wire.libraries import collective_of
 from dbg_wire.messages import RankAnswer
 from dbg_wire.rank_set import format_ranks, parse_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen, WaitKind, evidence_in
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
-from dbg_wire.tables.collectives import collective_of
 
 UNKNOWN = "unknown"
 """Stands in place of a library for calls of a group of which their rank tells nothing."""

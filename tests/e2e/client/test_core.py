@@ -17,7 +17,7 @@ import dbg_client
 from dbg_client.api.broker import open_broker
 from dbg_client.core.errors import Declined, RankVanished
 from dbg_client.mcp.server import McpServer
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import DbgError, Refused
 from dbg_wire.messages import Attach, Greet, Message, Question, Refusal, RefusalCode
 from tests.e2e.client.desk import Desk

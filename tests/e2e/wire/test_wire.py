@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dbg_command.command_line import SHELLS, completion_script
 from dbg_wire.codec import decode, encode
+from dbg_wire.libraries import call_names
 from dbg_wire.messages import (
     KINDS_OF_AGENTS,
     REPORTED_STATES,
@@ -24,7 +25,6 @@ from dbg_wire.messages import (
     RankReport,
 )
 from dbg_wire.records.record import Record, checked, fitted, hints_of
-from dbg_wire.tables.system_calls import call_names
 from tests.support.requirements import needs_shells
 from tests.unit.wire.values import kinds, wished
 

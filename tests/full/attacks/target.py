@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
+from dbg_wire import subprotocol
 from dbg_wire.messages import Attach, Greet, Mode, Register, Seat, Sender, Welcome
-from dbg_wire.version import subprotocol
 from tests.support.time_unit import seconds
 from tests.support.tokens import written_tokens
 from tests.unit.broker.peers import Peer, attach, registration, trusting_context

@@ -24,8 +24,8 @@ from dbg_broker.ranks.liveness import ProbeIntervals
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
 from dbg_dial.endpoint import Endpoint
-from dbg_dial.waiting import within
-from dbg_wire import limits
+from dbg_dial.tcp import within
+from dbg_wire import limits, subprotocol
 from dbg_wire.codec import Input, Output, decode, decode_data, encode, encode_data
 from dbg_wire.messages import (
     Action,
@@ -43,7 +43,6 @@ from dbg_wire.messages import (
     Welcome,
 )
 from dbg_wire.records.ranks import Place, RankState
-from dbg_wire.version import subprotocol
 from tests.support.rank_infos import record_of
 from tests.support.time_unit import seconds
 

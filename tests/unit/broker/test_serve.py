@@ -39,10 +39,9 @@ from dbg_broker.serve.service import (
     start_log,
 )
 from dbg_broker.settings import Listen, ServeSettings
-from dbg_dial.endpoint import Endpoint
+from dbg_dial.endpoint import Endpoint, parse_driver_tokens
 from dbg_dial.find import DRIVER_FILE
-from dbg_dial.rendezvous import parse_driver_tokens
-from dbg_wire.version import RELEASE
+from dbg_wire import RELEASE
 from tests.conftest import Approved
 from tests.support.certificates import Authority
 from tests.support.time_unit import seconds

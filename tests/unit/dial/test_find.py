@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dbg_dial.endpoint import TokenRole
+from dbg_dial.endpoint import TokenRole, format_driver_tokens, format_rendezvous
 from dbg_dial.find import MAX_SECRET_BYTES, Seeker, check_own, find_broker, open_at_once, read_secret
-from dbg_dial.rendezvous import format_driver_tokens, format_rendezvous
 from dbg_wire.errors import BadInput, BadSecretFile, NoBroker
 from tests.conftest import Approved
 from tests.support.reach import PIN, RENDEZVOUS, SECRET, TOKENS, said

@@ -13,9 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_dial import find
-from dbg_dial.endpoint import TOKEN_ROLES, Endpoint, Reach, TokenRole
+from dbg_dial.endpoint import (
+    TOKEN_ROLES,
+    Endpoint,
+    Reach,
+    Rendezvous,
+    TokenRole,
+    format_rendezvous,
+    known_endpoints,
+    parse_rendezvous,
+)
 from dbg_dial.find import Seeker
-from dbg_dial.rendezvous import Rendezvous, format_rendezvous, known_endpoints, parse_rendezvous
 from dbg_wire.errors import BadEndpoint, BadInput, BadSecretFile, NoBroker
 from tests.conftest import Approved
 from tests.support.reach import (

@@ -21,8 +21,7 @@ from dbg_dial.blocking import BlockingDial, glance
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.files import watch_growth, write_whole
 from dbg_dial.home import kernel_name, user_name
-from dbg_dial.tcp import OwnSocket, connected
-from dbg_dial.waiting import within
+from dbg_dial.tcp import OwnSocket, connected, within
 from dbg_wire.errors import (
     BrokerUnreachable,
     DbgError,

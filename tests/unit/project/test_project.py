@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dbg_broker.cli.parser import OF_THE_TERMINAL, parser_of_the_command, verbs_of
 from dbg_client.verbs.table import OF_THE_BROKER, VERBS
-from dbg_wire.version import RELEASE
+from dbg_wire import RELEASE
 from tests.support.packages import ROOT, parsed
 
 PROJECT = (ROOT / "pyproject.toml").read_text()

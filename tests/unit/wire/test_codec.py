@@ -40,10 +40,9 @@ from dbg_wire.messages import (
     StopInfo,
     answer_to,
 )
-from dbg_wire.records.bounds import MAX_NUMBER
 from dbg_wire.records.inspection import PartsQuestion
 from dbg_wire.records.ranks import Place, RankState
-from dbg_wire.records.record import bound_of, hints_of, name_of
+from dbg_wire.records.record import MAX_NUMBER, bound_of, hints_of, name_of
 from tests.conftest import Approved
 from tests.unit.wire.values import messages
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 import dbg_wire
-from dbg_wire import limits
+from dbg_wire import PROTOCOL_MAJOR, limits, subprotocol
 from dbg_wire.codec import decode, encode
 from dbg_wire.messages import MESSAGES, Sender
 from dbg_wire.records.record import name_of
-from dbg_wire.version import PROTOCOL_MAJOR, subprotocol
 
 PAGE = (Path(dbg_wire.__file__).parent / "PROTOCOL.md").read_text(encoding="utf-8")
 EXAMPLES = [line for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]

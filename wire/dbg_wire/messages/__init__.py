@@ -4,23 +4,43 @@ Messages are frozen. A report holds the whole state of a rank, not a change: a p
 up to date after the next one. ``PROTOCOL.md``, beside this package, is normative.
 """
 
-from dbg_wire.messages.answers import AnswerBody, body_of
-from dbg_wire.messages.declared import Message, entered
+from dbg_wire.messages.declared import (
+    GUARD_ACTIONS,
+    Action,
+    AnswerBody,
+    Finding,
+    Kind,
+    Look,
+    Message,
+    Mode,
+    PromptState,
+    RefusalCode,
+    Sender,
+    body_of,
+    entered,
+)
 from dbg_wire.messages.from_agents import (
     KINDS_OF_AGENTS,
     MAX_ANCESTORS,
+    REPORTED_STATES,
     Answer,
     Applied,
+    Arrival,
     Completions,
     Discarded,
     Goodbye,
     Notice,
+    PromptInfo,
     Pulse,
+    RankReport,
     Register,
     Replied,
     Report,
+    SessionInfo,
     Source,
+    StopInfo,
     Testimony,
+    Waiting,
     answer_to,
 )
 from dbg_wire.messages.from_broker import (
@@ -57,18 +77,6 @@ from dbg_wire.messages.from_clients import (
     Subscribe,
     Take,
     Withdraw,
-)
-from dbg_wire.messages.report import REPORTED_STATES, Arrival, PromptInfo, RankReport, SessionInfo, StopInfo, Waiting
-from dbg_wire.messages.vocabulary import (
-    GUARD_ACTIONS,
-    Action,
-    Finding,
-    Kind,
-    Look,
-    Mode,
-    PromptState,
-    RefusalCode,
-    Sender,
 )
 
 # Where imports are lazy, the use of one class of a module imports it, and so declares all of its messages.

@@ -1,11 +1,12 @@
-"""The base of every control message, and every kind of row and inquiry that an answer or a question holds."""
+"""What messages are made of: the words that they choose from, the rows of an answer, and the base of every message."""
 
+import enum
 import typing
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from dbg_wire.messages.vocabulary import Sender
+import msgspec
+
 from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine
-from dbg_wire.records.bounds import FreeText, Items
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish
 from dbg_wire.records.evidence import (
     CollectiveSeen,
@@ -25,8 +26,125 @@ from dbg_wire.records.inspection import (
     SourceText,
     Variable,
 )
-from dbg_wire.records.record import Record, RecordType
+from dbg_wire.records.ranks import Place, Stack, ThreadStacks
+from dbg_wire.records.record import FreeText, Items, Record, RecordType, encode_record
 from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleQuestion
+
+
+class Sender(str, enum.Enum):
+    """The three roles."""
+
+    AGENT = "agent"
+    BROKER = "broker"
+    CLIENT = "client"
+
+
+class Mode(str, enum.Enum):
+    """How a terminal attaches: type, look only, or take the keyboard from the current driver."""
+
+    DRIVE = "drive"
+    WATCH = "watch"
+    TAKE = "take"
+
+
+class Action(str, enum.Enum):
+    """The action that a question asks of each rank."""
+
+    CONTINUE = "continue"
+    KILL = "kill"
+    SCREEN = "screen"
+    EVAL = "eval"
+    """The value of an expression in the stopped thread; with ``live`` also in a running rank, broken into for it."""
+    COMMAND = "command"
+    """A debugger's command; the answer is its output, or the place where the rank then stops."""
+    WHERE = "where"
+    """The stack of the stop's thread, or of the main thread, of running ranks too."""
+    INTERRUPT = "interrupt"
+    """Break into a running rank."""
+    RELEASE = "release"
+    """Let a held rank go on."""
+    EXEC = "exec"
+    """Run a command next to the rank. The guard does this and ``native``, also while the rank hangs."""
+    NATIVE = "native"
+    """The stack with its native frames, by a profiler that reads the memory of the rank."""
+    INSPECT = "inspect"
+    """A look into the stopped thread's values, in the form of :mod:`dbg_wire.records.inspection`."""
+    BREAKPOINTS = "breakpoints"
+    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.records.breakpoints`."""
+    SAMPLE = "sample"
+    """Arrivals at collectives, places and amounts of some seconds, in the form of :mod:`dbg_wire.records.samples`."""
+
+
+GUARD_ACTIONS = frozenset({Action.EXEC, Action.NATIVE})
+"""The actions that a rank's guard carries out."""
+
+
+class Look(str, enum.Enum):
+    """How much a ``where`` asks for; each adds to the one before."""
+
+    STACK = "stack"
+    """Where the rank is."""
+    COLLECTIVES = "collectives"
+    """The groups that the rank is in, and the collectives that it has not finished."""
+    EVIDENCE = "evidence"
+    """What each of its threads waits for, and its process."""
+
+
+class PromptState(str, enum.Enum):
+    """What a line debugger waits for; the terminal edits and completes the line accordingly."""
+
+    COMMAND = "command"
+    """A command or a statement, at the debugger's own prompt."""
+    MORE = "more"
+    """The rest of a statement that is not complete yet."""
+    COMMANDS = "commands"
+    """Commands for a breakpoint, until ``end``."""
+    INTERACT = "interact"
+    """A statement in ``interact``."""
+    INPUT = "input"
+    """A line for the program's own ``input()`` or ``sys.stdin``, in code that a command runs."""
+    CONFIRM = "confirm"
+    """An answer to the debugger's question."""
+
+
+class Kind(str, enum.Enum):
+    """The kind of one rank's answer: ``lost`` is the broker's, and ``silent`` that of the terminal that asked."""
+
+    VALUE = "value"
+    ERROR = "error"
+    RUNNING = "running"
+    SILENT = "silent"
+    LOST = "lost"
+
+
+class Finding(str, enum.Enum):
+    """What a rank's guard has found."""
+
+    STUCK = "stuck"
+    """The interpreter has not run for a while: C code holds it and lets no thread run."""
+    SUSPENDED = "suspended"
+    """The process has not run for a while, since a signal or a tracer stopped it."""
+    FATAL = "fatal"
+    """A fatal signal came; the process ends by it, unless the program catches that signal itself."""
+    ENDED = "ended"
+    """The process has ended, by a signal or without a goodbye."""
+    CALLED = "called"
+    """The rank has called its guard, which is asked for something; the rank itself runs."""
+
+
+class RefusalCode:
+    """The codes of Refusal."""
+
+    UNKNOWN_TYPE = "unknown-type"
+    BAD_MESSAGE = "bad-message"
+    NO_SUCH_RANK = "no-such-rank"
+    NOT_ATTACHED = "not-attached"
+    NOT_DRIVING = "not-driving"
+    ROLE = "role"
+    FULL = "full"
+    GONE = "gone"
+    TAKEN = "taken"
+
 
 AnyRow = (
     FreeText
@@ -52,6 +170,31 @@ AnyRow = (
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
 AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ChildProcess | ScreenSize | SampleQuestion
+
+
+class AnswerBody(Record):
+    """The content of a rank's answer.
+
+    ``rows`` are a screen's lines, or what else a rank tells, each with its kind. ``frames`` is a stack, outermost
+    first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
+    empty if the whole content was not read. With ``at_least`` the rank has been at the place of ``frames`` for longer
+    than the answer's age. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression or a
+    command was run; None if it was not run.
+    """
+
+    text: FreeText
+    rows: Rows = ()
+    digest: FreeText = ""
+    exact: FreeText = ""
+    frames: Stack = ()
+    at_least: bool = False
+    threads: ThreadStacks = ()
+    frame: Place | None = None
+
+
+def body_of(body: AnswerBody) -> msgspec.Raw:
+    """Return a body as it is in a message."""
+    return msgspec.Raw(encode_record(body).encode())
 
 
 entered: list[type["Message"]] = []

@@ -6,11 +6,10 @@ from typing import Annotated
 import msgspec
 
 from dbg_wire import limits
-from dbg_wire.messages.answers import AnswerBody
-from dbg_wire.messages.declared import AnyInquiry, Message
-from dbg_wire.messages.report import RankReport
-from dbg_wire.messages.vocabulary import Action, Kind, Look, Sender
-from dbg_wire.records.bounds import (
+from dbg_wire.messages.declared import Action, AnswerBody, AnyInquiry, Kind, Look, Message, Sender
+from dbg_wire.messages.from_agents import RankReport
+from dbg_wire.records.ranks import FoldedRanks, RankInfo, RankState
+from dbg_wire.records.record import (
     Age,
     Count,
     FrameName,
@@ -20,12 +19,13 @@ from dbg_wire.records.bounds import (
     InvalidMessage,
     Items,
     Real,
+    Record,
     Sentence,
     Texts,
+    decode_record,
     elements,
+    fitted,
 )
-from dbg_wire.records.ranks import FoldedRanks, RankInfo, RankState
-from dbg_wire.records.record import Record, decode_record, fitted
 
 
 class BrokerAddress(Record):

@@ -3,9 +3,8 @@
 from typing import Annotated
 
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.messages.declared import AnyInquiry, Message
-from dbg_wire.messages.vocabulary import Action, Look, Mode, Sender
-from dbg_wire.records.bounds import (
+from dbg_wire.messages.declared import Action, AnyInquiry, Look, Message, Mode, Sender
+from dbg_wire.records.record import (
     Count,
     FrameName,
     FreeText,
@@ -19,8 +18,8 @@ from dbg_wire.records.bounds import (
     Texts,
     Word,
     characters,
+    length_of,
 )
-from dbg_wire.records.record import length_of
 
 RankSetText = Annotated[str, characters(of="0123456789,-/", is_shown=True)]
 

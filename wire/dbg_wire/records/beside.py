@@ -7,8 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from dbg_wire.limits import KIB, MAX_ITEMS, MAX_TEXT
-from dbg_wire.records.bounds import Count, Integer, InvalidMessage, Pid, Sentence, elements
-from dbg_wire.records.record import Inquiry, Row
+from dbg_wire.records.record import Count, Inquiry, Integer, InvalidMessage, Pid, Row, Sentence, elements
 
 MAX_FIRST, MAX_LAST = 64 * KIB, 32 * KIB
 """Bytes of a command's output that are kept, the first and the last: with every byte escaped below the bound of an

@@ -7,8 +7,7 @@ then, those set in PuDB and pdb included. A question without a wish only asks fo
 from typing import Annotated
 
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_PATH
-from dbg_wire.records.bounds import MAX_RANK, Count, Sentence, characters, elements, integers
-from dbg_wire.records.record import Inquiry, Record, Row
+from dbg_wire.records.record import MAX_RANK, Count, Inquiry, Record, Row, Sentence, characters, elements, integers
 
 AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True)]
 

@@ -9,9 +9,24 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dbg_wire.limits import KIB, MAX_ANSWER_BYTES, MAX_TEXT
-from dbg_wire.records.bounds import MAX_NUMBER, Age, Count, Line, RankNumber, Sentence, Word, elements, integers, reals
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import Record, Row, length_of, rows_by_kind, within_bytes
+from dbg_wire.records.record import (
+    MAX_NUMBER,
+    Age,
+    Count,
+    Line,
+    RankNumber,
+    Record,
+    Row,
+    Sentence,
+    Word,
+    elements,
+    integers,
+    length_of,
+    reals,
+    rows_by_kind,
+    within_bytes,
+)
 
 MAX_WAIT_FRAMES = 40
 """Frames of a waiting thread, the innermost ones."""

@@ -17,8 +17,21 @@ from dbg_wire.limits import (
     MIN_COLUMNS,
     MIN_ROWS,
 )
-from dbg_wire.records.bounds import Count, FreeText, Path, Sentence, Serial, characters, elements, integers
-from dbg_wire.records.record import Inquiry, Record, Row, rows_by_kind, size_of
+from dbg_wire.records.record import (
+    Count,
+    FreeText,
+    Inquiry,
+    Path,
+    Record,
+    Row,
+    Sentence,
+    Serial,
+    characters,
+    elements,
+    integers,
+    rows_by_kind,
+    size_of,
+)
 
 MAX_VARIABLES = 200
 """Values of one answer: IDEs ask for a hundred at a time."""

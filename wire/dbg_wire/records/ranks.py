@@ -9,7 +9,7 @@ import msgspec
 
 from dbg_wire import limits
 from dbg_wire.errors import printable
-from dbg_wire.records.bounds import (
+from dbg_wire.records.record import (
     MAX_RANK,
     Age,
     Count,
@@ -24,15 +24,27 @@ from dbg_wire.records.bounds import (
     Pid,
     RankNumber,
     Real,
+    Record,
     Sentence,
     Serial,
     Word,
     elements,
     integers,
 )
-from dbg_wire.records.record import Record
 
 _T = TypeVar("_T")
+
+PUDB = "pudb"
+PDB = "pdb"
+
+ENGINES = (PUDB, PDB)
+"""All of them, the default first."""
+
+DEFAULT_ENGINE = PUDB
+"""The debugger that opens if neither terminal nor stop nor rank names one."""
+
+LINE_ENGINE = PDB
+"""The debugger that reads and prints lines; every other debugger draws a screen."""
 
 CRASH = "crash"
 """Reason of a stopped rank that is kept after an exception that nothing has caught."""

@@ -10,10 +10,22 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dbg_wire.limits import KIB, MAX_ANSWER_BYTES
-from dbg_wire.records.bounds import MAX_AGE, Age, Count, Sentence, elements, integers, reals
 from dbg_wire.records.evidence import Amount, GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import Inquiry, Record, Row, rows_by_kind, within_bytes
+from dbg_wire.records.record import (
+    MAX_AGE,
+    Age,
+    Count,
+    Inquiry,
+    Record,
+    Row,
+    Sentence,
+    elements,
+    integers,
+    reals,
+    rows_by_kind,
+    within_bytes,
+)
 
 MAX_SAMPLE_SECONDS = 300.0
 """Seconds that one sampling takes at most: a job that is slow is slow in each of its minutes."""

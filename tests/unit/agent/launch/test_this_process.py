@@ -25,7 +25,7 @@ from dbg_agent.launch.this_process import (
     this_process,
 )
 from dbg_agent.settings import as_mesh, coordinates
-from dbg_wire.tables.launchers import is_launcher
+from dbg_wire.launchers import is_launcher
 from tests.support.launcher_variables import SRUN
 
 NAME = re.compile(r"[A-Za-z0-9._-]+")

@@ -11,8 +11,7 @@ from dbg_agent.link.dialling import FIRST_BACKOFF_SECONDS, LAST_BACKOFF_SECONDS,
 from dbg_agent.link.fork_safety import Lookups
 from dbg_agent.link.link import find_ranks_broker
 from dbg_agent.link.outgoing import MAX_MESSAGE_BYTES, MAX_MESSAGES, REPORT_NOW, Outgoing
-from dbg_dial.endpoint import Reach
-from dbg_dial.rendezvous import Rendezvous, format_rendezvous
+from dbg_dial.endpoint import Reach, Rendezvous, format_rendezvous
 from dbg_wire.codec import Output, encode_data
 from dbg_wire.errors import BrokerUnreachable, HungUp, Refused, WrongHost
 from dbg_wire.limits import MAX_LINK_BACKLOG

@@ -11,9 +11,8 @@ import pytest
 
 from dbg_broker.home.private_files import MAX_PRIVATE_FILE, open_home, read_private, write_private
 from dbg_broker.home.rendezvous import lock, read_rendezvous, remove_rendezvous, write_rendezvous
-from dbg_dial.endpoint import RENDEZVOUS_FILE
+from dbg_dial.endpoint import RENDEZVOUS_FILE, format_rendezvous, parse_driver_tokens
 from dbg_dial.find import DRIVER_FILE
-from dbg_dial.rendezvous import format_rendezvous, parse_driver_tokens
 from dbg_wire.errors import BadSecretFile
 from tests.conftest import Approved
 from tests.support.reach import RENDEZVOUS, SECRET, TOKENS, said

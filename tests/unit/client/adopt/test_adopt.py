@@ -34,9 +34,9 @@ from dbg_client.adopt.process import (
 )
 from dbg_client.adopt.python import Elf, NotElf
 from dbg_wire.errors import BadInput
+from dbg_wire.launchers import RANK_VARIABLES
+from dbg_wire.libraries import call_names
 from dbg_wire.records.ranks import RankState
-from dbg_wire.tables.launchers import RANK_VARIABLES
-from dbg_wire.tables.system_calls import call_names
 from tests.conftest import Approved
 from tests.support.rank_infos import rank as listed_rank
 

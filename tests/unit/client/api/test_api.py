@@ -26,7 +26,7 @@ from dbg_client.dap.messages import Request
 from dbg_client.mcp.server import McpServer
 from dbg_client.seat.effects import Finish
 from dbg_command.targets import select
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import (
     Action,

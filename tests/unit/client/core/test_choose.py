@@ -22,8 +22,7 @@ from dbg_client.core.errors import LostRank, NotStopped, RankEnded
 from dbg_client.seat.attachment import Attachment
 from dbg_client.terminal.status_line import Others, status_of
 from dbg_command.targets import parse_target, select
-from dbg_dial.endpoint import TOKEN_ROLES, Reach, parse_endpoint
-from dbg_dial.rendezvous import Rendezvous, format_rendezvous
+from dbg_dial.endpoint import TOKEN_ROLES, Reach, Rendezvous, format_rendezvous, parse_endpoint
 from dbg_wire.errors import AmbiguousTarget, BadSecretFile, DbgError, NoBroker, WrongHost
 from dbg_wire.messages import Change, Gone, Mode, Repaint, Seat, SessionInfo, Snapshot
 from dbg_wire.records.ranks import RankInfo, RankState

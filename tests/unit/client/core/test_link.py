@@ -20,7 +20,7 @@ from dbg_client.core.switchboard import MAX_PROGRAM, person_name
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.find import Opening
 from dbg_dial.home import user_name
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import (
     BrokerUnreachable,
     DbgError,

@@ -10,7 +10,7 @@ from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
 from dbg_command.targets import parse_target
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.messages import Snapshot
 from dbg_wire.records.ranks import RankInfo
 from tests.support.time_unit import seconds

@@ -19,7 +19,7 @@ from dbg_client.mcp.protocol import VERSIONS, BadCall, agreed_version, read_call
 from dbg_client.mcp.rest import MAX_CHARACTERS, MAX_KEPT, MAX_LINES, Rests, with_tools
 from dbg_client.mcp.server import McpServer
 from dbg_client.mcp.tools import TOOLS
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput, NoBroker
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from tests.conftest import Approved

@@ -23,7 +23,7 @@ from dbg_client.verbs.verb import BrokerOptions
 from dbg_client.why import standstill
 from dbg_client.why.explain import Case, Explanation, JobLook
 from dbg_client.why.verdict import Verdict, VerdictKind
-from dbg_dial.waiting import within
+from dbg_dial.tcp import within
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState

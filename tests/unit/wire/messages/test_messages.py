@@ -21,9 +21,8 @@ from dbg_wire.messages import (
     StopInfo,
     answer_to,
 )
-from dbg_wire.records.bounds import InvalidMessage
 from dbg_wire.records.ranks import Place, RankState
-from dbg_wire.records.record import Record, checked
+from dbg_wire.records.record import InvalidMessage, Record, checked
 from tests.conftest import Approved
 from tests.unit.broker.peers import registration
 

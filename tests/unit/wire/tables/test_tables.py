@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dbg_wire.libraries import call_names, collective_of
 from dbg_wire.records.ranks import Place
-from dbg_wire.tables.collectives import collective_of
-from dbg_wire.tables.system_calls import call_names
 
 SITE = "/venv/lib/python3.11/site-packages"
 C10D = f"{SITE}/torch/distributed/distributed_c10d.py"

@@ -1,1 +1,0 @@
-"""Facts about programs that are not ours: launchers, libraries with collectives, system calls, debuggers. Pure."""
