@@ -150,25 +150,6 @@ class Run(Verb):
         return run(self, os.environ)
 
 
-class Tmux(Verb):
-    """Attach to each rank of a target in a pane of tmux."""
-
-    name = "tmux"
-    example = "tmux 0-3"
-    operands = Operands.TARGET
-
-    target: str | None = None
-    attach: AttachOptions = AttachOptions()
-
-    def check(self) -> None:
-        self.attach.check()
-
-    def run(self) -> int:
-        from dbg_client.run.panes import open_panes
-
-        return open_panes(self)
-
-
 @dataclass(slots=True, kw_only=True)
 class Task:
     """The terminal's task: the job whose stops it follows, where the job's output is, and what has become of it.
