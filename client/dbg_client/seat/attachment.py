@@ -10,9 +10,19 @@ from collections import deque
 from dbg_client.core.errors import RankEnded, RankStayedAway, why_refused
 from dbg_client.seat.conversation import NO_KEYBOARD, Conversation
 from dbg_client.seat.effects import Bell, Blank, Effects, Finish, Open, Send, Wake
-from dbg_client.seat.notices import HAS_KEYBOARD, ONLY_WATCH, Notices, Turn, who_types, why_blank
+from dbg_client.seat.notices import (
+    HAS_KEYBOARD,
+    ONLY_WATCH,
+    Absence,
+    Ending,
+    Motion,
+    Notices,
+    Offer,
+    Turn,
+    who_types,
+    why_blank,
+)
 from dbg_client.seat.output import Drawing
-from dbg_client.seat.state import Absence, Ending, Motion, Offer
 from dbg_client.seat.unsettled_keys import Typed, UnsettledKeys
 from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_wire.codec import Input, Output

@@ -1,14 +1,18 @@
-"""Notices that the user sees for a while. A notice of keys without effect must not be missed. Pure."""
+"""The state of one seat beside the rank's last report, and the notices that the user sees for a while. Pure.
+
+A notice of keys without effect must not be missed.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from dbg_client.seat.effects import Bell, Effects
-from dbg_client.seat.state import Absence
+from dbg_client.verbs.preferences import Wish
 from dbg_wire.errors import printable
-from dbg_wire.messages import RankReport
-from dbg_wire.records.ranks import RankState
+from dbg_wire.messages import Mode, RankReport
+from dbg_wire.records.ranks import Place, RankState
 
 MAX_SHOWN = 40
 """Characters of discarded keys that are repeated."""
@@ -18,6 +22,71 @@ NOTICE_SECONDS = 8.0
 
 END_SECONDS = 5.0
 """Seconds in which a stop ends by what somebody else did; one that ends later has another reason."""
+
+
+@dataclass(slots=True)
+class Absence:
+    """Since when something is missing on the way to the rank; None for what is there."""
+
+    link_down_since: float | None = None
+    link_down_reason: str = ""
+    broker_silent_since: float | None = None
+    absent_since: float | None = None
+    """When the broker came back, as long as the rank has not called it."""
+    lost_since: float | None = None
+    """When the rank's connection to the broker ended."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the broker has the rank's connection."""
+        return (self.link_down_since, self.absent_since, self.lost_since) == (None, None, None)
+
+    def clear_rank(self) -> None:
+        """Forget what was missing between the broker and the rank."""
+        self.lost_since = self.absent_since = None
+
+
+@dataclass(slots=True)
+class Motion:
+    """How the rank moves, as far as it tells by its pulse."""
+
+    since: float | None = None
+    """When it went on; None while it stands."""
+    pulse: Place | None = None
+    waits_in: str = ""
+    """The collective that the rank's step is in, as far as its last pulse tells."""
+    heard: float = 0.0
+    """When the rank itself has said something last."""
+
+    def stands(self) -> None:
+        """Forget the pulse: the rank does not run."""
+        self.since = self.pulse = None
+        self.waits_in = ""
+
+
+@dataclass(slots=True)
+class Ending:
+    """How the stop has ended; empty while it has not."""
+
+    went_on_at: float | None = None
+    by: str = ""
+    """What somebody else did that has ended the stop, in words; empty if nobody did."""
+    let_go: str = ""
+    """The exception after which the rank was kept, if that stop has just ended: ``ValueError: bad batch``."""
+
+
+@dataclass(slots=True)
+class Offer:
+    """What this viewer asks of the rank: the keyboard or not, a debugger, a frame, and a screen of this size."""
+
+    mode: Mode
+    rows: int
+    columns: int
+    colors: int
+    wish: Wish
+    frame: str
+    cropped: bool = False
+    """Whether the debugger's screen was larger at the last look."""
 
 
 def why_blank(address: str, report: RankReport | None) -> str:

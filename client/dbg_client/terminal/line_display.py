@@ -40,7 +40,7 @@ from dbg_client.terminal.line_prompt import (
     show_source,
     terminal_output,
 )
-from dbg_client.terminal.status_line import toolbar_of
+from dbg_client.terminal.status_line import render
 from dbg_wire import limits
 from dbg_wire.errors import printable
 from dbg_wire.messages import PromptInfo, PromptState, Source
@@ -241,7 +241,7 @@ class LineDisplay:
 
     def _toolbar(self) -> str:
         status = self._host.status(pending=self._prefix.pending)
-        return toolbar_of(status, self._host.attachment, self._output.get_size().columns)
+        return render(status, self._output.get_size().columns, color=False)
 
     def _may_type(self) -> bool:
         return self._host.attachment.may_type

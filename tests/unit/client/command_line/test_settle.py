@@ -7,8 +7,7 @@ import pytest
 
 from dbg_client.after.verb import Report
 from dbg_client.dap.verb import Dap
-from dbg_client.run.verb import Tmux
-from dbg_client.terminal.verb import Attach, Wait
+from dbg_client.terminal.verb import Attach, Tmux, Wait
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt
 from dbg_client.verbs.preferences import Wish
