@@ -19,12 +19,7 @@ from dbg_client.why.process_groups import ProcessGroup, Roster, process_groups, 
 from dbg_wire.libraries import SYNCHRONOUS
 from dbg_wire.messages import RankAnswer
 from dbg_wire.records.ranks import RankInfo
-<<<<<<< HEAD
 from dbg_wire.records.samples import GroupArrivals, Sampled, sampled_in
-from dbg_wire.libraries import SYNCHRONOUS
-=======
-from dbg_wire.records.samples import GroupArrivals, Sampled, SampledCall, sampled_in
->>>>>>> 47d522cc (wire: modules that load together are one)
 
 MICROSECONDS = 1_000_000
 
