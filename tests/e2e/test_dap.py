@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dbg_client.dap.breakpoints import NO_RANK
-from dbg_client.dap.serve import SECRET_IS
+from dbg_client.dap.serve import TOLD_BEFORE_IT
 from dbg_client.dap.verb import entry_for
 from tests.conftest import OpenTerminal
 from tests.support.broker import running_broker
@@ -248,7 +248,7 @@ def test_a_port_takes_ides_by_its_secret(processes: Processes, home: Path) -> No
     start_ranks(processes, home, THREE_LINES, 1)
     wait_until_states(home, {0: "stopped"})
     with port(home, "0") as (server, number):
-        secret = told(server, rf"{SECRET_IS}(\S+)")
+        secret = told(server, rf"{TOLD_BEFORE_IT}(\S+)")
         with ide_at(number) as stranger, pytest.raises(Refused):
             stranger.attach()
         # Others on this host keep no IDE off by connecting and saying nothing.

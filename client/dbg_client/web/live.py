@@ -13,7 +13,6 @@ from dbg_client.core.patience import WaitingLine, show_nobody
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.questions.inspection import file_in_ranks, read_source
 from dbg_client.verbs.exec import Exec
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Continue
@@ -82,8 +81,6 @@ class LivePage:
             self._begin(item.id, lambda: self._answer(item))
         elif isinstance(item, messages.Find):
             self._begin(item.id, lambda: self._find(item))
-        elif isinstance(item, messages.Source):
-            self._begin(item.id, lambda: self._source(item))
         elif self._requests.give_up(item.id):
             self._outbox.say(messages.Failed(id=item.id, sentence="given up"))
 
@@ -178,8 +175,8 @@ class LivePage:
         answer = await verb.ask(
             Asking(asker=asker, ranks=meant.ranks, known=known, target=meant.target, show=show_nobody)
         )
-        if isinstance(answer, WhyAnswer) and answer.case is not None:
-            for _, verdict in told_of(answer.case, answer.found, known):
+        if isinstance(answer, WhyAnswer):
+            for _, verdict in told_of(answer.found, known):
                 self._feed.judge(verdict)
         return answer
 
@@ -192,16 +189,6 @@ class LivePage:
         except NoSuchRank:
             ranks = ()
         self._outbox.say(messages.Found(id=item.id, keys=tuple(rank.key for rank in ranks)))
-
-    async def _source(self, item: messages.Source) -> None:
-        rank = self._switchboard.directory.by_key.get(item.key)
-        if rank is None:
-            raise BadInput("this rank is not there any more", "choose another one")
-        asker = Asker(self._switchboard)
-        path = await file_in_ranks(asker, [rank], item.file)
-        first = max(1, item.line - item.around)
-        source = await read_source(asker, rank, path, begin=first, count=item.line + item.around + 1 - first)
-        self._outbox.say(messages.Lines(id=item.id, file=source.path, first=source.begin, lines=source.lines))
 
 
 def _verb(line: str) -> RanksVerb:

@@ -176,25 +176,16 @@ class Event(_Said):
     who: str
 
 
-class Standing(Record):
-    """Where a rank of a verdict stands: the innermost frame of its own code, which ``source`` shows."""
-
-    key: str
-    where: Place
-
-
 class Verdict(_Said):
     """The last ``verdicts`` of ``why --json`` on a job in which ranks wait; none once they go on again.
 
     They come when a page opens, when no rank has moved for a minute, every 20 seconds from then on, and whenever a page
-    asks ``why``. ``missing`` are the keys of ranks that have not come to a collective, ``places`` where the first of
-    the ranks that the worst verdict names stand.
+    asks ``why``. ``missing`` are the keys of ranks that have not come to a collective.
     """
 
     job: str
     verdicts: tuple[msgspec.Raw, ...] = ()
     missing: tuple[str, ...] = ()
-    places: tuple[Standing, ...] = ()
 
 
 class Found(_Said):
@@ -202,15 +193,6 @@ class Found(_Said):
 
     id: int
     keys: tuple[str, ...]
-
-
-class Lines(_Said):
-    """The lines around a place, from line ``first`` on: the answer to ``source`` with this id."""
-
-    id: int
-    file: str
-    first: int
-    lines: tuple[str, ...]
 
 
 class Beat(_Said):
@@ -232,7 +214,6 @@ ToPage = (
     | Event
     | Verdict
     | Found
-    | Lines
 )
 
 # ---------------------------------------------------------------------------------------------- /live, from the page
@@ -259,7 +240,7 @@ class Ask(_Said):
 
 
 class Withdraw(_Said):
-    """Give up an ``ask`` or ``source``; ``failed`` follows."""
+    """Give up an ``ask``; ``failed`` follows."""
 
     id: _NUMBER
 
@@ -272,17 +253,7 @@ class Find(_Said):
     shown: _NUMBER | None = None
 
 
-class Source(_Said):
-    """Show the lines around a place as a rank has them loaded."""
-
-    id: _NUMBER
-    key: _KEY
-    file: _TEXT
-    line: Annotated[int, msgspec.Meta(ge=1, le=2**53)]
-    around: Annotated[int, msgspec.Meta(ge=0, le=500)]
-
-
-FromPage = Ask | Withdraw | Find | Source
+FromPage = Ask | Withdraw | Find
 
 # ------------------------------------------------------------------------------------------- /terminal, to the page
 
@@ -335,10 +306,10 @@ class Prompt(_Said):
     ``confirm``. None waits if ``number`` is -1. ``held`` counts lines that wait for the next prompt.
     """
 
-    number: int
-    text: str
-    state: str
-    held: int
+    number: int = -1
+    text: str = ""
+    state: str = ""
+    held: int = 0
 
 
 class Completed(_Said):
@@ -354,14 +325,12 @@ class Around(_Said):
     where: Place
     first: int
     lines: tuple[str, ...]
-    breakpoints: tuple[int, ...]
 
 
 class Ended(_Said):
     """The seat is over, and the socket closes: the rank went on, has exited, or gave no seat."""
 
     sentence: str
-    went_on: bool
 
 
 ToTerminal = Beat | State | Clear | Bell | Note | Prompt | Completed | Around | Ended

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import signal
 import socket
-import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiohttp import web
 
 from dbg_client.core.errors import bug
-from dbg_client.core.patience import begin, read_in_thread
+from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.requests import LOOPBACK, listen, new_secret
 from dbg_client.core.switchboard import Switchboard, switchboard_to
@@ -62,47 +59,7 @@ MAX_SOCKETS = 128
 END_SECONDS = 2.0
 """Seconds for the pages to take the end."""
 
-LEADS_ON = '<!doctype html><meta http-equiv="refresh" content="0;url={}"><title>dbg-broker</title>'
-"""What leads a browser to another address."""
-
-COME_BACK = LEADS_ON.format("/")
-"""What leads to the page once more: a browser sends no strict cookie where the page of somebody else has led to us."""
-
 STATIC = Path(__file__).with_name("static")
-
-PAGE = "index.html"
-"""The page itself, which is served at ``/`` alone, with a nonce."""
-
-TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-"""What is served, by the end of its name."""
-
-
-class StaticFile(NamedTuple):
-    """A file as it is served; ``tag`` tells its contents from those of another release."""
-
-    data: bytes
-    type: str
-    tag: str
-
-
-def static_files(folder: Path = STATIC) -> Mapping[str, StaticFile]:
-    """Return what is below ``/static/``, by its path there. Blocks."""
-    return {
-        path.relative_to(folder).as_posix(): _static_file(path)
-        for path in sorted(folder.rglob("*"))
-        if path.suffix in TYPES and path.is_file()
-    }
-
-
-def page_text(folder: Path = STATIC) -> str:
-    """Return the page. Blocks."""
-    return (folder / PAGE).read_text(encoding="utf-8")
-
-
-def _static_file(path: Path) -> StaticFile:
-    data = path.read_bytes()
-    return StaticFile(data, TYPES[path.suffix], hashlib.sha256(data).hexdigest()[:32])
-
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -123,8 +80,7 @@ class PageServer:
         self._switchboard, self._target, self._access, self._drive = switchboard, target, access, drive
         self._wish, self._hang_seconds = wish, hang_seconds
         self._may_act = True
-        self.files = static_files()
-        self._page = page_text()
+        self._page = (STATIC / "index.html").read_text(encoding="utf-8")
         self._guests: dict[asyncio.Task[object], Outbox] = {}
         self.feed = Feed(switchboard, target, self._hello)
 
@@ -136,7 +92,7 @@ class PageServer:
         application.add_routes(
             [
                 web.get("/", self._index),
-                web.get("/static/{name:.+}", self._static),
+                web.static("/static", STATIC),
                 web.get("/live", self._live),
                 web.get("/terminal", self._terminal),
             ]
@@ -215,8 +171,6 @@ class PageServer:
             require_own(request.host, headers.get("Origin"), headers.get("Sec-Fetch-Site"), of_page=not is_page)
             if is_page and "token" in request.query:
                 return self._exchange(request)
-            if is_page and headers.get("Sec-Fetch-Site") == "cross-site":
-                return web.Response(text=COME_BACK, content_type="text/html")
             if not self._access.has_cookie(request.cookies):
                 raise NotAdmitted(NO_COOKIE)
             return await handler(request)
@@ -233,22 +187,13 @@ class PageServer:
         # Whoever is in stays in by an old link, and uses up no new one.
         if not self._access.has_cookie(request.cookies):
             value = self._access.exchange(request.query["token"])
-            answer.set_cookie(self._access.cookie, value, httponly=True, samesite="Strict", path="/")
+            answer.set_cookie(self._access.cookie, value, httponly=True, samesite="Lax", path="/")
         return answer
 
     async def _index(self, _: web.Request) -> web.Response:
         nonce = new_secret()
         headers = {"Content-Security-Policy": content_policy(nonce)}
         return web.Response(text=self._page.replace(NONCE, nonce), content_type="text/html", headers=headers)
-
-    async def _static(self, request: web.Request) -> web.Response:
-        found = self.files.get(request.match_info["name"])
-        if found is None:
-            raise web.HTTPNotFound
-        headers = {"ETag": f'"{found.tag}"', "Cache-Control": "no-cache"}
-        if any(tag.value == found.tag for tag in request.if_none_match or ()):
-            return web.Response(status=304, headers=headers)
-        return web.Response(body=found.data, content_type=found.type, charset="utf-8", headers=headers)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         return await self._hold(request, lambda outbox: LivePage(self._switchboard, self.feed, outbox, self.why_not))
@@ -262,7 +207,7 @@ class PageServer:
             if rank is not None:
                 own = self._switchboard.another()
                 return PageSeat(own, rank, mode, outbox, wish=self._wish, why_not=self.why_not())
-            outbox.say(Ended(sentence="there is no such rank any more", went_on=False))
+            outbox.say(Ended(sentence="there is no such rank any more"))
             outbox.finish(NO_RANK, "no such rank")
             return None
 
@@ -287,9 +232,11 @@ class PageServer:
         return socket
 
 
-async def _add_headers(_: web.Request, answer: web.StreamResponse) -> None:
+async def _add_headers(request: web.Request, answer: web.StreamResponse) -> None:
     answer.headers.update(FIXED_HEADERS)
-    answer.headers.setdefault("Cache-Control", "no-store")
+    # A browser asks whether a file has changed; nothing else is kept.
+    is_file = request.path.startswith("/static/")
+    answer.headers.setdefault("Cache-Control", "no-cache" if is_file else "no-store")
     answer.headers.setdefault("Content-Security-Policy", NOTHING_POLICY)
 
 
@@ -316,8 +263,7 @@ async def served_page(
             address = address_of(port, access.new_token())
             for line in announcement(address, port, server.why_not(), ends, os.environ):
                 say(line)
-            with shown_in_browser(address, os.environ):
-                yield
+            yield
     finally:
         await switchboard.close()
 
@@ -347,28 +293,3 @@ def announcement(address: str, port: int, why_not: str, ends: str, environ: Mapp
     if environ.get("SSH_CONNECTION"):
         lines.append(f"On your own machine first: ssh -L {port}:{LOOPBACK}:{port} {socket.gethostname()}")
     return [*lines, f"The link works once; {ends}."]
-
-
-def has_display(environ: Mapping[str, str], platform: str) -> bool:
-    """Tell whether a browser can be opened where the user sits."""
-    is_here = platform == "darwin" or bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
-    return is_here and not environ.get("SSH_CONNECTION")
-
-
-@contextmanager
-def shown_in_browser(address: str, environ: Mapping[str, str]) -> Iterator[None]:
-    """Open the page in a browser where there is a display; the block runs meanwhile.
-
-    Other users of the host see command lines, so the browser gets a file that only this user can read.
-    """
-    if not has_display(environ, sys.platform):
-        yield
-        return
-    import webbrowser  # hardly any host has a display
-
-    with tempfile.NamedTemporaryFile("w", prefix="dbg-web-", suffix=".html", encoding="utf-8") as file:
-        file.write(LEADS_ON.format(address))
-        file.flush()
-        # Not waited for: a browser that is started may not return before it is closed.
-        begin(partial(webbrowser.open, Path(file.name).as_uri()), lambda value, error: None)
-        yield

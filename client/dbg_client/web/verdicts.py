@@ -9,19 +9,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dbg_client.core.asking import Asker
-from dbg_client.views.tree import is_library
-from dbg_client.web.messages import Standing, Verdict
+from dbg_client.web.messages import Verdict
 from dbg_client.web.shown import verdicts_of
 from dbg_client.why.questions import find_case, hangs_among
 from dbg_client.why.standstill import Standstill, ask_where
 from dbg_dial.tcp import within
 from dbg_wire.errors import DbgError
-from dbg_wire.records.ranks import LIVE_STATES, Place, RankInfo
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 if TYPE_CHECKING:
     from dbg_client.core.switchboard import Switchboard
     from dbg_client.web.feed import Feed
-    from dbg_client.why.explain import Case, Explanation
+    from dbg_client.why.explain import Explanation
 
 HANG_SECONDS = 60.0
 """Seconds without a move of any rank after which a job counts as hanging."""
@@ -29,30 +28,17 @@ HANG_SECONDS = 60.0
 LOOKS = 3
 """Looks within that time; each makes the ranks read their flight recorders, which takes milliseconds."""
 
-MAX_PLACES = 4
-"""Ranks of a verdict whose places are told: a page shows the source of one or two."""
 
-
-def told_of(
-    case: Case, found: Explanation, known: Sequence[RankInfo], *, stands: bool = False
-) -> list[tuple[str, Verdict]]:
+def told_of(found: Explanation, known: Sequence[RankInfo], *, stands: bool = False) -> list[tuple[str, Verdict]]:
     """Return the worst sentence on each job that hangs, and what pages get; with ``stands`` no rank of it moves."""
-    frames = {(one.rank.job, one.rank.rank): (one.rank.key, one.answer.frames) for one in case.looks[-1].everybody}
     told = []
     for worst in hangs_among(found.verdicts, known, stands=stands):
         own = [verdict for verdict in found.verdicts if verdict.job == worst.job]
-        stacks = [frames.get((worst.job, number), ("", ())) for number in worst.ranks[:MAX_PLACES]]
-        places = [Standing(key=key, where=where) for key, stack in stacks if (where := _own_place(stack)) is not None]
         missing = tuple(rank.key for rank in found.missing if rank.job == worst.job)
-        verdicts = verdicts_of(own, harmless=False)
-        told.append((worst.sentence, Verdict(job=worst.job, verdicts=verdicts, missing=missing, places=tuple(places))))
+        told.append(
+            (worst.sentence, Verdict(job=worst.job, verdicts=verdicts_of(own, harmless=False), missing=missing))
+        )
     return told
-
-
-def _own_place(frames: Sequence[Place]) -> Place | None:
-    """Return the innermost frame of the program's own code, else the innermost one."""
-    own = [place for place in frames if not is_library(place.file)] or list(frames)
-    return own[-1] if own else None
 
 
 class VerdictWatch:
@@ -110,5 +96,5 @@ class VerdictWatch:
 
     async def _judge(self, ranks: Sequence[RankInfo], *, stands: bool) -> list[tuple[str, Verdict]]:
         known = self._switchboard.directory.ranks
-        case, found = await find_case(self._asker, ranks, known)
-        return told_of(case, found, known, stands=stands)
+        _, found = await find_case(self._asker, ranks, known)
+        return told_of(found, known, stands=stands)

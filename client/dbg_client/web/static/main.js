@@ -52,7 +52,6 @@ class Page {
     });
     this.why = new Why(byId("why", HTMLElement), {
       choose: (keys) => this.select(keys, false),
-      source: ({ key, where }) => this.live.source(key, where.file, where.line, 4),
       canDrive: () => this.hello.drive, ask: (line, job) => this.panel.put({ line, job }, line),
     });
     this.happened = new Happened(byId("happened", HTMLElement), (event) => this.select([event.key], false),

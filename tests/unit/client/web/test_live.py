@@ -286,15 +286,11 @@ async def test_too_much_at_once_and_a_number_in_use_are_refused(broker: FakeBrok
         assert f"{MAX_AT_ONCE} questions are open" in (await live.answer(99, "where"))["sentence"]
 
 
-async def test_what_the_broker_refuses_is_told(approved: Approved, broker: FakeBroker) -> None:
+async def test_what_the_broker_refuses_is_told(broker: FakeBroker) -> None:
     broker.refusals[Question] = Refusal(code=RefusalCode.ROLE, text="a watcher's token lets a terminal look only")
 
     async with opened(broker.environment) as browser, browser.live() as live:
         assert "look only" in (await live.answer(1, "eval loss"))["sentence"]
-        await live.say("source", id=2, key=make_rank(5).key, file="/train.py", line=1, around=2)
-        assert (await live.until("failed"))["id"] == 2
-        await live.say("source", id=3, key="gone", file="/train.py", line=1, around=2)
-        approved((await live.until("failed"))["sentence"])
 
 
 async def test_a_page_that_breaks_the_protocol_is_sent_away(broker: FakeBroker) -> None:
@@ -442,7 +438,7 @@ def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
                 '{"type":"ask","id":1,"line":"\\ud800"}',
                 json.dumps({"type": "ask", "id": 1, "line": "x" * (MAX_TEXT + 1)}),
                 json.dumps({"type": "ask", "id": 1, "line": "where", "keys": ["k"] * (MAX_RANKS + 1)}),
-                json.dumps({"type": "source", "id": 1, "key": "k" * 1001}),
+                json.dumps({"type": "ask", "id": 1, "line": "where", "keys": ["k" * 1001]}),
             )
         ),
         *(

@@ -1,7 +1,6 @@
 /**
  * Why a job waits, drawn: who waits, who has not come, since when, on what line, with the source around it.
  *
- * @typedef {import("../job/ranks.js").Place} Place
  * @typedef {{kind: string, sentence: string, certainty: string | null, ranks: string, others?: string,
  *   group: string | null, collective: string | null, sequence?: number | null, age?: number | null,
  *   evidence: string[], next: string | null}} Verdict
@@ -48,15 +47,13 @@ export function sourceView(file, first, lines, line) {
 /** The verdict on top of the page, while ranks of the job wait. */
 export class Why {
   /** @param {HTMLElement} element
-   * @param {{choose: (keys: string[]) => void, source: (place: {key: string, where: Place}) => Promise<any>,
-   *   canDrive: () => boolean, ask: (line: string, job: string) => void}} on */
+   * @param {{choose: (keys: string[]) => void, canDrive: () => boolean,
+   *   ask: (line: string, job: string) => void}} on */
   constructor(element, on) {
     this.element = element;
     this.on = on;
     /** @type {Map<string, any>} the last verdict on each job */
     this.told = new Map();
-    /** @type {Map<string, HTMLElement>} the source of the last places */
-    this.sources = new Map();
     this.isOpen = true;
   }
 
@@ -92,27 +89,9 @@ export class Why {
     return button({ class: "primary", onclick: () => this.on.ask(line, job) }, line);
   }
 
-  /** Return the lines around places; those of the same places are asked once.
-   * @param {{key: string, where: Place}[]} places */
-  sourcesOf(places) {
-    const name = JSON.stringify(places);
-    const known = this.sources.get(name);
-    if (known) return known;
-    const source = h("div", { class: "sources" });
-    this.sources.set(name, source);
-    const lines = new Map(places.map((place) => [`${place.where.file}:${place.where.line}`, place]));
-    for (const place of [...lines.values()].slice(0, 2)) {
-      this.on.source(place).then((told) => {
-        source.append(sourceView(told.file, told.first, told.lines, place.where.line));
-      }, () => this.sources.delete(name));
-    }
-    return source;
-  }
-
   /** @param {any} message */
   job(message) {
     const [first, ...others] = message.verdicts;
-    const source = this.sourcesOf(message.places ?? []);
     const choose = () => this.on.choose(message.missing);
     const told = h("div", { class: "told" }, drawn(first),
       first.evidence.length ? h("pre", { class: "evidence" }, first.evidence.join("\n")) : "",
@@ -122,7 +101,7 @@ export class Why {
     const details = h("details", { open: this.isOpen, ontoggle: () => { this.isOpen = details.open; } },
       h("summary", {}, h("span", { class: "alarm", "aria-hidden": "true" }),
         h("span", { class: "sentence" }, first.sentence)),
-      h("div", { class: "body" }, told, source));
+      h("div", { class: "body" }, told));
     return details;
   }
 }

@@ -145,12 +145,6 @@ export class Live {
     this.line.send(JSON.stringify({ type: "withdraw", id }));
   }
 
-  /** Return the lines around a place.
-   * @param {string} key @param {string} file @param {number} line @param {number} around */
-  source(key, file, line, around) {
-    return this.request({ type: "source", key, file, line, around });
-  }
-
   /** Return which ranks a set names; rejected for what is no set. @param {string} text @param {number | null} shown */
   find(text, shown) {
     return this.request({ type: "find", text, shown });

@@ -1,7 +1,6 @@
 /**
  * The ranks as the server tells them: a map by key, and an order.
  *
- * @typedef {{file: string, line: number, function: string}} Place
  * @typedef {object} Row a rank as the server words it, with its indices on the mesh
  * @property {string} key
  * @property {string} address
