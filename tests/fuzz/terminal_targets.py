@@ -7,20 +7,19 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 
+from dbg_client.after.case_file import CantReadReport, read_report
 from dbg_client.after.recorder_dumps import RankDump, explain_dumps
-from dbg_client.after.report_file import CantReadReport, case_lines, read_report
 from dbg_client.command_line.session_line import read_session_line
 from dbg_client.verbs.preferences import parse_escape_key
 from dbg_client.web.messages import LIVE, TERMINAL, Ask, read
-from dbg_client.why.explain import Case
+from dbg_client.why.sentences import sentence_of
 from dbg_command.sequences import QueryFilter, TextFilter
 from dbg_wire.errors import BadInput, PeerError, printable
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.records.record import decode_record, encode_record
 from tests.fuzz.target import Target, pieces_of, text_of, whole
 from tests.support.recorded import dump, pickled, raw
-from tests.unit.client.after.test_files import written
-from tests.unit.client.why.test_case import LOOK
+from tests.unit.client.after.test_files import LOOK, case_of, saved, written
 
 ANSWERED = re.compile(
     rb"\x05|\x1bZ|\x1bc|\x1bP|\x1b_|\x1b\^|\x1bX|\x1b\](?!8;)|\x1b\[[0-9;]*[cnxti]|\x1b\[[>=][0-9;]*c|\xc2[\x80-\x9f]"
@@ -67,7 +66,7 @@ def left_dumps(data: bytes) -> None:
     for begin in (b"", b"\x80\x02"):
         with suppress(*WRONG_FORM):
             found = explain_dumps([RankDump(rank=3, dump=read_dump(begin + data), written=1_790_000_000.0)])
-            assert all(printable(verdict.sentence, 10_000) == verdict.sentence for verdict in found.verdicts)
+            assert all(printable(sentence_of(verdict), 10_000) == sentence_of(verdict) for verdict in found.verdicts)
 
 
 def reports(data: bytes) -> None:
@@ -99,7 +98,7 @@ DRAWN = (
     b"\x1b[?25l\x1b[2;1H\x1b[0;1;31mline\x1b[K\x1b]8;;https://a\x1b\\b\x1b]8;;\x1b\\\xe2\x94\x80\x1b[6n\x1b]52;c;?\x07"
 )
 DUMP = pickled(raw(3, "nccl:send 0->1", is_p2p=True, state="started"), raw(4, "nccl:all_reduce", state="completed"))
-REPORT = written(case_lines(Case(looks=[LOOK, LOOK], now=1.0), 10**6)[0])
+REPORT = written(saved(case_of(LOOK.everybody, LOOK.everybody)))
 TARGETS = (
     _target("screen", screen, *whole(DRAWN, b"\x1bP+q544e\x1b\\\x9b6n\xc2\x9b6n", b"\x1b[?1049h\x1b[?2004h\x1b[5i")),
     _target("printed", printed, *whole(b"loss \x1b[31m0.25\x1b[0m\r\n\x1b]0;title\x07\ttab", b"\x85\xc2\x85\x1b[2J")),

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from dbg_client.why.process_groups import RankEvidence
-from dbg_wire.messages import Kind, RankAnswer
-from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, Evidence, GroupSeen, SourceSeen, What
+from dbg_wire.messages import Finding, Kind, RankAnswer
+from dbg_wire.records.evidence import (
+    CollectiveSeen,
+    CollectiveState,
+    Doing,
+    Evidence,
+    EvidenceRecord,
+    GroupSeen,
+    SourceSeen,
+    What,
+)
 from dbg_wire.records.ranks import Place, RankState
 from tests.unit.client.fake_broker import make_rank
 
@@ -42,6 +52,12 @@ def done(sequence: int, name: str = "all_reduce", **changes: object) -> Collecti
     return call(sequence, name, **{"state": CollectiveState.COMPLETED, **changes})
 
 
+def rows_of(said: Evidence) -> tuple[EvidenceRecord, ...]:
+    """Return evidence as the rows of an answer."""
+    process = (said.process,) if said.process is not None else ()
+    return (*said.sources, *said.groups, *said.collectives, *said.waits, *said.others, *process)
+
+
 def told(
     number: int,
     *,
@@ -52,12 +68,14 @@ def told(
     evidence: Evidence | None = None,
     kind: Kind = Kind.VALUE,
     text: str = "running",
+    found: Finding | None = None,
     **changes: object,
 ) -> RankEvidence:
     """Return a rank of four that runs and has told this; ``evidence`` goes before groups and calls."""
     rank = make_rank(number, **{"state": RankState.RUNNING, "reason": None, "world_size": 4, "where": None, **changes})
-    answer = RankAnswer(key=rank.key, kind=kind, text=text, frames=frames, age=age)
     said = evidence or Evidence(sources=(TORCH,), groups=tuple(groups), collectives=tuple(calls))
+    rows = rows_of(said)
+    answer = RankAnswer(key=rank.key, kind=kind, text=text, frames=frames, age=age, found=found, rows=rows)
     return RankEvidence(rank=rank, answer=answer, evidence=said)
 
 
@@ -79,7 +97,7 @@ def elsewhere(number: int, finished: int = 4, **changes: object) -> RankEvidence
 
 def silent(number: int, **changes: object) -> RankEvidence:
     one = told(number, kind=Kind.SILENT, text="did not answer", **changes)  # type: ignore[arg-type]
-    return RankEvidence(rank=one.rank, answer=one.answer)
+    return RankEvidence(rank=one.rank, answer=one.answer.replace(rows=()))
 
 
 def in_c_code(name: str) -> Doing:
@@ -87,6 +105,11 @@ def in_c_code(name: str) -> Doing:
     return Doing(what=What.NATIVE, function=name, place=Place(file="train.py", line=41, function="main"))
 
 
-def stuck(seconds: int) -> str:
-    """Return the text of a rank whose interpreter has run no Python code for so long."""
-    return f"stuck in C code for {seconds} s"
+def stuck(seconds: float) -> dict[str, Any]:
+    """Return what is told of a rank whose interpreter has run no Python code for so long."""
+    return {"found": Finding.STUCK, "age": seconds, "text": f"stuck in C code for {seconds:.0f} s"}
+
+
+def suspended(seconds: float) -> dict[str, Any]:
+    """Return what is told of a rank whose process a signal or a tracer has stopped."""
+    return {"found": Finding.SUSPENDED, "age": seconds, "text": f"suspended (SIGSTOP) for {seconds:.0f} s"}

@@ -364,12 +364,13 @@ class Witness:
     async def _answer(self, ask: Ask) -> Answer:
         if ask.action is not Action.WHERE:
             return answer_to(ask.request, Kind.ERROR, f"{self._state()}, and does nothing else")
-        text = self._state()
-        if self._finding() is Finding.STUCK and await self._ask_rank():
+        text, found = self._state(), self._finding()
+        found = Finding.SUSPENDED if self._process.is_suspended() else found if found is Finding.STUCK else None
+        if found is Finding.STUCK and await self._ask_rank():
             text += "; asked now"
         age = self._age() or None
         rows = _evidence(self._process.pid, self._frames) if ask.look is Look.EVIDENCE else ()
-        return answer_to(ask.request, Kind.VALUE, text, frames=self._frames, age=age, rows=rows)
+        return answer_to(ask.request, Kind.VALUE, text, frames=self._frames, age=age, rows=rows, found=found)
 
     def _state(self) -> str:
         if self._process.is_suspended():

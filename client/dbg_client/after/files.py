@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from dbg_client.after.case_file import BEGINNING, CantReadReport, CaseFile, read_report
 from dbg_client.after.recorder_dumps import RankDump
-from dbg_client.after.report_file import BEGINNING, CantReadReport, SavedReport, read_report
 from dbg_client.core.choose import MAX_WORLD
 from dbg_wire.errors import printable
 from dbg_wire.limits import KIB
@@ -53,7 +53,7 @@ class Found:
     """
 
     dumps: dict[int, tuple[RankDump, str]] = field(default_factory=dict)
-    reports: list[tuple[SavedReport, str]] = field(default_factory=list)
+    reports: list[tuple[CaseFile, str]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     others: int = 0
@@ -143,13 +143,13 @@ def _take_open(found: Found, path: str, file: BinaryIO, *, is_named: bool) -> No
         found.others += 1
 
 
-def _take_report(found: Found, report: SavedReport, path: str, *, is_named: bool) -> None:
+def _take_report(found: Found, report: CaseFile, path: str, *, is_named: bool) -> None:
     """Take a report; of several ones of a job in directories the newest one counts."""
     before = next((one for one in found.reports if one[0].job == report.job), None)
     if before is None or is_named:
         found.reports.append((report, path))
         return
-    older = (report, path) if before[0].case.now >= report.case.now else before
+    older = (report, path) if before[0].now >= report.now else before
     found.notes.append(f"{printable(older[1])} is an older report of the same job, and is left out")
     if older is before:
         found.reports[found.reports.index(before)] = (report, path)

@@ -11,8 +11,9 @@ from dbg_client.views.ages import show_duration
 from dbg_client.views.tree import own_frames
 from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook
 from dbg_client.why.lines import place_of
+from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence
-from dbg_client.why.verdict import NamedRanks, Verdict, VerdictKind
+from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.recorder.entries import Dump, Entry, RecordedGroup
@@ -49,43 +50,33 @@ def case_of_dumps(dumps: Sequence[RankDump]) -> Case:
     everybody = [told.get(number) or _silent(number, world) for number in sorted({*told, *range(world)})]
     # Nothing moves in a dump, and what stands in one stood there at the end.
     looks = [JobLook(at=at, everybody=everybody) for at in (0.0, LAST_LOOK_SECONDS)]
-    now = max((one.written for one in dumps), default=0.0)
-    return Case(looks=looks, now=now, lines=[(RUN, _lines(dumps, world))])
+    return Case(looks=looks, now=max((one.written for one in dumps), default=0.0))
 
 
 def explain_dumps(dumps: Sequence[RankDump]) -> Explanation:
     """Return the verdicts on the ranks that have left these dumps; no command reaches them any more."""
-    case = case_of_dumps(dumps)
-    found = case.explanation()
+    found = case_of_dumps(dumps).explanation()
+    lines = tuple(_lines(dumps, _world(dumps)))
     absent = frozenset(range(_world(dumps))) - {one.rank for one in dumps}
     verdicts = [_of_files(verdict, absent) for verdict in found.verdicts]
     if not any(entry.is_unfinished for one in dumps for entry in one.dump.entries):
-        verdicts = [_nothing_open(dumps, [line for _, lines in case.lines for line in lines])]
+        finding = Finding(topic=Topic.ALL_FINISHED, ranks=tuple(sorted(one.rank for one in dumps)))
+        verdicts = [Verdict(kind=VerdictKind.UNKNOWN, job="", finding=finding, ranks=finding.ranks)]
+    worst = next((at for at, one in enumerate(verdicts) if one.kind is not VerdictKind.BUSY), None)
+    if worst is not None:
+        verdicts[worst] = replace(verdicts[worst], lines=lines)
     return replace(found, verdicts=tuple(verdicts), missing=())
 
 
 def _of_files(verdict: Verdict, absent: frozenset[int]) -> Verdict:
     if verdict.kind is VerdictKind.UNKNOWN and verdict.collective is None and set(verdict.ranks) <= absent:
-        sentence = f"{_ranks(verdict.ranks)} left no dump, so that what {_they(verdict.ranks)} did can't be told"
-        return replace(verdict, sentence=sentence, evidence=(), next=None)
+        finding = Finding(topic=Topic.NO_DUMP, ranks=verdict.ranks)
+        return replace(verdict, finding=finding, headline=None, notes=(), next=None)
     return replace(verdict, next=None)
-
-
-def _nothing_open(dumps: Sequence[RankDump], lines: Sequence[str]) -> Verdict:
-    numbers = tuple(sorted(one.rank for one in dumps))
-    sentence = (
-        f"in the dumps of {_ranks(numbers)} all collectives have ended, so that no collective is what "
-        f"{_they(numbers)} waited for"
-    )
-    return Verdict(kind=VerdictKind.UNKNOWN, job="", sentence=sentence, ranks=numbers, evidence=tuple(lines))
 
 
 def _ranks(numbers: Iterable[int]) -> str:
     return NamedRanks(RUN, {}, several_jobs=False).ranks(numbers)
-
-
-def _they(numbers: Sequence[int]) -> str:
-    return "it" if len(numbers) == 1 else "they"
 
 
 def _world(dumps: Sequence[RankDump]) -> int:

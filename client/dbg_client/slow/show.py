@@ -13,10 +13,11 @@ from dbg_client.views.naming import clip
 from dbg_client.views.table import clip as cut
 from dbg_client.views.table import table
 from dbg_client.views.tree import show_frame
+from dbg_client.why.names import NamedRanks, agreeing
 from dbg_client.why.process_groups import world_size
-from dbg_client.why.show import document_of, shown
-from dbg_client.why.verdict import Certainty, Diagnosis, NamedRanks, NextStep, agreeing
-from dbg_wire.errors import printable
+from dbg_client.why.show import Diagnosis, document_of, shown
+from dbg_client.why.verdict import Certainty, NextStep, Purpose
+from dbg_wire.errors import Remedy, printable
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import LIVE_STATES
 from dbg_wire.records.samples import RankSample
@@ -35,7 +36,7 @@ MAX_JOB, MAX_GROUP = 16, 24
 
 HEADERS = ("JOB", "GROUP", "LAST", "TIMES", "BY", "LOST", "RANKS")
 
-MAY_HANG = NextStep("dbg-attach why", "tells whether it hangs")
+MAY_HANG = NextStep(Remedy("why"), Purpose.TELLS_HANG)
 
 STANDS = 0.95
 """The part of the looks in which others wait from which on a rank that does not may hang."""

@@ -75,7 +75,7 @@ VERBS: tuple[VerbRow, ...] = (
     VerbRow("release", "verbs.orders:Release", "let held ranks go on"),
     VerbRow("kill", "verbs.orders:Kill", "end the ranks; asks first"),
     VerbRow("tmux", "terminal.verb:Tmux", "attach to each rank in a pane of its own, in tmux"),
-    VerbRow("report", "after.verb:Report", "print all that is known of the ranks, for a colleague or a bug report"),
+    VerbRow("report", "after.report:Report", "print all that is known of the ranks, for a colleague or a bug report"),
     VerbRow("adopt", "adopt.verb:Adopt", "make ranks of processes of this host that were started without us"),
     VerbRow("mcp", "mcp.verb:Mcp", "serve the ranks as tools to a coding agent, by MCP on stdin and stdout"),
     VerbRow(
@@ -108,7 +108,7 @@ def load_verb(name: str) -> Any:
     return BY_NAME[name].load()
 
 
-ANNOTATE = "why.annotate:annotate"
+ANNOTATE = "why.collectives:annotate"
 """The function of the extension that tells ``where`` in which collectives ranks wait."""
 
 WHY_OF_FILES = "after.why_of_files:show_files"

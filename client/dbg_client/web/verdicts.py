@@ -12,6 +12,7 @@ from dbg_client.core.asking import Asker
 from dbg_client.web.messages import Verdict
 from dbg_client.web.shown import verdicts_of
 from dbg_client.why.questions import find_case, hangs_among
+from dbg_client.why.sentences import sentence_of
 from dbg_client.why.standstill import Standstill, ask_where
 from dbg_dial.tcp import within
 from dbg_wire.errors import DbgError
@@ -36,7 +37,7 @@ def told_of(found: Explanation, known: Sequence[RankInfo], *, stands: bool = Fal
         own = [verdict for verdict in found.verdicts if verdict.job == worst.job]
         missing = tuple(rank.key for rank in found.missing if rank.job == worst.job)
         told.append(
-            (worst.sentence, Verdict(job=worst.job, verdicts=verdicts_of(own, harmless=False), missing=missing))
+            (sentence_of(worst), Verdict(job=worst.job, verdicts=verdicts_of(own, harmless=False), missing=missing))
         )
     return told
 

@@ -6,6 +6,7 @@ called that one have come to it; the other members of the group are missing.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,12 @@ from dbg_client.why.process_groups import (
 from dbg_wire.libraries import collective_of
 from dbg_wire.recorder.seen import may_be
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+
+_ALIKE = frozenset(
+    {"allreduce", "broadcast", "reduce", "allgather", "allgatherbase", "reducescatter", "bcast"}
+    | {"allgatherintotensor", "allgathersingle", "reducescattertensor", "reducescattersingle"}
+)
+"""Collectives whose inputs have one size and type in all ranks; those of others may differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +100,17 @@ class PendingCollective:
             if call.timeout is not None and call.age is not None and call.timeout > call.age
         ]
         return min(left, default=None)
+
+    @property
+    def tag(self) -> int | None:
+        """Return the tag of a send or receive; None for any tag, for 0, which calls without one have, or an unknown."""
+        tag = next((call.tag for call in self.calls.values()), None) if self.has_peer else None
+        return tag if tag is not None and tag > 0 else None
+
+    @property
+    def root(self) -> int | None:
+        """Return the root of a collective if its ranks have passed one root as far as they tell."""
+        return next(iter(self.roots)) if len(self.roots) == 1 else None
 
     @property
     def call(self) -> str:
@@ -317,3 +335,68 @@ def _sequence(call: CollectiveSeen) -> tuple[float, float]:
 
 def _number(sequence: int | None) -> float:
     return float("inf") if sequence is None else sequence
+
+
+# --------------------------------------------------------------------------------------------------------- differences
+
+
+class Difference(enum.Enum):
+    """In what the calls of one collective differ."""
+
+    NAME = enum.auto()
+    ROOT = enum.auto()
+    DATA = enum.auto()
+
+
+def difference_of(standing: PendingCollective) -> Difference | None:
+    """Return in what ranks call a collective differently, the gravest first; None if all call it alike."""
+    if standing.has_peer:
+        return None
+    if len({call.name for call in standing.all_calls.values() if call.name}) > 1:
+        return Difference.NAME
+    # Who has not come is waited for in any case; and without numbers, the others may be in two calls.
+    if len(standing.roots) > 1 and not standing.missing:
+        return Difference.ROOT
+    # A library may let ranks finish that have passed less data than others, which then wait for the rest.
+    payloads = {_payload(standing, number) for number in standing.all_calls} - {("", "")}
+    return Difference.DATA if len(payloads) > 1 else None
+
+
+def is_certain(standing: PendingCollective) -> bool:
+    """Return whether ranks call it by different names and their library records name and number together.
+
+    Its age makes no difference then. A rank's count and its stack are read one after the other, and may not agree.
+    """
+    is_recorded = all(call.timeout is not None and call.sequence is not None for call in standing.all_calls.values())
+    return is_recorded and difference_of(standing) is Difference.NAME
+
+
+def sides(standing: PendingCollective) -> list[tuple[CollectiveSeen, list[int]]]:
+    """Return the different calls of one collective with their ranks, the usual one first."""
+    difference = difference_of(standing)
+    calls: dict[object, CollectiveSeen] = {}
+    found: defaultdict[object, list[int]] = defaultdict(list)
+    for number, call in sorted(standing.all_calls.items()):
+        key: object = call.name
+        if difference is Difference.ROOT:
+            key = call.root
+        elif difference is Difference.DATA:
+            key = (call.types, call.size, call.shapes) if _payload(standing, number) != ("", "") else None
+        if key is not None:
+            calls.setdefault(key, call)
+            found[key].append(number)
+    ordered = sorted(found.items(), key=lambda side: (-len(side[1]), side[1][0]))
+    return [(calls[key], numbers) for key, numbers in ordered]
+
+
+def is_parting(called: Sequence[tuple[CollectiveSeen, list[int]]]) -> bool:
+    """Return whether as many ranks do one thing as the other, so that nobody is to blame."""
+    return len(called[0][1]) == len(called[1][1])
+
+
+def _payload(standing: PendingCollective, number: int) -> tuple[str, int | str]:
+    """Return what must be equal in all ranks: the types, and the size or else the shapes; nothing for a free one."""
+    call = standing.all_calls[number]
+    if call.name.lower().replace("_", "").strip() not in _ALIKE:
+        return "", ""
+    return call.types, call.size if call.size is not None else call.shapes

@@ -1,32 +1,54 @@
-"""What one rank does by itself, whatever others wait for. Pure."""
+"""What one rank does by itself, whatever others wait for, as facts. Pure."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Mapping, Sequence
+import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dbg_client.views.ages import show_age
-from dbg_client.views.tree import file_line, own_frames
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.verdict import VerdictKind
-from dbg_client.why.wait_text import MAX_NAME, MAX_TEXT, process_text, wait_text
-from dbg_wire.errors import printable
 from dbg_wire.libraries import collective_of
+from dbg_wire.messages import Finding as GuardFinding
 from dbg_wire.records.evidence import Doing, ThreadWait, WaitKind, What
-from dbg_wire.records.ranks import (
-    CRASH,
-    DIED,
-    IN_FINALIZE,
-    WITHOUT_TRACEBACK,
-    Place,
-    RankInfo,
-    RankState,
-    describe_exit,
-)
+from dbg_wire.records.ranks import CRASH, IN_FINALIZE, WITHOUT_TRACEBACK, RankState
 
-MAX_THREADS = 4
-"""Threads of a deadlock that one sentence names."""
+
+class State(enum.Enum):
+    """What a rank is in."""
+
+    EXITED = enum.auto()
+    LOST = enum.auto()
+    """Its connection is gone, and its process may live."""
+    CRASHED = enum.auto()
+    """An exception has ended it, and it is kept."""
+    STOPPED = enum.auto()
+    HELD = enum.auto()
+    """It stands for others that are in the debugger."""
+    SUSPENDED = enum.auto()
+    STUCK = enum.auto()
+    """C code lets no thread run Python code."""
+    COMPUTES = enum.auto()
+    """The same, and it uses a processor."""
+    MAY_WAIT = enum.auto()
+    """The same, and it may wait in MPI, which spins."""
+    UNHEARD = enum.auto()
+    """It has been silent."""
+    WAITS = enum.auto()
+    """Its main thread waits, or is in C code, or in a call of a library."""
+    DEADLOCK = enum.auto()
+    """Its threads wait for each other."""
+    FOR_ITSELF = enum.auto()
+    """Its main thread waits for a process that waits for it, or for itself."""
+    RUNS = enum.auto()
+    """Nothing is known to keep it."""
+
+
+AGE_TOLD = frozenset(
+    {State.EXITED, State.LOST, State.SUSPENDED, State.STUCK, State.COMPUTES, State.MAY_WAIT, State.UNHEARD}
+    | {State.DEADLOCK}
+)
+"""States whose text tells the age itself, or of which it is no news."""
 
 _WAITS: Mapping[WaitKind, VerdictKind] = {
     **dict.fromkeys(
@@ -39,29 +61,20 @@ _WAITS: Mapping[WaitKind, VerdictKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """What is wrong with a rank, if anything: ``text`` follows ``rank 3``, as in ``is suspended (SIGSTOP)``.
+    """What a rank is in, and the ``kind`` of verdict that it makes, if something is wrong.
 
     ``age`` is for how many seconds it has been so. ``is_still`` says that the rank can't go on by itself, or has been
-    at one instruction for ``age``. ``is_sure`` says that the kernel, the broker or the interpreter tells it.
+    at one instruction for ``age``. ``is_sure`` says that the kernel, the broker or the interpreter tells it. ``does``
+    is what its main thread waits for, and ``threads`` are those that wait for each other, or for themselves.
     """
 
+    state: State
     kind: VerdictKind | None
-    text: str = ""
     age: float | None = None
     is_still: bool = False
     is_sure: bool = True
     does: Doing | None = None
-    """What the text is made of, if a thread of the rank has told it."""
     threads: tuple[ThreadWait, ...] = ()
-    """Threads that wait for each other."""
-    note: str = ""
-    """What the kernel tells of the process, such as that a tracer has stopped it."""
-    ended: tuple[str, ...] = ()
-    """Threads that an exception has ended, as in ``thread pump ended by OSError (data.py:7)``."""
-    handles: str = ""
-    """The exception that the main thread handles, as in ``handles OSError: disk full (save.py:9)``."""
-    is_age_told: bool = False
-    """Whether the text tells the age itself."""
 
     @property
     def is_loop(self) -> bool:
@@ -69,9 +82,10 @@ class Condition:
         return self.does is not None and self.does.what is What.LOOPS
 
     @property
-    def is_stop(self) -> bool:
-        """Return whether a debugger has the rank."""
-        return self.does is not None and self.does.what in (What.STOP, What.PDB)
+    def stands(self) -> bool:
+        """Return whether the rank stands in a debugger, of ours or another one."""
+        in_pdb = self.does is not None and self.does.what is What.PDB
+        return self.state in (State.STOPPED, State.CRASHED) or (in_pdb and self.state is State.WAITS)
 
 
 def condition_of(one: RankEvidence, now: float, *, has_mpi: bool = False) -> Condition:
@@ -79,39 +93,27 @@ def condition_of(one: RankEvidence, now: float, *, has_mpi: bool = False) -> Con
 
     In a run that ``has_mpi`` who computes may wait instead: mpi4py keeps Python's lock in some collectives, and spins.
     """
-    process = one.evidence.process if one.evidence is not None else None
-    note = process_text(process) if process is not None else ""
-    waits = one.evidence.waits if one.evidence is not None else ()
-    ended = tuple(
-        f"thread {printable(wait.thread, MAX_NAME)} {wait_text(wait.does)}"
-        for wait in waits
-        if wait.kind is WaitKind.ENDED
-    )
-    handles = next((wait_text(wait.does) for wait in waits if wait.kind is WaitKind.HANDLED), "")
-    return replace(_condition(one, now, has_mpi), note=note, ended=ended[-MAX_THREADS:], handles=handles)
+    rank = one.rank
+    since = max(0.0, now - rank.since) if rank.since else None
+    if rank.state is RankState.EXITED:
+        kind = VerdictKind.ENDED if has_finished(one) else VerdictKind.DEAD
+        return Condition(state=State.EXITED, kind=kind, age=since, is_still=True)
+    if rank.state is RankState.LOST:
+        return Condition(state=State.LOST, kind=VerdictKind.DEAD, age=since, is_still=True)
+    if rank.state is RankState.STOPPED and rank.reason == CRASH:
+        return Condition(state=State.CRASHED, kind=VerdictKind.DEAD, age=since, is_still=True)
+    if rank.state is RankState.STOPPED:
+        return Condition(state=State.STOPPED, kind=VerdictKind.WAITING, age=since, is_still=True)
+    if rank.state is RankState.HELD:
+        return Condition(state=State.HELD, kind=None, age=since, is_still=True)
+    return _of_live(one, since, has_mpi)
 
 
-def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], text: str, *, is_sure: bool) -> Condition:
+def deadlocked(condition: Condition, threads: tuple[ThreadWait, ...], *, by_threads: bool, is_sure: bool) -> Condition:
     """Return the condition of a rank whose threads wait for each other, or that waits for itself."""
-    return replace(
-        condition,
-        kind=VerdictKind.DEADLOCK,
-        text=text or f"has a deadlock: {circle_of(threads)}",
-        does=None,
-        is_still=True,
-        is_sure=is_sure,
-        threads=threads,
-        is_age_told=not text,
-    )
-
-
-def circle_of(threads: tuple[ThreadWait, ...]) -> str:
-    """Return ``threads MainThread and pump wait for each other``."""
-    if len(threads) == 1:
-        return f"thread {printable(threads[0].thread, MAX_NAME)} {wait_text(threads[0].does)}"
-    names = [printable(one.thread, MAX_NAME) for one in threads[:MAX_THREADS]]
-    more = " and others" if len(threads) > MAX_THREADS else ""
-    return f"threads {', '.join(names[:-1])} and {names[-1]}{more} wait for each other"
+    state = State.DEADLOCK if by_threads else State.FOR_ITSELF
+    kind = VerdictKind.DEADLOCK
+    return replace(condition, state=state, kind=kind, is_still=True, is_sure=is_sure, threads=threads)
 
 
 def main_wait(one: RankEvidence) -> ThreadWait | None:
@@ -120,124 +122,39 @@ def main_wait(one: RankEvidence) -> ThreadWait | None:
     return next((wait for wait in waits if wait.is_main), None)
 
 
-def _condition(one: RankEvidence, now: float, has_mpi: bool) -> Condition:
-    rank = one.rank
-    since = max(0.0, now - rank.since) if rank.since else None
-    if rank.state is RankState.EXITED:
-        return Condition(
-            kind=VerdictKind.ENDED if _has_finished(rank) else VerdictKind.DEAD,
-            text=_aborted(one, since) or f"{_end(rank, since)}{_last_seen(one)}",
-            age=since,
-            is_still=True,
-            is_age_told=True,
-        )
-    if rank.state is RankState.LOST:
-        ago = f" since {show_age(since)}" if since is not None else ""
-        text = f"is lost: its connection is gone{ago}, and its process may live"
-        return Condition(kind=VerdictKind.DEAD, text=text, age=since, is_still=True, is_age_told=True)
-    if rank.state is RankState.STOPPED and rank.reason == CRASH:
-        error = f" ({printable(rank.halt.detail, MAX_TEXT)})" if rank.halt.detail else ""
-        where = f" at {file_line(rank.where)}" if rank.where is not None else ""
-        text = f"has crashed{error}{where} and is kept"
-        return Condition(kind=VerdictKind.DEAD, text=text, age=since, is_still=True)
-    if rank.state is RankState.STOPPED:
-        text = f"stands in the debugger{_at(rank.where)}"
-        return Condition(kind=VerdictKind.WAITING, text=text, age=since, is_still=True)
-    if rank.state is RankState.HELD:
-        text = f"is held{_at(rank.where)} for others that stand in the debugger"
-        return Condition(kind=None, text=text, age=since, is_still=True)
-    return _of_live(one, since, has_mpi)
+def waits_of(one: RankEvidence, kind: WaitKind) -> list[ThreadWait]:
+    """Return what threads of a rank are in that is of one kind."""
+    return [wait for wait in one.evidence.waits if wait.kind is kind] if one.evidence is not None else []
 
 
 def _of_live(one: RankEvidence, since: float | None, has_mpi: bool) -> Condition:
     process = one.evidence.process if one.evidence is not None else None
-    text = printable(one.answer.text, MAX_TEXT).partition(";")[0]
     age = one.answer.age
     if one.is_suspended:
-        said = text if text.startswith("suspended") else "suspended"
-        return Condition(kind=VerdictKind.SUSPENDED, text=f"is {said}", age=age, is_still=True, is_age_told=True)
-    if text.startswith("stuck"):
+        return Condition(state=State.SUSPENDED, kind=VerdictKind.SUSPENDED, age=age, is_still=True)
+    if one.answer.found is GuardFinding.STUCK:
         # Who computes lets no other thread run Python code either, and may get on all the same.
         computes = process is not None and process.state == "R"
-        text = text.replace("stuck", "computes", 1) if computes else f"is {text}"
-        may_wait = computes and has_mpi
-        text = text.replace(" in C code", " in C code, or waits in MPI,", 1) if may_wait else text
-        said = f"{text}{_caller(one.answer.frames)}"
-        return Condition(
-            kind=VerdictKind.STUCK, text=said, age=age, is_still=True, is_sure=not may_wait, is_age_told=True
-        )
+        state = (State.MAY_WAIT if has_mpi else State.COMPUTES) if computes else State.STUCK
+        is_sure = state is not State.MAY_WAIT
+        return Condition(state=state, kind=VerdictKind.STUCK, age=age, is_still=True, is_sure=is_sure)
     if one.rank.state is RankState.UNRESPONSIVE:
-        ago = f" for {show_age(since)}" if since is not None else ""
-        text = f"has been silent{ago}: its interpreter is stuck in C code, or its process is suspended"
-        return Condition(kind=VerdictKind.STUCK, text=text, age=since, is_still=True, is_sure=False, is_age_told=True)
+        return Condition(state=State.UNHEARD, kind=VerdictKind.STUCK, age=since, is_still=True, is_sure=False)
     return _of_main_thread(one)
-
-
-def _caller(frames: Sequence[Place]) -> str:
-    """Return `` (decode, data.py:17)``, the function of the user that has called C code; empty if it isn't known."""
-    own = own_frames(frames)
-    return f" ({printable(own[-1].function, MAX_NAME)}, {file_line(own[-1])})" if own else ""
 
 
 def _of_main_thread(one: RankEvidence) -> Condition:
     age, main = one.answer.age, main_wait(one)
     if main is None or collective_of(one.answer.frames):
-        return Condition(kind=None, age=age)
+        return Condition(state=State.RUNS, kind=None, age=age)
     kind = _WAITS.get(main.kind)
-    if kind is None:
-        # Not all calls of a library are known as collectives, and so are told by the thread alone.
-        text = wait_text(main.does) if main.kind in (WaitKind.COLLECTIVE, WaitKind.DEBUGGER) else ""
-        return Condition(kind=None, text=text, age=age, does=main.does)
-    return Condition(kind=kind, text=wait_text(main.does), age=age, is_sure=main.is_sure, does=main.does)
+    if kind is None and main.kind is not WaitKind.COLLECTIVE:
+        return Condition(state=State.RUNS, kind=None, age=age)
+    # Not all calls of a library are known as collectives, and so are told by the thread alone.
+    is_sure = main.is_sure or kind is None
+    return Condition(state=State.WAITS, kind=kind, age=age, is_sure=is_sure, does=main.does)
 
 
-def _has_finished(rank: RankInfo) -> bool:
-    return rank.exit == 0 and rank.detail not in (IN_FINALIZE, WITHOUT_TRACEBACK)
-
-
-def _end(rank: RankInfo, since: float | None) -> str:
-    if rank.detail == IN_FINALIZE:
-        ended = f" {show_age(since)} ago" if since is not None else ""
-        return f"ended its program{ended} and is in MPI_Finalize, which waits for all ranks"
-    if rank.detail == WITHOUT_TRACEBACK:
-        ago = f" {show_age(since)} ago" if since is not None else ""
-        return f"ended by itself{ago} with status {rank.exit}, {WITHOUT_TRACEBACK}"
-    how = describe_exit(rank)
-    if how == DIED and not rank.detail:
-        # No goodbye, and no signal that its guard has seen.
-        return f"ended without a word{f' {show_age(since)} ago' if since is not None else ''}: os._exit, or a kill"
-    verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
-    comma = "," if how[-1:].isdecimal() else ""
-    ago = f"{comma} {show_age(since)} ago" if since is not None else ""
-    # What its last stop was about is no news of its end.
-    detail = rank.end.detail
-    told, _, more = detail.partition("; ")
-    if told and told in how:
-        return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"
-    detail = f" ({printable(detail, MAX_TEXT)})" if detail else ""
-    return f"{verb}{how}{detail}{ago}"
-
-
-def _aborted(one: RankEvidence, since: float | None) -> str:
-    """Say that the library of a collective has ended its process, as gloo does for data of another size; or nothing."""
-    name = collective_of(one.answer.frames)
-    if one.rank.exit != -signal.SIGABRT or not name:
-        return ""
-    own = own_frames(one.answer.frames)
-    place = f" ({printable(own[-1].function, MAX_NAME)} {file_line(own[-1])})" if own else ""
-    ago = f" {show_age(since)} ago" if since is not None else ""
-    return f"was ended by its library (SIGABRT) in {name}{place}{ago}; see its output"
-
-
-def _last_seen(one: RankEvidence) -> str:
-    """Return where a rank was before it ended without a goodbye, which would tell more; empty if it isn't known."""
-    own = own_frames(one.answer.frames)
-    if not own or one.rank.reason != DIED:
-        return ""
-    # Of a signal more is told, and there is less room.
-    function = "" if (one.rank.exit or 0) < 0 else f" {printable(own[-1].function, MAX_NAME)}"
-    return f"; last seen in {file_line(own[-1])}{function}"
-
-
-def _at(place: Place | None) -> str:
-    return f" ({file_line(place)})" if place is not None else ""
+def has_finished(one: RankEvidence) -> bool:
+    """Return whether a rank has ended its program well."""
+    return one.rank.exit == 0 and one.rank.detail not in (IN_FINALIZE, WITHOUT_TRACEBACK)

@@ -9,22 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dbg_client.core.choose import Run
-from dbg_client.why import sentences
-from dbg_client.why.collective_matching import Matched, PendingCollective, match_collectives
-from dbg_client.why.condition import Condition, condition_of, main_wait
-from dbg_client.why.conflicts import is_certain
-from dbg_client.why.lines import last_call
-from dbg_client.why.moving import Movement, last_of, movement, what_moved
+from dbg_client.why.collective_matching import Matched, PendingCollective, is_certain, match_collectives
+from dbg_client.why.condition import Condition, State, condition_of, main_wait
+from dbg_client.why.moving import Movement, last_of, movement
+from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence, rosters, world_size
-from dbg_client.why.roots import Root, awaited_ranks, find_roots
-from dbg_client.why.scene import set_scene
-from dbg_client.why.sentences import PATIENT_SECONDS
+from dbg_client.why.roots import awaited_ranks, find_roots
+from dbg_client.why.scene import last_call, set_scene
 from dbg_client.why.verdict import (
     HARMLESS,
     IN_COLLECTIVES,
     Certainty,
-    NamedRanks,
+    Finding,
+    Topic,
     Verdict,
     VerdictKind,
     worst_first,
@@ -37,7 +34,6 @@ from dbg_client.why.verdicts import (
     unmoved_verdict,
     verdict_of,
 )
-from dbg_client.why.wait_text import wait_text
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import WaitKind
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
@@ -47,6 +43,9 @@ LAST_LOOK_SECONDS = 5.0
 
 MPI = "mpi4py"
 """What ranks call the library that has MPI's collectives."""
+
+PATIENT_SECONDS = 60.0
+"""Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
 
 STANDING_STILL = (RankState.STOPPED, RankState.HELD)
 
@@ -92,7 +91,7 @@ class _Judged:
     certain: list[Verdict] = field(default_factory=list)
     young: set[int] = field(default_factory=set)
     workers: set[int] = field(default_factory=set)
-    notes: list[str] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
     is_open: bool = False
 
 
@@ -139,7 +138,7 @@ def _names_missing(verdict: Verdict) -> bool:
 
 
 def _nobody() -> Verdict:
-    return Verdict(kind=VerdictKind.UNKNOWN, job="", sentence="there is no rank with an agent that could tell")
+    return Verdict(kind=VerdictKind.UNKNOWN, job="")
 
 
 class _RunVerdicts:
@@ -214,35 +213,33 @@ class _RunVerdicts:
             verdict = Verdict(
                 kind=VerdictKind.BUSY,
                 job=self._scene.job,
-                sentence=sentences.busy(self._moved, what_moved(self._moved, self._matched.roster)),
+                finding=Finding(topic=Topic.BUSY),
+                scene=self._scene,
                 certainty=Certainty.SURE,
                 ranks=tuple(sorted(self._moved.moved)),
-                evidence=notes,
+                notes=notes,
                 **last_of(self._moved),
             )
-        working = judged.notes[:1] if judged.notes and (not unmoved or verdict.kind is VerdictKind.BUSY) else []
-        if not working and judged.notes and unmoved <= judged.workers:
-            working = judged.notes[:1]
-        if not working:
+        is_told = not unmoved or verdict.kind is VerdictKind.BUSY or unmoved <= judged.workers
+        if not notes or not is_told:
             return verdict
         # Who is waited for says more than what has moved.
-        rest = tuple(note for note in verdict.evidence if note != working[0])
-        moves = (verdict.sentence,) if verdict.kind is VerdictKind.BUSY else ()
-        return replace(verdict, sentence=working[0], evidence=(*moves, *rest))
+        moves = (verdict.finding,) if verdict.kind is VerdictKind.BUSY else ()
+        return replace(verdict, headline=notes[0], notes=(*moves, *notes[1:]))
 
     def _aged(self, one: RankEvidence, condition: Condition, before: RankEvidence | None) -> Condition:
         """Return a condition as old as the looks: who polls is at one instruction for a moment alone."""
         number = one.rank.rank
         loop = self._moved.loops.get(number) or (condition.does if condition.is_loop else None)
         if loop is not None and not condition.is_still:
-            before_it = last_call(one, None)
-            most = int(before_it.age) if before_it is not None and before_it.age else None
-            loop = loop.replace(seconds=self._seconds, total=most)
+            call = last_call(one, None)
+            # The rank has done something else before, or was seen in it.
+            most = int(call.age) if call is not None and call.age is not None and call.age >= 1 else None
             return replace(
                 condition,
+                state=State.WAITS,
                 kind=VerdictKind.WAITING,
-                text=wait_text(loop),
-                does=loop,
+                does=loop.replace(total=most, seconds=self._seconds),
                 is_sure=False,
                 age=max(condition.age or 0.0, self._seconds),
             )
@@ -254,7 +251,7 @@ class _RunVerdicts:
     def _judge(self) -> _Judged:
         judged = _Judged()
         for root in self._roots:
-            standings = root.circle or (root.standing,)
+            standings = root.circle or (root.pending,)
             verdict = verdict_of(self._scene, root)
             if not any(self._is_old(standing, verdict) for standing in standings):
                 self._keep_open(judged, standings)
@@ -313,13 +310,16 @@ class _RunVerdicts:
             return False
         return not self._has_two or set(verdict.ranks) <= self._working
 
-    def _note_work(self, judged: _Judged, root: Root, verdict: Verdict, standings: Sequence[PendingCollective]) -> None:
+    def _note_work(
+        self, judged: _Judged, root: Finding, verdict: Verdict, standings: Sequence[PendingCollective]
+    ) -> None:
         judged.young.update(number for standing in standings for number in (*standing.calls, *standing.missing))
         judged.workers.update(verdict.ranks)
         if not self._has_two:
             judged.is_open = True
             return
-        judged.notes.append(sentences.working(self._scene, root))
+        works = root.topic in (Topic.MISSING, Topic.NO_PARTNER)
+        judged.notes.append(root if works else Finding(topic=Topic.GOES_ON, standing=root.standing))
 
     def _unmoved(self, young: set[int]) -> set[int]:
         """Return the ranks that answered and have not moved, and are in no collective that may be usual work."""
@@ -339,7 +339,8 @@ def _polls(one: RankEvidence) -> tuple[object, ...]:
     main = main_wait(one)
     if main is None or (main.kind is not WaitKind.FILE and (main.kind is not WaitKind.DATA or main.holder is None)):
         return ()
-    return main.holder, main.does.replace(seconds=None)
+    does = main.does
+    return does.what, main.holder, does.name, does.target, does.descriptor, does.count
 
 
 def _key(standing: PendingCollective) -> tuple[object, ...]:
@@ -357,23 +358,7 @@ class Case:
 
     looks: Sequence[JobLook]
     now: float
-    lines: Sequence[tuple[Run, Sequence[str]]] = ()
-    found: Explanation | None = None
-    """The verdicts on the looks alone, if somebody has them already: of ten thousand ranks they take a second."""
 
     def explanation(self) -> Explanation:
         """Return the verdicts."""
-        found = self.found or explain(self.looks, self.now)
-        for run, lines in self.lines:
-            found = with_lines(found, run, lines)
-        return found
-
-
-def with_lines(found: Explanation, run: Run, lines: Sequence[str]) -> Explanation:
-    """Return the verdicts with these lines below the worst one on a run's job that is not busy."""
-    verdicts = list(found.verdicts)
-    for index, verdict in enumerate(verdicts):
-        if verdict.job == run[0] and verdict.kind is not VerdictKind.BUSY:
-            verdicts[index] = replace(verdict, evidence=(*verdict.evidence, *lines))
-            break
-    return replace(found, verdicts=tuple(verdicts))
+        return explain(self.looks, self.now)

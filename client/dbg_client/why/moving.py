@@ -11,7 +11,6 @@ from dbg_client.views.tree import own_frames
 from dbg_client.why.collective_matching import Matched
 from dbg_client.why.condition import main_wait
 from dbg_client.why.process_groups import ProcessGroup, RankEvidence, Roster
-from dbg_wire.errors import printable
 from dbg_wire.records.evidence import Doing, ProcessSeen, WaitKind, What
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
@@ -115,7 +114,7 @@ def _share(one: RankEvidence) -> float:
 
 
 def _loop(looks: Sequence[Roster], number: int) -> Doing | None:
-    """Return the loop of a rank that sleeps between tries; None without one.
+    """Return the loop of a rank that sleeps between tries; None if it isn't in one.
 
     One function of the user's is on the stack at each look, what it calls differs, and one of that is a sleep. Or the
     rank has told of its loop at one look, and is in it at the others.
@@ -127,20 +126,15 @@ def _loop(looks: Sequence[Roster], number: int) -> Doing | None:
         depth += 1
     if not depth:
         return None
-    loops = [told for one in seen if (told := _told_loop(one)) is not None]
+    loops = [main.does for one in seen if (main := main_wait(one)) is not None and main.does.what is What.LOOPS]
     if loops and any(loops[-1].function == place.function for place in own[-1][:depth]):
         return loops[-1]
     does = dict.fromkeys(_called_in(one, frames[depth - 1]) for one, frames in zip(seen, own, strict=True))
     if SLEEP not in does or len(does) < 2:
         return None
-    names = [*(name for name in does if name and name != SLEEP), SLEEP]
+    names = (*(name for name in does if name and name != SLEEP), SLEEP)[:MAX_CALLS]
     place = own[-1][depth - 1]
-    return fitted(Doing, what=What.LOOPS, function=place.function, place=place, names=tuple(names[:MAX_CALLS]))
-
-
-def _told_loop(one: RankEvidence) -> Doing | None:
-    main = main_wait(one)
-    return main.does if main is not None and main.does.what is What.LOOPS else None
+    return fitted(Doing, what=What.LOOPS, function=place.function, names=names, place=place)
 
 
 def _function(place: Place) -> tuple[str, str]:
@@ -153,34 +147,20 @@ def _called_in(one: RankEvidence, place: Place) -> str:
     if any(wait.is_main and wait.kind is WaitKind.SLEEP for wait in waits):
         return SLEEP
     below = one.answer.frames[one.answer.frames.index(place) + 1 :]
-    return printable(below[0].function, 60) if below else ""
-
-
-def what_moved(moved: Movement, roster: Roster) -> str:
-    """Return ``all 4 ranks went from all_reduce #5 to #8 of dp_0``."""
-    if moved.collectives:
-        label, (name, before, now, numbers) = _leading(moved)
-        call = f"{printable(name, 60)} #{before}" if name else f"collective #{before}"
-        return f"{_count(len(numbers), len(roster))} went from {call} to #{now} of {printable(label, 100)}"
-    return f"{_count(len(moved.stacks), len(roster))} moved in their code"
+    return below[0].function if below else ""
 
 
 def last_of(moved: Movement) -> dict[str, Any]:
     """Return group, name and number of the last collective of the group in which most ranks have got on."""
     if not moved.collectives:
         return {}
-    label, (name, _, now, _) = _leading(moved)
+    label, (name, _, now, _) = leading(moved)
     return {"group": label, "collective": name or None, "sequence": now}
 
 
-def _leading(moved: Movement) -> tuple[str, tuple[str, int, int, frozenset[int]]]:
+def leading(moved: Movement) -> tuple[str, tuple[str, int, int, frozenset[int]]]:
+    """Return the group in which most ranks have got on, and what of its collectives has changed."""
     return max(moved.collectives.items(), key=lambda item: (len(item[1][3]), item[0]))
-
-
-def _count(count: int, of: int) -> str:
-    if of == 1:
-        return "the only rank"
-    return f"all {of} ranks" if count == of else f"{count} of {of} ranks"
 
 
 def _is_same(before: Matched, number: int, one: RankEvidence) -> bool:

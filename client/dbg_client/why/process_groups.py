@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dbg_client.core.choose import MAX_WORLD, Run
 from dbg_wire.errors import BadTarget
 from dbg_wire.libraries import collective_of
-from dbg_wire.messages import RankAnswer
+from dbg_wire.messages import Finding, RankAnswer
 from dbg_wire.rank_set import format_ranks, parse_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Evidence, GroupSeen, WaitKind, evidence_in
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
@@ -56,7 +56,7 @@ class RankEvidence:
     def is_suspended(self) -> bool:
         """Return whether a signal or a tracer has stopped its process."""
         process = self.evidence.process if self.evidence is not None else None
-        return self.answer.text.startswith("suspended") or (process is not None and process.state in ("T", "t"))
+        return self.answer.found is Finding.SUSPENDED or (process is not None and process.state in ("T", "t"))
 
     def would_tell_of(self, library: str) -> bool:
         """Return whether a call in a group of this library would be told: mpi4py tells nothing while there is none."""

@@ -11,10 +11,10 @@ from dataclasses import replace
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ended_of_live_runs, live_runs
 from dbg_client.core.patience import Show, show_nobody
-from dbg_client.why.child_processes import with_children
 from dbg_client.why.collective_matching import Matched, match_collectives
 from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook, explain
 from dbg_client.why.process_groups import RankEvidence, read_evidence
+from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import HARMLESS, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Hang, Look, Message, RankAnswer
@@ -40,8 +40,8 @@ async def find_case(
     more follow for ``longest`` seconds at most. ``show`` takes what is waited for. Raises DbgError if the broker fails.
     """
     ranks = ranks_of_runs(chosen, known)
-    case = await gather_case(asker, ranks, show=show, longest=longest)
-    return case, about(await asyncio.to_thread(case.explanation), chosen, ranks)
+    case, found = await gather_case(asker, ranks, show=show, longest=longest)
+    return case, about(found, chosen, ranks)
 
 
 async def gather_case(
@@ -50,8 +50,8 @@ async def gather_case(
     *,
     show: Show = show_nobody,
     longest: float = LAST_LOOK_SECONDS,
-) -> Case:
-    """Ask these ranks, which are all of their runs, for what :func:`find_case` makes its verdicts from."""
+) -> tuple[Case, Explanation]:
+    """Ask these ranks, which are all of their runs, and return what :func:`find_case` does of all of them."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
     looks = [JobLook(at=0.0, everybody=await _ask_evidence(asker, ranks))]
@@ -69,10 +69,7 @@ async def gather_case(
         looks.append(JobLook(at=at, everybody=await _ask_evidence(asker, ranks)))
         now = time.time()
         found = await asyncio.to_thread(explain, tuple(looks), now)
-    everybody = await with_children(asker, found.verdicts, looks[-1].everybody)
-    has_more = any(one is not before for one, before in zip(everybody, looks[-1].everybody, strict=True))
-    looks[-1] = replace(looks[-1], everybody=everybody)
-    return Case(looks=looks, now=now, found=None if has_more else found)
+    return Case(looks=looks, now=now), found
 
 
 def hangs_among(verdicts: Sequence[Verdict], known: Sequence[RankInfo] = (), *, stands: bool = False) -> list[Verdict]:
@@ -122,7 +119,7 @@ def report_hangs(
                 Hang,
                 job=verdict.job,
                 kind=verdict.kind.value,
-                sentence=printable(verdict.sentence, 500),
+                sentence=printable(sentence_of(verdict), 500),
                 ranks=format_ranks(verdict.ranks),
             )
         )

@@ -7,57 +7,17 @@ for each other, in collectives or for what one of them has, are a circle.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from dbg_client.why.collective_matching import Matched, PendingCollective
+from dbg_client.why.collective_matching import Matched, PendingCollective, difference_of, is_parting, sides
 from dbg_client.why.condition import Condition
-from dbg_client.why.conflicts import difference_of
-from dbg_client.why.graph import Node, NodeKind, collective_node, rank_node
 from dbg_client.why.process_groups import has_peer
-from dbg_client.why.scene import Scene
-from dbg_client.why.verdict import VerdictKind
+from dbg_client.why.scene import Node, NodeKind, Scene, collective_node, rank_node, stores_of
+from dbg_client.why.verdict import Finding, Topic, VerdictKind
 
 _GONE = frozenset({VerdictKind.DEAD, VerdictKind.ENDED, VerdictKind.SUSPENDED, VerdictKind.STUCK, VerdictKind.DEADLOCK})
 """Conditions in which a rank that has told nothing can't have come."""
-
-
-class RootKind(enum.Enum):
-    """What the matter is."""
-
-    MISSING = enum.auto()
-    """Ranks have not come to a collective, or to the other half of a send or receive."""
-    CIRCLE = enum.auto()
-    """Ranks wait for each other in collectives."""
-    HELD = enum.auto()
-    """A rank waits in a collective for ranks that wait for what it has, such as the lock of a file."""
-    CONFLICT = enum.auto()
-    """Ranks call one collective by different names, or with other data."""
-    LONELY = enum.auto()
-    """One rank alone has made the group."""
-    PEERLESS = enum.auto()
-    """A send or receive to nobody who is known."""
-    DOUBTFUL = enum.auto()
-    """Silent ranks may be missing."""
-    COMPLETE = enum.auto()
-    """All wait, and nobody is missing."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Root:
-    """An end of the graph to which collectives lead: ``standing`` is the one that most ranks wait in.
-
-    ``culprits`` are the ranks that keep it. ``circle`` are the collectives that wait for each other, each for the next.
-    ``also`` are others that wait for the same ranks, ``behind`` those that wait for ranks that wait here.
-    """
-
-    kind: RootKind
-    standing: PendingCollective
-    culprits: tuple[int, ...] = ()
-    circle: tuple[PendingCollective, ...] = ()
-    also: list[PendingCollective] = field(default_factory=list)
-    behind: list[PendingCollective] = field(default_factory=list)
 
 
 def awaited_ranks(matched: Matched, conditions: Mapping[int, Condition]) -> dict[int, tuple[int, ...]]:
@@ -72,7 +32,7 @@ def awaited_ranks(matched: Matched, conditions: Mapping[int, Condition]) -> dict
     return found
 
 
-def find_roots(scene: Scene, waits_for: Mapping[int, Sequence[int]]) -> list[Root]:
+def find_roots(scene: Scene, waits_for: Mapping[int, Sequence[int]]) -> list[Finding]:
     """Return the roots of a run; ``waits_for`` is what :func:`awaited_ranks` told of it."""
     return _Finding(scene, waits_for).roots()
 
@@ -103,20 +63,20 @@ def _suspects(standing: PendingCollective, conditions: Mapping[int, Condition]) 
     return tuple(sorted({*standing.missing, *gone}))
 
 
-def _own_kind(matched: Matched, standing: PendingCollective, suspects: Sequence[int]) -> RootKind | None:
+def _own_kind(matched: Matched, standing: PendingCollective, suspects: Sequence[int]) -> Topic | None:
     """Return what a collective's own calls tell; None if it waits for others, or if nothing is wrong with it."""
     if difference_of(standing) is not None:
-        return RootKind.CONFLICT
+        return Topic.CONFLICT
     if _is_lonely(standing, matched):
-        return RootKind.LONELY
+        return Topic.LONELY
     if standing.has_peer and standing.peer is None and not _is_met(standing, matched):
-        return RootKind.PEERLESS
+        return Topic.PEERLESS
     if suspects:
         return None
     if standing.unheard:
-        return RootKind.DOUBTFUL
+        return Topic.DOUBTFUL
     is_whole = standing.has_peer or set(standing.came) == set(standing.calls)
-    return RootKind.COMPLETE if is_whole else None
+    return Topic.COMPLETE if is_whole else None
 
 
 def _is_lonely(standing: PendingCollective, matched: Matched) -> bool:
@@ -147,37 +107,37 @@ class _Finding:
         self._standings = scene.matched.standings
         self._waits_for = {index: ranks for index, ranks in waits_for.items() if ranks}
         self._alone = [index for index, ranks in waits_for.items() if not ranks]
-        self._roots: list[Root] = []
+        self._roots: list[Finding] = []
         self._nodes: list[list[Node]] = []
         """Of each root the nodes, to which others lead."""
         self._in_circles = {number for circle in rank_circles(scene) for number in circle}
         self._taken: set[int] = set()
         """The collectives that a root has."""
 
-    def roots(self) -> list[Root]:
+    def roots(self) -> list[Finding]:
         matched = self._scene.matched
         self._blame()
         self._close_circles()
         for index in self._alone:
             standing = self._standings[index]
             kind = _own_kind(matched, standing, _suspects(standing, self._scene.conditions))
-            self._add(Root(kind=kind or RootKind.COMPLETE, standing=standing), [index])
+            self._add(_alone(self._scene, standing, kind or Topic.COMPLETE), [index])
         self._find_those_behind()
         return self._roots
 
-    def _add(self, root: Root, taken: Sequence[int], *ranks: int) -> None:
+    def _add(self, root: Finding, taken: Sequence[int], *ranks: int) -> None:
         self._roots.append(root)
         self._nodes.append([*map(collective_node, taken), *map(rank_node, ranks)])
         self._taken.update(taken)
 
     def _blame(self) -> None:
         """Make a root of each set of ranks that wait for no other rank; a rank belongs to one."""
-        blamed: dict[int, Root] = {}
+        blamed: dict[int, Finding] = {}
         for index in sorted(self._waits_for, key=lambda index: _weight(self._standings[index])):
             own = [number for number in self._waits_for[index] if self._is_end(number, self._waits_for[index])]
             fresh = tuple(number for number in own if number not in blamed)
             if fresh:
-                root = Root(kind=RootKind.MISSING, standing=self._standings[index], culprits=fresh)
+                root = _missing(self._standings[index], fresh)
                 blamed.update(dict.fromkeys(fresh, root))
                 self._add(root, [index], *fresh)
             elif own:
@@ -213,7 +173,7 @@ class _Finding:
             if holding:
                 index = min(indices, key=lambda index: _weight(self._standings[index]))
                 culprits = tuple(n for n in holding if n in self._waits_for[index]) or tuple(holding)
-                root = Root(kind=RootKind.HELD, standing=self._standings[index], culprits=culprits)
+                root = Finding(topic=Topic.HELD, standing=self._standings[index], ranks=culprits)
                 self._add(root, indices, *_ranks(component))
             else:
                 self._add_circle(self._walk(indices), indices)
@@ -229,15 +189,17 @@ class _Finding:
             # Who has passed the same root as the root itself may have gone on: its data was sent before.
             whole = replace(torn, came=tuple(sorted({*torn.came, *torn.missing})), missing=())
             behind = [self._standings[index] for index in sorted(indices) if self._standings[index] is not torn]
-            self._add(Root(kind=RootKind.CONFLICT, standing=whole, behind=behind), indices)
+            root = _alone(self._scene, whole, Topic.CONFLICT)
+            root.behind += behind
+            self._add(root, indices)
             return
         exchange = next(filter(self._leads_to_collective, circle), None)
         if exchange is None or all(standing.has_peer for standing in standings):
-            self._add(Root(kind=RootKind.CIRCLE, standing=standings[0], circle=tuple(standings)), indices)
+            ranks = tuple(sorted({number for one in standings for number in one.waiting}))
+            root = Finding(topic=Topic.CIRCLE, standing=standings[0], circle=tuple(standings), ranks=ranks)
+            self._add(root, indices)
             return
-        root = Root(
-            kind=RootKind.MISSING, standing=self._standings[exchange], culprits=tuple(self._waits_for[exchange])
-        )
+        root = _missing(self._standings[exchange], tuple(self._waits_for[exchange]))
         root.behind += [self._standings[index] for index in sorted(indices) if index != exchange]
         self._add(root, indices)
 
@@ -271,6 +233,28 @@ class _Finding:
             root = reached.get(collective_node(index))
             if index not in self._taken and root is not None:
                 self._roots[root].behind.append(self._standings[index])
+
+
+def _alone(scene: Scene, standing: PendingCollective, topic: Topic) -> Finding:
+    """Return a finding on a collective that waits for no other, with the ranks that it is about."""
+    found = Finding(topic=topic, standing=standing, ranks=standing.waiting[:1])
+    if topic is Topic.DOUBTFUL:
+        found.ranks = standing.unheard
+    elif topic is Topic.CONFLICT:
+        called = sides(standing)
+        named = called if is_parting(called) else called[1:]
+        found.ranks = tuple(sorted(number for _, numbers in named for number in numbers))
+    elif topic is Topic.COMPLETE:
+        found.ranks = tuple(sorted({*standing.waiting, *([standing.peer] if standing.peer is not None else [])}))
+        stores = stores_of(scene, found.ranks)
+        if len(stores) > 1:
+            others = tuple(number for number in found.ranks if number not in stores[1][1])
+            found = replace(found, topic=Topic.OTHER_STORE, ranks=tuple(stores[1][1]), followers=others)
+    return found
+
+
+def _missing(standing: PendingCollective, ranks: tuple[int, ...]) -> Finding:
+    return Finding(topic=Topic.NO_PARTNER if standing.has_peer else Topic.MISSING, standing=standing, ranks=ranks)
 
 
 def _ranks(component: Sequence[Node]) -> list[int]:

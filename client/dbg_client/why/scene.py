@@ -1,39 +1,180 @@
-"""One look at a run: its ranks, what each of them does, and the graph of their waits. Pure."""
+"""One look at a run: its ranks, what each of them does, and the graph of their waits. Pure.
+
+An edge of the graph leads from a node to one without which its wait does not end. Following the edges, one comes to the
+ends: nodes that wait for no other, and circles of nodes that wait for each other (strongly connected components without
+an edge out of them). An end is the cause of everything that leads to it.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
+import enum
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from dbg_client.views.tree import file_line, own_frames
-from dbg_client.why.collective_matching import Matched, PendingCollective
-from dbg_client.why.condition import Condition, deadlocked, main_wait
-from dbg_client.why.fitting import fitted
-from dbg_client.why.graph import Node, NodeKind, WaitGraph, collective_node, process_node, rank_node, thread_node
+from dbg_client.views.tree import own_frames
+from dbg_client.why.collective_matching import Matched, PendingCollective, sides
+from dbg_client.why.condition import Condition, deadlocked, main_wait, waits_of
 from dbg_client.why.moving import Movement
-from dbg_client.why.process_groups import RankEvidence
-from dbg_client.why.verdict import Certainty, NamedRanks, VerdictKind
-from dbg_client.why.wait_text import MAX_NAME, MAX_TEXT, other_text, wait_text
-from dbg_wire.errors import printable
-from dbg_wire.records.evidence import OtherProcess, Relation, Target, ThreadWait, WaitKind
-
-MAX_LINKS = 3
-"""Waits behind each other that a sentence tells: further ones are evidence of the ranks that they lead to."""
+from dbg_client.why.names import NamedRanks
+from dbg_client.why.process_groups import ProcessGroup, RankEvidence, has_peer
+from dbg_client.why.verdict import Certainty, VerdictKind
+from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, ThreadWait, WaitKind
+from dbg_wire.records.ranks import Place
 
 _BLIND = frozenset({WaitKind.LOCK, WaitKind.DATA, WaitKind.LOOP, WaitKind.UNKNOWN, WaitKind.SLEEP})
 """Waits of which it may not be known who ends them."""
 
 
+class NodeKind(enum.IntEnum):
+    """What a node stands for; the order is that of an answer."""
+
+    RANK = 0
+    """A rank's main thread."""
+    THREAD = 1
+    """Another thread of a rank, or a task of its event loop."""
+    PROCESS = 2
+    """A process that is no rank."""
+    COLLECTIVE = 3
+
+
+class Node(NamedTuple):
+    """One node: ``owner`` is the rank, or -1 where none is; ``number`` that of the thread, process or collective."""
+
+    kind: NodeKind
+    owner: int
+    number: int = 0
+    host: str = ""
+
+
+def rank_node(number: int) -> Node:
+    """Return the node of a rank's main thread."""
+    return Node(NodeKind.RANK, number)
+
+
+def thread_node(rank: int, number: int) -> Node:
+    """Return the node of another thread of a rank, by the number that the rank has given it."""
+    return Node(NodeKind.THREAD, rank, number)
+
+
+def process_node(host: str, pid: int) -> Node:
+    """Return the node of a process that is no rank."""
+    return Node(NodeKind.PROCESS, -1, pid, host)
+
+
+def collective_node(index: int) -> Node:
+    """Return the node of a pending collective, by its place among those of the run."""
+    return Node(NodeKind.COLLECTIVE, -1, index)
+
+
+class WaitGraph:
+    """Nodes, and for each node those that it waits for; an edge is sure, or made from stacks alone."""
+
+    def __init__(self) -> None:
+        self._edges: dict[Node, dict[Node, bool]] = {}
+
+    def add(self, node: Node) -> None:
+        """Add a node that may wait for nothing."""
+        self._edges.setdefault(node, {})
+
+    def wait(self, waiter: Node, awaited: Node, *, is_sure: bool = True) -> None:
+        """Add an edge; of two between the same nodes the sure one counts."""
+        self.add(awaited)
+        known = self._edges.setdefault(waiter, {})
+        known[awaited] = is_sure or known.get(awaited, False)
+
+    def awaited(self, node: Node) -> Sequence[Node]:
+        """Return what a node waits for, in the order in which it was told."""
+        return tuple(self._edges.get(node, ()))
+
+    def is_sure(self, nodes: Sequence[Node]) -> bool:
+        """Tell whether all edges among these nodes are sure."""
+        among = set(nodes)
+        return all(sure for node in nodes for to, sure in self._edges.get(node, {}).items() if to in among)
+
+    def components(self) -> list[tuple[Node, ...]]:
+        """Return the strongly connected components, each behind those that it leads to (Kosaraju's algorithm).
+
+        There is no recursion: a chain of a thousand ranks is deeper than Python's stack.
+        """
+        before, seen = self._reversed(), set[Node]()
+        found: list[tuple[Node, ...]] = []
+        for start in reversed(self._finished()):
+            component, to_go = [], [start]
+            while to_go:
+                node = to_go.pop()
+                if node not in seen:
+                    seen.add(node)
+                    component.append(node)
+                    to_go += before.get(node, ())
+            if component:
+                found.append(tuple(component))
+        return found[::-1]
+
+    def _finished(self) -> list[Node]:
+        """Return the nodes in the order in which a depth-first search leaves them."""
+        left: list[Node] = []
+        seen: set[Node] = set()
+        for start in self._edges:
+            path = [] if start in seen else [(start, iter(self._edges[start]))]
+            seen.add(start)
+            while path:
+                following = next((node for node in path[-1][1] if node not in seen), None)
+                if following is None:
+                    left.append(path.pop()[0])
+                else:
+                    seen.add(following)
+                    path.append((following, iter(self._edges[following])))
+        return left
+
+    def is_circle(self, component: Sequence[Node]) -> bool:
+        """Tell whether the nodes of a component wait for each other, or a single one for itself."""
+        return len(component) > 1 or component[0] in self._edges.get(component[0], {})
+
+    def leading_to(self, ends: Sequence[Sequence[Node]]) -> dict[Node, int]:
+        """Return for each node from which edges lead to an end, or that is of it, the place of the first such end."""
+        before = self._reversed()
+        found: dict[Node, int] = {}
+        for place, nodes in enumerate(ends):
+            to_go = [node for node in nodes if node not in found]
+            found.update(dict.fromkeys(to_go, place))
+            while to_go:
+                fresh = [node for node in before.get(to_go.pop(), ()) if node not in found]
+                found.update(dict.fromkeys(fresh, place))
+                to_go += fresh
+        return found
+
+    def _reversed(self) -> dict[Node, list[Node]]:
+        before: defaultdict[Node, list[Node]] = defaultdict(list)
+        for node, awaited in self._edges.items():
+            for to in awaited:
+                before[to].append(node)
+        return before
+
+
+@dataclass(frozen=True, slots=True)
+class Doer:
+    """What a thread, a task or a process that is no rank does, and the ``place`` in its own code.
+
+    ``one`` and ``condition`` are those of a process that has an agent.
+    """
+
+    does: Doing | None
+    place: Place | None = None
+    one: RankEvidence | None = None
+    condition: Condition | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """All that the verdicts on one run are made from; ``texts`` are what the nodes that are no ranks do."""
+    """All that the verdicts on one run are made from; ``doers`` are the nodes that are no ranks."""
 
     matched: Matched
     conditions: Mapping[int, Condition]
     names: NamedRanks
     graph: WaitGraph = field(default_factory=WaitGraph)
-    texts: Mapping[Node, str] = field(default_factory=dict)
+    doers: Mapping[Node, Doer] = field(default_factory=dict)
     moved: Movement = field(default_factory=Movement)
 
     @property
@@ -41,29 +182,9 @@ class Scene:
         """Return the name of the job."""
         return self.matched.run[0]
 
-    def sentence(self, numbers: Sequence[int], verb: str, reason: str = "", rest: str = "") -> str:
-        """Return a sentence about some ranks, which says where a single one is if there is room."""
-        return fitted(self.job, [self.names.described(numbers), self.names.ranks(numbers)], verb, reason, rest)
-
-    def reason(self, number: int, links: int = MAX_LINKS) -> str:
-        """Return what keeps a rank, and what keeps that in turn: ``waits for the end of thread pump, which …``."""
-        condition = self.conditions.get(number)
-        if condition is None:
-            return "has never connected"
-        said = [self._with_rank(number, condition)]
-        node = rank_node(number)
-        while said[0] and condition.kind is not VerdictKind.DEADLOCK and len(said) < links:
-            following = [one for one in self.graph.awaited(node) if one.kind is not NodeKind.COLLECTIVE]
-            texts = list(dict.fromkeys(map(self._does, following)))
-            if not texts or "" in texts:
-                break
-            several = "" if len(following) == 1 else "each of " if len(texts) == 1 else "one of "
-            said.append(f"{several}which {texts[0]}")
-            node = following[0]
-            if node.kind is NodeKind.RANK:
-                # What keeps a rank that others wait for is a verdict of its own.
-                break
-        return ", ".join(said)
+    def following(self, node: Node) -> list[Node]:
+        """Return what a node waits for by itself, in no collective."""
+        return [one for one in self.graph.awaited(node) if one.kind is not NodeKind.COLLECTIVE]
 
     def behind(self, number: int) -> int | None:
         """Return the rank that has what a rank waits for by itself, in no collective; None if none is known."""
@@ -71,7 +192,7 @@ class Scene:
         node = rank_node(number)
         while node not in seen:
             seen.add(node)
-            following = [one for one in self.graph.awaited(node) if one.kind is not NodeKind.COLLECTIVE]
+            following = self.following(node)
             if not following:
                 return None
             node = following[0]
@@ -99,35 +220,16 @@ class Scene:
         """Return how it is known what these ranks do by themselves."""
         return Certainty.SURE if self.is_sure(numbers) else Certainty.LIKELY
 
-    def ended_in(self, standings: Sequence[PendingCollective]) -> tuple[int, str] | None:
+    def ended_in(self, standings: Sequence[PendingCollective]) -> tuple[int, ThreadWait] | None:
         """Return a rank of a circle of which a thread has ended, with that; None if there is none."""
         if all(standing.has_peer for standing in standings):
             return None
-        awaited = sorted({number for standing in standings for number in standing.missing})
-        found = [number for number in awaited if number in self.conditions and self.conditions[number].ended]
-        return (found[0], self.conditions[found[0]].ended[-1]) if found else None
-
-    def place(self, number: int) -> str:
-        """Return where a rank is in the user's code: `` in data.py:17 wait_for_shard``; empty if it has not told."""
-        own = own_frames(self.matched.roster[number].answer.frames)
-        return f" in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)}" if own else ""
-
-    def _does(self, node: Node) -> str:
-        if node.kind is not NodeKind.RANK:
-            return self.texts.get(node, "")
-        standing = self.pending_of(node.owner)
-        if standing is not None:
-            return f"is in {printable(standing.label, MAX_TEXT)}"
-        condition = self.conditions.get(node.owner)
-        return condition.text if condition is not None else ""
-
-    def _with_rank(self, number: int, condition: Condition) -> str:
-        """Return what a rank is in, with the rank that it waits for in place of that one's process."""
-        holder = self.behind(number)
-        one = self.matched.roster.get(holder) if holder is not None else None
-        if one is None or holder is None or condition.does is None:
-            return condition.text
-        return wait_text(condition.does, {one.rank.pid: holder})
+        for number in sorted({number for standing in standings for number in standing.missing}):
+            one = self.matched.roster.get(number)
+            ended = waits_of(one, WaitKind.ENDED) if one is not None else []
+            if ended:
+                return number, ended[-1]
+        return None
 
 
 def set_scene(
@@ -143,16 +245,16 @@ def set_scene(
 
     ``children`` are processes that are not ranks, for which ranks may wait.
     """
-    graph, texts = WaitGraph(), dict[Node, str]()
-    others: dict[Node, OtherProcess] = {}
+    graph = WaitGraph()
+    doers: dict[Node, Doer] = {}
     hosts = _Processes(matched)
     for number, one in matched.roster.items():
         graph.add(rank_node(number))
         if not conditions[number].is_still:
-            texts.update(_add_rank(graph, hosts, number, one, others))
+            doers.update(_add_rank(graph, hosts, number, one))
     for child, condition in children:
-        texts.update(_add_child(graph, hosts, child, condition, others))
-    told = _with_circles(matched, graph, conditions, others)
+        doers.update(_add_child(graph, hosts, child, condition))
+    told = _with_circles(matched, graph, conditions)
     for index, suspects in waits_for.items():
         node = collective_node(index)
         for number in matched.standings[index].calls:
@@ -160,7 +262,7 @@ def set_scene(
                 graph.wait(rank_node(number), node)
         for number in suspects:
             graph.wait(node, rank_node(number), is_sure=matched.standings[index].is_recorded)
-    return Scene(matched=matched, conditions=told, names=names, graph=graph, texts=texts, moved=moved)
+    return Scene(matched=matched, conditions=told, names=names, graph=graph, doers=doers, moved=moved)
 
 
 class _Processes:
@@ -178,13 +280,11 @@ class _Processes:
         return rank_node(number) if number is not None else process_node(host, pid)
 
 
-def _add_rank(
-    graph: WaitGraph, processes: _Processes, number: int, one: RankEvidence, others: dict[Node, OtherProcess]
-) -> dict[Node, str]:
+def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvidence) -> dict[Node, Doer]:
     """Add what the threads of a rank, and the processes that they need, wait for; return what these do."""
-    texts: dict[Node, str] = {}
+    doers: dict[Node, Doer] = {}
     if one.evidence is None:
-        return texts
+        return doers
     nodes: dict[int, Node] = {}
     for wait in one.evidence.waits:
         if wait.number or wait.is_main:
@@ -194,7 +294,7 @@ def _add_rank(
         if node is None:
             continue
         if not wait.is_main:
-            texts[node] = wait_text(wait.does)
+            doers[node] = Doer(wait.does)
         for awaited in wait.awaits:
             if awaited in nodes:
                 graph.wait(node, nodes[awaited], is_sure=wait.is_sure)
@@ -202,38 +302,23 @@ def _add_rank(
             graph.wait(node, processes.node(one.rank.host, wait.holder), is_sure=wait.is_sure)
     for other in one.evidence.others:
         node = processes.node(one.rank.host, other.pid)
-        texts[node] = other_text(other)
-        others[node] = other
+        doers[node] = Doer(other.does, other.place)
         if other.holder is not None:
             graph.wait(node, processes.node(one.rank.host, other.holder))
-    return texts
+    return doers
 
 
-def _add_child(
-    graph: WaitGraph,
-    processes: _Processes,
-    one: RankEvidence,
-    condition: Condition,
-    others: dict[Node, OtherProcess],
-) -> dict[Node, str]:
+def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condition: Condition) -> dict[Node, Doer]:
     """Add what a process waits for that is not a rank; return what it does, which it knows better than others."""
     node, main = processes.node(one.rank.host, one.rank.pid), main_wait(one)
     if node.kind is not NodeKind.PROCESS:
         return {}
-    if main is not None:
-        others[node] = OtherProcess(pid=node.number, does=main.does)
     if main is not None and main.holder is not None and not condition.is_still:
         graph.wait(node, processes.node(one.rank.host, main.holder), is_sure=main.is_sure)
-    text = condition.text or (wait_text(main.does) if main is not None else "")
-    own = own_frames(one.answer.frames)
-    if text and own and not condition.is_still and file_line(own[-1]) not in text:
-        text = f"in {file_line(own[-1])} {printable(own[-1].function, MAX_NAME)} {text}"
-    return {node: text} if text else {}
+    return {node: Doer(main.does if main is not None else None, None, one, condition)}
 
 
-def _with_circles(
-    matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition], others: Mapping[Node, OtherProcess]
-) -> dict[int, Condition]:
+def _with_circles(matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition]) -> dict[int, Condition]:
     """Return the conditions, with those of ranks whose own threads and processes wait for each other."""
     told = dict(conditions)
     for component in sorted(map(sorted, graph.components())):
@@ -247,28 +332,12 @@ def _with_circles(
             rank_node(number) not in component and (main is None or main.kind not in _BLIND)
         ):
             continue
-        waits = _threads_of(matched.roster[number], component)
-        is_told_by_main = len(component) == 1 and rank_node(number) in component
-        threads = tuple(waits) if len(waits) == len(component) and not is_told_by_main else ()
-        text = "" if threads or not told[number].text else _of_itself(matched, number, told[number], component, others)
-        told[number] = deadlocked(told[number], threads or tuple(waits), text, is_sure=graph.is_sure(component))
+        waits = tuple(_threads_of(matched.roster[number], component))
+        is_main_alone = len(component) == 1 and rank_node(number) in component
+        by_threads = (len(waits) == len(component) and not is_main_alone) or told[number].does is None
+        is_sure = graph.is_sure(component)
+        told[number] = deadlocked(told[number], waits, by_threads=by_threads, is_sure=is_sure)
     return told
-
-
-def _of_itself(
-    matched: Matched, number: int, condition: Condition, component: Sequence[Node], others: Mapping[Node, OtherProcess]
-) -> str:
-    text, process = condition.text, next((node for node in component if node.kind is NodeKind.PROCESS), None)
-    named = condition.does.processes if condition.does is not None else ()
-    if process is None:
-        is_told = any(one.relation is Relation.ITSELF for one in named)
-        return text if is_told else f"{text}, and so for itself"
-    if not any(one.pid == process.number for one in named):
-        return text
-    other = others.get(process)
-    if other is not None and other.does.target is Target.FULL_PIPE:
-        return f"{text}, which {other_text(other, {matched.roster[number].rank.pid: number})}"
-    return f"{text}, which waits for it in turn"
 
 
 def _threads_of(one: RankEvidence, component: Sequence[Node]) -> list[ThreadWait]:
@@ -276,3 +345,69 @@ def _threads_of(one: RankEvidence, component: Sequence[Node]) -> list[ThreadWait
     numbers = {node.number for node in component if node.kind is NodeKind.THREAD}
     has_main = any(node.kind is NodeKind.RANK for node in component)
     return [wait for wait in waits if (has_main if wait.is_main else wait.number in numbers and wait.number > 0)]
+
+
+# ------------------------------------------------------------------------------------------- places of differing calls
+
+
+def last_call(one: RankEvidence, group: ProcessGroup | None) -> CollectiveSeen | None:
+    """Return the last collective that a rank has finished, of this group if it tells; None if unknown."""
+    name = group.name if group is not None else None
+    done = [
+        call
+        for call in (one.evidence.collectives if one.evidence is not None else ())
+        if call.state is CollectiveState.COMPLETED and not has_peer(call) and (name is None or call.group == name)
+    ]
+    return max(done, key=lambda call: (call.sequence or 0, -(call.age or 0.0)), default=None)
+
+
+def went_on(scene: Scene, standing: PendingCollective, usual: str) -> bool:
+    """Tell whether all ranks have finished the usual call just before, which most of them repeat."""
+    if standing.sequence is None or len(sides(standing)) != 2:
+        return False
+    before = [last_call(scene.matched.roster[number], standing.group) for number in standing.calls]
+    return all(call is not None and call.name == usual and call.sequence == standing.sequence - 1 for call in before)
+
+
+def place_of_call(scene: Scene, standing: PendingCollective, numbers: Sequence[int]) -> Place | None:
+    """Return where most of these ranks have called it; None if they don't tell."""
+    places = Counter(place for n in numbers if (place := _called_at(scene, standing, n)) is not None)
+    return places.most_common(1)[0][0] if places else None
+
+
+def _called_at(scene: Scene, standing: PendingCollective, number: int) -> Place | None:
+    place, one = standing.all_calls[number].place, scene.matched.roster[number]
+    if place is not None or number not in standing.calls or not one.is_in_collective:
+        return place
+    return next(reversed(own_frames(one.answer.frames)), None)
+
+
+def loop_left(scene: Scene, numbers: Sequence[int], others: Sequence[int]) -> Place | None:
+    """Return the loop behind which all these ranks are while another rank is in it; None if there is none."""
+    roster = scene.matched.roster
+    stayed = next((wait for number in others if (wait := main_wait(roster[number])) is not None and wait.loops), None)
+    if stayed is None:
+        return None
+    left = {_left(wait, stayed) if (wait := main_wait(roster[number])) is not None else None for number in numbers}
+    return left.pop() if len(left) == 1 else None
+
+
+def _left(gone: ThreadWait, stayed: ThreadWait) -> Place | None:
+    """Return the outermost loop that one thread is behind, and in which another one is that runs the same code."""
+    for at, (mine, other) in enumerate(zip(gone.frames, stayed.frames, strict=False)):
+        if (mine.file, mine.function) != (other.file, other.function):
+            return None
+        if mine.line != other.line:
+            lines = [loop.first for loop in stayed.loops if loop.frame == at and loop.last < mine.line]
+            return mine.replace(line=min(lines)) if lines else None
+    return None
+
+
+def stores_of(scene: Scene, ranks: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """Return the stores at which ranks wait for each other to make torch's first group, where most wait first."""
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for number in ranks:
+        main = main_wait(scene.matched.roster[number]) if number in scene.matched.roster else None
+        if main is not None and main.does.address:
+            found[main.does.address].append(number)
+    return sorted(found.items(), key=lambda one: (-len(one[1]), one[1]))

@@ -1,454 +1,559 @@
-"""All sentences of verdicts, for somebody tired: the culprit first, two lines of a terminal at most. Pure.
+"""The sentence of a verdict, for somebody tired: the culprit first, two lines of a terminal at most. Pure.
 
-A sentence that is too long for its lines leaves out where the rank is, then shortens why it does not come. What is made
-from stacks says so by one word, `likely`.
+A sentence that is too long says less: first not where the rank is, then short names in place of paths and commands, no
+times, no places of what only waits in turn, and at last not all of what keeps a rank. What is made from stacks is
+`likely`. All words stand in the tables at the top, and in ``wait_text``.
 """
 
 from __future__ import annotations
 
-import re
+import textwrap
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from dbg_client.views.ages import show_age
 from dbg_client.views.naming import clip
-from dbg_client.why.collective_matching import PendingCollective
-from dbg_client.why.condition import main_wait
-from dbg_client.why.conflicts import (
-    Difference,
-    certainty_of_difference,
-    difference_of,
-    is_parting,
-    loop_left,
-    place_of_call,
-    sides,
-    went_on,
-)
-from dbg_client.why.fitting import AGO, clipped, fitted, hedged
-from dbg_client.why.moving import Movement
-from dbg_client.why.roots import Root
-from dbg_client.why.scene import Scene
-from dbg_client.why.verdict import MAX_NAMES, Certainty, VerdictKind, agreeing, certainty_of, short_name, since
+from dbg_client.views.tree import file_line, own_frames
+from dbg_client.why.collective_matching import Difference, PendingCollective, difference_of, is_parting, sides
+from dbg_client.why.collectives import tag_and_root
+from dbg_client.why.condition import AGE_TOLD, main_wait, waits_of
+from dbg_client.why.moving import leading
+from dbg_client.why.names import MAX_NAMES, agreeing, show_bytes
+from dbg_client.why.process_groups import world_size
+from dbg_client.why.reasons import MAX_NAME, Brevity, Reasons, say
+from dbg_client.why.scene import loop_left, place_of_call, rank_node, stores_of, went_on
+from dbg_client.why.verdict import Certainty, Finding, Topic, Verdict, VerdictKind
 from dbg_client.why.wait_text import wait_text
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.evidence import WaitKind, What
+from dbg_wire.records.evidence import CollectiveSeen, WaitKind
 from dbg_wire.records.ranks import RankState
 
-MAX_REASONS = 2
-"""Reasons of several missing ranks that a sentence names."""
+COLUMNS = 100
+"""Columns of a line, of which a sentence takes two, where nothing tells how wide the reader's are."""
 
-MAX_SIDES = 3
-"""Different calls of one collective that a sentence names."""
+MAX_CALL = 120
+"""Characters of a call in one line."""
+
+MAX_REASONS, MAX_SIDES = 2, 3
+"""Reasons of missing ranks, and different calls of one collective, that a sentence names."""
 
 PATIENT_SECONDS = 60.0
 """Seconds for which ranks may wait for one that works, before it counts as missing all the same."""
 
-_SEVERAL = {
+TEMPLATES: dict[str, str] = {
+    "missing": "{who} {have} {likely}not come to {what}{why}; {waiters}",
+    "stands": "{who} {stand}; {waiting} {wait_for} for {them} in {what}{since}",
+    "waiters": "{waiting} of {of} ranks wait{since}",
+    "waiter": "rank {waiting} waits{since}",
+    "no partner": "{who} {half}{why}; rank {waiter} waits{place}{since}",
+    "no send with tag": "{likely}has no send with tag {tag} for rank {waiter}",
+    "no receive with tag": "{likely}has no receive with tag {tag} for rank {waiter}",
+    "in no send": "is {likely}in no send for rank {waiter}",
+    "in no receive": "is {likely}in no receive for rank {waiter}",
+    "not sent": "has {likely}not sent to rank {waiter}",
+    "not received": "{likely}does not receive from rank {waiter}",
+    "held": "{each}{who} {likely}{reason}; rank {holder} waits for {them} in {what}{since}: a deadlock",
+    "held by several": "{who} {likely}wait for what others have: {reasons}; rank {holder} waits for {them} in {what}"
+    "{since}: a deadlock",
+    "called": "{who} {likely}called {what}{here}{number}{group}{besides}, where {others} called {usual}{there}{more}"
+    "{ago}",
+    "passed": "{who} {likely}passed {what} to {call}{group}{here}{besides}, where {others} passed {usual}{there}{more}"
+    "{ago}",
+    "behind by one": "{who} {be} {likely}one {usual}{group} behind: {they} {did} {what}{here}, where {others} called"
+    " #{sequence}{more}{ago}",
+    "part": "{who} {likely}part at {what}{group}{ago}: {sides}",
+    "lonely": "{who} {likely}waits in {what}{since}, a group that no other rank has made",
+    "circle": "{who} {links}{since}{end}",
+    "circle of ended": "{who}'s {thread}; {waiters} likely {wait} for it in {what}{since}",
+    "ring": "{who} each {likely}wait in {name} for the rank {side}{since}{end}",
+    "peerless": "{who} {likely}waits in {what}{since}, and no rank of the group {other}; who should is not known",
+    "doubtful": "{who} did not tell of {what}, so that who is missing can't be told; {waiters}",
+    "other store": "{who} {likely}{wait} in {what} at the store {store}, where {others} {they_wait} at the store"
+    " {usual}{since}",
+    "complete": "{who} {be} in {what}{since}{end}",
+    "goes on": "{what} goes on{since}: its ranks exchange data",
+    "own": "{who} {likely}{reason}{how_long}",
+    "own of each": "each of {who} {likely}{reason}",
+    "own of several": "{who} {likely}{do}{why}",
+    "rank circle": "{who} {likely}wait for each other: {reasons}",
+    "absent": "{who} {have} never connected; {connected} of {of} ranks have",
+    "silent": "{count} of {connected} ranks did not answer, so that what they do can't be told: {who}",
+    "all ended": "the job has ended: {count} of its ranks have exited",
+    "nothing told": "no rank has told anything, so that it can't be told whether the job hangs",
+    "unmoved": "{who} {have} not moved{looked}, and what for can't be told",
+    "at one place": "{who} {did}; whether {they_get} on can't be told",
+    "others move": "{count} {move}",
+    "busy": "everybody is busy: in {seconds} s {moved}",
+    "calls moved": "{count} went from {call} to #{now} of {group}",
+    "code moved": "{count} moved in their code",
+    "nobody": "there is no rank with an agent that could tell",
+    "no dump": "{who} left no dump, so that what {they} did can't be told",
+    "all finished": "in the dumps of {who} all collectives have ended, so that no collective is what {they} waited for",
+}
+"""The sentences; what stands in braces is a part."""
+
+SEVERAL: dict[VerdictKind | RankState, str] = {
     VerdictKind.DEAD: "have died or are lost",
     VerdictKind.ENDED: "have ended",
     VerdictKind.SUSPENDED: "are suspended",
     VerdictKind.DEADLOCK: "have threads that wait for each other",
     VerdictKind.STUCK: "are stuck in C code",
     VerdictKind.WAITING: "wait",
-}
-
-_SEVERAL_IN = {
     RankState.STOPPED: "stand in the debugger",
     RankState.LOST: "are lost: their connections are gone, and their processes may live",
     RankState.EXITED: "have died",
 }
-"""What several ranks do that are all in one of these states."""
+"""What several ranks are in, by the state that all of them are in, or else by the kind of the verdict."""
+
+LEVELS, LEAST_ROOM, MOST_ROOM = 4, 16, 200
+"""Levels of brevity, and the room for a reason if none of them leaves out enough."""
 
 
-# --------------------------------------------------------------------------------------------------------- collectives
+def sentence_of(verdict: Verdict, columns: int = COLUMNS) -> str:
+    """Return the sentence of a verdict, in two lines of so many columns if it can be told in these."""
+    return words_of(verdict, columns)[0]
 
 
-def missing(scene: Scene, root: Root, certainty: Certainty) -> str:
-    """Say who has not come to which collective, what keeps them, and who waits since when."""
-    standing, culprits = root.standing, root.culprits
-    what = short_name(standing)
-    if all(_stands(scene, number) for number in culprits):
-        crashed = all(scene.conditions[number].kind is VerdictKind.DEAD for number in culprits)
-        stands = "have crashed and are kept" if crashed else "stand in the debugger"
-        stands = scene.conditions[culprits[0]].text if len(culprits) == 1 else stands
-        count = f"{len(standing.calls)} rank{'s wait' if len(standing.calls) > 1 else ' waits'}"
-        them = agreeing(culprits, "it", "them")
-        return scene.sentence(culprits, stands, rest=f"; {count} for {them} in {what}{since(standing.age)}")
-    verb = hedged(f"{agreeing(culprits, 'has', 'have')} not come to {what}", certainty)
-    return scene.sentence(culprits, verb, _why(scene, culprits, standing), f"; {_who_waits(standing)}")
+def words_of(verdict: Verdict, columns: int = COLUMNS) -> tuple[str, Brevity]:
+    """Return the sentence of a verdict, and what it leaves out."""
+    words = Words(verdict.scene)
+    for level in range(LEVELS):
+        words = Words(verdict.scene)
+        for with_place in (True, False):
+            way = Brevity(level, with_place)
+            words.briefer(way)
+            sentence = words.sentence(verdict)
+            if fits(verdict.job, sentence, columns):
+                return sentence, way
+    least, most = LEAST_ROOM, MOST_ROOM
+    while least < most:
+        room = (least + most + 1) // 2
+        words.briefer(way._replace(room=room))
+        least, most = (room, most) if fits(verdict.job, words.sentence(verdict), columns) else (least, room - 1)
+    way = way._replace(room=least)
+    words.briefer(way)
+    sentence = words.sentence(verdict)
+    return (sentence if fits(verdict.job, sentence, columns) else f"{sentence[: 2 * columns]}…"), way
 
 
-def _stands(scene: Scene, number: int) -> bool:
-    one, condition = scene.matched.roster.get(number), scene.conditions.get(number)
-    is_stopped = one is not None and one.rank.state is RankState.STOPPED
-    return is_stopped or (condition is not None and condition.is_stop)
+def fits(job: str, sentence: str, columns: int = COLUMNS) -> bool:
+    """Tell whether a sentence behind its job's name takes two lines at most; of a very long name it need not."""
+    line = f"{job[: columns // 2]}: {sentence}"
+    return len(line) <= columns or len(textwrap.wrap(line, columns, subsequent_indent="    ")) <= 2
 
 
-def _who_waits(standing: PendingCollective) -> str:
-    of, waiting = len(standing.group.numbers), len(standing.calls)
-    who = f"{waiting} of {of} ranks wait" if waiting > 1 else f"rank {standing.waiting[0]} waits"
-    return f"{who}{since(standing.age)}"
+def short_name(standing: PendingCollective) -> str:
+    """Return the collective with its group: ``all_reduce #3172 of dp_0``; a tag, or the root of all, behind that."""
+    arguments = tag_and_root(standing)
+    return printable(standing.label, MAX_CALL) + (f" ({arguments})" if arguments else "")
 
 
-def _why(scene: Scene, culprits: Sequence[int], standing: PendingCollective | None) -> str:
-    """Return why these ranks have not come, up to MAX_REASONS reasons with their ranks; empty if none is known."""
-    reasons: defaultdict[str, list[int]] = defaultdict(list)
-    for number in culprits:
-        reasons[_reason(scene, number, standing)].append(number)
-    known = sorted(reasons.items(), key=lambda reason: (-len(reason[1]), reason[1]))
-    if len(known) == 1:
-        text = known[0][0]
-        if not text or text.startswith("its "):
-            return text
-        return f"it {text}" if len(culprits) == 1 else f"each {text}"
-    known = [(text, numbers) for text, numbers in known if text]
-    said = [
-        f"{'each of ' * (len(numbers) > 1)}{scene.names.ranks(numbers)} {text}" for text, numbers in known[:MAX_REASONS]
-    ]
-    left = sum(len(numbers) for _, numbers in known[MAX_REASONS:])
-    return "; ".join([*said, *([f"{left} more for other reasons"] if left else [])])
+def since(age: float | None) -> str:
+    """Return `` since 4 min 12 s``; empty if the age is unknown."""
+    return f" since {show_age(age)}" if age is not None and age >= 1 else ""
 
 
-def _reason(scene: Scene, number: int, standing: PendingCollective | None) -> str:
-    """Return what keeps a rank, as it moves or stands."""
-    text = _with_error(scene, number)
-    condition = scene.conditions.get(number)
-    if condition is None or condition.is_still:
-        return text
-    if number not in scene.moved.working:
-        return text or (f"its {condition.ended[-1]}" if condition.ended else _runs(scene, number))
-    moves = number in scene.moved.moved | scene.moved.data | scene.moved.within
-    does = _work_of(scene, number)
-    age = standing.age if standing is not None else None
-    hope = "; no hang so far" if moves or (age or 0.0) < PATIENT_SECONDS else ""
-    return f"{does}{', moves' * moves}{hope}"
+class Words(Reasons):
+    """The words for what was found in one scene, with as much as a :class:`Brevity` leaves."""
+
+    def sentence(self, verdict: Verdict) -> str:
+        """Return the sentence of a verdict."""
+        found = verdict.headline or verdict.finding
+        return self._own(verdict.kind, found) if found.topic is Topic.OWN else self.finding(found)
+
+    def finding(self, found: Finding) -> str:
+        """Return the sentence on what was found."""
+        name = found.topic.name.lower().replace("_", " ")
+        teller = _TELLERS.get(found.topic)
+        return teller(self, found) if teller is not None else self._tell(name, found)
+
+    def who(self, numbers: Sequence[int]) -> str:
+        """Return the ranks, and where a single one is if there is room."""
+        return self.names.described(numbers) if self._way.with_place else self.names.ranks(numbers)
+
+    def _tell(self, key: str, found: Finding, **parts: object) -> str:
+        """Return a sentence; a part that is not given is what it means for the ranks and collective of the finding."""
+        return TEMPLATES[key].format_map(_Parts(self, found, parts))
+
+    # ------------------------------------------------------------------------------------------------- collectives
+
+    def _missing(self, found: Finding) -> str:
+        conditions = [self.scene.conditions[n] for n in found.ranks if n in self.scene.conditions]
+        if len(conditions) < len(found.ranks) or not all(one.stands for one in conditions):
+            return self._tell("missing", found)
+        crashed = all(one.kind is VerdictKind.DEAD for one in conditions)
+        stand = say("crashed") if crashed else SEVERAL[RankState.STOPPED]
+        stand = self.condition(found.ranks[0]) if len(found.ranks) == 1 else stand
+        return self._tell("stands", found, stand=stand)
+
+    def waiters(self, standing: PendingCollective) -> str:
+        """Return who waits in a collective, and since when."""
+        found = Finding(topic=Topic.MISSING, standing=standing)
+        if len(standing.calls) == 1:
+            return self._tell("waiter", found, waiting=standing.waiting[0])
+        return self._tell("waiters", found, waiting=len(standing.calls), of=len(standing.group.numbers))
+
+    def why(self, culprits: Sequence[int], standing: PendingCollective | None) -> str:
+        """Return why these ranks have not come, behind a colon; empty if nothing is known."""
+        reasons: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
+        for number in culprits:
+            reasons[self._reason(number, standing)].append(number)
+        known = sorted(reasons.items(), key=lambda reason: (-len(reason[1]), reason[1]))
+        if len(known) == 1:
+            ((text, is_its), _) = known[0]
+            it = "" if is_its else "it " if len(culprits) == 1 else "each "
+            return f": {it}{self._cut(text)}" if text else ""
+        known = [(reason, numbers) for reason, numbers in known if reason[0]]
+        said = [
+            say("each", who=self.names.ranks(numbers), reason=text)
+            if len(numbers) > 1
+            else f"{self.names.ranks(numbers)} {text}"
+            for (text, _), numbers in known[:MAX_REASONS]
+        ]
+        left = sum(len(numbers) for _, numbers in known[MAX_REASONS:])
+        text = "; ".join([*said, *([say("left", count=left)] if left else [])])
+        return f": {self._cut(text)}" if text else ""
+
+    def _reason(self, number: int, standing: PendingCollective | None) -> tuple[str, bool]:
+        """Return what keeps a rank, as it moves or stands; and whether that is about a thread of its."""
+        scene, text = self.scene, self.with_error(number)
+        condition = scene.conditions.get(number)
+        if condition is None or condition.is_still:
+            return text, False
+        one, moved = scene.matched.roster[number], scene.moved
+        if number not in moved.working:
+            ended = waits_of(one, WaitKind.ENDED)
+            if text or not ended:
+                return text or self._runs(number), False
+            return say("its thread", thread=self.thread(ended[-1].thread, wait_text(ended[-1].does))), True
+        moves = say("moves") if number in moved.moved | moved.data | moved.within else ""
+        age = standing.age if standing is not None else None
+        hope = say("no hang") if moves or (age or 0.0) < PATIENT_SECONDS else ""
+        return f"{self._work(number)}{moves}{hope}", False
+
+    def _runs(self, number: int) -> str:
+        main = main_wait(self.scene.matched.roster[number])
+        return wait_text(main.does) if main is not None and main.kind is WaitKind.PYTHON else ""
+
+    def _work(self, number: int) -> str:
+        scene = self.scene
+        main = main_wait(scene.matched.roster[number])
+        does = main.does if main is not None and main.kind is WaitKind.NATIVE else None
+        computes = number in scene.moved.computing | scene.moved.data
+        if computes and does is not None and does.function and does.place is not None:
+            return say("computes", call=printable(does.function, 60), place=file_line(does.place))
+        text, own = self.condition(number), own_frames(scene.matched.roster[number].answer.frames)
+        if text or not own:
+            return text or say("works somewhere")
+        return say("works", place=file_line(own[-1]), function=printable(own[-1].function, MAX_NAME))
+
+    # ---------------------------------------------------------------------------------- more ends in collectives
+
+    def _no_partner(self, found: Finding) -> str:
+        standing, waiter = found.pending, found.pending.waiting[0]
+        elsewhere = self.scene.pending_of(found.ranks[0])
+        half = self._tell(half_of(standing), found, tag=standing.calls[waiter].tag, waiter=waiter)
+        has_place = standing.group.label or standing.sequence is not None
+        parts = {"half": half, "waiter": waiter, "place": f" in {short_name(standing)}" if has_place else ""}
+        if elsewhere is not None:
+            parts["why"] = f": {say('in collective', what=short_name(elsewhere))}"
+        return self._tell("no partner", found, **parts)
+
+    def _held(self, found: Finding) -> str:
+        texts = {self.reason(number, 1) for number in found.ranks}
+        holder = self.scene.last_behind(found.ranks[0])
+        if len(texts) > 1:
+            return self._tell("held by several", found, holder=holder)
+        each = "each of " * (len(found.ranks) > 1)
+        return self._tell("held", found, holder=holder, reason=self._cut(texts.pop()), each=each)
+
+    def reasons(self, numbers: Sequence[int]) -> str:
+        """Return what each rank waits for."""
+        return self._cut("; ".join(f"rank {number} {self.reason(number, 1)}" for number in numbers))
+
+    def _conflict(self, found: Finding) -> str:
+        standing, difference = found.pending, difference_of(found.pending)
+        called = sides(standing)
+        (usual, others), (what, numbers), *more = called
+        there, here = (self._place_of(standing, some) for some in (others, numbers))
+        if there == here or not (is_parting(called) or (there and here)):
+            there = here = ""
+        if is_parting(called):
+            return self._parting(found, {others[0]: there, numbers[0]: here})
+        key, did = "called" if difference is Difference.NAME else "passed", ""
+        if key == "called" and went_on(self.scene, standing, usual.name):
+            loop = loop_left(self.scene, numbers, others)
+            key, there = "behind by one", "" if loop is not None else there
+            did = say("left loop", place=file_line(loop)) if loop is not None else say("went on")
+        rest = [f", {self.names.ranks(some)} {_side(one, difference)}" for one, some in more[: MAX_SIDES - 2]]
+        return self._tell(
+            key,
+            found,
+            did=did,
+            here=here,
+            there=there,
+            more="".join(rest),
+            who=self.who(numbers),
+            what=_side(what, difference),
+            others=self.names.ranks(others),
+            usual=_side(usual, difference),
+            besides=self._besides(numbers, others),
+            number=f" as collective #{standing.sequence}" if standing.sequence is not None else "",
+            call=printable(standing.call, 80),
+            sequence=standing.sequence,
+        )
+
+    def _parting(self, found: Finding, places: Mapping[int, str]) -> str:
+        """Say where as many ranks do one thing as the other: nobody knows who is wrong."""
+        standing, difference = found.pending, difference_of(found.pending)
+        called = sorted(sides(standing), key=lambda side: side[1])[:MAX_SIDES]
+        verbs, what = ("passes", "pass"), printable(standing.call, 80)
+        if difference is Difference.NAME:
+            number = f" #{standing.sequence}" if standing.sequence is not None else ""
+            verbs, what = ("calls", "call"), f"collective{number}"
+        said: list[str] = []
+        for call, numbers in called:
+            verb = "" if said else f" {agreeing(numbers, *verbs)}"
+            others = next(some for _, some in called if some is not numbers)
+            besides = self._besides(numbers, others)
+            said.append(
+                f"{self.names.ranks(numbers)}{verb} {_side(call, difference)}{places.get(numbers[0], '')}{besides}"
+            )
+        who = f"ranks {' and '.join(clip(format_ranks(numbers), MAX_NAMES) for _, numbers in called)}"
+        return self._tell("part", found, who=who, what=what, sides=self._cut(", ".join(said)))
+
+    def _place_of(self, standing: PendingCollective, numbers: Sequence[int]) -> str:
+        place = place_of_call(self.scene, standing, numbers)
+        return f" ({printable(place.function, MAX_NAME)} {file_line(place)})" if place is not None else ""
+
+    def _besides(self, numbers: Sequence[int], others: Sequence[int]) -> str:
+        """Say what else is known of who calls another collective than others: an error, or a loop that it has left."""
+        if self._way.level > 1:
+            return ""
+        handles = self.handles(numbers[0]) if len(numbers) == 1 else ""
+        if handles:
+            return say("while", handles=handles)
+        loop = loop_left(self.scene, numbers, others)
+        return say("behind loop", place=file_line(loop)) if loop is not None else ""
+
+    def _circle(self, found: Finding) -> str:
+        standings = found.circle
+        age = since(max((one.age or 0.0 for one in standings), default=None))
+        told = self.scene.ended_in(standings)
+        if told is not None:
+            number, thread = told
+            awaiting = next(one for one in standings if number in one.missing)
+            told_of = Finding(topic=Topic.CIRCLE, standing=awaiting, ranks=awaiting.waiting)
+            text = self._cut(self.thread(thread.thread, wait_text(thread.does, brief=min(self._way.level, 2))))
+            waiters = self.names.ranks(awaiting.waiting)
+            who = self.names.ranks([number])
+            return self._tell("circle of ended", told_of, who=who, thread=text, waiters=waiters, since=age)
+        first, count = standings[0], len(standings)
+        steps = {
+            (one.name, (one.waiting[0] - one.missing[0]) % count) for one in standings if one.has_peer and one.missing
+        }
+        if count > MAX_SIDES and steps in ({(first.name, 1)}, {(first.name, count - 1)}):
+            numbers = sorted(number for one in standings for number in one.waiting)
+            side = say("before" if (first.name, 1) in steps else "behind")
+            who, end = self.names.ranks(numbers), _circles_end(standings)
+            return self._tell("ring", found, who=who, name=first.name, side=side, since=age, end=end)
+        links = []
+        for at, one in enumerate(standings[:MAX_SIDES]):
+            parts = {"wait": agreeing(one.calls, "waits", "wait"), "what": short_name(one)}
+            whom = self.names.ranks(_awaited(standings, at))
+            key = "link of circle" if at else "link"
+            links.append(say(key, likely="likely " if found.certainty is Certainty.LIKELY else "", whom=whom, **parts))
+        if count > MAX_SIDES:
+            links.append(say("so on", count=count))
+        who, end = self.names.ranks(first.waiting), _circles_end(standings)
+        return self._tell("circle", found, who=who, links=", ".join(links), since=age, end=end)
+
+    def _peerless(self, found: Finding) -> str:
+        return self._tell("peerless", found, other="sends" if found.pending.is_receive else "receives")
+
+    def _other_store(self, found: Finding) -> str:
+        (usual, most), (store, _), *_ = stores_of(self.scene, (*found.ranks, *found.followers))
+        parts = {"others": self.names.ranks(most), "they_wait": agreeing(most, "waits", "wait")}
+        return self._tell("other store", found, store=printable(store, 100), usual=printable(usual, 100), **parts)
+
+    def _complete(self, found: Finding) -> str:
+        standing, ranks = found.pending, found.ranks
+        who = {1: self.names.described(ranks), 2: f"both ranks {ranks[0]}, {ranks[-1]}"}
+        end = "inferred" if standing.group.is_inferred else "only one" if len(ranks) == 1 else "device"
+        if standing.sequence is None and not standing.has_peer and not standing.group.is_inferred:
+            end = "unnumbered"
+        return self._tell("complete", found, who=who.get(len(ranks), f"all {len(ranks)} ranks"), end=say(end))
+
+    # ---------------------------------------------------------------------------------------- ranks by themselves
+
+    def _own(self, kind: VerdictKind, found: Finding) -> str:
+        scene, numbers = self.scene, found.ranks
+        if len(numbers) == 1:
+            reason = self._cut(self.with_error(numbers[0]))
+            return self._tell("own", found, reason=reason, how_long=self._how_long(numbers[0]))
+        states = {scene.matched.roster[number].rank.state for number in numbers}
+        do = SEVERAL.get(next(iter(states))) if len(states) == 1 and kind is not VerdictKind.ENDED else None
+        # A rank that is kept after a crash stands in the debugger as well.
+        do = say("crashed") if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
+        if do is not None and states != {RankState.EXITED}:
+            return self._tell("own of several", found, likely="", do=do, why="")
+        # The deaths of one cause differ by a moment.
+        brief = Words(scene, self._way._replace(level=max(1, self._way.level)))
+        texts = {brief.with_error(number) for number in numbers}
+        if len(texts) == 1:
+            return self._tell("own of each", found, reason=self._cut(texts.pop()))
+        return self._tell("own of several", found, do=do or SEVERAL[kind])
+
+    def _how_long(self, number: int) -> str:
+        condition, rank = self.scene.conditions[number], self.scene.matched.roster[number].rank
+        if condition.age is None or condition.age < 1 or rank.state not in (RankState.RUNNING, RankState.STOPPED):
+            return ""
+        if condition.state in AGE_TOLD or condition.is_loop:
+            return ""
+        # Behind a clause, as in "which sleeps", the time would be read as the clause's.
+        does = condition.does
+        comma = "," if self.scene.following(rank_node(number)) or (does is not None and does.processes) else ""
+        return f"{comma} for {show_age(condition.age)}"
+
+    def _unmoved(self, found: Finding) -> str:
+        numbers, moved, roster = found.ranks, self.scene.moved, self.scene.matched.roster
+        if not numbers and all(one.rank.state is RankState.EXITED for one in roster.values()):
+            return self._tell("all ended", found, count=len(roster))
+        if not numbers:
+            return self._tell("nothing told", found)
+        stood = min((roster[number].answer.age or 0.0 for number in numbers), default=0.0)
+        looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
+        looked = f" in {show_age(stood)}" if moved.seconds and stood > moved.seconds else looked
+        works = moved.working | moved.awake
+        still, working = [n for n in numbers if n not in works], [n for n in numbers if n in works]
+        pieces = []
+        if still:
+            pieces.append(self._tell("unmoved", Finding(topic=Topic.UNMOVED, ranks=tuple(still)), looked=looked))
+        if working:
+            pieces.append(self._at_one_place(Finding(topic=Topic.UNMOVED, ranks=tuple(working))))
+        others = len(roster.keys() & moved.moved)
+        if others:
+            move = f"other{'s move' if others > 1 else ' moves'}"
+            pieces.append(self._tell("others move", found, count=others, move=move))
+        return "; ".join(pieces)
+
+    def _at_one_place(self, found: Finding) -> str:
+        """Say of ranks that have worked at one place of their code that this may be a hang all the same."""
+        numbers, moved = found.ranks, self.scene.moved
+        texts = {self._work(number) for number in numbers}
+        if len(texts) == 1:
+            who = self.who(numbers) if len(numbers) == 1 else f"each of {self.names.ranks(numbers)}"
+            return self._tell("at one place", found, who=who, did=self._cut(texts.pop()))
+        ways = (("computed", moved.computing), ("data", moved.data), ("within", moved.within))
+        way = next((way for way, some in ways if set(numbers) <= some), "worked")
+        return self._tell("at one place", found, did=say(way, seconds=f"{moved.seconds:.1f}"))
+
+    def _busy(self, found: Finding) -> str:
+        moved, of = self.scene.moved, len(self.scene.matched.roster)
+
+        def count(ranks: int) -> str:
+            return "the only rank" if of == 1 else f"all {of} ranks" if ranks == of else f"{ranks} of {of} ranks"
+
+        what = self._tell("code moved", found, count=count(len(moved.stacks)))
+        if moved.collectives:
+            label, (name, before, now, numbers) = leading(moved)
+            call = f"{printable(name, 60) or 'collective'} #{before}"
+            group = printable(label, 100)
+            what = self._tell("calls moved", found, count=count(len(numbers)), call=call, now=now, group=group)
+        return self._tell("busy", found, seconds=f"{moved.seconds:.1f}", moved=what)
 
 
-def _with_error(scene: Scene, number: int, certainty: Certainty | None = None) -> str:
-    """Return what keeps a rank behind what its main thread handles, such as an error: a long text loses its end."""
-    text, condition = hedged(scene.reason(number), certainty), scene.conditions.get(number)
-    if condition is None or not condition.handles or condition.is_loop or condition.is_still:
-        return text
-    return f"{condition.handles}, and {text}" if text else condition.handles
+class _Parts(dict[str, object]):
+    """The parts of a sentence; one that is not given is made of the finding when the template has it."""
+
+    def __init__(self, words: Words, found: Finding, given: Mapping[str, object]) -> None:
+        super().__init__(given)
+        self._words, self._found = words, found
+
+    def __missing__(self, part: str) -> str:
+        return _PARTS[part](self._words, self._found)
 
 
-def _runs(scene: Scene, number: int) -> str:
-    main = main_wait(scene.matched.roster[number])
-    return wait_text(main.does) if main is not None and main.kind is WaitKind.PYTHON else ""
+def _agreeing(one: str, several: str) -> Callable[[Words, Finding], str]:
+    return lambda words, found: agreeing(found.ranks, one, several)
 
 
-def _work_of(scene: Scene, number: int) -> str:
-    main = main_wait(scene.matched.roster[number])
-    if main is not None and main.kind is WaitKind.NATIVE and number in scene.moved.computing | scene.moved.data:
-        return wait_text(main.does.replace(what=What.COMPUTES))
-    return scene.conditions[number].text or f"works{scene.place(number)}"
+_TELLERS: Mapping[Topic, Callable[[Words, Finding], str]] = {
+    Topic.MISSING: Words._missing,
+    Topic.NO_PARTNER: Words._no_partner,
+    Topic.HELD: Words._held,
+    Topic.CONFLICT: Words._conflict,
+    Topic.CIRCLE: Words._circle,
+    Topic.PEERLESS: Words._peerless,
+    Topic.OTHER_STORE: Words._other_store,
+    Topic.COMPLETE: Words._complete,
+    Topic.UNMOVED: Words._unmoved,
+    Topic.BUSY: Words._busy,
+}
+"""How a finding is told of which one template does not say all."""
+
+_PARTS: Mapping[str, Callable[[Words, Finding], str]] = {
+    "likely": lambda words, found: "likely " if found.certainty is Certainty.LIKELY else "",
+    "who": lambda words, found: words.who(found.ranks),
+    "why": lambda words, found: words.why(found.ranks, found.standing),
+    "reasons": lambda words, found: words.reasons(found.ranks),
+    "what": lambda words, found: short_name(found.pending),
+    "since": lambda words, found: since(found.pending.age),
+    "ago": lambda words, found: _ago(found.pending) if words.has_ago else "",
+    "group": lambda words, found: (
+        f" of {printable(found.pending.group.title, 100)}" if found.pending.group.label else ""
+    ),
+    "waiters": lambda words, found: words.waiters(found.pending),
+    "count": lambda words, found: str(len(found.ranks)),
+    "waiting": lambda words, found: f"{len(found.pending.calls)} rank{'s' * (len(found.pending.calls) > 1)}",
+    "wait_for": lambda words, found: agreeing(found.pending.calls, "waits", "wait"),
+    "connected": lambda words, found: str(len(words.scene.matched.roster)),
+    "of": lambda words, found: str(world_size(words.scene.matched.roster) or len(words.scene.matched.roster)),
+    "have": _agreeing("has", "have"),
+    "be": _agreeing("is", "are"),
+    "wait": _agreeing("waits", "wait"),
+    "they": _agreeing("it", "they"),
+    "them": _agreeing("it", "them"),
+    "they_get": _agreeing("it gets", "they get"),
+}
+"""What stands for a part of a template."""
 
 
-def no_partner(scene: Scene, root: Root, certainty: Certainty) -> str:
-    """Say who leaves out the other half of a send or receive, what keeps it, and who waits."""
-    standing, peer = root.standing, root.culprits[0]
-    waiter = standing.waiting[0]
-    elsewhere = scene.pending_of(peer)
-    why = f"it is in {short_name(elsewhere)}" if elsewhere is not None else _why(scene, [peer], standing)
-    verb = hedged(lacks_half(standing, waiter), certainty)
-    place = f" in {short_name(standing)}" if standing.group.label or standing.sequence is not None else ""
-    return scene.sentence([peer], verb, why, f"; rank {waiter} waits{place}{since(standing.age)}")
-
-
-def lacks_half(standing: PendingCollective, waiter: int) -> str:
-    """Say what the peer of a send or receive lacks; what was sent with another tag does not count."""
+def half_of(standing: PendingCollective) -> str:
+    """Return which half the peer of a send or receive lacks; what was sent with another tag does not count."""
     (call,) = standing.calls.values()
     half = "send" if standing.is_receive else "receive"
     if call.tag is not None and call.tag >= 0:
-        return f"has no {half} with tag {call.tag} for rank {waiter}"
+        return f"no {half} with tag"
     if call.tag is None and call.timeout is None:
         # Nobody has recorded it, and its tag can't be read.
-        return f"is in no {half} for rank {waiter}"
-    return f"has not sent to rank {waiter}" if standing.is_receive else f"does not receive from rank {waiter}"
+        return f"in no {half}"
+    return "not sent" if standing.is_receive else "not received"
 
 
-def held(scene: Scene, root: Root, certainty: Certainty) -> str:
-    """Say which rank waits in a collective for those that wait for what it has."""
-    culprits, standing = root.culprits, root.standing
-    holder = scene.last_behind(culprits[0])
-    them = agreeing(culprits, "it", "them")
-    texts = list(dict.fromkeys(scene.reason(number, 1) for number in culprits))
-    rest = f"; rank {holder} waits for {them} in {short_name(standing)}{since(standing.age)}: a deadlock"
-    if len(texts) == 1:
-        each = "each of " * (len(culprits) > 1)
-        subjects = [f"{each}{scene.names.described(culprits)}", f"{each}{scene.names.ranks(culprits)}"]
-        return fitted(scene.job, subjects, hedged(texts[0], certainty), rest=rest)
-    said = [f"rank {number} {scene.reason(number, 1)}" for number in culprits]
-    wait = hedged("wait for what others have", certainty)
-    return fitted(scene.job, [scene.names.ranks(culprits)], wait, "; ".join(said), rest)
-
-
-def conflict(scene: Scene, standing: PendingCollective) -> str:
-    """Say who calls another collective than most, or with another root or other data; who parts, if there is no most.
-
-    Where calls were made in different places, it says so.
-    """
-    called = sides(standing)
-    (usual, others), (what, numbers), *more = called
-    there, here = (place_of_call(scene, standing, some) for some in (others, numbers))
-    if there == here or not (is_parting(called) or (there and here)):
-        there = here = ""
-    if is_parting(called):
-        return _parting(scene, standing, [(f"{usual}{there}", others), (f"{what}{here}", numbers), *more])
-    group = f" of {printable(standing.group.title, 100)}" if standing.group.label else ""
-    call, besides, loop = f"called {what}{here}", _besides(scene, numbers, others), loop_left(scene, numbers, others)
-    if difference_of(standing) is not Difference.NAME:
-        call, usual = f"passed {what} to {printable(standing.call, 80)}{group}{here}", f"passed {usual}"
-    elif went_on(scene, standing, usual):
-        be, they = agreeing(numbers, "is", "are"), agreeing(numbers, "it", "they")
-        did, besides, there = (f"left the loop at {loop} for", "", "") if loop else ("went on to", besides, there)
-        call = f"{be} one {usual}{group} behind: {they} {did} {what}{here}"
-        usual = f"called #{standing.sequence}"
-    else:
-        call += f" as collective #{standing.sequence}{group}" if standing.sequence is not None else group
-        usual = f"called {usual}"
-    rest = "".join(f", {scene.names.ranks(some)} {other}" for other, some in more[: MAX_SIDES - 2])
-    rest = f", where {scene.names.ranks(others)} {usual}{there}{rest}{_ago(standing)}"
-    return scene.sentence(numbers, hedged(f"{call}{besides}", certainty_of_difference(standing)), rest=rest)
-
-
-def _parting(scene: Scene, standing: PendingCollective, called: Sequence[tuple[str, list[int]]]) -> str:
-    """Say where as many ranks do one thing as the other: nobody knows who is wrong."""
-    sides = sorted(called, key=lambda side: side[1])[:MAX_SIDES]
-    what, verbs = printable(standing.call, 80), ("passes", "pass")
-    if difference_of(standing) is Difference.NAME:
-        what, verbs = (
-            f"collective{f' #{standing.sequence}' if standing.sequence is not None else ''}",
-            ("calls", "call"),
-        )
-    who = f"ranks {' and '.join(clip(format_ranks(numbers), MAX_NAMES) for _, numbers in sides)}"
-    group = f" of {printable(standing.group.title, 100)}" if standing.group.label else ""
-    part = hedged("part", certainty_of_difference(standing))
-    for besides in (True, False):
-        said: list[str] = []
-        for side, numbers in sides:
-            verb = "" if said else f" {agreeing(numbers, *verbs)}"
-            others = next(some for _, some in sides if some is not numbers)
-            more = _besides(scene, numbers, others) if besides else ""
-            said.append(f"{scene.names.ranks(numbers)}{verb} {side}{more}")
-        sentence = fitted(scene.job, [who], f"{part} at {what}{group}{_ago(standing)}", ", ".join(said))
-        if said[-1] in sentence:
-            break
-    return sentence
-
-
-def _besides(scene: Scene, numbers: Sequence[int], others: Sequence[int]) -> str:
-    """Say what else is known of who calls another collective than others: an error, or a loop that it has left."""
-    first = scene.conditions.get(numbers[0])
-    if first is not None and first.handles and len(numbers) == 1:
-        return f" while it {first.handles}"
-    loop = loop_left(scene, numbers, others)
-    return f" behind the loop at {loop}" if loop else ""
+def _side(call: CollectiveSeen, difference: Difference | None) -> str:
+    """Return what one side calls, or passes."""
+    if difference is Difference.ROOT:
+        return say("root", root=call.root)
+    if difference is not Difference.DATA:
+        return printable(call.name, MAX_CALL) or say("another")
+    size = [show_bytes(call.size)] if call.size is not None else []
+    types = ", ".join(filter(None, [call.types[:60], *size]))
+    return printable(" ".join(filter(None, [types, call.shapes[:80]])), MAX_CALL)
 
 
 def _ago(standing: PendingCollective) -> str:
     return f" {show_age(standing.age)} ago" if standing.age is not None and standing.age >= 1 else ""
 
 
-def lonely(scene: Scene, standing: PendingCollective) -> str:
-    """Say which rank waits in a group that no other has made."""
-    verb = f"waits in {short_name(standing)}{since(standing.age)}, a group that no other rank has made"
-    return scene.sentence(standing.waiting[:1], hedged(verb, certainty_of([standing])))
-
-
-def circle(scene: Scene, standings: Sequence[PendingCollective], certainty: Certainty) -> str:
-    """Say which ranks wait for each other in which collectives, or for a thread that has ended."""
-    told = scene.ended_in(standings)
-    age = since(max((one.age or 0.0 for one in standings), default=None))
-    if told is not None:
-        number, text = told
-        awaiting = next(one for one in standings if number in one.missing)
-        who = scene.names.ranks(awaiting.waiting)
-        who_waits = f"{who} likely {agreeing(awaiting.waiting, 'waits', 'wait')} for it in {short_name(awaiting)}{age}"
-        return fitted(scene.job, [f"{scene.names.ranks([number])}'s"], text, rest=f"; {who_waits}")
-    pieces = []
-    for index, standing in enumerate(standings[:MAX_SIDES]):
-        wait = hedged(agreeing(standing.calls, "waits", "wait"), None if index else certainty)
-        whom = scene.names.ranks(_awaited(standings, index))
-        pieces.append(f"{'which ' if index else ''}{wait} in {short_name(standing)} for {whom}")
-    if len(standings) > MAX_SIDES:
-        pieces.append(f"and so on through {len(standings)} collectives")
-    numbers, verb = standings[0].waiting, ", ".join(pieces)
-    ring = {
-        (one.name, (one.waiting[0] - one.missing[0]) % len(standings))
-        for one in standings
-        if one.has_peer and one.missing
-    }
-    if len(standings) > MAX_SIDES and ring in ({(standings[0].name, 1)}, {(standings[0].name, len(standings) - 1)}):
-        numbers = tuple(sorted(number for one in standings for number in one.waiting))
-        whom = "before" if (standings[0].name, 1) in ring else "behind"
-        verb = f"each {hedged(f'wait in {standings[0].name}', certainty)} for the rank {whom}"
-    return fitted(scene.job, [scene.names.ranks(numbers)], verb, rest=f"{age}{_circles_end(standings)}")
-
-
 def _awaited(standings: Sequence[PendingCollective], index: int) -> list[int]:
-    following = standings[(index + 1) % len(standings)]
-    here = standings[index]
+    following, here = standings[(index + 1) % len(standings)], standings[index]
     return [number for number in here.missing if number in following.calls] or list(here.missing)
 
 
 def _circles_end(standings: Sequence[PendingCollective]) -> str:
     if all(standing.has_peer for standing in standings):
-        return ": nobody sends" if all(one.is_receive for one in standings) else ": nobody takes the other's call"
+        return say("nobody sends" if all(one.is_receive for one in standings) else "nobody takes")
     # Only the calls of one group have one order: of two groups, one may never be called.
-    is_one_group = len({id(standing.group) for standing in standings}) == 1
-    return ": they call them in different orders" if is_one_group else ""
-
-
-def peerless(scene: Scene, standing: PendingCollective) -> str:
-    """Say that nobody is in the other half of a send or receive for anybody."""
-    other = "sends" if standing.is_receive else "receives"
-    verb = f"waits in {short_name(standing)}{since(standing.age)}, and no rank of the group {other}"
-    verb = hedged(verb, certainty_of([standing]))
-    return scene.sentence(standing.waiting[:1], verb, rest="; who should is not known")
-
-
-def doubtful(scene: Scene, standing: PendingCollective) -> str:
-    """Say that ranks which did not tell may be missing."""
-    silent = standing.unheard
-    verb = f"did not tell of {short_name(standing)}, so that who is missing can't be told"
-    return scene.sentence(silent, verb, rest=f"; {_who_waits(standing)}")
-
-
-def stores_of(scene: Scene, ranks: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """Return the stores at which ranks wait for each other to make torch's first group, where most wait first."""
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for number in ranks:
-        main = main_wait(scene.matched.roster[number]) if number in scene.matched.roster else None
-        if main is not None and main.does.address:
-            found[main.does.address].append(number)
-    return sorted(found.items(), key=lambda one: (-len(one[1]), one[1]))
-
-
-def other_store(
-    scene: Scene, standing: PendingCollective, stores: Sequence[tuple[str, list[int]]], certainty: Certainty
-) -> str:
-    """Say which ranks wait for the others at another store than most: they were given another address."""
-    (usual, most), (other, few), *_ = stores
-    verb = f"{agreeing(few, 'waits', 'wait')} in {short_name(standing)} at the store {other}"
-    wait = agreeing(most, "waits", "wait")
-    rest = f", where {scene.names.ranks(most)} {wait} at the store {usual}{since(standing.age)}"
-    return scene.sentence(few, hedged(verb, certainty), rest=rest)
-
-
-def complete(scene: Scene, standing: PendingCollective, ranks: Sequence[int]) -> str:
-    """Say that nobody is missing from a collective that does not go on."""
-    who = {1: scene.names.described(ranks), 2: f"both ranks {ranks[0]}, {ranks[-1]}"}.get(
-        len(ranks), f"all {len(ranks)} ranks"
-    )
-    are = agreeing(ranks, "is", "are")
-    if standing.group.is_inferred:
-        end = ", as their stacks say; which call of which group it is they do not tell"
-    elif standing.sequence is None and not standing.has_peer:
-        end = "; nobody is seen to be missing, but which of several equal calls each is in is not known"
-    elif len(ranks) == 1:
-        end = "; it is the only one in the group, so that nobody is missing"
-    else:
-        end = "; nobody is missing, so that it is the network or a device that does not go on"
-    return fitted(scene.job, [who], f"{are} in {short_name(standing)}{since(standing.age)}{end}")
-
-
-# -------------------------------------------------------------------------------------------------- ranks by themselves
-
-
-def own(scene: Scene, kind: VerdictKind, numbers: Sequence[int], certainty: Certainty) -> str:
-    """Say what ranks do by themselves, that nobody is known to wait for."""
-    if len(numbers) == 1:
-        return scene.sentence(numbers, f"{_with_error(scene, numbers[0], certainty)}{_how_long(scene, numbers[0])}")
-    states = {scene.matched.roster[number].rank.state for number in numbers}
-    do = _SEVERAL_IN.get(next(iter(states))) if len(states) == 1 and kind is not VerdictKind.ENDED else None
-    # A rank that is kept after a crash stands in the debugger as well.
-    do = "have crashed and are kept" if kind is VerdictKind.DEAD and states == {RankState.STOPPED} else do
-    if do is not None and states != {RankState.EXITED}:
-        return fitted(scene.job, [scene.names.ranks(numbers)], do)
-    # The deaths of one cause differ by a moment.
-    texts = {AGO.sub("", _with_error(scene, number, certainty)) for number in numbers}
-    if len(texts) == 1:
-        return fitted(scene.job, [f"each of {scene.names.ranks(numbers)}"], texts.pop())
-    reasons = _why(scene, numbers, None)
-    return fitted(scene.job, [scene.names.ranks(numbers)], hedged(do or _SEVERAL[kind], certainty), reasons)
-
-
-def _how_long(scene: Scene, number: int) -> str:
-    condition = scene.conditions[number]
-    rank = scene.matched.roster[number].rank
-    if condition.age is None or condition.age < 1 or rank.state not in (RankState.RUNNING, RankState.STOPPED):
-        return ""
-    # Behind a clause, as in "that nobody writes to", the time would be read as the clause's.
-    comma = "," if _CLAUSE.search(scene.reason(number)) else ""
-    return "" if condition.is_age_told else f"{comma} for {show_age(condition.age)}"
-
-
-_CLAUSE = re.compile(r" that |\bwhich ")
-
-
-def rank_circle(scene: Scene, numbers: Sequence[int], certainty: Certainty) -> str:
-    """Say which ranks each wait for what the next one has."""
-    said = [f"rank {number} {scene.reason(number, 1)}" for number in numbers]
-    verb = hedged("wait for each other", certainty)
-    return fitted(scene.job, [scene.names.ranks(numbers)], verb, "; ".join(said))
-
-
-def absent(scene: Scene, numbers: Sequence[int], world: int) -> str:
-    """Say which ranks have never connected."""
-    have, count = agreeing(numbers, "has", "have"), len(scene.matched.roster)
-    return fitted(scene.job, [scene.names.ranks(numbers)], f"{have} never connected; {count} of {world} ranks have")
-
-
-def silent(scene: Scene, numbers: Sequence[int]) -> str:
-    """Say which ranks live and did not answer."""
-    of = f"{len(numbers)} of {len(scene.matched.roster)} ranks did not answer"
-    return clipped(scene.job, "", f"{of}, so that what they do can't be told: {scene.names.ranks(numbers)}")
-
-
-def unmoved(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
-    """Say which ranks have not got on, where nothing tells what they wait for."""
-    if not numbers and all(one.rank.state is RankState.EXITED for one in scene.matched.roster.values()):
-        return f"the job has ended: {len(scene.matched.roster)} of its ranks have exited"
-    if not numbers:
-        return "no rank has told anything, so that it can't be told whether the job hangs"
-    stood = min((scene.matched.roster[number].answer.age or 0.0 for number in numbers), default=0.0)
-    looked = f" in {moved.seconds:.1f} s" if moved.seconds else ""
-    looked = f" in {show_age(stood)}" if moved.seconds and stood > moved.seconds else looked
-    works = moved.working | moved.awake
-    still = [number for number in numbers if number not in works]
-    pieces = []
-    if still:
-        have = agreeing(still, "has", "have")
-        pieces.append(f"{scene.names.described(still)} {have} not moved{looked}, and what for can't be told")
-    if len(still) < len(numbers):
-        pieces.append(_worked(scene, [number for number in numbers if number in works], moved))
-    others = len(scene.matched.roster.keys() & moved.moved)
-    if others:
-        pieces.append(f"{others} other{'s move' if others > 1 else ' moves'}")
-    return clipped(scene.job, "", "; ".join(pieces))
-
-
-def _worked(scene: Scene, numbers: Sequence[int], moved: Movement) -> str:
-    """Say of ranks that have worked at one place of their code that this may be a hang all the same."""
-    end = f"; whether {agreeing(numbers, 'it gets', 'they get')} on can't be told"
-    texts = {_work_of(scene, number) for number in numbers}
-    who = scene.names.described(numbers) if len(numbers) == 1 else f"each of {scene.names.ranks(numbers)}"
-    if len(texts) == 1:
-        return f"{who} {texts.pop()}{end}"
-    ways = (("computed", moved.computing), ("read or wrote data", moved.data), ("moved in library code", moved.within))
-    did = next((way for way, some in ways if set(numbers) <= some), "worked")
-    return f"{scene.names.ranks(numbers)} {did} in {moved.seconds:.1f} s at one place of their code{end}"
-
-
-def busy(moved: Movement, what: str) -> str:
-    """Say that all ranks get on."""
-    return f"everybody is busy: in {moved.seconds:.1f} s {what}"
-
-
-def working(scene: Scene, root: Root) -> str:
-    """Say of ranks for which others wait, and which work, that it is no hang so far; or that a collective goes on."""
-    if root.culprits:
-        return missing(scene, root, certainty_of([root.standing]))
-    return fitted(scene.job, [short_name(root.standing)], f"goes on{since(root.standing.age)}: its ranks exchange data")
+    return say("orders") if len({id(standing.group) for standing in standings}) == 1 else ""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dbg_client.views.groups import paint
-from dbg_client.why.verdict import HARMLESS, Diagnosis, Verdict, VerdictKind
+from dbg_client.why.lines import evidence_of
+from dbg_client.why.sentences import COLUMNS, sentence_of
+from dbg_client.why.verdict import HARMLESS, Certainty, NextStep, Purpose, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.rank_set import format_ranks
 
@@ -22,13 +25,57 @@ INDENT = "  "
 LEAST_COLUMNS = 40
 """Columns for which lines are broken at least: in fewer, every line would be a word."""
 
+PURPOSES: Mapping[Purpose, str] = {
+    Purpose.OPENS: "opens the debugger in which it stands",
+    Purpose.BREAKS_IN: "breaks in, and opens the debugger there",
+    Purpose.STACKS: "shows their stacks",
+    Purpose.STACK: "shows its stack",
+    Purpose.LAST_SEEN: "shows where it was last seen",
+    Purpose.LAST_STACK: "shows its last stack",
+    Purpose.END: "shows how it ended",
+    Purpose.TELLS_HANG: "tells whether it hangs",
+}
+"""What the next step is for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """What is told of the ``ranks`` of one job: a sentence, lines of evidence below it, and what to do next.
+
+    ``group`` and ``collective`` are what it is about, if it is about such.
+    """
+
+    job: str
+    sentence: str
+    certainty: Certainty | None = None
+    ranks: tuple[int, ...] = ()
+    group: str | None = None
+    collective: str | None = None
+    evidence: tuple[str, ...] = ()
+    next: NextStep | None = None
+
+
+def tell(verdict: Verdict, columns: int | None = None) -> Diagnosis:
+    """Return a verdict in words, for a reader with so many columns."""
+    width = max(columns or COLUMNS, LEAST_COLUMNS)
+    return Diagnosis(
+        job=verdict.job,
+        sentence=sentence_of(verdict, width),
+        certainty=verdict.certainty,
+        ranks=verdict.ranks,
+        group=verdict.group,
+        collective=verdict.collective,
+        evidence=tuple(evidence_of(verdict, width)),
+        next=verdict.next,
+    )
+
 
 def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None) -> str:
     """Return each verdict as a sentence, its evidence, and the command to type next.
 
     Lines are broken between words to fit into so many columns; None leaves them whole.
     """
-    return "".join(shown(one, _color(one) if color else None, columns) for one in verdicts)
+    return "".join(shown(tell(one, columns), _color(one) if color else None, columns) for one in verdicts)
 
 
 def verdicts_document(explanation: Explanation) -> dict[str, object]:
@@ -48,7 +95,7 @@ def shown(told: Diagnosis, color: str | None, columns: int | None) -> str:
     for evidence in told.evidence:
         lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
     if told.next is not None:
-        lines.append(f"try: {printable(told.next.command, MAX_LINE)}        ({told.next.purpose})")
+        lines.append(f"try: {printable(told.next.command, MAX_LINE)}        ({PURPOSES[told.next.purpose]})")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -86,7 +133,7 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
     """Return what JSON has of a verdict."""
     return {
         "kind": verdict.kind.value,
-        **document_of(verdict),
+        **document_of(tell(verdict)),
         "others": format_ranks(verdict.others) or None,
         "cause": None if verdict.cause is None else verdict.cause.value,
         "sequence": verdict.sequence,

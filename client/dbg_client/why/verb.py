@@ -9,9 +9,8 @@ from dbg_client.verbs.option import Operands
 from dbg_client.verbs.table import WHY_OF_FILES, load
 from dbg_client.verbs.verb import PARTIAL, PLAIN, Asking, Style, WaitingVerb
 from dbg_client.views.stacks import MISSING
-from dbg_client.why.annotate import missing_from_collectives
 from dbg_client.why.collective_matching import Matched
-from dbg_client.why.collectives_table import collectives_document, show_collectives
+from dbg_client.why.collectives import collectives_document, missing_from_collectives, show_collectives
 from dbg_client.why.explain import Case, Explanation
 from dbg_client.why.show import show_verdicts, verdicts_document
 from dbg_client.why.verdict import exit_status

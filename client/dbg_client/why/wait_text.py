@@ -20,6 +20,9 @@ MAX_TEXT = 300
 MAX_NAME = 40
 """Characters of the name of a function or of a thread, in one sentence."""
 
+MAX_COMMAND, MAX_PATH = 16, 24
+"""Characters of a command line and of a path in a sentence that is too long."""
+
 MAX_NAMED = 3
 """Names, and processes, of one wait."""
 
@@ -116,8 +119,13 @@ Ranks = Mapping[int, int]
 NO_RANKS: Ranks = MappingProxyType({})
 
 
-def wait_text(does: Doing, ranks: Ranks = NO_RANKS) -> str:
-    """Return what a thread or process is in; a process among these is named as a rank."""
+def wait_text(does: Doing, ranks: Ranks = NO_RANKS, *, brief: int = 0) -> str:
+    """Return what a thread or process is in; a process among these is named as a rank.
+
+    With ``brief`` from 1 on names are short and times are left out, from 2 on the commands of
+    processes, and from 3 on the place.
+    """
+    does = shortened(does, brief, ranks)
     template = _OF_TARGETS.get(does.target) or _TEMPLATES[does.what]
     text = template.format_map(_Parts(does, ranks))
     if does.place is not None and does.place.file.rpartition("/")[2] not in text:
@@ -125,6 +133,26 @@ def wait_text(does: Doing, ranks: Ranks = NO_RANKS) -> str:
     if does.at_exit:
         text = f"has ended its program and is in {printable(does.at_exit, MAX_NAME)} (atexit), which {text}"
     return printable(text, MAX_TEXT)
+
+
+def shortened(does: Doing, brief: int, ranks: Ranks = NO_RANKS) -> Doing:
+    """Return as much of what is known as there is room for."""
+    if not brief:
+        return does
+    processes = tuple(_shortened_process(does, one, brief, ranks) for one in does.processes)
+    _, slash, name = does.name.rpartition("/")
+    path = f"…/{name}" if slash and len(does.name) > MAX_PATH else does.name
+    seconds = None if does.what in (What.RAISED, What.LOCK_FILE) else does.seconds
+    place = does.place if brief < 3 else None
+    return does.replace(name=path, processes=processes, seconds=seconds, place=place)
+
+
+def _shortened_process(does: Doing, process: NamedProcess, brief: int, ranks: Ranks) -> NamedProcess:
+    if brief == 1:
+        is_long = len(process.command) > MAX_COMMAND
+        return process.replace(command=f"{process.command[:MAX_COMMAND]}…") if is_long else process
+    is_named = process.name and process.pid not in ranks and does.what is not What.LOADER
+    return process.replace(command="", pid=0 if is_named else process.pid)
 
 
 def other_text(other: OtherProcess, ranks: Ranks = NO_RANKS) -> str:
@@ -209,6 +237,8 @@ def _whom(process: NamedProcess, ranks: Ranks) -> str:
 
 def _child(process: NamedProcess, ranks: Ranks) -> str:
     """Return ``VllmWorker-1 (process 4711)``."""
+    if process.name and not process.pid:
+        return process.name
     return f"{process.name} ({_number(process, ranks)})" if process.name else _whom(process, ranks)
 
 

@@ -8,19 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.after.report_file import (
-    MAX_REPORT,
-    case_lines,
-    read_report,
-)
-from dbg_client.why.fitting import fits
+from dbg_client.after.case_file import MAX_EVIDENCE, read_report
 from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.sentences import fits, sentence_of
 from dbg_client.why.show import show_verdicts
 from dbg_client.why.verdict import Certainty, VerdictKind, exit_status
 from dbg_wire.records.evidence import Doing, Evidence, ProcessSeen, ThreadWait, What
 from dbg_wire.records.ranks import Place
 from tests.support.rank_evidence import LOADING, REDUCING, TORCH, call, done, elsewhere, group, waiting
-from tests.unit.client.after.test_files import case_of, written
+from tests.unit.client.after.test_files import case_of, saved, written
 from tests.unit.client.views.test_tree import said, stack, tree
 from tests.unit.client.why.test_explain import ranks, twice
 
@@ -51,9 +47,9 @@ def test_whatever_ranks_tell_there_is_a_verdict_that_does_not_depend_on_their_or
         named = [number for one in found.verdicts if one.kind is kind for number in one.ranks]
         if kind in (VerdictKind.MISSING, VerdictKind.DEAD, VerdictKind.SUSPENDED, VerdictKind.STUCK):
             assert len(named) == len(set(named))
-    assert all(fits("4711.0", one.sentence) for one in found.verdicts)
+    assert all(fits("4711.0", sentence_of(one)) for one in found.verdicts)
     for one in found.verdicts:
-        assert one.certainty is not Certainty.LIKELY or "likely" in one.sentence, one
+        assert one.certainty is not Certainty.LIKELY or "likely" in sentence_of(one), one
         assert (one.certainty is None) == (one.kind is VerdictKind.UNKNOWN), one
     text = show_verdicts(found.verdicts, color=False)
     assert "\x1b" not in text
@@ -96,14 +92,11 @@ def thousand(*, differ: bool) -> list[RankEvidence]:
 def test_a_thousand_ranks_fit_and_give_the_same_verdict(differ: bool) -> None:
     everybody = thousand(differ=differ)
     case = case_of(everybody, everybody)
-    lines, kept = case_lines(case, MAX_REPORT // 2)
-    data = written(lines)
+    data = written(saved(case))
 
-    assert lines
-    assert len(data) < MAX_REPORT
+    assert len(data) < 2 * MAX_EVIDENCE
     found = read_report(data).case.explanation()
-    assert found == kept.explanation()
-    assert [verdict.sentence for verdict in found.verdicts] == [
-        verdict.sentence for verdict in case.explanation().verdicts
+    assert [sentence_of(verdict) for verdict in found.verdicts] == [
+        sentence_of(verdict) for verdict in case.explanation().verdicts
     ]
     assert found.verdicts[0].ranks == (77,)

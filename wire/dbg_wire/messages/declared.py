@@ -179,7 +179,8 @@ class AnswerBody(Record):
     first. ``exact`` is the digest of a value's whole content and ``digest`` the same without memory addresses; both are
     empty if the whole content was not read. With ``at_least`` the rank has been at the place of ``frames`` for longer
     than the answer's age. ``threads`` are all threads, if they were asked for. ``frame`` is where an expression or a
-    command was run; None if it was not run.
+    command was run; None if it was not run. ``found`` says why a guard answers in the rank's place: it is stuck or
+    suspended.
     """
 
     text: FreeText
@@ -190,6 +191,7 @@ class AnswerBody(Record):
     at_least: bool = False
     threads: ThreadStacks = ()
     frame: Place | None = None
+    found: Finding | None = None
 
 
 def body_of(body: AnswerBody) -> msgspec.Raw:

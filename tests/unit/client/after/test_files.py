@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import base64
+import lzma
 import os
 import pickle
 import socket
@@ -12,26 +13,29 @@ from pathlib import Path
 
 import pytest
 
-from dbg_client.after import files
-from dbg_client.after.files import find_in, rank_in
-from dbg_client.after.report_file import (
+from dbg_client.after import case_file, files
+from dbg_client.after.case_file import (
     BEGINNING,
+    OUT,
     TITLE,
     CantReadReport,
-    case_lines,
+    CaseFile,
+    cleaned,
+    lines_of,
+    looks_of,
     read_report,
 )
-from dbg_client.after.report_text import OUT
+from dbg_client.after.files import find_in, rank_in
 from dbg_client.why.explain import Case, JobLook
 from dbg_client.why.process_groups import RankEvidence
 from dbg_wire.records.evidence import Doing, Evidence, NamedProcess, ProcessSeen, Target, ThreadWait, What
 from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
-from tests.support.rank_evidence import elsewhere, silent, waiting
+from tests.support.rank_evidence import elsewhere, rows_of, silent, waiting
 from tests.support.rank_infos import changed
 from tests.support.recorded import dump, pickled, raw
-from tests.unit.client.why.test_case import LOOK
 
+LOOK = JobLook(at=0.0, everybody=[waiting(0), elsewhere(1), waiting(2), waiting(3)])
 DUMP = pickled(raw(1, "nccl:all_reduce"))
 
 
@@ -162,8 +166,7 @@ def test_a_large_file_is_not_read_whole(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_path: Path) -> None:
     for name, now in (("a.txt", 200.0), ("b.txt", 300.0), ("c.txt", 100.0)):
-        lines, _ = case_lines(Case(looks=[LOOK], now=now), 10**9)
-        (tmp_path / name).write_bytes(written(lines))
+        (tmp_path / name).write_bytes(written(saved(Case(looks=[LOOK], now=now))))
     found = find_in([str(tmp_path)])
     assert [path.rpartition("/")[2] for _, path in found.reports] == ["b.txt"]
     assert len(found.notes) == 2
@@ -171,27 +174,27 @@ def test_of_the_reports_of_a_directory_the_newest_one_of_each_job_counts(tmp_pat
     assert len(named.reports) == 2
 
 
-PLENTY = 10**9
-
-
 def case_of(*looks: Sequence[RankEvidence]) -> Case:
     """Return a case of these looks, some seconds apart."""
     made = [JobLook(at=1.5 * number, everybody=look) for number, look in enumerate(looks)]
-    return Case(looks=made, now=1_790_000_000.0, lines=[])
+    return Case(looks=made, now=1_790_000_000.0)
 
 
-def written(lines: Sequence[str]) -> bytes:
-    """Return a report that ends in these lines."""
-    return (
-        b"%b about all\n\nRanks\n  0\n\n%b\n" % (BEGINNING, TITLE.encode())
-        + "".join(f"  {line}\n" for line in lines).encode()
-    )
+def answered(one: RankEvidence) -> RankEvidence:
+    """Return a rank whose answer has the evidence as rows."""
+    rows = rows_of(one.evidence) if one.evidence is not None else ()
+    return replace(one, answer=one.answer.replace(rows=rows))
 
 
-def again(case: Case, most: int = PLENTY) -> Case:
-    """Return the case as it is read from a report."""
-    lines, _ = case_lines(case, most)
-    return read_report(written(lines)).case
+def saved(case: Case) -> CaseFile:
+    ranks = tuple(one.rank for one in case.looks[0].everybody)
+    made = replace(case, looks=[replace(look, everybody=list(map(answered, look.everybody))) for look in case.looks])
+    return CaseFile(about="dbg-attach report", now=case.now, ranks=ranks, looks=looks_of(made))
+
+
+def written(file: CaseFile) -> bytes:
+    """Return a report that ends in this case."""
+    return b"%b about all\n\nRanks\n  0\n\n" % BEGINNING + "\n".join(lines_of(file)).encode()
 
 
 def with_waits(one: RankEvidence, *waits: ThreadWait) -> RankEvidence:
@@ -236,49 +239,48 @@ HALTED = [
             id="ranks that tell different things",
         ),
         pytest.param([[waiting(0), *HALTED], [waiting(0, age=61.0), *HALTED]], id="halted and dead ranks"),
-        pytest.param([[]], id="no rank"),
     ],
 )
 def test_looks_are_read_again(looks: list[list[RankEvidence]]) -> None:
-    case = replace(case_of(*looks), lines=[(("4711.0", "0.0"), ["of two dumps"])])
-    assert again(case) == case
+    case = case_of(*looks)
+    again = read_report(written(saved(case))).case
+    assert [[one.evidence for one in look.everybody] for look in again.looks] == [
+        [one.evidence for one in look] for look in looks
+    ]
+    assert [one.rank for one in again.looks[0].everybody] == [one.rank for one in looks[0]]
+    assert again.explanation().verdicts == case.explanation().verdicts
 
 
 def test_secrets_are_left_out() -> None:
     process = NamedProcess(pid=9, command="x password=hunter22")
     secret = ThreadWait(thread="main", does=Doing(what=What.CHILD_END, processes=(process,)), is_main=True)
-    case = case_of([with_waits(elsewhere(0), secret)])
-    lines, read = case_lines(case, PLENTY)
-    assert "hunter22" not in "".join(lines)
-    assert OUT in "".join(lines)
-    assert read == read_report(written(lines)).case
+    clean = cleaned(saved(case_of([with_waits(elsewhere(0), secret)])))
+    assert "hunter22" not in repr(clean)
+    assert OUT in repr(clean)
 
 
-RANKS = {"ranks": {"count": 0, "columns": {}}}
-HEAD = {"case": 1, "now": 0, "looks": [0], "lines": [], "parts": []}
+def test_of_a_case_that_is_too_large_the_looks_between_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = saved(case_of(*([waiting(0, age=60.0 + number), elsewhere(1)] for number in range(9))))
+    monkeypatch.setattr(case_file, "MAX_EVIDENCE", len("".join(lines_of(file))) - len(TITLE) - 1)
+    assert [look.at for look in read_report(written(file)).looks] == [0.0, 12.0]
 
 
 @pytest.mark.parametrize(
-    "lines",
+    "packed",
     [
-        ["{"],
-        ["{}"],
-        ["[" * 100_000],
-        [json.dumps({**HEAD, "case": 2}), json.dumps(RANKS)],
-        [json.dumps(HEAD)],
-        [json.dumps(HEAD), json.dumps({"ranks": {"count": 10**9, "columns": {}}})],
-        [json.dumps(HEAD), json.dumps({"ranks": {"count": 5, "columns": {"key": {"all": 1}}}})],
-        [json.dumps(HEAD), json.dumps(RANKS), json.dumps({"look": 7, "answers": {"count": 0, "columns": {}}})],
-        [json.dumps(HEAD), json.dumps(RANKS), json.dumps({"look": 0, "rows": "wait", "count": 10**8, "columns": {}})],
-        [
-            json.dumps(HEAD),
-            json.dumps({"ranks": {"count": 2, "columns": {"key": {"of": ["a"] * 999, "in": ["0-999999"] * 999}}}}),
-        ],
+        b"nonsense",
+        b"A" * 100_000,
+        base64.b64encode(lzma.compress(b"{" * 100_000)),
+        base64.b64encode(lzma.compress(b"[" * 100_000)),
+        base64.b64encode(lzma.compress(b'{"about":"","now":0,"looks":[{"at":0,"answers":[]}],"ranks":5}')),
+        base64.b64encode(lzma.compress(b" " * 10**7)),
     ],
+    ids=range(6),
 )
-def test_hostile_evidence_is_refused(lines: list[str]) -> None:
+def test_hostile_evidence_is_refused(packed: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(case_file, "MAX_DOCUMENT", 10**6)
     with pytest.raises(CantReadReport, match="damaged"):
-        read_report(written([*lines] if lines[0].startswith("{") else ["{}", *lines]))
+        read_report(b"%b\n\n%b\n%b" % (BEGINNING, TITLE.encode(), packed))
 
 
 def test_a_report_without_evidence_says_so() -> None:

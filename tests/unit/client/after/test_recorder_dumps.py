@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from dbg_client.after.recorder_dumps import LATE_SECONDS, RankDump, explain_dumps
+from dbg_client.why.lines import evidence_of
+from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import Verdict, VerdictKind, exit_status
 from dbg_wire.recorder.entries import read_dump
 from tests.conftest import Approved
@@ -56,12 +58,12 @@ def test_a_rank_that_left_no_dump_is_not_accused_of_what_is_not_known(approved: 
     found = explain_dumps([dump_of(rank, ended(4), entry(5)) for rank in (0, 1, 3)])
 
     assert found.verdicts[0].kind is VerdictKind.UNKNOWN
-    approved(found.verdicts[0].sentence)
-    approved(found.verdicts[0].evidence, "2")
+    approved(sentence_of(found.verdicts[0]))
+    approved(evidence_of(found.verdicts[0]), "2")
     assert (found.asked, found.answered) == (4, 3)
 
     alone = explain_dumps([dump_of(0, ended(4), entry(5))])
-    approved(alone.verdicts[0].sentence, "3")
+    approved(sentence_of(alone.verdicts[0]), "3")
     assert exit_status(alone.verdicts) == 6
 
 
@@ -71,7 +73,7 @@ def test_ranks_without_a_dump_that_nobody_waits_for_are_told(approved: Approved)
         [dump_of(0, entry(9, group="7"), config=config), dump_of(1, ended(8, group="7"), config=config)]
     )
     assert [verdict.kind for verdict in found.verdicts] == [VerdictKind.MISSING, VerdictKind.UNKNOWN]
-    approved(found.verdicts[1].sentence)
+    approved(sentence_of(found.verdicts[1]))
 
 
 COPIED = WRITTEN + 2 * LATE_SECONDS
@@ -139,12 +141,12 @@ def test_dumps_give_a_verdict(approved: Approved, kind: str, ranks: tuple[int, .
     verdict = verdict_of(*dumps)
 
     assert (verdict.kind.value, verdict.ranks, verdict.next) == (kind, ranks, None)
-    approved("\n".join([verdict.sentence, *verdict.evidence]))
+    approved("\n".join([sentence_of(verdict), *evidence_of(verdict)]))
 
 
 def test_hostile_names_stay_in_their_line() -> None:
     name = "x\x1b[2J\n" * 50
     config = {"0": {"name": "0", "desc": name, "ranks": "[0, 1]"}}
     verdict = verdict_of(dump_of(0, entry(5, f"nccl:{name}"), config=config), dump_of(1, ended(4), config=config))
-    assert verdict.sentence.isprintable()
-    assert all(line.isprintable() for line in verdict.evidence)
+    assert sentence_of(verdict).isprintable()
+    assert all(line.isprintable() for line in evidence_of(verdict))

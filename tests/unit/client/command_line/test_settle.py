@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dbg_client.after.verb import Report
+from dbg_client.after.report import Report
 from dbg_client.dap.verb import Dap
 from dbg_client.terminal.verb import Attach, Tmux, Wait
 from dbg_client.verbs.list import ListRanks

@@ -12,29 +12,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.core.asking import Asker
-from dbg_client.core.errors import Declined
 from dbg_client.questions.breakpoints import BreakpointAnswer, ask_breakpoints, change_breakpoints, split_wishes
 from dbg_client.verbs.orders import Continue, Kill, Order, Release, is_moving
 from dbg_client.views.groups import group_answers
 from dbg_client.why import explain as explaining
 from dbg_client.why import questions as cause
-from dbg_client.why.child_processes import MAX_CHILDREN, with_children
 from dbg_client.why.explain import Explanation, explain
-from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.questions import find_case, gather_case
 from dbg_client.why.standstill import ask_where
-from dbg_client.why.verdict import Verdict, VerdictKind
-from dbg_client.why.wait_text import other_text
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.beside import ChildProcess
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
-from dbg_wire.records.evidence import Doing, Evidence, OtherProcess, ThreadWait, What
-from dbg_wire.records.ranks import CRASH, Place, RankInfo, RankState
+from dbg_wire.records.ranks import CRASH, RankInfo, RankState
 from dbg_wire.records.record import length_of
 from tests.conftest import Approved
 from tests.support.answers import answered
-from tests.support.rank_evidence import told
 from tests.unit.client.fake_broker import make_rank
 from tests.unit.client.scripted_link import ScriptedLink, switchboard_on
 
@@ -69,7 +61,7 @@ async def test_the_last_look_is_late_enough_to_tell_however_long_looks_take(monk
     monkeypatch.setattr(cause, "BETWEEN_SECONDS", 0.01)
     job = [make_rank(0, state=RankState.RUNNING, reason=None, where=None)]
 
-    case = await gather_case(Asked(Action.WHERE, RUNS, seconds=0.03), job, longest=0.05)  # type: ignore[arg-type]
+    case, _ = await gather_case(Asked(Action.WHERE, RUNS, seconds=0.03), job, longest=0.05)  # type: ignore[arg-type]
 
     assert case.looks[-1].at >= 0.05
 
@@ -98,70 +90,6 @@ async def test_verdicts_are_made_beside_the_event_loop(monkeypatch: pytest.Monke
     await find_case(Asked(Action.WHERE, RUNS), stopped, stopped, longest=0.0)  # type: ignore[arg-type] # as far as it is used
     assert threads
     assert threading.main_thread() not in threads
-
-
-LIBRARY = Place(file="/venv/lib/python3.11/site-packages/torch/utils/data/fetch.py", line=7, function="fetch")
-READS = Place(file="/home/me/data.py", line=17, function="Shards.__getitem__")
-
-
-def telling(*frames: Place) -> Asked:
-    """Return an asker whose guards all tell the same stack."""
-    return Asked(Action.NATIVE, RankAnswer(key="", kind=Kind.VALUE, text="", frames=frames))
-
-
-def children(asker: Asked) -> list[tuple[int, int]]:
-    """Return of which ranks and processes an asker has asked."""
-    assert all(isinstance(inquiry, ChildProcess) for _, inquiry in asker.asked)
-    return [(rank.rank, inquiry.pid) for rank, inquiry in asker.asked]
-
-
-def waiting(number: int, *, child: int | None = None) -> RankEvidence:
-    """Return a rank that waits for a child process."""
-    pid = 500 + number if child is None else child
-    wait = ThreadWait(thread="MainThread", does=Doing(what=What.CHILD_END), is_main=True, holder=pid)
-    return told(number, evidence=Evidence(waits=(wait,), others=(OtherProcess(pid=pid, does=Doing(what=What.SLEEP)),)))
-
-
-def verdict(everybody: Sequence[RankEvidence], kind: VerdictKind = VerdictKind.WAITING) -> Verdict:
-    return Verdict(kind=kind, job=everybody[0].rank.job, sentence="", ranks=tuple(one.rank.rank for one in everybody))
-
-
-def texts(everybody: Sequence[RankEvidence]) -> list[str]:
-    return [other_text(one.evidence.others[0]) for one in everybody if one.evidence is not None]
-
-
-async def test_the_first_children_are_told_with_the_users_line() -> None:
-    everybody = [waiting(number) for number in range(4)]
-    asker = telling(READS, LIBRARY)
-    found = await with_children(asker, [verdict(everybody)], everybody)  # type: ignore[arg-type] # as far as it is used
-    assert children(asker) == [(number, 500 + number) for number in range(MAX_CHILDREN)]
-    assert texts(found) == ["in data.py:17 __getitem__ sleeps"] * MAX_CHILDREN + ["sleeps"] * 2
-
-
-async def test_a_child_that_has_put_more_into_a_queue_than_anybody_took_has_ended_but_for_that(
-    approved: Approved,
-) -> None:
-    queue = Place(file="/usr/lib/python3.11/multiprocessing/queues.py", line=199, function="Queue._finalize_join")
-    everybody = [waiting(0)]
-    found = await with_children(telling(READS, queue), [verdict(everybody)], everybody)  # type: ignore[arg-type]
-    approved("\n".join(texts(found)))
-
-
-@pytest.mark.parametrize("asker", [telling(), telling(LIBRARY), Asked(Action.NATIVE, Declined("not for a watcher"))])
-async def test_without_a_line_of_the_user_what_the_kernel_tells_stands_alone(asker: Asked) -> None:
-    everybody = [waiting(0)]
-    assert await with_children(asker, [verdict(everybody)], everybody) == everybody  # type: ignore[arg-type]
-    assert children(asker) == [(0, 500)]
-
-
-async def test_nobody_is_asked_of_other_ranks_nor_of_a_job_that_works() -> None:
-    everybody = [waiting(0), waiting(1)]
-    asker = telling(READS)
-    await with_children(asker, [verdict(everybody, VerdictKind.BUSY)], everybody)  # type: ignore[arg-type]
-    await with_children(asker, [], everybody)  # type: ignore[arg-type]
-    of_a_rank = [waiting(0, child=everybody[1].rank.pid), told(1)]
-    await with_children(asker, [verdict(of_a_rank)], of_a_rank)  # type: ignore[arg-type]
-    assert asker.asked == []
 
 
 EVERYBODY = [make_rank(number, state=state) for number, state in enumerate(RankState)]

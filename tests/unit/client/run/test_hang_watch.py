@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dbg_client.after import hang_report, report
+from dbg_client.after.case_file import read_report
 from dbg_client.after.hang_report import MAX_REPORTS, last_lines, report_path, write_hang_report
-from dbg_client.after.report_file import read_report
 from dbg_client.run import hang_watch
 from dbg_client.run.hang_watch import HangWatch, append
 from dbg_client.run.job_output import GrowingFile
@@ -22,7 +22,8 @@ from dbg_client.run.verb import Task
 from dbg_client.verbs.verb import BrokerOptions
 from dbg_client.why import standstill
 from dbg_client.why.explain import Case, Explanation, JobLook
-from dbg_client.why.verdict import Verdict, VerdictKind
+from dbg_client.why.sentences import sentence_of
+from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_dial.tcp import within
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Change, Kind, Look, Question, RankAnswer
@@ -37,8 +38,8 @@ from tests.unit.client.fake_broker import FakeBroker, make_rank
 
 LIMIT = 0.3
 
-UNKNOWN = Verdict(kind=VerdictKind.UNKNOWN, job="", sentence="unknown")
-MISSING = Verdict(kind=VerdictKind.MISSING, job="", sentence="rank 1 has not come", ranks=(1,))
+UNKNOWN = Verdict(kind=VerdictKind.UNKNOWN, job="")
+MISSING = Verdict(kind=VerdictKind.MISSING, job="", finding=Finding(topic=Topic.NO_DUMP, ranks=(1,)), ranks=(1,))
 
 RUNNING = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]
 ROWS = (CollectiveSeen(group="0", name="all_reduce", state=CollectiveState.STARTED, sequence=7),)
@@ -135,11 +136,11 @@ async def test_a_job_that_moves_after_all_is_not_told(
 ) -> None:
     output = tmp_path / "job.out"
     output.touch()
-    verdicts = [Verdict(kind=VerdictKind.BUSY, job="", sentence="everybody is busy"), MISSING]
+    verdicts = [Verdict(kind=VerdictKind.BUSY, job=""), MISSING]
     answer_why(monkeypatch, verdicts)
     async with going(watch(output)):
-        told = await until(output, "not come\n")
-    assert told == "dbg-attach: no rank of 4711.0 has moved for 0 s\nrank 1 has not come\n"
+        told = await until(output, "told\n")
+    assert told == f"dbg-attach: no rank of 4711.0 has moved for 0 s\n{sentence_of(MISSING)}\n"
     assert verdicts == []
 
 
@@ -218,8 +219,8 @@ async def test_a_report_is_written_beside_the_output(approved: Approved, broker:
     approved(told)
     text = path.read_text()
     assert "epoch 3 loss 0.25" in text
-    assert "step train.py:1" in text
-    assert "to all_reduce #5 of dp_0" in read_report(text.encode()).case.explanation().verdicts[0].sentence
+    assert "train_step train.py:41" in text
+    assert "to all_reduce #5 of dp_0" in sentence_of(read_report(text.encode()).case.explanation().verdicts[0])
     assert path.stat().st_mode & 0o777 == 0o600
 
 

@@ -16,6 +16,7 @@ from dbg_client.shell.output import fits, is_usable
 from dbg_client.verbs.verb import Verb
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.questions import report_hangs
+from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verb import Why
 from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.errors import BadInput
@@ -266,8 +267,7 @@ def test_a_report_on_one_rank_knows_the_others(desk: Desk) -> None:
         done = desk.run("report", "1")
 
     assert (done.status, "never connected" in done.out) == (0, False)
-    # The ranks of the run are asked why it hangs, and the chosen one alone for its stack.
-    assert [len(item.keys) for item in questions(serving)] == [3, 3, 1]
+    assert [len(item.keys) for item in questions(serving)] == [3, 3]
 
 
 def test_a_file_is_the_users_alone_and_never_replaced_unasked(
@@ -299,13 +299,13 @@ def test_what_can_not_be_written_is_said(tmp_path: Path) -> None:
 
 
 def verdict(kind: VerdictKind, job: str = "a", **fields: object) -> Verdict:
-    return Verdict(**{"kind": kind, "job": job, "sentence": f"it is {kind.value}", **fields})  # type: ignore[arg-type]
+    return Verdict(**{"kind": kind, "job": job, **fields})  # type: ignore[arg-type]
 
 
 def test_the_worst_verdict_on_each_job_is_sent() -> None:
     sent: list[Message] = []
     verdicts = [
-        verdict(VerdictKind.MISSING, ranks=(3, 4, 5), sentence="rank\x1b is missing"),
+        verdict(VerdictKind.MISSING, ranks=(3, 4, 5)),
         verdict(VerdictKind.DEAD),
         verdict(VerdictKind.STUCK, job="b"),
         verdict(VerdictKind.BUSY, job="c"),
@@ -313,8 +313,8 @@ def test_the_worst_verdict_on_each_job_is_sent() -> None:
     ]
     report_hangs(sent.append, verdicts)
     assert sent == [
-        Hang(job="a", kind="missing", sentence="rank\\x1b is missing", ranks="3-5"),
-        Hang(job="b", kind="stuck", sentence="it is stuck"),
+        Hang(job="a", kind="missing", sentence=sentence_of(verdicts[0]), ranks="3-5"),
+        Hang(job="b", kind="stuck", sentence=sentence_of(verdicts[2])),
     ]
 
 
@@ -332,12 +332,9 @@ def test_ranks_that_somebody_has_stopped_are_no_hang() -> None:
 
 def test_a_hang_without_a_known_cause_is_sent_if_no_rank_moves() -> None:
     sent: list[Message] = []
-    report_hangs(
-        sent.append,
-        [verdict(VerdictKind.UNKNOWN, job="d"), verdict(VerdictKind.BUSY, job="c")],
-        stands=True,
-    )
-    assert sent == [Hang(job="d", kind="unknown", sentence="it is unknown")]
+    unknown = verdict(VerdictKind.UNKNOWN, job="d")
+    report_hangs(sent.append, [unknown, verdict(VerdictKind.BUSY, job="c")], stands=True)
+    assert sent == [Hang(job="d", kind="unknown", sentence=sentence_of(unknown))]
 
 
 def test_a_pager_needs_a_cursor_and_less_must_be_there(tmp_path: Path) -> None:

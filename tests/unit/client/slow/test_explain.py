@@ -11,7 +11,8 @@ from dbg_client.slow.explain import RunFindings, SlowVerdict, exit_status, find
 from dbg_client.slow.lateness import Lateness
 from dbg_client.slow.meetings import sampled_runs
 from dbg_client.slow.show import diagnoses, show_findings, slow_document
-from dbg_client.why.verdict import Certainty, Diagnosis
+from dbg_client.why.show import Diagnosis
+from dbg_client.why.verdict import Certainty
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.evidence import GroupSeen
 from dbg_wire.records.ranks import Place, RankState

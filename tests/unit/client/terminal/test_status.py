@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pyte
@@ -12,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 
-from dbg_client.after.report_text import Asked, Terminal, show_report
 from dbg_client.seat.attachment import Attachment
 from dbg_client.terminal.status_line import (
     LONG_STEP_SECONDS,
@@ -23,8 +21,8 @@ from dbg_client.terminal.status_line import (
     status_of,
 )
 from dbg_client.views.table import text_width
-from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo, Welcome
-from dbg_wire.records.ranks import DIED, Place, RankInfo, RankState
+from dbg_wire.messages import Mode, Pulse, RankReport, Report, Seat, StopInfo
+from dbg_wire.records.ranks import Place, RankState
 from tests.conftest import Approved
 from tests.unit.client.fake_broker import HERE, make_pdb_report, make_prompt, make_rank, make_report
 
@@ -308,76 +306,3 @@ def test_the_toolbar_names_the_keys_that_matter(
     assert text_width(line) == 119
     assert ("Ctrl-C" in line) == interrupts
     approved(line)
-
-
-NOW = 1760000060.0
-WELCOME = Welcome(minor=1, release="0.2.0", host="login1", pid=4711, uptime=312.0)
-
-
-def report(*ranks: RankInfo, welcome: Welcome | None = WELCOME, target: str | None = None) -> str:
-    asked = Asked(
-        ranks=ranks,
-        welcome=welcome,
-        url="wss://login1:6899#sha256:abc",
-        stacks="where: 2 of 2\n├─ 1 [0] step train.py:41\n",
-        verdict="4711.0: 3 of 4 ranks wait in all_reduce #5\n  2  running\n",
-        target=target,
-        now=NOW,
-        moment="2026-11-22 12:00:00 +0000",
-    )
-    return show_report(asked, Terminal(python="3.11.7", system="Linux 6.1"))
-
-
-def section(text: str, title: str) -> Sequence[str]:
-    """Return the lines of a section, without their indentation."""
-    behind = text.partition(f"\n{title}\n")[2]
-    return [line.strip() for line in behind.partition("\n\n")[0].strip().split("\n")]
-
-
-def test_versions_of_terminal_broker_and_agents_are_told() -> None:
-    text = report(make_rank(0, release="0.2.0", python="3.12.1"), make_rank(1, release="0.1.0", python="3.11.7"))
-
-    terminal, broker, first, second = section(text, "Versions")
-    assert terminal.startswith("terminal  dbg-attach 0.")
-    assert terminal.endswith("Python 3.11.7, Linux 6.1")
-    assert broker == "broker    0.2.0, protocol 1.1"
-    assert {first, second} == {
-        "ranks     agent 0.2.0, Python 3.12.1: 0",
-        "ranks     agent 0.1.0, Python 3.11.7: 1",
-    }
-    assert section(text, "Broker") == ["wss://login1:6899, pid 4711 on login1, up for 5 min"]
-    assert section(text, "Why it hangs") == ["4711.0: 3 of 4 ranks wait in all_reduce #5", "2  running"]
-    assert section(text, "Stacks")[1] == "├─ 1 [0] step train.py:41"
-
-
-def test_dead_and_missing_ranks_are_told(approved: Approved) -> None:
-    ranks = [
-        make_rank(0, world_size=6),
-        make_rank(1, world_size=6, state=RankState.EXITED, exit=-11, since=NOW - 3, detail="core in /tmp/core.1"),
-        make_rank(2, world_size=6, state=RankState.EXITED, exit=None, reason=DIED, since=NOW - 4),
-        make_rank(3, world_size=6, state=RankState.EXITED, exit=0),
-    ]
-
-    approved(report(*ranks).partition("\nRanks\n")[0].partition("\nJob ")[2])
-
-
-LIMIT = "gloo ends in 9 min"
-
-
-@pytest.mark.parametrize(
-    "ranks",
-    [
-        pytest.param([make_rank(0, detail=LIMIT), make_rank(1, detail=LIMIT)], id="ranks that are alike"),
-        pytest.param([make_rank(0), make_rank(2, directory="/other", python="3.10.1")], id="ranks that differ"),
-        pytest.param([], id="no rank"),
-    ],
-)
-def test_what_differs_is_grouped_and_what_is_the_same_is_told_once(approved: Approved, ranks: list[RankInfo]) -> None:
-    approved(report(*ranks).partition("\nRanks\n")[2])
-
-
-def test_secrets_and_control_characters_are_taken_out() -> None:
-    text = report(make_rank(0, detail="ValueError: token=abcdefgh1234\x1b[31m"), target="\x1b[2J")
-
-    assert "abcdefgh1234" not in text
-    assert "\x1b" not in text

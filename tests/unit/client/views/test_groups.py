@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.after.report_text import OUT, without_secrets
+from dbg_client.after.case_file import OUT, without_secrets
 from dbg_client.views.groups import (
     MAX_GROUPS,
     AnswerGroup,

@@ -19,8 +19,8 @@ from dbg_client.views.tree import (
     show_tree,
     threads_document,
 )
-from dbg_client.why.annotate import collective_notes
 from dbg_client.why.collective_matching import match_collectives
+from dbg_client.why.collectives import collective_notes
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import Place, RankState, ThreadStack
 from tests.conftest import Approved

@@ -18,7 +18,8 @@ from dbg_client.web.rows import Rows
 from dbg_client.web.shown import row_of
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.explain import Case, Explanation, JobLook
-from dbg_client.why.verdict import Verdict, VerdictKind
+from dbg_client.why.sentences import sentence_of
+from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_command.targets import parse_target
 from dbg_wire.messages import Action, Change, Kind, RankAnswer
 from dbg_wire.records.ranks import Coordinate, Place, RankInfo, RankState
@@ -129,7 +130,13 @@ def test_ranks_that_come_back_have_not_been_missing_and_their_old_stops_are_no_n
 
 
 RUNNING_VERDICTS = [make_rank(number, state=RankState.RUNNING, reason=None, where=None) for number in (0, 1)]
-MISSING = Verdict(kind=VerdictKind.MISSING, job="4711.0", sentence="rank 1 has not come", ranks=(1,), others=(0,))
+MISSING = Verdict(
+    kind=VerdictKind.MISSING,
+    job="4711.0",
+    finding=Finding(topic=Topic.NO_DUMP, ranks=(1,)),
+    ranks=(1,),
+    others=(0,),
+)
 OWN = Place(file="/home/me/data.py", line=41, function="read")
 
 
@@ -148,7 +155,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBroker]:
     ages = itertools.count(1)
 
     async def find_case(*_: object, **__: object) -> tuple[Case, Explanation]:
-        return case_of(OWN), explanation(replace(MISSING, sentence=f"rank 1 has not come for {next(ages)} s"))
+        return case_of(OWN), explanation(replace(MISSING, age=next(ages)))
 
     monkeypatch.setattr(verdicts, "find_case", find_case)
     with FakeBroker(*RUNNING_VERDICTS) as serving:
@@ -164,8 +171,8 @@ def stand_at(broker: FakeBroker, line: int) -> None:
 def test_a_verdict_has_the_worst_sentence_of_its_job() -> None:
     job = elsewhere(1).rank.job
     ((sentence, told),) = told_of(explanation(replace(MISSING, job=job)), ())
-    assert (told.job, sentence) == (job, "rank 1 has not come")
-    assert b"rank 1 has not come" in bytes(told.verdicts[0])
+    assert (told.job, sentence) == (job, sentence_of(MISSING))
+    assert sentence_of(MISSING).encode() in bytes(told.verdicts[0])
 
 
 async def test_a_job_that_stands_still_is_judged_until_it_moves(broker: FakeBroker) -> None:

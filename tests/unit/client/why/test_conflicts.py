@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_client.why.collective_matching import match_collectives
-from dbg_client.why.collectives_table import collectives_document, show_collectives
-from dbg_client.why.conflicts import Difference, difference_of, sides
+from dbg_client.why.collective_matching import Difference, difference_of, match_collectives, sides
+from dbg_client.why.collectives import collectives_document, show_collectives
 from dbg_client.why.explain import JobLook, explain
-from dbg_client.why.graph import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
+from dbg_client.why.lines import evidence_of
 from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.scene import Node, WaitGraph, collective_node, process_node, rank_node, thread_node
+from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import Verdict, VerdictKind
 from dbg_wire.records.evidence import (
     CollectiveSeen,
@@ -46,26 +47,26 @@ def verdict_on(*everybody: RankEvidence) -> Verdict:
     return explain([JobLook(at=0.0, everybody=everybody)], 0.0).verdicts[0]
 
 
-def of(*calls: CollectiveSeen) -> tuple[Difference | None, list[tuple[str, list[int]]]]:
+def of(*calls: CollectiveSeen) -> tuple[Difference | None, list[tuple[str, int | None, int | None, list[int]]]]:
     """Return in what calls of ranks 0 and on differ, and how."""
     rest = range(len(calls), 4)
     everybody = [
         told(n, groups=[group(at=4)], calls=[one]) for n, one in enumerate([*calls, *(calls[-1] for _ in rest)])
     ]
     (standing,) = match_collectives(everybody)[0].standings
-    return difference_of(standing), sides(standing)
+    return difference_of(standing), [(one.name, one.root, one.size, numbers) for one, numbers in sides(standing)]
 
 
 def test_names_count_before_roots_and_roots_before_data() -> None:
-    assert of(call(5), call(5)) == (None, [("all_reduce", [0, 1, 2, 3])])
+    assert of(call(5), call(5)) == (None, [("all_reduce", None, 4096, [0, 1, 2, 3])])
     assert of(call(5, "barrier", root=1), call(5, root=0))[0] is Difference.NAME
     assert of(call(5, "broadcast", root=1, size=8), call(5, "broadcast", root=0)) == (
         Difference.ROOT,
-        [("root 0", [1, 2, 3]), ("root 1", [0])],
+        [("broadcast", 0, 4096, [1, 2, 3]), ("broadcast", 1, 8, [0])],
     )
     assert of(call(5, size=8), call(5)) == (
         Difference.DATA,
-        [("float32, 4 KiB [1024]", [1, 2, 3]), ("float32, 8 B [1024]", [0])],
+        [("all_reduce", None, 4096, [1, 2, 3]), ("all_reduce", None, 8, [0])],
     )
     assert of(call(5, "all_to_all", size=8), call(5, "all_to_all"))[0] is None
 
@@ -93,9 +94,9 @@ def test_a_rank_that_left_the_loop_early_is_told_so(line: int, loops: tuple[Loop
     other = verdict_on(*others, at(1, call(5, "barrier"), MAIN.replace(line=line, function="evaluate")))
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.ORDER, (1,))
-    assert ("loop" in verdict.sentence) == bool(left)
-    assert left in verdict.sentence
-    assert "loop" not in other.sentence
+    assert ("loop" in sentence_of(verdict)) == bool(left)
+    assert left in sentence_of(verdict)
+    assert "loop" not in sentence_of(other)
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=30)
@@ -182,8 +183,10 @@ def test_a_larger_tensor_in_one_rank_is_found_though_the_others_have_gone_on(app
 
     assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.MISMATCH, (2,), (0, 1, 3))
     assert (verdict.collective, verdict.sequence) == ("all_reduce", 4)
-    assert verdict.sentence.startswith("rank 2 (gpu013) passed float32, 8 KiB [2048] to all_reduce #4 of dp_0, where")
-    approved(verdict.evidence)
+    assert sentence_of(verdict).startswith(
+        "rank 2 (gpu013) passed float32, 8 KiB [2048] to all_reduce #4 of dp_0, where"
+    )
+    approved(evidence_of(verdict))
 
 
 OFF = Evidence(sources=(SourceSeen(library="torch", version="2.4.0", lack="it has no recorder"),))
@@ -246,7 +249,7 @@ def test_of_ranks_that_each_receive_from_the_one_before_it_is_said_that_nobody_s
     (verdict,) = explain([JobLook(at=0.0, everybody=ring)], 0.0).verdicts
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.PARTNER, (0, 1, 2, 3))
-    approved(verdict.sentence)
+    approved(sentence_of(verdict))
 
 
 STEP, EVALUATE = MAIN, Place(file="/home/me/train.py", line=77, function="evaluate")
@@ -272,7 +275,7 @@ def test_both_places_are_named_where_ranks_part_and_nobody_is_blamed_without_a_m
     )
 
     assert verdict.ranks == ranks
-    approved(verdict.sentence)
+    approved(sentence_of(verdict))
 
 
 def test_of_ranks_that_pass_different_roots_one_that_has_gone_on_is_innocent(approved: Approved) -> None:
@@ -293,7 +296,7 @@ def test_of_ranks_that_pass_different_roots_one_that_has_gone_on_is_innocent(app
     ).verdicts
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.MISMATCH, (0, 2))
-    approved([verdict.sentence, *verdict.evidence])
+    approved([sentence_of(verdict), *evidence_of(verdict)])
 
 
 def test_the_place_of_a_call_that_is_waited_for_elsewhere_is_told(approved: Approved) -> None:
@@ -301,7 +304,7 @@ def test_the_place_of_a_call_that_is_waited_for_elsewhere_is_told(approved: Appr
         told(n, groups=[group(at=4)], calls=[call(5, place=EVALUATE)], frames=(MAIN,), age=60.0) for n in (0, 1, 3)
     ]
 
-    approved(verdict_on(*waits, elsewhere(2)).evidence)
+    approved(evidence_of(verdict_on(*waits, elsewhere(2))))
 
 
 def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier(approved: Approved) -> None:
@@ -314,5 +317,5 @@ def test_the_rank_that_does_not_send_is_the_cause_not_the_barrier(approved: Appr
     (verdict,) = explain([JobLook(at=0.0, everybody=[*barrier, *receiving])], 0.0).verdicts
 
     assert (verdict.kind, verdict.ranks, verdict.others) == (VerdictKind.PARTNER, (1,), (2,))
-    approved(verdict.sentence)
-    assert any("ranks 0-1,3 wait behind them in" in line for line in verdict.evidence), verdict.evidence
+    approved(sentence_of(verdict))
+    assert any("ranks 0-1,3 wait behind them in" in line for line in evidence_of(verdict)), evidence_of(verdict)

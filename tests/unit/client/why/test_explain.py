@@ -9,11 +9,13 @@ import pytest
 from hypothesis import strategies as st
 
 from dbg_client.why.explain import Explanation, JobLook, explain
+from dbg_client.why.lines import evidence_of
 from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.sentences import sentence_of
 from dbg_client.why.show import show_verdicts, verdicts_document
 from dbg_client.why.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_client.why.wait_text import wait_text
-from dbg_wire.messages import Kind
+from dbg_wire.messages import Finding, Kind
 from dbg_wire.records.evidence import (
     CollectiveSeen,
     CollectiveState,
@@ -40,6 +42,7 @@ from tests.support.rank_evidence import (
     in_c_code,
     silent,
     stuck,
+    suspended,
     told,
     waiting,
 )
@@ -75,6 +78,13 @@ def waits(one: RankEvidence, *threads: ThreadWait) -> RankEvidence:
     return replace(one, evidence=replace(one.evidence, waits=threads))
 
 
+def traced(one: RankEvidence) -> RankEvidence:
+    """Return a rank that a debugger has stopped."""
+    assert one.evidence is not None
+    process = ProcessSeen(state="t", tracer=NamedProcess(pid=812, name="gdb"))
+    return replace(one, evidence=replace(one.evidence, process=process))
+
+
 def without_answer(one: RankEvidence) -> RankEvidence:
     return RankEvidence(rank=one.rank, answer=one.answer.replace(kind=Kind.LOST))
 
@@ -108,7 +118,7 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
         "verdicts": [
             {
                 "kind": "missing",
-                "sentence": first(found).sentence,
+                "sentence": sentence_of(first(found)),
                 "certainty": "sure",
                 "job": "4711.0",
                 "ranks": "2",
@@ -118,7 +128,7 @@ def test_the_sentence_names_who_has_not_come_and_the_evidence_where_that_one_is(
                 "collective": "all_reduce",
                 "sequence": 5,
                 "age": 60.0,
-                "evidence": list(first(found).evidence),
+                "evidence": list(evidence_of(first(found))),
                 "next": "dbg-attach interrupt 2",
             }
         ],
@@ -150,13 +160,13 @@ KEPT: dict[str, Any] = {"state": RankState.STOPPED, "where": MAIN, "reason": CRA
             "dbg-attach 2",
             "dead",
         ),
-        (elsewhere(2, text="suspended (SIGSTOP) for 12 s"), "dbg-attach where 2", "suspended"),
+        (elsewhere(2, **suspended(12)), "dbg-attach where 2", "suspended"),
         (
-            elsewhere(2, text="suspended (gdb (pid 812)) for 12 s", state=RankState.UNRESPONSIVE),
+            traced(elsewhere(2, state=RankState.UNRESPONSIVE, **suspended(12))),
             "dbg-attach where 2",
             "suspended",
         ),
-        (elsewhere(2, text=stuck(12), state=RankState.UNRESPONSIVE), "dbg-attach where 2", "stuck"),
+        (elsewhere(2, state=RankState.UNRESPONSIVE, **stuck(12)), "dbg-attach where 2", "stuck"),
         (waits(elsewhere(2), main(SHARD)), "dbg-attach interrupt 2", "waiting"),
         (waits(elsewhere(2), main(child("sort big"))), "dbg-attach interrupt 2", "waiting"),
         (waits(elsewhere(2), main(SVD)), "dbg-attach interrupt 2", "stuck"),
@@ -168,7 +178,7 @@ def test_what_keeps_the_missing_rank_is_told_once(
     found = once(waiting(0), waiting(1), waiting(3), late)
 
     assert (kinds(found), first(found).cause) == (["missing"], VerdictKind(cause))
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
     assert command_of(first(found)) == command
     assert show_verdicts(found.verdicts, color=False).count("4711.0:") == 1
 
@@ -183,7 +193,7 @@ def test_an_exception_that_the_main_thread_handles_is_told_of_who_has_not_come_a
     found = once(waiting(0), waiting(1), waiting(3), other), once(waiting(0), waiting(1), waiting(3), late)
 
     for one in (*found, twice([by_itself], [by_itself], 6.0)):
-        assert wait_text(handles) in first(one).sentence
+        assert wait_text(handles) in sentence_of(first(one))
 
 
 def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
@@ -194,7 +204,7 @@ def test_of_two_ranks_the_one_that_is_silent_has_likely_not_come() -> None:
     verdict = first(once(waits_for_it, silent))
 
     assert (verdict.kind, verdict.ranks, verdict.certainty) == (VerdictKind.MISSING, (1,), Certainty.LIKELY)
-    assert "has likely not come" in verdict.sentence
+    assert "has likely not come" in sentence_of(verdict)
 
 
 @pytest.mark.parametrize("change", [{"size": 8192, "shapes": "[2048]"}, {"types": "float64"}])
@@ -204,7 +214,7 @@ def test_ranks_that_exchange_other_data(approved: Approved, change: dict[str, ob
     found = once(waiting(0), waiting(1), other, waiting(3))
 
     assert (kinds(found), first(found).ranks) == (["mismatch"], (2,))
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
 
 
 def test_ranks_that_make_a_group_wait_for_its_members(approved: Approved) -> None:
@@ -222,8 +232,8 @@ def test_ranks_that_make_a_group_wait_for_its_members(approved: Approved) -> Non
     alone = once(making(0), *(elsewhere(n, 0, age=70.0) for n in (1, 2, 3)))
 
     assert (kinds(both), kinds(alone)) == (["order"], ["order"])
-    approved(first(both).sentence)
-    approved(first(alone).sentence, "alone")
+    approved(sentence_of(first(both)))
+    approved(sentence_of(first(alone)), "alone")
 
 
 def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> None:
@@ -238,7 +248,7 @@ def test_who_waits_for_a_rank_that_waits_itself_is_behind_and_no_culprit() -> No
 
     assert kinds(found) == ["missing"]
     assert (first(found).ranks, first(found).group) == ((2,), "dp")
-    assert "rank 0 waits behind them in all_reduce #1 of tp" in first(found).evidence
+    assert "rank 0 waits behind them in all_reduce #1 of tp" in evidence_of(first(found))
 
 
 def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() -> None:
@@ -253,7 +263,7 @@ def test_a_rank_that_is_missing_from_two_groups_is_the_culprit_of_one_verdict() 
 
     assert kinds(found) == ["missing"]
     assert (first(found).ranks, first(found).others, first(found).group) == ((2,), (0, 1), "dp")
-    assert "rank 3 waits for the same in all_gather #1 of tp" in first(found).evidence
+    assert "rank 3 waits for the same in all_gather #1 of tp" in evidence_of(first(found))
 
 
 @pytest.mark.parametrize(("tag", "timeout"), [(12, None), (-1, None), (None, None), (None, 1800.0)])
@@ -266,9 +276,9 @@ def test_of_a_send_with_another_tag_nothing_false_is_said(
     found = first(once(receiving, elsewhere(1, world_size=2)))
 
     assert (found.kind, found.ranks) == (VerdictKind.PARTNER, (1,))
-    assert ("tag 12" in found.sentence) == (tag == 12)
+    assert ("tag 12" in sentence_of(found)) == (tag == 12)
     assert command_of(found) == ("dbg-attach where 0-1" if tag == 12 else "dbg-attach interrupt 1")
-    approved(found.sentence)
+    approved(sentence_of(found))
 
 
 @pytest.mark.parametrize(("tag", "kind"), [(11, "partner"), (12, "unknown"), (None, "unknown")])
@@ -280,7 +290,7 @@ def test_a_send_with_another_tag_is_no_partner(approved: Approved, tag: int | No
     found = first(once(*job))
 
     assert found.kind.value == kind
-    approved(found.sentence)
+    approved(sentence_of(found))
 
 
 def test_nobody_is_missing_and_it_does_not_go_on() -> None:
@@ -290,8 +300,8 @@ def test_nobody_is_missing_and_it_does_not_go_on() -> None:
 
     assert not first_look.is_settled
     assert kinds(second_look) == ["unknown"]
-    assert "all 4 ranks are in all_reduce #5 of dp_0" in first(second_look).sentence
-    assert "nobody is missing" in first(second_look).sentence
+    assert "all 4 ranks are in all_reduce #5 of dp_0" in sentence_of(first(second_look))
+    assert "nobody is missing" in sentence_of(first(second_look))
 
 
 def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> None:
@@ -301,7 +311,7 @@ def test_without_a_recorder_the_stacks_tell_and_say_what_would_tell_more() -> No
     found = first(once(*bare, told(3, frames=LOADING, age=60.0, evidence=Evidence(sources=(off,)))))
 
     assert (found.kind, found.ranks, found.certainty) == (VerdictKind.MISSING, (3,), Certainty.LIKELY)
-    assert found.evidence[-1] == "torch 2.13.0: the recorder is off"
+    assert evidence_of(found)[-1] == "torch 2.13.0: the recorder is off"
     assert found.group is None
 
 
@@ -312,7 +322,7 @@ def test_ranks_that_never_connected_are_missing_from_what_the_stacks_tell(approv
     found = once(*(told(n, frames=JOINING, age=30.0, evidence=Evidence()) for n in range(3)))
 
     assert (kinds(found), first(found).cause) == (["missing"], VerdictKind.ABSENT)
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
     assert first(found).next is None
 
 
@@ -331,7 +341,7 @@ def test_ranks_that_wait_for_the_others_at_another_store_are_told(
     verdict = first(once(*job))
 
     assert (verdict.kind, verdict.ranks, verdict.certainty) == (VerdictKind.MISMATCH, (2,), certainty)
-    approved(verdict.sentence)
+    approved(sentence_of(verdict))
 
 
 # ------------------------------------------------------------------------------------------------- ranks by themselves
@@ -344,7 +354,7 @@ def test_a_job_whose_ranks_have_ended_well_has_no_culprit(approved: Approved, en
     found = twice([one], [one])
 
     assert (kinds(found), exit_status(found.verdicts)) == (["ended"], 0)
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
 
 
 def test_a_rank_that_its_library_has_aborted_is_told_with_the_collective(approved: Approved) -> None:
@@ -353,7 +363,7 @@ def test_a_rank_that_its_library_has_aborted_is_told_with_the_collective(approve
     found = once(told(2, kind=Kind.LOST, frames=REDUCING, **how))
 
     assert (first(found).kind, first(found).ranks) == (VerdictKind.DEAD, (2,))
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
 
 
 def test_what_the_last_stop_was_about_is_not_told_of_an_end(approved: Approved) -> None:
@@ -361,16 +371,16 @@ def test_what_the_last_stop_was_about_is_not_told_of_an_end(approved: Approved) 
     stop = changed(one.rank, state=RankState.STOPPED, detail="gloo collectives of these ranks time out in 30 min")
     killed = replace(one, rank=one.rank.replace(halt=stop.halt))
 
-    assert "gloo" not in first(once(killed)).sentence
-    assert "gloo" not in first(once(replace(killed, rank=killed.rank.replace(end=ListedEnd(exit=-9))))).sentence
-    approved(first(once(killed)).sentence)
+    assert "gloo" not in sentence_of(first(once(killed)))
+    assert "gloo" not in sentence_of(first(once(replace(killed, rank=killed.rank.replace(end=ListedEnd(exit=-9))))))
+    approved(sentence_of(first(once(killed))))
 
 
 def test_a_stop_that_nobody_waits_for_is_told_and_no_mystery(approved: Approved) -> None:
     found = once(elsewhere(0, state=RankState.STOPPED, where=MAIN, since=NOW - 240, world_size=1))
 
     assert kinds(found) == ["waiting"]
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
 
 
 def test_ranks_that_never_came() -> None:
@@ -379,7 +389,7 @@ def test_ranks_that_never_came() -> None:
     found = twice([elsewhere(n, 5, age=0.1) for n in (0, 1)], moving)
 
     assert kinds(found) == ["absent", "busy"]
-    assert first(found).sentence == "ranks 2-3 have never connected; 2 of 4 ranks have"
+    assert sentence_of(first(found)) == "ranks 2-3 have never connected; 2 of 4 ranks have"
 
 
 def test_silent_ranks_of_a_busy_job_leave_it_in_doubt(approved: Approved) -> None:
@@ -388,7 +398,7 @@ def test_silent_ranks_of_a_busy_job_leave_it_in_doubt(approved: Approved) -> Non
     found = twice(before, now)
 
     assert kinds(found) == ["unknown"]
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
 
 
 def test_ranks_of_which_the_connection_ended_while_they_were_asked_are_silent(approved: Approved) -> None:
@@ -398,7 +408,7 @@ def test_ranks_of_which_the_connection_ended_while_they_were_asked_are_silent(ap
     assert kinds(twice(gone, gone)) == ["unknown"]
     found = twice(lost, lost)
     assert kinds(found)[0] == "dead"
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
 
 
 # -------------------------------------------------------------------------------------------------------------- motion
@@ -408,7 +418,7 @@ def test_everybody_is_busy_and_what_moved_is_said(approved: Approved) -> None:
     found = twice([elsewhere(n, 5, age=0.1) for n in range(4)], [elsewhere(n, 8, age=0.1) for n in range(4)])
 
     assert kinds(found) == ["busy"]
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
     assert (first(found).group, first(found).sequence) == ("dp_0", 8)
     assert exit_status(found.verdicts) == 0
 
@@ -455,7 +465,7 @@ def test_who_computes_at_one_place_of_the_code_is_neither_busy_nor_stuck(approve
     found = twice([rank(10.0)], [rank(10.9)])
 
     assert kinds(found) == ["unknown"]
-    approved(first(found).sentence)
+    approved(sentence_of(first(found)))
     assert (found.is_settled, exit_status(found.verdicts)) == (False, 6)
     assert twice([rank(10.0)], [rank(15.0)], seconds=5.0).is_settled
 
@@ -470,7 +480,7 @@ def test_a_rank_that_computes_while_others_wait_for_it_is_neither_accused_nor_bu
 
     assert (kinds(found), found.is_settled) == (["unknown"], False)
     assert (kinds(later), later.is_settled, exit_status(later.verdicts)) == (["unknown"], True, 6)
-    approved(first(later).sentence)
+    approved(sentence_of(first(later)))
     assert kinds(twice(job(1.0, 70.0), job(1.9, 71.0)))[0] == "missing"
 
 
@@ -539,7 +549,7 @@ def test_a_rank_that_has_ended_its_program_is_missing_and_lives_on_in_finalize(a
     found = first(once(*everybody))
 
     assert (found.kind, found.ranks, found.others) == (VerdictKind.MISSING, (3,), (0, 1, 2))
-    approved(found.sentence)
+    approved(sentence_of(found))
 
 
 # ---------------------------------------------------------------------------------------------------------- properties
@@ -623,7 +633,8 @@ def ranks(draw: Callable[[st.SearchStrategy[object]], object], number: int) -> R
         frames=draw(FRAMES),  # type: ignore[arg-type]
         age=draw(AGES),  # type: ignore[arg-type]
         kind=draw(st.sampled_from(Kind)),  # type: ignore[arg-type]
-        text=draw(st.sampled_from(["running", stuck(3), "suspended", "\x1b[2J"])),  # type: ignore[arg-type]
+        text=draw(st.sampled_from(["running", "\x1b[2J"])),  # type: ignore[arg-type]
+        found=draw(st.sampled_from([None, *Finding])),  # type: ignore[arg-type]
         state=draw(st.sampled_from(RankState)),
         exit=draw(st.sampled_from([None, 0, -9])),
         where=draw(st.sampled_from([None, MAIN])),

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from dbg_client.after.report_file import BEGINNING, TITLE, read_report
-from dbg_client.why.fitting import fits
+from dbg_client.after.case_file import CaseFile
+from dbg_client.why.sentences import fits, sentence_of
 from dbg_client.why.show import show_verdicts
 from dbg_wire.rank_set import format_ranks
 from tests.conftest import Approved
@@ -22,9 +23,9 @@ CASES = sorted(Path(__file__).with_name("cases").glob("*.json"))
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_the_recorded_evidence_of_a_hang_gives_its_verdict(approved: Approved, path: Path) -> None:
     expected = json.loads(path.read_text())
-    report = "\n".join([BEGINNING.decode(), "", TITLE, *(f"  {json.dumps(one)}" for one in expected.pop("evidence"))])
+    case = msgspec.convert(expected.pop("case"), CaseFile).case
 
-    verdicts = read_report(f"{report}\n".encode()).case.explanation().verdicts
+    verdicts = case.explanation().verdicts
 
     worst = verdicts[0]
     found = {
@@ -34,5 +35,5 @@ def test_the_recorded_evidence_of_a_hang_gives_its_verdict(approved: Approved, p
         "certainty": worst.certainty.value if worst.certainty is not None else None,
     }
     assert found == expected
-    assert fits(worst.job, worst.sentence)
+    assert fits(worst.job, sentence_of(worst))
     approved(show_verdicts(verdicts, color=False))

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from dbg_client.why.explain import Explanation, JobLook, explain
-from dbg_client.why.fitting import fits, fitted
+from dbg_client.why.lines import evidence_of
 from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.sentences import sentence_of
 from dbg_client.why.verdict import Certainty, Verdict, VerdictKind
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
@@ -54,7 +55,7 @@ def test_a_retry_loop_is_found_by_several_looks_and_is_no_progress(approved: App
     (at_once,) = explain(looks[:1], 0.0).verdicts
 
     assert (verdict.kind, verdict.ranks) == (at_once.kind, at_once.ranks) == (VerdictKind.MISSING, (2,))
-    approved(verdict.sentence)
+    approved(sentence_of(verdict))
 
 
 def test_a_program_that_works_and_sleeps_in_other_functions_is_in_no_retry_loop() -> None:
@@ -89,7 +90,7 @@ def test_a_culprit_that_computes_is_said_to_compute_and_to_move_if_its_data_does
     (verdict,) = explain(looks, 0.0).verdicts
 
     assert verdict.kind is VerdictKind.UNKNOWN
-    approved(verdict.sentence)
+    approved(sentence_of(verdict))
 
 
 def in_world(number: int, world: int, *, has_come: bool) -> RankEvidence:
@@ -115,7 +116,7 @@ def test_many_ranks_are_told_by_count_and_by_the_host_or_group_whose_ranks_they_
     (verdict,) = explain([JobLook(at=0.0, everybody=job)], 0.0).verdicts
 
     assert verdict.ranks == tuple(late)
-    assert verdict.sentence.startswith(f"{who} not come to all_reduce #5 of dp_0")
+    assert sentence_of(verdict).startswith(f"{who} not come to all_reduce #5 of dp_0")
 
 
 def test_a_verdict_on_many_ranks_costs_no_more_for_each_than_one_on_few() -> None:
@@ -170,9 +171,11 @@ def job(late: RankEvidence) -> Explanation:
 
 def reason(found: Explanation) -> str:
     (verdict,) = found.verdicts
-    assert verdict.sentence.replace(" (gpu013)", "", 1).startswith("rank 2 has not come to all_reduce #5 of dp_0: it ")
-    assert verdict.sentence.endswith("; 3 of 4 ranks wait since 1 min")
-    return verdict.sentence.partition(": it ")[2].rpartition("; ")[0]
+    assert (
+        sentence_of(verdict).replace(" (gpu013)", "", 1).startswith("rank 2 has not come to all_reduce #5 of dp_0: it ")
+    )
+    assert sentence_of(verdict).endswith("; 3 of 4 ranks wait since 1 min")
+    return sentence_of(verdict).partition(": it ")[2].rpartition("; ")[0]
 
 
 SLEEPS = OtherProcess(pid=99, does=Doing(what=What.SLEEP))
@@ -227,7 +230,7 @@ def test_a_wait_is_followed_into_a_child_process(
     child = told(2, frames=LOADING, **{"pid": CHILD, "child": 1, "address": "gpu013:2.1", **changes})  # type: ignore[arg-type]
     others = [waiting(0), waiting(3)] if changes.get("rank") else [waiting(0), waiting(1), waiting(3)]
     look = JobLook(at=0.0, everybody=[*others, late, with_waits(child, wait)])
-    approved(explain([look, look], 0.0).verdicts[0].sentence)
+    approved(sentence_of(explain([look, look], 0.0).verdicts[0]))
 
 
 def test_a_parent_that_is_not_a_rank_is_not_accused() -> None:
@@ -256,7 +259,7 @@ def test_threads_that_wait_for_each_other_are_as_sure_as_who_holds_their_locks(i
 
     assert verdict.kind is VerdictKind.DEADLOCK
     assert verdict.certainty is (Certainty.SURE if is_sure else Certainty.LIKELY)
-    assert ("likely" in verdict.sentence) != is_sure
+    assert ("likely" in sentence_of(verdict)) != is_sure
 
 
 def holding(number: int, holder: RankEvidence | None) -> RankEvidence:
@@ -284,7 +287,7 @@ def test_of_a_chain_of_five_ranks_the_last_one_is_named_and_the_others_wait_for_
     (in_collective,) = verdicts_on(*ranks, waiting(0, world_size=6))
 
     assert (alone.kind, alone.ranks, alone.others) == (VerdictKind.WAITING, (5,), (1, 2, 3, 4))
-    assert "behind them:" in alone.evidence
+    assert "behind them:" in evidence_of(alone)
     assert (in_collective.kind, in_collective.group) == (VerdictKind.MISSING, "dp_0")
 
 
@@ -319,7 +322,7 @@ def test_ranks_that_want_what_a_rank_in_the_collective_has_wait_in_a_circle_with
     (verdict,) = found.verdicts
     assert (verdict.kind, verdict.ranks, verdict.others) == ("deadlock", (2, 3), (0, 1))
     assert verdict.certainty is Certainty.SURE
-    approved(verdict.sentence)
+    approved(sentence_of(verdict))
     assert [rank.rank for rank in found.missing] == [2, 3]
 
 
@@ -330,7 +333,7 @@ def test_what_no_rank_is_known_to_hold_makes_no_circle(approved: Approved, holde
     told_now = explain([JobLook(at=0.0, everybody=[waiting(0), waiting(1), *late])] * 2, 0.0).verdicts[0]
 
     assert told_now.kind is VerdictKind.MISSING
-    approved(told_now.sentence)
+    approved(sentence_of(told_now))
 
 
 @pytest.mark.parametrize("seconds", [1.0, 5.0])
@@ -349,7 +352,7 @@ def test_ranks_that_hold_what_the_next_one_wants_are_in_a_circle_without_a_colle
     (circle,) = found.verdicts
     assert (circle.kind, circle.ranks, circle.others) == (VerdictKind.DEADLOCK, (0, 1, 2), (3,))
     assert found.missing == ()
-    approved(circle.sentence)
+    approved(sentence_of(circle))
 
 
 MEMORY = "SIGKILL from the out-of-memory killer; it held 1.1 GiB"
@@ -366,8 +369,8 @@ def test_the_rank_that_was_killed_first_is_named_alone() -> None:
     (verdict,) = explain([JobLook(at=0.0, everybody=[*others, ended(1, -9, 100.0)])], 103.0).verdicts
 
     assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, (1,))
-    assert verdict.sentence.endswith("was killed by SIGKILL 3 s ago")
-    assert "after that:" in verdict.evidence
+    assert sentence_of(verdict).endswith("was killed by SIGKILL 3 s ago")
+    assert "after that:" in evidence_of(verdict)
 
 
 def test_a_rank_that_is_kept_after_a_crash_goes_before_those_that_failed_for_want_of_it() -> None:
@@ -385,7 +388,7 @@ def test_a_rank_that_ended_without_a_traceback_goes_before_those_that_failed_for
     (verdict,) = explain([JobLook(at=0.0, everybody=[ended(0, 1, 100.0), left])], 103.0).verdicts[:1]
 
     assert verdict.ranks == (1,)
-    assert verdict.sentence.endswith(f"ended by itself 2 s ago with status 0, {WITHOUT_TRACEBACK}")
+    assert sentence_of(verdict).endswith(f"ended by itself 2 s ago with status 0, {WITHOUT_TRACEBACK}")
 
 
 @pytest.mark.parametrize(
@@ -399,62 +402,7 @@ def test_a_rank_that_ended_without_a_traceback_goes_before_those_that_failed_for
 def test_what_killed_ranks_is_said_once(approved: Approved, dead: list[RankEvidence]) -> None:
     (verdict,) = explain([JobLook(at=0.0, everybody=dead)], 103.0).verdicts
 
-    approved(verdict.sentence)
-
-
-SUBJECTS = ["rank 1 (gpu013)", "rank 1"]
-VERB = "has not come to barrier #2 of default"
-REST = "; 3 of 4 ranks wait since 1 h 41 min"
-
-
-def said(reason: str, job: str = "train") -> str:
-    sentence = fitted(job, SUBJECTS, VERB, reason, REST)
-    assert fits(job, sentence)
-    assert sentence.startswith("rank 1")
-    assert sentence.endswith(REST)
-    return sentence.removesuffix(REST).partition(f"{VERB}: ")[2]
-
-
-@pytest.mark.parametrize(
-    ("reason", "told"),
-    [
-        ("a lock", "a lock"),
-        (
-            "DataLoader's worker 0 (process 5344), which in text_shards.py:13 __getitem__ waits for its lock",
-            "DataLoader's worker 0, which in text_shards.py:13 __getitem__ waits for its lock",
-        ),
-        (
-            "an item of the uploads, which ended by ValueError: the batch was bad (upload.py:176) 6 s ago",
-            "an item of the uploads, which ended by ValueError: the batch was bad (upload.py:176)",
-        ),
-        (
-            "a lock; rank 2 was killed by SIGKILL, 1 h 3 min ago, as was rank 3, 12 s ago, and rank 4, 1 d ago, too",
-            "a lock; rank 2 was killed by SIGKILL, as was rank 3, and rank 4, too",
-        ),
-        (
-            "the end of the process 23039 (`sh a`), which waits for the process 4711 (`python prepare.py --all`)",
-            "the end of the process 23039 (`sh a`), which waits for the process 4711 (`python prepare.p…`)",
-        ),
-        (
-            "its_task in wait_for_the_current_async_call_done (/venv/lib/a_remote_rollout_worker.py:217), then sleeps",
-            "its_task in …current_async_call_done (…worker.py:217), then sleeps",
-        ),
-        (
-            "the end of the process 23039 (`python prepare.py /data/of/a/run --all`), which reads the Queue",
-            "the end of the process 23039 (`python prepare.p…`), which reads the Queue",
-        ),
-        (
-            "its task main, which waits for 2 tasks roll (a.py:135), one of which waits for a semaphore of it",
-            "its task main, which waits for 2 tasks roll, one of which waits for a semaphore of it",
-        ),
-        (
-            "the lock of the file /data/of/the/first/experiment/of/the/year/index.cache, which nobody has",
-            "the lock of the file …/index.cache, which nobody has",
-        ),
-    ],
-)
-def test_what_tells_least_is_left_out(reason: str, told: str) -> None:
-    assert said(f"it waits for {reason}") == f"it waits for {told}"
+    approved(sentence_of(verdict))
 
 
 def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
@@ -480,4 +428,4 @@ def test_a_rank_whose_loop_sleeps_is_not_one_that_has_not_moved(approved: Approv
     alone = with_waits(told(0, frames=LOADING, age=age, world_size=1), sleeps)
     looks = [JobLook(at=at, everybody=[alone]) for at in (0.0, 5.1)]
     (verdict,) = explain(looks, 0.0).verdicts
-    approved(verdict.sentence)
+    approved(sentence_of(verdict))

@@ -1,22 +1,32 @@
-"""The groups of jobs, and how far their ranks are in the collectives of each, as a table and as JSON. Pure."""
+"""The collectives in which ranks wait: as notes on their stacks for ``where``, as a table, and as JSON. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.views.ages import show_age
-from dbg_client.views.groups import paint
+from dbg_client.views.groups import AnswerGroup, paint, summarize
 from dbg_client.views.naming import clip
+from dbg_client.views.stacks import MISSING, Note
 from dbg_client.views.table import table
-from dbg_client.why.collective_matching import Matched, PendingCollective
-from dbg_client.why.lines import lacks
-from dbg_client.why.process_groups import Member, ProcessGroup, world_size
-from dbg_client.why.verdict import NamedRanks, show_bytes
+from dbg_client.why.collective_matching import Matched, PendingCollective, match_collectives, pending_of_each
+from dbg_client.why.names import NamedRanks, show_bytes
+from dbg_client.why.process_groups import Member, ProcessGroup, Roster, read_evidence, world_size
 from dbg_wire.errors import printable
-from dbg_wire.messages import Kind
+from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState
+from dbg_wire.records.ranks import RankInfo, rank_order
+
+MAX_LABEL = 120
+"""Characters of a collective and its group."""
+
+YOUNGEST_SECONDS = 1.0
+"""Seconds below which nobody counts as missing: in a job that goes on the slowest rank comes a moment after the others.
+"""
+
 
 MAX_NAMES = 24
 """Columns for the ranks of one cell; JSON has them all."""
@@ -24,7 +34,103 @@ MAX_NAMES = 24
 MAX_ROWS = 200
 """Rows of a table: a large mesh has some hundred groups, and more are better read as JSON."""
 
+MAX_LACKS, MAX_LACK = 4, 600
+"""Lacks of libraries that are told, and characters of one."""
+
+NO_LIBRARY = "no library that tells of collectives is loaded in these ranks, so that their stacks alone count"
+
 HEADERS = ("GROUP", "RANKS", "LAST CALLED", "BY", "STARTED", "FINISHED", "NOT CALLED BY", "DATA", "AGE")
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveNotes:
+    """A note for each rank in a collective, and the ranks that are ``absent`` from one, None for none."""
+
+    notes: Mapping[str, Note]
+    absent: AnswerGroup | None
+
+
+def annotate(ranks: Sequence[RankInfo], answers: Sequence[RankAnswer]) -> CollectiveNotes:
+    """Return notes on the collectives in these answers."""
+    matched = match_collectives(read_evidence(ranks, answers))
+    return CollectiveNotes(collective_notes(matched), missing_from_collectives(matched))
+
+
+def collective_notes(matched: Iterable[Matched]) -> dict[str, Note]:
+    """Return a note for each rank in a collective that a library has recorded, by the rank's key."""
+    notes: dict[int, Note] = {}
+    found = {}
+    for key, standing in pending_of_each(matched).items():
+        if not standing.group.is_inferred:
+            if id(standing) not in notes:
+                notes[id(standing)] = Note(show_pending(standing), pending_document(standing))
+            found[key] = notes[id(standing)]
+    return found
+
+
+def missing_from_collectives(matched: Iterable[Matched]) -> AnswerGroup | None:
+    """Return who is missing from a collective, as recorded by a library; None if nobody is."""
+    ranks: dict[str, RankInfo] = {}
+    reasons: list[str] = []
+    for one in matched:
+        for standing in filter(_is_told, one.standings):
+            absent = [one.roster[number].rank for number in standing.missing if number in one.roster]
+            ranks |= {rank.key: rank for rank in absent}
+            reasons += [_reason(standing)] * len(absent)
+    if not ranks:
+        return None
+    return AnswerGroup(
+        id=MISSING, kind="missing", ranks=tuple(sorted(ranks.values(), key=rank_order)), text=summarize(reasons)
+    )
+
+
+def _is_told(standing: PendingCollective) -> bool:
+    return not standing.group.is_inferred and (standing.age is None or standing.age >= YOUNGEST_SECONDS)
+
+
+def _reason(standing: PendingCollective) -> str:
+    label = printable(standing.label, MAX_LABEL)
+    if standing.has_peer:
+        other = ", ".join(str(number) for number in standing.waiting)
+        return f"not come to {label} with rank {other}"
+    return f"not come to {label}"
+
+
+def show_pending(standing: PendingCollective) -> str:
+    """Return ``waits in all_reduce #3172 of dp_0, 15 of 16 there``, or ``waits in recv #2 of pp from rank 3``.
+
+    The tag of a send or receive, and the root that all ranks have passed, stand behind the group.
+    """
+    arguments = tag_and_root(standing)
+    label = printable(standing.label, MAX_LABEL) + (f" ({arguments})" if arguments else "")
+    if standing.has_peer:
+        peer = f"rank {standing.peer}" if standing.peer is not None else "any rank"
+        return f"waits in {label} {'from' if standing.is_receive else 'to'} {peer}"
+    return f"waits in {label}, {len(standing.came)} of {len(standing.group.numbers)} there"
+
+
+def tag_and_root(standing: PendingCollective) -> str:
+    """Return ``tag 12`` of a send or receive, or ``root 1`` of a collective; empty if neither says something."""
+    if standing.tag is not None:
+        return f"tag {standing.tag}"
+    return f"root {standing.root}" if standing.root is not None else ""
+
+
+def pending_document(standing: PendingCollective) -> dict[str, object]:
+    """Return what becomes the JSON of a collective; of a send or receive two ranks are expected."""
+    came, of = len(standing.came), len(standing.group.numbers)
+    if standing.has_peer:
+        came, of = (1 if standing.missing or standing.unheard else 2), 2
+    return {
+        "name": standing.name,
+        "sequence": standing.sequence,
+        "group": standing.group.label,
+        "there": came,
+        "of": of,
+    }
+
+
+# ----------------------------------------------------------------------------------------------------------- the table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +262,24 @@ def _block(matched: Matched, *, named: bool, color: bool) -> str:
         lines.append(f"{len(silent)} of {len(matched.roster)} ranks told of no group")
     lines += _lacks(matched)
     return "".join(f"{line}\n" for line in lines)
+
+
+def lacks(roster: Roster, names: NamedRanks) -> list[str]:
+    """Return a line for each thing that libraries can't tell of collectives, with the ranks in which it is so."""
+    ranks: defaultdict[str, list[int]] = defaultdict(list)
+    bare = 0
+    for number, one in roster.items():
+        if one.evidence is not None:
+            bare += not one.evidence.sources and not one.evidence.groups
+            for source in one.evidence.sources:
+                if source.lack:
+                    version = f" {printable(source.version, 40)}" if source.version else ""
+                    ranks[f"{source.library}{version}: {printable(source.lack, MAX_LACK)}"].append(number)
+    lines = [
+        lack if len(numbers) == len(roster) else f"{names.ranks(numbers)}: {lack}"
+        for lack, numbers in sorted(ranks.items())[:MAX_LACKS]
+    ]
+    return [*lines, NO_LIBRARY] if bare and bare == len(roster) else lines
 
 
 def _lacks(matched: Matched) -> list[str]:

@@ -1,0 +1,119 @@
+"""The words for ranks, sizes and ages in sentences of ``why`` and ``slow``. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence, Sized
+
+from dbg_client.core.choose import Run
+from dbg_client.views.naming import clip
+from dbg_client.why.process_groups import ProcessGroup, Roster, world_size
+from dbg_client.why.verdict import NextStep, Purpose
+from dbg_command.targets import JOB_NAME
+from dbg_wire.errors import Remedy, printable
+from dbg_wire.rank_set import format_ranks
+from dbg_wire.records.ranks import DIED, RankInfo, RankState
+
+MAX_NAMES = 24
+"""Columns for the ranks of one sentence; JSON has them all."""
+
+MAX_WORD = 60
+"""Characters of a name that a rank has told."""
+
+MANY = 8
+"""Ranks from which on a sentence counts them, and names the group or host whose ranks they are."""
+
+SHUTDOWN = "_shutdown"
+"""The function of threading in which a program that has ended waits for its threads; nobody breaks in there."""
+
+
+class NamedRanks:
+    """Name the ranks of one run; where ``several_jobs`` are asked, a command names the job, too."""
+
+    def __init__(self, run: Run, roster: Roster, groups: Iterable[ProcessGroup] = (), *, several_jobs: bool) -> None:
+        self._job = run[0]
+        self._roster = roster
+        self._several_jobs = several_jobs
+        self._wholes: dict[tuple[int, ...], str] = {}
+        hosts: defaultdict[str, list[int]] = defaultdict(list)
+        for number, one in roster.items():
+            hosts[one.rank.host].append(number)
+        if len(hosts) > 1:
+            self._wholes.update((tuple(sorted(numbers)), host) for host, numbers in hosts.items())
+        self._wholes.update((group.numbers, group.label) for group in groups if group.label)
+        if world_size(roster) == len(roster):
+            self._wholes.pop(tuple(sorted(roster)), None)
+
+    def ranks(self, numbers: Iterable[int]) -> str:
+        """Return ``rank 11``, ``ranks 0-3,5``, or of many ``12 ranks (0-11)`` or ``all 8 ranks of gpu013``."""
+        several = sorted(set(numbers))
+        if len(several) < MANY:
+            return f"rank{'s' if len(several) != 1 else ''} {format_ranks(several)}"
+        whole = self._wholes.get(tuple(several), "")
+        named = f" ({clip(format_ranks(several), MAX_NAMES)})"
+        if whole:
+            return f"all {len(several)} ranks of {printable(whole, MAX_WORD)}"
+        everybody = several == sorted(self._roster)
+        return f"{'all ' * everybody}{len(several)} ranks{'' if everybody else named}"
+
+    def described(self, numbers: Sequence[int]) -> str:
+        """Return the ranks, and for a single one in brackets where it is: ``rank 11 (dp 2, tp 3, gpu013)``."""
+        one = self._roster.get(numbers[0]) if len(set(numbers)) == 1 else None
+        where = self._place(one.rank) if one is not None else ""
+        return f"{self.ranks(numbers)} ({where})" if where else self.ranks(numbers)
+
+    def _place(self, rank: RankInfo) -> str:
+        axes = [f"{printable(one.axis, MAX_WORD)} {one.index}" for one in rank.coordinates]
+        return ", ".join([*axes, printable(rank.host, MAX_WORD)])
+
+    def _target(self, numbers: Iterable[int]) -> str | None:
+        """Return what a command is to name these ranks by; None if one of them can't be named."""
+        several = set(numbers)
+        if not several or not all(number in self._roster for number in several):
+            return None
+        if not self._several_jobs:
+            return format_ranks(several)
+        return f"{self._job}/{format_ranks(several)}" if JOB_NAME.fullmatch(self._job) else None
+
+    def entering(self, numbers: Sequence[int]) -> NextStep | None:
+        """Return the command that opens the debugger of the first of these ranks; None if it can't be named."""
+        target = self._target(numbers[:1])
+        if target is None:
+            return None
+        one = self._roster[numbers[0]]
+        state = one.rank.state
+        if state in (RankState.EXITED, RankState.LOST):
+            stack = Purpose.LAST_SEEN if one.rank.reason == DIED else Purpose.LAST_STACK
+            return NextStep(Remedy("where", target, ("--all",)), stack if one.answer.frames else Purpose.END)
+        if state is RankState.STOPPED:
+            return NextStep(Remedy("attach", target), Purpose.OPENS)
+        if state is RankState.UNRESPONSIVE or one.is_suspended:
+            return NextStep(Remedy("where", target), Purpose.STACK)
+        if one.answer.frames and one.answer.frames[0].function == SHUTDOWN:
+            return self.looking(numbers[:1], threads=True)
+        return NextStep(Remedy("interrupt", target), Purpose.BREAKS_IN)
+
+    def looking(self, numbers: Iterable[int], *, threads: bool = False) -> NextStep | None:
+        """Return the command that shows the stacks of these ranks; None if one of them can't be named."""
+        target = self._target(numbers)
+        options = ("--threads",) if threads else ()
+        return NextStep(Remedy("where", target, options), Purpose.STACKS) if target is not None else None
+
+
+def agreeing(those: Sized, one: str, several: str) -> str:
+    """Return the word that goes with one of those, or with several."""
+    return one if len(those) == 1 else several
+
+
+def show_bytes(count: int) -> str:
+    """Return a number of bytes as ``40 B``, ``1.2 GiB``."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{_short(size)} {unit}"
+        size /= 1024
+    return f"{_short(size)} TiB"
+
+
+def _short(size: float) -> str:
+    return f"{size:.1f}".removesuffix(".0") if size < 10 else f"{size:.0f}"

@@ -1,0 +1,345 @@
+"""What keeps one rank, as the end of a sentence, and what keeps that in turn. Pure."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+from dbg_client.views.ages import show_age
+from dbg_client.views.tree import file_line, own_frames
+from dbg_client.why.condition import Condition, State, waits_of
+from dbg_client.why.names import NamedRanks
+from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.scene import Node, NodeKind, Scene, rank_node
+from dbg_client.why.verdict import VerdictKind
+from dbg_client.why.wait_text import NO_RANKS, Ranks, wait_text
+from dbg_wire.errors import printable
+from dbg_wire.libraries import collective_of
+from dbg_wire.records.evidence import Relation, Target, WaitKind, What
+from dbg_wire.records.ranks import DIED, IN_FINALIZE, WITHOUT_TRACEBACK, RankInfo, describe_exit
+
+MAX_TEXT, MAX_NAME = 300, 40
+"""Characters of a text that a rank has told, and of a name, in one line."""
+
+MAX_LINKS = 3
+"""Waits behind each other that a sentence tells: further ones are evidence of the ranks that they lead to."""
+
+MAX_THREADS = 4
+"""Threads of a deadlock that a sentence names."""
+
+_FROM_THREADS = frozenset({What.QUEUE_GET, What.QUEUE_PUT, What.QUEUE_JOIN, What.CONDITION, What.EVENT})
+"""What another thread of the process usually ends."""
+
+STATES: dict[State, str] = {
+    State.EXITED: "{end}",
+    State.LOST: "is lost: its connection is gone{since}, and its process may live",
+    State.CRASHED: "has crashed{error}{at} and is kept",
+    State.STOPPED: "stands in the debugger{place}",
+    State.HELD: "is held{place} for others that stand in the debugger",
+    State.SUSPENDED: "is suspended{by}{so_long}",
+    State.STUCK: "is stuck in C code{so_long}{caller}",
+    State.COMPUTES: "computes in C code{so_long}{caller}",
+    State.MAY_WAIT: "computes in C code, or waits in MPI,{so_long}{caller}",
+    State.UNHEARD: "has been silent{so_long}: its interpreter is stuck in C code, or its process is suspended",
+    State.WAITS: "{wait}",
+    State.DEADLOCK: "has a deadlock: {circle}",
+    State.FOR_ITSELF: "{wait}{itself}",
+    State.RUNS: "",
+}
+"""What one rank is in, behind its name or ``it``."""
+
+CLAUSES: dict[str, str] = {
+    "crashed": "have crashed and are kept",
+    "never connected": "has never connected",
+    "in collective": "it is in {what}",
+    "its thread": "its {thread}",
+    "thread": "thread {name} {does}",
+    "threads": "threads {names} and {last}{more} wait for each other",
+    "more": " and others",
+    "which": "{several}which {does}",
+    "is in": "is in {what}",
+    "in place": "in {place} {function} {does}",
+    "for itself": ", and so for itself",
+    "in turn": ", which waits for it in turn",
+    "works": "works in {place} {function}",
+    "works somewhere": "works",
+    "computes": "computes in {call} ({place})",
+    "moves": ", moves",
+    "no hang": "; no hang so far",
+    "handles": "{handles}, and {reason}",
+    "each": "each of {who} {reason}",
+    "left": "{count} more for other reasons",
+    "while": " while it {handles}",
+    "behind loop": " behind the loop at {place}",
+    "left loop": "left the loop at {place} for",
+    "went on": "went on to",
+    "root": "root {root}",
+    "another": "another collective",
+    "link": "{likely}{wait} in {what} for {whom}",
+    "link of circle": "which {wait} in {what} for {whom}",
+    "so on": "and so on through {count} collectives",
+    "before": "before",
+    "behind": "behind",
+    "nobody sends": ": nobody sends",
+    "nobody takes": ": nobody takes the other's call",
+    "orders": ": they call them in different orders",
+    "inferred": ", as their stacks say; which call of which group it is they do not tell",
+    "unnumbered": "; nobody is seen to be missing, but which of several equal calls each is in is not known",
+    "only one": "; it is the only one in the group, so that nobody is missing",
+    "device": "; nobody is missing, so that it is the network or a device that does not go on",
+    "computed": "computed in {seconds} s at one place of their code",
+    "data": "read or wrote data in {seconds} s at one place of their code",
+    "within": "moved in library code in {seconds} s at one place of their code",
+    "worked": "worked in {seconds} s at one place of their code",
+}
+"""Parts of sentences."""
+
+
+class Brevity(NamedTuple):
+    """How much a sentence leaves out.
+
+    From ``level`` 1 on names are short and times are left out, from 2 on what stands beside names and places of what
+    waits in turn, and from 3 on the first of three waits. ``room`` are the characters of what keeps a rank.
+    """
+
+    level: int = 0
+    with_place: bool = True
+    room: int = 1000
+
+
+def say(key: str, **parts: object) -> str:
+    """Return a part of a sentence."""
+    return CLAUSES[key].format(**parts)
+
+
+WHOLE = Brevity()
+
+
+class Reasons:
+    """The words for what keeps ranks of a scene, with as much as a :class:`Brevity` leaves."""
+
+    def __init__(self, scene: Scene | None, way: Brevity = WHOLE) -> None:
+        self._scene = scene
+        self._way = way
+        self._known: dict[tuple[int, int], str] = {}
+        """The reasons that were made already, by rank and number of waits."""
+
+    def briefer(self, way: Brevity) -> None:
+        """Leave out more of the same level."""
+        self._way = way
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether there is room for times."""
+        return self._way.level == 0
+
+    @property
+    def has_ago(self) -> bool:
+        """Return whether it is told how long ago ranks parted: an error or a loop beside them says more."""
+        return self._way.level in (0, 2)
+
+    @property
+    def scene(self) -> Scene:
+        """Return the scene of findings that are about ranks."""
+        if self._scene is None:
+            raise ValueError
+        return self._scene
+
+    @property
+    def names(self) -> NamedRanks:
+        """Return the names of the ranks; those of files are only numbers."""
+        return self._scene.names if self._scene is not None else NamedRanks(("", ""), {}, several_jobs=False)
+
+    def has_room(self, text: str) -> bool:
+        """Return whether a sentence has room for all of a text."""
+        return len(text) <= self._way.room
+
+    def _cut(self, text: str) -> str:
+        """Return as much of a text as there is room for, between words."""
+        if self.has_room(text):
+            return text
+        words = text[: self._way.room].rpartition(" ")[0] or text[: self._way.room]
+        return f"{words.rstrip(' ,;:')}…"
+
+    def with_error(self, number: int) -> str:
+        """Return what keeps a rank behind what its main thread handles, such as an error."""
+        text, condition, handles = self.reason(number), self.scene.conditions.get(number), self.handles(number)
+        if condition is None or not handles or condition.is_loop or condition.is_still:
+            return text
+        return say("handles", handles=handles, reason=text) if text else handles
+
+    def handles(self, number: int) -> str:
+        """Return the exception or signal that a rank's main thread handles; empty if it does not."""
+        one = self.scene.matched.roster.get(number)
+        handled = waits_of(one, WaitKind.HANDLED) if one is not None else []
+        return wait_text(handled[0].does) if handled else ""
+
+    def reason(self, number: int, most: int = MAX_LINKS) -> str:
+        """Return what keeps a rank, and what keeps that in turn: ``waits for the end of thread pump, which …``."""
+        if (number, most) not in self._known:
+            self._known[number, most] = self._reason_of(number, most)
+        return self._known[number, most]
+
+    def _reason_of(self, number: int, most: int) -> str:
+        scene = self.scene
+        condition = scene.conditions.get(number)
+        if condition is None:
+            return say("never connected")
+        links = [("", self.condition(number))]
+        node = rank_node(number)
+        while links[0][1] and condition.kind is not VerdictKind.DEADLOCK and len(links) < most:
+            following = scene.following(node)
+            texts = list(dict.fromkeys(map(self._does, following)))
+            if not texts or "" in texts:
+                break
+            links.append(("" if len(following) == 1 else "each of " if len(texts) == 1 else "one of ", texts[0]))
+            node = following[0]
+            if node.kind is NodeKind.RANK:
+                # What keeps a rank that others wait for is a verdict of its own.
+                break
+        if self._way.level >= 3 and len(links) > 2 and not links[1][0]:
+            # What the last one is for says most.
+            del links[0]
+        if len(links) == 1 and condition.does is not None and condition.does.what in _FROM_THREADS:
+            # Who has ended may be whom it waits for.
+            ended = waits_of(scene.matched.roster[number], WaitKind.ENDED)
+            if ended:
+                thread = self.thread(ended[-1].thread, wait_text(ended[-1].does, brief=min(self._way.level, 2)))
+                return f"{links[0][1]}; {say('its thread', thread=thread)}"
+        return ", ".join([links[0][1], *(say("which", several=several, does=text) for several, text in links[1:])])
+
+    def _brief(self, node: Node) -> int:
+        """Return how brief a wait is told: the place says least of what only waits for something else."""
+        return 3 if self._way.level >= 2 and self.scene.following(node) else min(self._way.level, 2)
+
+    def _does(self, node: Node) -> str:
+        scene, level = self.scene, self._way.level
+        if node.kind is NodeKind.RANK:
+            standing = scene.pending_of(node.owner)
+            if standing is not None:
+                return say("is in", what=printable(standing.label, MAX_TEXT))
+            return self.condition(node.owner) if node.owner in scene.conditions else ""
+        doer = scene.doers.get(node)
+        if doer is None:
+            return ""
+        place, own = doer.place, own_frames(doer.one.answer.frames) if doer.one is not None else []
+        text = wait_text(doer.does, brief=self._brief(node)) if doer.does is not None else ""
+        if doer.one is not None and doer.condition is not None:
+            text = self._state(doer.one, doer.condition) or text
+            at = doer.does.place if doer.does is not None else None
+            is_told = doer.condition.is_still or (own and at is not None and at.line == own[-1].line)
+            place = own[-1] if own and text and not is_told else None
+        if place is None or level >= 3:
+            return text
+        # py-spy puts the class before a method's name, for which a sentence has no room.
+        function = printable(place.function.rpartition(".")[2], MAX_NAME)
+        return say("in place", place=file_line(place), function=function, does=text)
+
+    def condition(self, number: int) -> str:
+        """Return what a rank is in by itself: ``is suspended (SIGSTOP) for 12 s``; empty if nothing keeps it."""
+        scene = self.scene
+        condition, one = scene.conditions[number], scene.matched.roster[number]
+        holder = scene.behind(number)
+        ranks = {scene.matched.roster[holder].rank.pid: holder} if holder is not None else NO_RANKS
+        return self._state(one, condition, ranks, number)
+
+    def _state(
+        self, one: RankEvidence, condition: Condition, ranks: Ranks = NO_RANKS, number: int | None = None
+    ) -> str:
+        brief = self._brief(rank_node(number)) if number is not None else min(self._way.level, 2)
+        rank, age = one.rank, condition.age
+        own = own_frames(one.answer.frames)
+        process = one.evidence.process if one.evidence is not None else None
+        tracer = process.tracer if process is not None else None
+        by = f" ({printable(tracer.name or tracer.command, MAX_NAME)} (pid {tracer.pid}))" if tracer is not None else ""
+        template = STATES[condition.state]
+        return template.format(
+            end=end_text(one, age if self.is_long else None) if condition.state is State.EXITED else "",
+            since=f" since {show_age(age)}" if age is not None else "",
+            error=f" ({printable(rank.halt.detail, MAX_TEXT)})" if rank.halt.detail else "",
+            at=f" at {file_line(rank.where)}" if rank.where is not None else "",
+            place=f" ({file_line(rank.where)})" if rank.where is not None else "",
+            by=by or " (SIGSTOP)" * (process is not None),
+            so_long=f" for {show_age(age)}" if age is not None else "",
+            caller=f" ({printable(own[-1].function, MAX_NAME)}, {file_line(own[-1])})" if own else "",
+            wait=wait_text(condition.does, ranks, brief=brief) if condition.does is not None else "",
+            circle=self.circle_of(condition) if condition.state is State.DEADLOCK else "",
+            itself=self._itself(number) if condition.state is State.FOR_ITSELF and number is not None else "",
+        )
+
+    def _itself(self, number: int) -> str:
+        """Return how a rank waits for itself: over a process that waits for it, or at once."""
+        scene = self.scene
+        process = next((node for node in scene.following(rank_node(number)) if node.kind is NodeKind.PROCESS), None)
+        if process is None:
+            does = scene.conditions[number].does
+            is_told = does is not None and any(one.relation is Relation.ITSELF for one in does.processes)
+            return "" if is_told else say("for itself")
+        does = scene.doers[process].does if process in scene.doers else None
+        if does is None or does.target is not Target.FULL_PIPE:
+            return say("in turn")
+        pids = {scene.matched.roster[number].rank.pid: number}
+        return f", {say('which', several='', does=wait_text(does, pids, brief=min(self._way.level, 2)))}"
+
+    def circle_of(self, condition: Condition) -> str:
+        """Return ``threads MainThread and pump wait for each other``."""
+        threads = condition.threads
+        if len(threads) == 1:
+            return self.thread(threads[0].thread, wait_text(threads[0].does, brief=min(self._way.level, 2)))
+        names = [printable(one.thread, MAX_NAME) for one in threads[:MAX_THREADS]]
+        more = say("more") if len(threads) > MAX_THREADS else ""
+        return say("threads", names=", ".join(names[:-1]), last=names[-1], more=more)
+
+    @staticmethod
+    def thread(name: str, does: str) -> str:
+        """Return ``thread pump ended by OSError (data.py:7)``."""
+        return say("thread", name=printable(name, MAX_NAME), does=does)
+
+
+def end_text(one: RankEvidence, since: float | None) -> str:
+    """Return how a rank has ended."""
+    return _aborted(one, since) or f"{_how_ended(one.rank, since)}{_last_seen(one)}"
+
+
+def _how_ended(rank: RankInfo, since: float | None) -> str:
+    if rank.detail == IN_FINALIZE:
+        ended = f" {show_age(since)} ago" if since is not None else ""
+        return f"ended its program{ended} and is in MPI_Finalize, which waits for all ranks"
+    if rank.detail == WITHOUT_TRACEBACK:
+        ago = f" {show_age(since)} ago" if since is not None else ""
+        return f"ended by itself{ago} with status {rank.exit}, {WITHOUT_TRACEBACK}"
+    how = describe_exit(rank)
+    if how == DIED and not rank.detail:
+        # No goodbye, and no signal that its guard has seen.
+        return f"ended without a word{f' {show_age(since)} ago' if since is not None else ''}: os._exit, or a kill"
+    verb = "" if how == "died" else "was " if how.startswith("killed") else "has "
+    comma = "," if how[-1:].isdecimal() else ""
+    ago = f"{comma} {show_age(since)} ago" if since is not None else ""
+    # What its last stop was about is no news of its end.
+    detail = rank.end.detail
+    told, _, more = detail.partition("; ")
+    if told and told in how:
+        return f"{verb}{how}{ago}{f'; {printable(more, MAX_TEXT)}' if more else ''}"
+    detail = f" ({printable(detail, MAX_TEXT)})" if detail else ""
+    return f"{verb}{how}{detail}{ago}"
+
+
+def _aborted(one: RankEvidence, since: float | None) -> str:
+    """Say that the library of a collective has ended its process, as gloo does for data of another size; or nothing."""
+    name = collective_of(one.answer.frames)
+    if one.rank.exit != -signal.SIGABRT or not name:
+        return ""
+    own = own_frames(one.answer.frames)
+    place = f" ({printable(own[-1].function, MAX_NAME)} {file_line(own[-1])})" if own else ""
+    ago = f" {show_age(since)} ago" if since is not None else ""
+    return f"was ended by its library (SIGABRT) in {name}{place}{ago}; see its output"
+
+
+def _last_seen(one: RankEvidence) -> str:
+    """Return where a rank was before it ended without a goodbye, which would tell more; empty if it isn't known."""
+    own = own_frames(one.answer.frames)
+    if not own or one.rank.reason != DIED:
+        return ""
+    # Of a signal more is told, and there is less room.
+    function = "" if (one.rank.exit or 0) < 0 else f" {printable(own[-1].function, MAX_NAME)}"
+    return f"; last seen in {file_line(own[-1])}{function}"

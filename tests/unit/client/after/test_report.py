@@ -1,0 +1,72 @@
+"""The text of a report, made of its case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from dbg_client.after.case_file import CaseFile, cleaned, looks_of, read_report
+from dbg_client.after.report_text import report_text
+from dbg_client.why.explain import Case, JobLook
+from dbg_wire.messages import Kind, RankAnswer
+from dbg_wire.records.ranks import DIED, RankInfo, RankState
+from tests.conftest import Approved
+from tests.support.rank_evidence import LOADING
+from tests.unit.client.fake_broker import make_rank
+
+NOW = 1760000060.0
+
+
+def report(*ranks: RankInfo) -> str:
+    """Return the report of a look at these ranks."""
+    answers = tuple(RankAnswer(key=one.key, kind=Kind.VALUE, text="stopped", frames=LOADING) for one in ranks)
+    saved = CaseFile(about="dbg-attach report about all", now=NOW, ranks=ranks, problem="no rank to ask")
+    if ranks:
+        saved = saved.replace(looks=looks_of(Case(looks=[JobLook(at=0.0, everybody=[])], now=NOW)))
+        saved = saved.replace(looks=(saved.looks[0].replace(answers=answers),))
+    saved = cleaned(saved.replace(versions=("terminal  dbg-attach 0.2.0",), output=("step 3",)))
+    return report_text(saved, saved.case.explanation() if ranks else None)
+
+
+def section(text: str, title: str) -> Sequence[str]:
+    """Return the lines of a section, without their indentation."""
+    behind = text.partition(f"\n{title}\n")[2]
+    return [line.strip() for line in behind.partition("\n\n")[0].strip().split("\n")]
+
+
+def test_each_section_is_made_of_the_case_that_stands_at_the_end() -> None:
+    text = report(make_rank(0, release="0.2.0", python="3.12.1"), make_rank(1, release="0.1.0", python="3.11.7"))
+
+    terminal, *agents = section(text, "Versions")
+    assert terminal == "terminal  dbg-attach 0.2.0"
+    assert set(agents) == {"ranks     agent 0.2.0, Python 3.12.1: 0", "ranks     agent 0.1.0, Python 3.11.7: 1"}
+    assert "stand in the debugger" in section(text, "Why it hangs")[0]
+    assert "wait_for_shard data.py:17" in section(text, "Stacks")[1]
+    assert section(text, "The last lines that it printed") == ["step 3"]
+    read = read_report(text.encode())
+    assert [rank.rank for rank in read.ranks] == [0, 1]
+    assert "stand in the debugger" in report_text(read, read.case.explanation())
+
+
+def test_dead_and_missing_ranks_are_told(approved: Approved) -> None:
+    ranks = [
+        make_rank(0, world_size=6),
+        make_rank(1, world_size=6, state=RankState.EXITED, exit=-11, since=NOW - 3, detail="core in /tmp/core.1"),
+        make_rank(2, world_size=6, state=RankState.EXITED, exit=None, reason=DIED, since=NOW - 4),
+        make_rank(3, world_size=6, state=RankState.EXITED, exit=0),
+    ]
+
+    approved(report(*ranks).partition("\nRanks\n")[0].partition("\nJob ")[2])
+
+
+def test_a_report_without_ranks_says_so(approved: Approved) -> None:
+    approved(report())
+
+
+@pytest.mark.parametrize("detail", ["ValueError: token=abcdefgh1234\x1b[31m"])
+def test_secrets_and_control_characters_are_taken_out(detail: str) -> None:
+    text = report(make_rank(0, detail=detail))
+
+    assert "abcdefgh1234" not in text + repr(read_report(text.encode()))
+    assert "\x1b" not in text
