@@ -1,16 +1,23 @@
-"""The loops that the frames of a thread are in, and which of them try or ask something again and again.
+"""The loops that the frames of a thread are in: what they try or ask again and again, and the file that they look for.
 
-All is read from the source of functions, and no variable is read.
+All is read from the source of functions. The operands of a call are worked out from names, constants and what joins
+paths, as far as that runs no code of the program.
 """
 
 from __future__ import annotations
 
 import ast
+import os
+import sys
 from collections.abc import Iterator, Sequence
-from types import FrameType
+from types import FrameType, FunctionType
+from typing import Any
 
-from dbg_agent.frames.source import Spot, nodes_in, operation, span_of, spot_of
+from dbg_agent.frames.expressions import MadePath, Values, is_path, text_of
+from dbg_agent.frames.source import COMPREHENSIONS, Spot, nodes_in, operation, span_of, spot_of
 from dbg_agent.frames.stacks import is_users_file, place_of
+from dbg_agent.frames.variables import UNKNOWN, method
+from dbg_agent.host.descriptors import looked_up
 from dbg_wire.records.evidence import MAX_LOOPS, Doing, LoopSeen, What
 from dbg_wire.records.record import fitted
 
@@ -132,3 +139,83 @@ def _decides(spot: Spot, node: ast.AST, loop: Loop) -> bool:
         if parent is loop:
             return False
     return False
+
+
+MAX_ITEMS = 1000
+"""Files of one generator that are looked at."""
+
+_TESTS = frozenset({"exists", "lexists", "isfile", "isdir", "is_file", "is_dir", "glob", "iglob", "access"})
+"""Functions, and methods of paths, by which a program looks for a file; none raises where there is no file."""
+
+_USES = frozenset({"stat", "lstat", "getsize", "getmtime", "open", "read_text", "read_bytes"})
+"""Those that raise where there is none, so that they look for a file within a `try` alone."""
+
+
+def polled_file(frames: Sequence[FrameType], *, reads: bool) -> str | None:
+    """Return the file that the innermost loop around a thread's call looks for, empty for an unknown one.
+
+    Return None if the loop looks for none. Without ``reads`` no local variable is read.
+    """
+    for frame in frames[: 1 + MAX_HELPERS]:
+        spot = spot_of(frame)
+        loop = next(loops_around(spot), None) if spot is not None else None
+        if spot is not None and loop is not None:
+            return next(_looked_for(spot, loop, reads), None)
+    return None
+
+
+def _looked_for(spot: Spot, loop: Loop, reads: bool) -> Iterator[str]:
+    for call in calls_in(loop):
+        paths = []
+        for values in _turns(spot, call, reads):
+            path, is_test = _path_of_call(values, call)
+            if path is None or not (is_test or tried(spot, call, spot.node)):
+                break
+            paths.append(path)
+        if paths:
+            yield next((one for one in paths[1:] and paths if one and looked_up(one).age is None), paths[0])
+
+
+def _turns(spot: Spot, call: ast.Call, reads: bool) -> Iterator[Values]:
+    """Yield what works out a call: of one within a generator for each item, as far as its items are known."""
+    values = Values(spot.frame, reads)
+    around = next((parent for parent, _ in spot.outward(call) if isinstance(parent, COMPREHENSIONS)), None)
+    (only, *others) = around.generators if around is not None else (None,)
+    if only is None or others or not isinstance(only.target, ast.Name) or any(call is one for one in ast.walk(only)):
+        yield values
+        return
+    items = values.of(only.iter)
+    for item in items[:MAX_ITEMS] if type(items) in (range, list, tuple) else [UNKNOWN]:
+        yield Values(spot.frame, reads, {only.target.id: item})
+
+
+def _path_of_call(values: Values, call: ast.Call) -> tuple[str | None, bool]:
+    """Return the file that a call looks for, None for another call, and whether it needs no ``try`` for it."""
+    given = [values.of(one) for one in call.args]
+    owner, name = (values.of(call.func.value), call.func.attr) if isinstance(call.func, ast.Attribute) else (None, "")
+    if isinstance(owner, MadePath) or is_path(owner):
+        if name not in _TESTS | _USES or (name == "open" and not _is_reading(given)):
+            return None, False
+        text = text_of(owner)
+        if name == "glob":
+            text = os.path.join(text, given[0]) if text and given and type(given[0]) is str else ""  # noqa: PTH118
+        return text, name in _TESTS
+    called = values.of(call.func)
+    called = method(owner, name) if called is UNKNOWN and name else called
+    is_test, is_use = (any(called is one for one in _functions(names)) for names in (_TESTS, _USES))
+    # Of a function of the program's own that makes a test, the file is what it was given.
+    is_helper = type(called) is FunctionType and not is_use and not _TESTS.isdisjoint(called.__code__.co_names)
+    if is_test or is_helper or (is_use and (called is not open or _is_reading(given[1:]))):
+        return text_of(given[0]) if given else "", not is_use
+    return None, False
+
+
+def _is_reading(modes: Sequence[Any]) -> bool:
+    return not modes or (type(modes[0]) is str and modes[0].startswith("r") and "+" not in modes[0])
+
+
+def _functions(names: frozenset[str]) -> list[Any]:
+    modules = [os.path, os, sys.modules.get("glob")]
+    found = [vars(module)[name] for module in modules if module is not None for name in names if name in vars(module)]
+    # `os.open` makes files as well.
+    return [one for one in found if one is not os.open] + ([open] if "open" in names else [])

@@ -7,17 +7,15 @@ begun with THREAD_MULTIPLE: any other call into MPI is an error while a thread i
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from types import FrameType, ModuleType
 from typing import Any
 
-from dbg_agent.frames.expressions import UNRESOLVED, CallSite, Expression, call_site
-from dbg_agent.frames.stacks import all_frames, outward
-from dbg_agent.frames.variables import UNKNOWN, class_of, is_a, is_traced, is_traced_within, local
+from dbg_agent.frames.expressions import CallSite, Expression, call_site
+from dbg_agent.frames.stacks import all_frames
+from dbg_agent.frames.variables import UNKNOWN, class_of, is_a, is_traced
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.evidence import CollectiveSeen, CollectiveState, Doing, GroupSeen, SourceSeen, What
 from dbg_wire.records.ranks import Place
@@ -27,9 +25,6 @@ LIBRARY = "mpi4py"
 
 MODULE = "mpi4py.MPI"
 """The module of mpi4py that is written in C."""
-
-PICKLING_MODULE = "mpi4py.util.pkl5"
-"""A module of mpi4py that is written in Python, whose methods call those of the other."""
 
 _DESTINATION = {"send", "Send", "ssend", "Ssend", "bsend", "Bsend", "rsend", "Rsend", "sendrecv", "Sendrecv"}
 _SOURCE = {"recv": 1, "Recv": 1, "probe": 0, "Probe": 0, "mprobe": 0, "Mprobe": 0}
@@ -53,9 +48,6 @@ _ROOTS = {"bcast": 1, "Bcast": 1, "gather": 1, "scatter": 1, "reduce": 2} | {
 """Where the root stands among the arguments of the collectives that have one."""
 
 _WAITS = {"wait", "Wait", "waitall", "Waitall", "waitany", "Waitany", "waitsome", "Waitsome"}
-
-MAX_FRAMES = 40
-"""Innermost frames of a thread in which the pickling module is looked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,11 +112,6 @@ def may_be_asked(mpi: ModuleType) -> bool:
 
 
 def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
-    pickling = _pickling(innermost)
-    if pickling is not None and not is_traced_within(innermost, pickling):
-        code = pickling.f_code
-        own = {name: local(pickling, name) for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]}
-        return CallSite(UNRESOLVED._replace(owner=own.get("self", UNKNOWN), name=code.co_name), named=own)
     call = call_site(innermost, reads=not is_traced([innermost]))
     if call is None or call.called.name not in _METHODS | _WAITS:
         return None
@@ -132,22 +119,8 @@ def _call_of(mpi: ModuleType, innermost: FrameType) -> CallSite | None:
     if issubclass(type(call.called.owner), kinds):
         return call
     # Many classes have a method `send` or `wait`, but hardly one of them has an `Allreduce`.
-    is_telling = (
-        call.called.name in _COLLECTIVES
-        and call.called.name[0].isupper()
-        and call.called.name not in ("Free", "Create")
-    )
+    is_telling = call.called.name in _COLLECTIVES - {"Free", "Create"} and call.called.name[0].isupper()
     return call if call.called.owner is UNKNOWN and is_telling else None
-
-
-def _pickling(frame: FrameType | None) -> FrameType | None:
-    """Return the outermost frame of the pickling module that is a method which people call."""
-    module = sys.modules.get(PICKLING_MODULE)
-    found = None
-    for one in islice(outward(frame), MAX_FRAMES if module is not None else 0):
-        if one.f_globals is vars(module) and one.f_code.co_name in _METHODS:
-            found = one
-    return found
 
 
 def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[GroupSeen | CollectiveSeen]:
@@ -165,7 +138,6 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
             size=len(ranks) or None,
             backend="mpi",
         )
-    shape, kind, size = _buffer(call)
     yield fitted(
         CollectiveSeen,
         group=name,
@@ -173,9 +145,6 @@ def _call_seen(mpi: ModuleType, call: CallSite, may_ask: bool) -> Iterator[Group
         state=CollectiveState.ENQUEUED,
         peer=_peer(call, ranks),
         is_receive=call.called.name in _SOURCE,
-        shapes=shape,
-        types=kind,
-        size=size,
         tag=_tag(call),
         root=_root(call, ranks),
     )
@@ -208,16 +177,6 @@ def _peer(call: CallSite, ranks: tuple[int, ...]) -> int | None:
         return None
     is_rank = type(peer) is int and 0 <= peer < len(ranks)
     return ranks[peer] if is_rank else None
-
-
-def _buffer(call: CallSite) -> tuple[str, str, int | None]:
-    """Return shape, type and bytes of the first argument if it is an array of numpy."""
-    numpy = sys.modules.get("numpy")
-    array: Any = call.argument(0, "sendbuf")
-    if numpy is None or type(array) is not vars(numpy).get("ndarray"):
-        return "", "", None
-    shape = [int(size) for size in array.shape]
-    return str(shape), str(array.dtype.name), math.prod(shape) * int(array.dtype.itemsize)
 
 
 # ----------------------------------------------------------------------------------------------------- communicators

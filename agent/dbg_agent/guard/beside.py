@@ -13,18 +13,20 @@ import shutil
 import signal
 import sys
 import time
+from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from dbg_agent.guard.command import CantStart, Command, Output
 from dbg_agent.host.proc import YAMA_SCOPE, read_proc, stat_of
 from dbg_agent.settings import FORBIDDEN
 from dbg_dial.home import AUTOSTART
+from dbg_dial.tcp import within
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, answer_to
-from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine, output_rows
+from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, ChildProcess, CommandEnd, CommandLine, output_rows
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted, within_bytes
 
@@ -45,8 +47,132 @@ STAY_SECONDS = 30.0
 ANSWER_SECONDS = 1.0
 """Seconds of a question's time that are kept for the way of its answer."""
 
+TERM_SECONDS = 0.3
+"""Seconds between SIGTERM and SIGKILL for a command that is ended: a tracer lets go of its process within them."""
+
+PIPE_SECONDS = 0.3
+"""Seconds that output is read for after the command has ended, if something that it has started holds its pipe."""
+
 PID, RANK = "DBG_PID", "DBG_RANK"
 """Variables by which a command knows its rank: the process id and the global number."""
+
+
+class CantStart(Exception):
+    """A command that can't be started, with the reason as a sentence."""
+
+
+class Output:
+    """The first and the last part of what a command prints, and the number of bytes between them."""
+
+    def __init__(self, first: int = MAX_FIRST, last: int = MAX_LAST) -> None:
+        """Begin; ``first`` and ``last`` are how many bytes are kept of either."""
+        self._most = first, last
+        self._first = bytearray()
+        self._last = bytearray()
+        self._total = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take in what was printed."""
+        self._total += len(data)
+        room = self._most[0] - len(self._first)
+        self._first += data[:room]
+        self._last += data[max(0, room) :]
+        del self._last[: max(0, len(self._last) - self._most[1])]
+
+    @property
+    def left_out(self) -> int:
+        """Return how many bytes are not kept."""
+        return self._total - len(self._first) - len(self._last)
+
+    def text(self) -> str:
+        """Return what is kept, with a line that tells of what is not."""
+        first, last = (bytes(part).decode("utf-8", "replace") for part in (self._first, self._last))
+        return f"{first}\n[{self.left_out:,} bytes are left out]\n{last}" if self.left_out else first + last
+
+
+class Command:
+    """A process in a session of its own, which ends with all that it has started."""
+
+    def __init__(
+        self, words: Sequence[str], environ: Mapping[str, str], directory: str, output: Output | None = None
+    ) -> None:
+        self.output = output or Output()
+        self._words, self._environ, self._directory = words, environ, directory
+        self._at_end = asyncio.Event()
+
+    async def finish(self, seconds: float) -> CommandEnd:
+        """Run it until it has ended, for so many seconds at most, and end all that is left of it.
+
+        Raise CantStart if it can't be started.
+        """
+        read, write = os.pipe()
+        loop = asyncio.get_running_loop()
+        os.set_blocking(read, False)
+        loop.add_reader(read, self._receive, read)
+        process = None
+        try:
+            process = await self._start(write)
+            ended = asyncio.ensure_future(process.wait())
+            await asyncio.wait({ended}, timeout=seconds)
+            if not ended.done():
+                return CommandEnd(ended=f"after {seconds:.3g} s")
+            with suppress(TimeoutError):
+                await within(PIPE_SECONDS, self._at_end.wait())
+            return CommandEnd(status=ended.result())
+        finally:
+            if process is not None:
+                await _end(process)
+            loop.remove_reader(read)
+            os.close(read)
+
+    async def _start(self, write: int) -> Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *self._words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write,
+                stderr=asyncio.subprocess.STDOUT,
+                env=dict(self._environ),
+                cwd=self._directory,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise CantStart(_why(self._words[0], error)) from None
+        finally:
+            os.close(write)
+
+    def _receive(self, read: int) -> None:
+        with suppress(BlockingIOError):
+            data = os.read(read, 65536)
+            if data:
+                self.output.feed(data)
+                return
+            asyncio.get_running_loop().remove_reader(read)
+            self._at_end.set()
+
+
+async def _end(process: Process) -> None:
+    """End a command and what it has started."""
+    try:
+        _signal_group(process, signal.SIGTERM)
+        if process.returncode is None:
+            await asyncio.wait({asyncio.ensure_future(process.wait())}, timeout=TERM_SECONDS)
+    finally:
+        _signal_group(process, signal.SIGKILL)
+
+
+def _signal_group(process: Process, number: int) -> None:
+    with suppress(OSError):
+        os.killpg(process.pid, number)
+
+
+def _why(program: str, error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"there is no program {program} on its PATH"
+    if isinstance(error, PermissionError):
+        return f"{program} may not be executed there"
+    reason = error.strerror if isinstance(error, OSError) else None
+    return f"{program} can't be started ({reason or type(error).__name__})"
 
 
 class NoStack(Exception):

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.guard import beside
-from dbg_agent.guard.beside import NoStack, is_below, stack_of
-from dbg_agent.guard.command import CantStart, Command, Output
+from dbg_agent.guard.beside import CantStart, Command, NoStack, Output, is_below, stack_of
 from dbg_agent.guard.reporting import suspended_by
 from dbg_agent.host.process import process_seen
 from dbg_agent.host.watched import WatchedProcess

@@ -95,7 +95,7 @@ def test_a_rank_that_the_kernel_ends_for_want_of_memory_says_so(group: Path, pro
     rank.wait_for_output("RUNS")
     go.write_text("go\n")
     assert rank.wait() == -signal.SIGKILL
-    wait_until_told(home, r"SIGKILL .*\b128\.0 MiB\b.* \d+\.\d MiB .*")
+    wait_until_told(home, r"SIGKILL .*\b0\.1 GiB\b.* \d+\.\d GiB .*")
 
 
 def pipe(path: Path) -> Path:

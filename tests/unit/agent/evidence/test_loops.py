@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.loops import SLEEP, loops_seen, retried, retries
-from dbg_agent.evidence.polled_files import polled_file
+from dbg_agent.evidence.loops import SLEEP, loops_seen, polled_file, retried, retries
 from dbg_wire.records.evidence import Doing
 
 CASES = Path(__file__).with_name("loops.txt")

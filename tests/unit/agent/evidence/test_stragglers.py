@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 
 from dbg_agent.evidence import sampling
-from dbg_agent.evidence.sampling import LOOK_SHARE, MOST_OPEN, Places, Sampler, sampled_places
-from dbg_agent.host.counters import Kernel, disks, processors
+from dbg_agent.evidence.sampling import LOOK_SHARE, MOST_OPEN, Completions, Places, Sampler, arrivals_of, sampled_places
 from dbg_agent.host.proc import TICKS
-from dbg_agent.torch import arrivals
-from dbg_agent.torch.arrivals import Completions, arrivals_of
+from dbg_agent.host.process import Kernel, disks, processors
 from dbg_agent.torch.flight_recorder import Recorder
 from dbg_wire.messages import Action, Ask, Kind
 from dbg_wire.records.evidence import GroupSeen, SourceSeen
@@ -64,7 +62,7 @@ def told(
     monkeypatch: pytest.MonkeyPatch, *found: Recorder, most: int = 512, seconds: float = 10.0
 ) -> list[SourceSeen | GroupSeen | GroupArrivals]:
     """Return what is told of these recorders."""
-    monkeypatch.setattr(arrivals, "recorders", lambda: list(found))
+    monkeypatch.setattr(sampling, "recorders", lambda: list(found))
     completions = Completions()
     completions.look()
     return arrivals_of(most, seconds, completions)
@@ -136,7 +134,7 @@ def test_what_keeps_a_rank_from_telling_is_told(
 def test_an_end_is_known_from_the_first_status_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     completions = Completions()
     for completed in (3, 3, 5):
-        monkeypatch.setattr(arrivals, "recorders", lambda completed=completed: [recorder(b"", completed=completed)])
+        monkeypatch.setattr(sampling, "recorders", lambda completed=completed: [recorder(b"", completed=completed)])
         completions.look()
     third, fourth = completions.ended_by("gloo", "0", 3), completions.ended_by("gloo", "0", 4)
     assert third is not None
