@@ -92,7 +92,3 @@ def agreed_version(asked: object) -> str:
 def _line(document: dict[str, Any]) -> bytes:
     # A lone surrogate, which a rank's text may hold, is escaped.
     return json.dumps(document).encode() + b"\n"
-
-
-TOOLS_CHANGED = _line({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
-"""Has the client ask for the list of tools again."""

@@ -8,7 +8,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dbg_client.api.broker import AsyncBroker, open_broker
@@ -17,10 +17,10 @@ from dbg_client.core.requests import OpenRequests, sentence_of
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp import protocol
 from dbg_client.mcp.rest import TOOLS_OF_COMMANDS, Rests
-from dbg_client.mcp.tools import TOOLS, BrokerTool, More
+from dbg_client.mcp.tools import TOOLS, More
 from dbg_client.verbs.verb import BrokerOptions
 from dbg_wire import RELEASE
-from dbg_wire.errors import DbgError
+from dbg_wire.errors import BadInput
 
 MAX_LINE = 1024 * 1024
 """Bytes of one line of the client; an expression or a command is far shorter."""
@@ -33,6 +33,8 @@ INSTRUCTIONS = (
     "first. `ranks`, `where` and `why` change nothing. A rank that you stop stays stopped, and others wait for it. "
     "When you are done, clear the breakpoints that you have set and continue the ranks that you have stopped."
 )
+
+LOOKS = "use `ranks`, `where`, `why`, `slow` and `collectives`"
 
 PROGRESS_SECONDS = 10.0
 """Seconds between two notices of progress: clients give a call up after 60 s in which they have heard nothing."""
@@ -50,8 +52,6 @@ class McpServer:
         self._write = write
         self._broker: AsyncBroker | None = None
         self._client = "agent"
-        self._has_told_all = False
-        """Whether a list had all tools because no broker told which ones the token admits."""
         self._dialling = asyncio.Lock()
         self._rests = Rests()
         self._open = OpenRequests(MAX_AT_ONCE, "call")
@@ -75,11 +75,10 @@ class McpServer:
     async def _receive(self, call: protocol.Call) -> None:
         if call.id is None:
             self._notified(call)
-        elif call.method in ("tools/call", "tools/list"):
-            # Either may dial the broker; pings and cancellations are answered meanwhile.
+        elif call.method == "tools/call":
+            # It may dial the broker; pings and cancellations are answered meanwhile.
             request = call.id
-            work = self._call if call.method == "tools/call" else self._list
-            if why_not := self._open.begin(request, lambda: work(call, request)):
+            if why_not := self._open.begin(request, lambda: self._call(call, request)):
                 self._write(protocol.error_line(request, protocol.INVALID_REQUEST, why_not))
         else:
             self._write(self._answer(call, call.id))
@@ -97,13 +96,15 @@ class McpServer:
                 request,
                 {
                     "protocolVersion": protocol.agreed_version(call.params.get("protocolVersion")),
-                    "capabilities": {"tools": {"listChanged": True}},
+                    "capabilities": {"tools": {}},
                     "serverInfo": {"name": "dbg-attach", "title": "Ranks of a training job", "version": RELEASE},
                     "instructions": INSTRUCTIONS,
                 },
             )
         if call.method == "ping":
             return protocol.result_line(request, {})
+        if call.method == "tools/list":
+            return protocol.result_line(request, {"tools": [*(tool.document() for tool in TOOLS), More.document()]})
         problem = f"this server has no method {call.method[:60]!r}"
         return protocol.error_line(request, protocol.METHOD_NOT_FOUND, problem)
 
@@ -113,69 +114,49 @@ class McpServer:
             if isinstance(request, (str, int)):
                 self._open.give_up(request)
 
-    async def _list(self, _call: protocol.Call, request: protocol.RequestId) -> None:
-        tools = [*(tool.document() for tool in await self._tools()), More.document()]
-        self._write(protocol.result_line(request, {"tools": tools}))
-
     async def _call(self, call: protocol.Call, request: protocol.RequestId) -> None:
         name, given = call.params.get("name"), call.params.get("arguments") or {}
+        token = protocol.progress_token(call.params)
+        telling = asyncio.create_task(self._tell_progress(token)) if token is not None else None
         try:
             if not isinstance(given, dict):
                 raise protocol.BadCall(protocol.INVALID_PARAMS, "the arguments are no object", request)
-            async with self._telling_progress(call):
-                result = protocol.text_result(await self._do(name, given))
+            result = protocol.text_result(await self._do(name, given))
         except protocol.BadCall as bad:
             self._write(protocol.error_line(request, bad.code, bad.text))
             return
         except Exception as error:
             # What an agent can mend is the answer of the tool, so that the model reads it.
             result = protocol.text_result(sentence_of(error, TOOLS_OF_COMMANDS), is_error=True)
-        self._write(protocol.result_line(request, result))
-
-    @contextlib.asynccontextmanager
-    async def _telling_progress(self, call: protocol.Call) -> AsyncIterator[None]:
-        """Tell the client that a call goes on, as long as it does, if the client wants to be told."""
-        token = protocol.progress_token(call.params)
-        begin = time.monotonic()
-
-        async def tell(token: protocol.RequestId) -> None:
-            while True:
-                await asyncio.sleep(PROGRESS_SECONDS)
-                seconds = round(time.monotonic() - begin, 3)
-                self._write(protocol.progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
-
-        telling = asyncio.create_task(tell(token)) if token is not None else None
-        try:
-            yield
         finally:
             if telling is not None:
                 telling.cancel()
+        self._write(protocol.result_line(request, result))
+
+    async def _tell_progress(self, token: protocol.RequestId) -> None:
+        """Tell the client that a call goes on."""
+        begin = time.monotonic()
+        while True:
+            await asyncio.sleep(PROGRESS_SECONDS)
+            seconds = round(time.monotonic() - begin, 3)
+            self._write(protocol.progress_line(token, seconds, f"no answer after {seconds:.0f} s, waiting"))
 
     async def _do(self, name: object, given: dict[str, Any]) -> str:
         if name == More.name:
             more = More.read(given)
             return self._rests.more(more.answer, more.begin)
-        tool = next((tool for tool in await self._tools() if tool.name == name), None)
+        tool = next((tool for tool in TOOLS if tool.name == name), None)
         if tool is None:
-            raise protocol.BadCall(protocol.INVALID_PARAMS, f"there is no tool {str(name)[:60]!r} with this token")
-        call = tool.read(given)
-        return self._rests.cut(await call.do(await self._connected()))
-
-    async def _tools(self) -> list[type[BrokerTool]]:
-        """Return the tools that the token admits; all where no broker can be asked yet."""
-        try:
-            broker = await self._connected()
-        except DbgError:
-            self._has_told_all = True
-            return list(TOOLS)
-        return [tool for tool in TOOLS if broker.role != WATCHER or not tool.changes]
+            raise protocol.BadCall(protocol.INVALID_PARAMS, f"there is no tool {str(name)[:60]!r}")
+        call, broker = tool.read(given), await self._connected()
+        if tool.changes and broker.role == WATCHER:
+            raise BadInput(f"the token of this server lets it look only, and {tool.name} may touch a rank", LOOKS)
+        return self._rests.cut(await call.do(broker))
 
     async def _connected(self) -> AsyncBroker:
         async with self._dialling:
             if self._broker is None:
                 self._broker = await self._connect(self._client)
-                if self._has_told_all and self._broker.role == WATCHER:
-                    self._write(protocol.TOOLS_CHANGED)
             return self._broker
 
 

@@ -5,9 +5,16 @@ A tool's docstring and the descriptions of its fields are read by a model.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import subprocess
+import tempfile
+import threading
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -17,16 +24,16 @@ from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
 from dbg_client.command_line.reading import TEXTS, fields_of, text_field
 from dbg_client.core.choose import call_roll, there
+from dbg_client.core.own_process import ATTACH, own_command
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.rest import with_tools
-from dbg_client.mcp.start_run import start_run
 from dbg_client.verbs.list import RankList
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import RanksVerb
 from dbg_client.views.naming import Naming, absent_only
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
-from dbg_wire.records.ranks import CRASH, DIED, RankInfo, RankState, describe_exit, rank_order
+from dbg_wire.records.ranks import RankInfo, rank_order
 from dbg_wire.records.record import refusal
 
 MAX_WAIT = 300.0
@@ -182,7 +189,7 @@ class WaitForStop(RanksTool):
             stopped = (await broker.wait(self.ranks, self.seconds),)
         several = [rank.rank for rank in stopped] if len(stopped) > 1 else stopped[0].address
         where = await broker.job(stopped[0].job)[several].where()
-        return "\n".join([*_lines(stopped, _stop_of), where.tree()])
+        return "\n".join([*_stops(stopped), where.tree()])
 
 
 class Variables(RankTool):
@@ -262,20 +269,6 @@ class Breakpoints(RanksTool):
         return str(await ranks.set_breakpoint(file, line, **wish, timeout=seconds))
 
 
-class Crashes(BrokerTool):
-    """List the ranks that are kept after a crash, with their exceptions, and those that have ended badly."""
-
-    name = "crashes"
-    job: Job = ""
-
-    async def do(self, broker: AsyncBroker) -> str:
-        known = [rank for rank in broker.ranks if self.job in ("", rank.job)]
-        kept = [rank for rank in known if rank.state is RankState.STOPPED and rank.reason == CRASH]
-        ended = [rank for rank in known if rank.state is RankState.EXITED and _ended_badly(rank)]
-        lines = [*_lines(kept, _stop_of), *_lines(ended, describe_exit)]
-        return "\n".join(lines) or "no rank is kept after a crash, and none has ended badly"
-
-
 class Run(BrokerTool):
     """Start a training command under the debugger, in the background; returns at once. Ranks that crash are kept. Use
     wait_for_stop afterwards.
@@ -304,10 +297,13 @@ class More(Tool):
     begin: Annotated[int, Meta(description="the number of the first line")] = msgspec.field(name="from")
 
 
+START_SECONDS = 1.0
+"""Seconds in which a command that can't be started has usually ended."""
+
 TOOLS: tuple[type[BrokerTool], ...] = (
     ListRanks,
     *map(tool_of, ("where", "why", "slow", "collectives", "eval", "command", "interrupt", "continue")),
-    *(WaitForStop, Variables, Source, Breakpoints, Crashes, Run),
+    *(WaitForStop, Variables, Source, Breakpoints, Run),
 )
 
 
@@ -320,25 +316,64 @@ def _present_file(ranks: AsyncRanks) -> str:
     return files.pop()
 
 
-def _lines(ranks: Sequence[RankInfo], say: Callable[[RankInfo], str]) -> list[str]:
-    """Return a line for ranks of one job of which the same is to say."""
-    alike: defaultdict[tuple[str, str], list[RankInfo]] = defaultdict(list)
+def _stops(ranks: Sequence[RankInfo]) -> list[str]:
+    """Return a line for ranks of one job that have stopped alike."""
+    alike: defaultdict[str, list[RankInfo]] = defaultdict(list)
     for rank in sorted(ranks, key=rank_order):
-        alike[rank.job, say(rank)].append(rank)
+        alike[_stop_of(rank)].append(rank)
     naming = Naming(ranks)
-    lines = []
-    for (job, said), group in alike.items():
-        names = naming.names(group)
-        who = group[0].full_address if len(group) == 1 else names if "/" in names else f"{job}/{names}"
-        lines.append(f"{who} {said}" if len(group) == 1 else f"{len(group)} ranks {who} {said}")
-    return lines
-
-
-def _ended_badly(rank: RankInfo) -> bool:
-    return rank.exit not in (0, None) or rank.reason == DIED
+    return [
+        f"{group[0].full_address} {said}"
+        if len(group) == 1
+        else f"{len(group)} ranks {group[0].job}/{naming.names(group)} {said}"
+        for said, group in alike.items()
+    ]
 
 
 def _stop_of(rank: RankInfo) -> str:
     where = f" in {rank.where.function} at {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
     detail = f": {rank.detail}" if rank.detail else ""
     return f"stopped ({rank.reason}){where}{detail}"
+
+
+async def start_run(command: Sequence[str], *, directory: str | None, stop_at: str | None, post_mortem: bool) -> str:
+    """Start a command under ``dbg-attach run``, with a session of its own, and say where its output is.
+
+    The command goes on when this process ends. Raises BadInput for a command or directory that can't be used.
+    """
+    if not command:
+        raise BadInput("command is empty", "give a program and its arguments")
+    if directory is not None and not await asyncio.to_thread(os.path.isdir, directory):
+        raise BadInput(f"there is no directory {printable(directory)!r}", "name one of this host")
+    if any("\0" in word for word in (*command, directory or "", stop_at or "")):
+        raise BadInput("an argument of run has a NUL character", "leave it out")
+    output = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="dbg-run-")) / "output.txt"
+    words = ["run", f"--output={output}"]
+    words += [f"--stop-at={stop_at}"] if stop_at else []
+    words += ["--post-mortem"] if post_mortem else []
+    # A pipe would block the run once nobody reads it, and end it with this process.
+    errors = output.with_name("errors.txt")
+    return await asyncio.to_thread(_start, own_command(ATTACH, [*words, "--", *command]), directory, output, errors)
+
+
+def _start(words: Sequence[str], directory: str | None, output: Path, errors: Path) -> str:
+    """Start it, and return what is told of it; in a thread, as this waits for an early end."""
+    try:
+        with errors.open("wb") as told:
+            process = subprocess.Popen(
+                words,
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=told,
+                start_new_session=True,
+            )
+    except (OSError, UnicodeEncodeError) as error:
+        raise BadInput(f"dbg-attach can't be started: {printable(str(error), 200)}", "change the arguments") from None
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(START_SECONDS)
+    if process.returncode:
+        said = printable(errors.read_bytes()[:4096].decode("utf-8", "replace").strip(), 500)
+        return f"it ended with status {process.returncode}: {said or 'it said nothing'}"
+    threading.Thread(target=process.wait, name="dbg-run-end", daemon=True).start()
+    return f"started (pid {process.pid}); errors of the run itself are in {errors}, and what it prints is in {output}"

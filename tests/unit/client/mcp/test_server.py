@@ -14,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.api.broker import open_broker
-from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.protocol import VERSIONS, BadCall, agreed_version, read_call, result_line, text_result
 from dbg_client.mcp.rest import MAX_CHARACTERS, MAX_KEPT, MAX_LINES, Rests, with_tools
 from dbg_client.mcp.server import McpServer
 from dbg_client.mcp.tools import TOOLS
 from dbg_dial.tcp import within
-from dbg_wire.errors import BadInput, NoBroker
+from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, Question, RankAnswer
 from tests.conftest import Approved
 from tests.support.time_unit import seconds
@@ -95,38 +94,6 @@ async def test_several_ranks_are_none_for_a_tool_of_one(approved: Approved, brok
     for tool in ("variables", "source"):
         approved(await client.call(tool, {"rank": "all"}), tool)
     await client.server.end()
-
-
-async def test_a_list_of_tools_that_waits_for_the_broker_delays_no_ping_and_is_told_anew_to_a_watcher() -> None:
-    class Watching:
-        role = WATCHER
-
-        async def close(self) -> None:
-            pass
-
-    dialled: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    written: list[dict[str, Any]] = []
-    server = McpServer(lambda _: asyncio.shield(dialled), lambda line: written.append(json.loads(line)))
-
-    async def send(method: str, request: int) -> None:
-        await server.receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": {}, "id": request}).encode())
-
-    async def listed() -> list[str]:
-        await within(seconds(60), asyncio.gather(*server._open._tasks.values()))
-        return [tool["name"] for line in written for tool in line.get("result", {}).get("tools", ())]
-
-    await send("tools/list", 1)
-    await send("ping", 2)
-    assert [line["id"] for line in written] == [2]
-    dialled.set_exception(NoBroker())
-    assert "interrupt" in await listed()
-    dialled = asyncio.get_running_loop().create_future()
-    dialled.set_result(Watching())
-    written.clear()
-    await send("tools/list", 3)
-    assert "interrupt" not in await listed()
-    assert written[0]["method"] == "notifications/tools/list_changed"
-    await server.end()
 
 
 async def test_a_cancelled_notification_with_an_odd_id_changes_nothing(broker: FakeBroker) -> None:
