@@ -28,13 +28,14 @@ from dbg_broker.net.websocket import CloseCode
 from dbg_broker.ranks.from_ranks import FromRanks
 from dbg_broker.ranks.rank_record import RankLink
 from dbg_broker.ranks.table import RankTable
+from dbg_broker.relay import weights
 from dbg_broker.relay.receiver import Receiver
 from dbg_broker.relay.relay import Relay
 from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.terminals import Terminals
 from dbg_broker.timers import Timers, TokenBucket
 from dbg_broker.welcome import Welcomes
-from dbg_wire.messages import Sender, weights
+from dbg_wire.messages import Sender
 
 logger = logging.getLogger("dbg_broker")
 

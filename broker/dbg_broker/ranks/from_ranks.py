@@ -15,6 +15,7 @@ from dbg_broker.ranks.guards import Guards, is_of_other_job
 from dbg_broker.ranks.questions import Asked, Said
 from dbg_broker.ranks.rank_record import RankLink, RankRecord
 from dbg_broker.ranks.table import RankTable
+from dbg_broker.relay import weights
 from dbg_broker.relay.relay import RankPeer, Relay, refuse
 from dbg_broker.timers import Timers
 from dbg_broker.welcome import Welcomes
@@ -39,7 +40,6 @@ from dbg_wire.messages import (
     Sender,
     Source,
     Testimony,
-    weights,
 )
 from dbg_wire.records.ranks import RankState
 

@@ -7,11 +7,12 @@ from typing import Generic, Protocol, TypeVar
 
 from dbg_broker.net.peer import Peer
 from dbg_broker.net.websocket import CloseCode
+from dbg_broker.relay import weights
 from dbg_broker.relay.relay import refuse
 from dbg_wire.codec import LogForm, UnknownType, decode
 from dbg_wire.errors import PeerError
 from dbg_wire.limits import MAX_CONTROL_BYTES
-from dbg_wire.messages import Message, RefusalCode, Sender, weights
+from dbg_wire.messages import Message, RefusalCode, Sender
 from dbg_wire.records.record import name_of
 
 logger = logging.getLogger("dbg_broker")

@@ -15,6 +15,7 @@ from dbg_broker.ranks.questions import Asked, Said, broker_says
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.table import RankTable
 from dbg_broker.relay.relay import Relay, refuse
+from dbg_broker.relay.weights import FOR_EACH_RANK, FOR_EACH_RANK_OF_WATCHER
 from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.terminals.listing import Listing
 from dbg_broker.terminals.notices import Notices, VisibleAction, visible_action
@@ -31,7 +32,6 @@ from dbg_wire.messages import (
     RefusalCode,
     Withdraw,
 )
-from dbg_wire.messages.weights import FOR_EACH_RANK, FOR_EACH_RANK_OF_WATCHER
 from dbg_wire.records.beside import CommandLine
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
 

@@ -25,10 +25,10 @@ class PendingChanges:
         self._changed: deque[str] = deque()
         self.place = 0
         """Its place in the feed of changes."""
-        self.subscribed = self.folds = False
-        """Whether changes follow the snapshot, and whether its ranks come folded."""
+        self.subscribed = False
+        """Whether changes follow the snapshot."""
 
-    def subscribe(self, keys: Iterable[str], place: int, *, once: bool, fold: bool = False) -> None:
+    def subscribe(self, keys: Iterable[str], place: int, *, once: bool) -> None:
         """Begin a snapshot of these ranks, to be followed by the changes after a place in the feed.
 
         With ``once`` no changes follow. It takes the place of an earlier subscription.
@@ -38,7 +38,7 @@ class PendingChanges:
         self._in_snapshot = True
         self._changed.clear()
         self.place = place
-        self.subscribed, self.folds = not once, fold
+        self.subscribed = not once
 
     @property
     def has_snapshot(self) -> bool:

@@ -14,7 +14,7 @@ from dbg_broker.terminals.link import TerminalLink
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import Change, Gone, Snapshot
-from dbg_wire.records.ranks import RankInfo, fold_ranks
+from dbg_wire.records.ranks import RankInfo
 
 SNAPSHOT_BYTES = limits.MAX_CONTROL_BYTES // 2
 """Bytes after which a page of a snapshot ends, estimated from above; half, since the last rank may be large."""
@@ -160,10 +160,7 @@ class Listing(Watcher):
                 if link.told is not None:
                     link.told.add(key)
                 size += _size_at_most(ranks[-1])
-        last = link.changes.end_page()
-        if link.changes.folds:
-            return Snapshot(ranks=(), folded=fold_ranks(ranks), last=last)
-        return Snapshot(ranks=tuple(ranks), last=last)
+        return Snapshot(ranks=tuple(ranks), last=link.changes.end_page())
 
 
 def _size_at_most(info: RankInfo) -> int:

@@ -15,10 +15,10 @@ from dbg_broker.net.websocket import pack_message
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.table import Watcher
 from dbg_broker.relay.seats import Seats
+from dbg_broker.relay.weights import FOR_EACH_ONLOOKER
 from dbg_broker.terminals.link import TerminalLink
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Logged, Notice, Question
-from dbg_wire.messages.weights import FOR_EACH_ONLOOKER
 from dbg_wire.records.beside import CommandLine
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.inspection import Inspection, PartsQuestion, Sight

@@ -21,6 +21,7 @@ from dbg_broker.ranks.guards import Guards
 from dbg_broker.ranks.questions import Asked
 from dbg_broker.ranks.rank_record import RankRecord
 from dbg_broker.ranks.table import RankTable
+from dbg_broker.relay import weights
 from dbg_broker.relay.relay import Relay, refuse
 from dbg_broker.relay.seats import InputVerdict
 from dbg_broker.terminals.asking import Asking, with_status
@@ -54,7 +55,6 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
     Withdraw,
-    weights,
 )
 from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
@@ -300,7 +300,7 @@ class Terminals:
         keys = self._table.registry.keys()
         link.connection.charge(len(keys) * weights.FOR_EACH_RANK[Subscribe])
         # A page leaves out what the terminal may not see.
-        link.changes.subscribe(keys, self.listing.feed.end, once=message.once, fold=message.fold)
+        link.changes.subscribe(keys, self.listing.feed.end, once=message.once)
         self.listing.supply(link)
         self._notices.listen(link.number, wants=message.logs)
 

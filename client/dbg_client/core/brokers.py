@@ -402,7 +402,7 @@ class MergedList(Generic[B]):
         """Take what a broker says; return whether the list of all may have changed by it."""
         pages = self._pages.get(broker, {})
         if isinstance(message, Snapshot):
-            pages.update((rank.key, rank) for rank in message.each())
+            pages.update((rank.key, rank) for rank in message.ranks)
             if message.last:
                 self.cut_off(broker)
                 self.drop(lambda key, owner: owner is broker and key not in pages)

@@ -54,7 +54,7 @@ class Directory:
     def receive(self, message: Message) -> bool:
         """Take a message; return whether it told anything of ranks."""
         if isinstance(message, Snapshot):
-            self._pages.update((rank.key, rank) for rank in message.each())
+            self._pages.update((rank.key, rank) for rank in message.ranks)
             if message.last:
                 self._ranks, self._pages, self.complete = self._pages, {}, True
         elif isinstance(message, Change):

@@ -208,7 +208,7 @@ class BrokerLink:
         self._connection = connection
         if connection.welcome is not None:
             self._learn(connection.welcome)
-        connection.send(Subscribe(logs=self._logs, fold=True))
+        connection.send(Subscribe(logs=self._logs))
         self._up_since = asyncio.get_running_loop().time()
 
     def _learn(self, welcome: Welcome) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_broker.relay import weights
 from dbg_broker.timers import TokenBucket
 from dbg_wire import limits
 from dbg_wire.codec import Input, encode_data
-from dbg_wire.messages import weights
 
 
 def test_a_seconds_worth_is_free() -> None:

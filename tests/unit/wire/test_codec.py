@@ -212,7 +212,7 @@ def test_every_message_is_one_printable_line(message: Message) -> None:
         ),
         (
             Question(request=1, keys=("a", "b"), action=Action.EVAL, seconds=10.0, text="loss"),
-            "question request=1 keys=<2 elements> action=eval seconds=10.0 text=<4 characters>",
+            "question request=1 action=eval text=<4 characters> keys=<2 elements>",
         ),
     ],
 )

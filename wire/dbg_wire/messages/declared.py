@@ -27,7 +27,7 @@ from dbg_wire.records.inspection import (
     Variable,
 )
 from dbg_wire.records.ranks import Place, Stack, ThreadStacks
-from dbg_wire.records.record import FreeText, Items, Record, RecordType, encode_record
+from dbg_wire.records.record import Count, FrameName, FreeText, Integer, Items, Real, Record, RecordType, encode_record
 from dbg_wire.records.samples import GroupArrivals, RankSample, SampledPlace, SampleQuestion
 
 
@@ -231,3 +231,31 @@ class Message(Record, metaclass=MessageType):
     if TYPE_CHECKING:
 
         def __init_subclass__(cls, *, sender: Sender | tuple[Sender, ...], **options: Any) -> None: ...
+
+
+class Asked(Message, sender=()):
+    """What a question asks of each rank, on its way to the broker and to the rank.
+
+    ``text`` is the expression or command. ``inquiry`` is what an ``inspect`` looks at, the size of a ``screen``, the
+    breakpoints to set and to clear, the command of an ``exec``, the child process of a ``native``, how long a
+    ``sample`` lasts, or, in an ``eval``, the parts that are asked for of the value that was the last answer: no
+    expression is evaluated then. With ``live`` running ranks are asked, too; with ``stats`` tensors are described by
+    their statistics as well. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the answer to
+    ``where`` has the stacks of all Python threads. ``frame`` is the frame to evaluate or run
+    in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
+    first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
+    ranks have the same question and can answer it, over all its pages; 0 is unknown. A rank gives up after ``seconds``.
+    """
+
+    request: Integer
+    action: Action
+    seconds: Real = 10.0
+    text: FreeText = ""
+    live: bool = False
+    stats: bool = False
+    inquiry: AnyInquiry | None = None
+    withdrawn: bool = False
+    threads: bool = False
+    frame: FrameName = ""
+    look: Look = Look.STACK
+    asked: Count = 0

@@ -6,9 +6,9 @@ from typing import Annotated
 import msgspec
 
 from dbg_wire import limits
-from dbg_wire.messages.declared import Action, AnswerBody, AnyInquiry, Kind, Look, Message, Sender
+from dbg_wire.messages.declared import AnswerBody, Asked, Kind, Message, Sender
 from dbg_wire.messages.from_agents import RankReport
-from dbg_wire.records.ranks import FoldedRanks, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import (
     Age,
     Count,
@@ -117,38 +117,15 @@ class Probe(Message, sender=Sender.BROKER):
     """Ask for a Pulse."""
 
 
-class Ask(Message, sender=Sender.BROKER):
-    """Pass a question on to one rank; the rank gives up after ``seconds``. The other fields are those of Question."""
-
-    request: Integer
-    action: Action
-    seconds: Real = 10.0
-    text: FreeText = ""
-    live: bool = False
-    stats: bool = False
-    inquiry: AnyInquiry | None = None
-    withdrawn: bool = False
-    threads: bool = False
-    frame: FrameName = ""
-    look: Look = Look.STACK
-    asked: Count = 0
+class Ask(Asked, sender=Sender.BROKER):
+    """Pass a question on to one rank; the rank gives up after ``seconds``."""
 
 
 class Snapshot(Message, sender=Sender.BROKER):
-    """List ranks, a page at a time; Changes follow after the page with ``last``.
-
-    Those in ``folded`` are listed as well, if Subscribe asks for that, and ``ranks`` is empty then.
-    """
+    """List ranks, a page at a time; Changes follow after the page with ``last``."""
 
     ranks: Annotated[tuple[RankInfo, ...], Items]
     last: bool
-    folded: Annotated[tuple[FoldedRanks, ...], Items] = ()
-
-    def each(self) -> Iterator[RankInfo]:
-        """Yield all ranks of the page."""
-        yield from self.ranks
-        for folded in self.folded:
-            yield from folded.each()
 
 
 class Change(Message, sender=Sender.BROKER):

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from dbg_wire.limits import MAX_TEXT
-from dbg_wire.messages.declared import Action, AnyInquiry, Look, Message, Mode, Sender
+from dbg_wire.messages.declared import Asked, Message, Mode, Sender
 from dbg_wire.records.record import (
     Count,
     FrameName,
@@ -12,7 +12,6 @@ from dbg_wire.records.record import (
     InvalidMessage,
     Name,
     PersonName,
-    Real,
     Sentence,
     Serial,
     Texts,
@@ -40,13 +39,11 @@ class Greet(Message, sender=Sender.CLIENT):
 class Subscribe(Message, sender=Sender.CLIENT):
     """Ask for a snapshot of all ranks and, unless ``once``, for every change after it; no change in between is lost.
 
-    With ``logs`` the texts of log points of all ranks come, too. With ``fold`` the ranks of the snapshot come such that
-    what several have in common stands there once.
+    With ``logs`` the texts of log points of all ranks come, too.
     """
 
     once: bool = False
     logs: bool = False
-    fold: bool = False
 
 
 class Attach(Message, sender=Sender.CLIENT):
@@ -83,33 +80,10 @@ class Resize(Message, sender=Sender.CLIENT):
     columns: Integer
 
 
-class Question(Message, sender=Sender.CLIENT):
-    """Ask every named rank for one action; answered by Answers until all ranks have answered, or Withdraw.
+class Question(Asked, sender=Sender.CLIENT):
+    """Ask every named rank for one action; answered by Answers until all ranks have answered, or Withdraw."""
 
-    ``text`` is the expression or command. ``inquiry`` is what an ``inspect`` looks at, the size of a ``screen``, the
-    breakpoints to set and to clear, the command of an ``exec``, the child process of a ``native``, how long a
-    ``sample`` lasts, or, in an ``eval``, the parts that are asked for of the value that was the last answer: no
-    expression is evaluated then. With ``live`` running ranks are asked, too; with ``stats`` tensors are described by
-    their statistics as well. With ``withdrawn`` an earlier ``interrupt`` is given up. With ``threads`` the answer to
-    ``where`` has the stacks of all Python threads. ``frame`` is the frame to evaluate or run
-    in, or to open the debugger at: a function's name, or a number as Python indexes a list of the frames, outermost
-    first; empty for the usual frame. ``look`` is how much a ``where`` asks for beyond the stack. ``asked`` is how many
-    ranks have the same question and can answer it, over all its pages; 0 is unknown. A rank gives up after ``seconds``.
-    """
-
-    request: Integer
-    keys: Texts
-    action: Action
-    seconds: Real
-    text: FreeText = ""
-    live: bool = False
-    stats: bool = False
-    inquiry: AnyInquiry | None = None
-    withdrawn: bool = False
-    threads: bool = False
-    frame: FrameName = ""
-    look: Look = Look.STACK
-    asked: Count = 0
+    keys: Texts  # type: ignore[misc] # fields are given by name
 
     def __post_init__(self) -> None:
         """Refuse an inquiry whose texts are longer together than the text of a question may be."""

@@ -2,7 +2,7 @@
 
 import enum
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -15,7 +15,6 @@ from dbg_wire.records.record import (
     Count,
     FreeText,
     Integer,
-    Integers,
     Items,
     Key,
     Line,
@@ -285,89 +284,6 @@ class RankInfo(Record, omit_defaults=True):
     def full_address(self) -> str:
         """Return the address that is unique over jobs, ``job/host:rank``."""
         return f"{self.job}/{self.address}"
-
-
-class OtherRank(Record, array_like=True):
-    """What tells a rank from the first one of its fold.
-
-    ``key`` is None if it is :func:`usual_key`, and ``address`` if it is ``host:rank``. ``indices`` are those of the
-    coordinates, whose axes are the same.
-    """
-
-    host: Name
-    rank: RankNumber
-    pid: Pid
-    since: Real = 0.0
-    local_rank: RankNumber | None = None
-    indices: Integers = ()
-    key: Key | None = None
-    address: Sentence | None = None
-    child: Integer | None = None
-    name: FreeText = ""
-
-
-class FoldedRanks(Record):
-    """Ranks that differ in nothing but who they are, and since when they are so: the first one, and the others."""
-
-    rank: RankInfo
-    others: Annotated[tuple[OtherRank, ...], Items]
-
-    def each(self) -> Iterator[RankInfo]:
-        """Yield its ranks."""
-        first = self.rank
-        yield first
-        for other in self.others:
-            usual = usual_key(first.job, first.run, other)
-            placement = first.placement
-            if placement is not None:
-                places = zip(placement.coordinates, other.indices, strict=False)
-                coordinates = tuple(coordinate.replace(index=index) for coordinate, index in places)
-                placement = placement.replace(local_rank=other.local_rank, coordinates=coordinates)
-            yield first.replace(
-                identity=first.identity.replace(key=other.key or usual, host=other.host, rank=other.rank),
-                process=first.process.replace(pid=other.pid, name=other.name),
-                placement=placement,
-                address=f"{other.host}:{other.rank}" if other.address is None else other.address,
-                child=other.child,
-                since=other.since,
-            )
-
-
-def usual_key(job: str, run: str, other: OtherRank) -> str:
-    """Return the key that a rank's agent gives it as a rule."""
-    return f"{job}/{run}/{other.host}:{other.rank}/{other.pid}"
-
-
-def fold_ranks(ranks: Iterable[RankInfo]) -> tuple[FoldedRanks, ...]:
-    """Return ranks such that what several have in common stands there once (delta encoding)."""
-    folds: dict[tuple[object, ...], list[RankInfo]] = {}
-    for rank in ranks:
-        folds.setdefault(_in_common(rank), []).append(rank)
-    return tuple(FoldedRanks(rank=same[0], others=tuple(map(_other, same[1:]))) for same in folds.values())
-
-
-def _in_common(rank: RankInfo) -> tuple[object, ...]:
-    process, placement = rank.process, rank.placement
-    axes = None if placement is None else tuple(coordinate.axis for coordinate in placement.coordinates)
-    where = (rank.job, rank.run, process.script, process.directory, process.release, process.python)
-    how = (rank.state, rank.halt, rank.end, rank.engine, rank.queued, rank.seats, rank.waits_in, rank.passed)
-    numbering = None if placement is None else placement.numbering
-    return (*where, rank.world_size, axes, numbering, *how, rank.will_stop, rank.epoch)
-
-
-def _other(rank: RankInfo) -> OtherRank:
-    other = OtherRank(
-        host=rank.host,
-        rank=rank.rank,
-        pid=rank.pid,
-        since=rank.since,
-        local_rank=rank.local_rank,
-        indices=tuple(coordinate.index for coordinate in rank.coordinates),
-        address=None if rank.address == f"{rank.host}:{rank.rank}" else rank.address,
-        child=rank.child,
-        name=rank.name,
-    )
-    return other if rank.key == usual_key(rank.job, rank.run, other) else other.replace(key=rank.key)
 
 
 JSON_NAMES = (

@@ -14,6 +14,7 @@ from dbg_broker.home.tokens import Role
 from dbg_broker.net import newcomers
 from dbg_broker.net.peer import Peer as Connection
 from dbg_broker.net.websocket import CloseCode
+from dbg_broker.relay.weights import RATES
 from dbg_wire import limits
 from dbg_wire.codec import Input, Output
 from dbg_wire.messages import (
@@ -28,7 +29,6 @@ from dbg_wire.messages import (
     Subscribe,
     Take,
 )
-from dbg_wire.messages.weights import RATES
 from dbg_wire.records.record import plain
 from tests.unit.broker.peers import SECONDS, Broker, Peer, attach, registration
 

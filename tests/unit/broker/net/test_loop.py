@@ -9,10 +9,10 @@ import pytest
 from websockets.frames import Frame, Opcode
 
 from dbg_broker.net.outbox import SLICE_SECONDS, TURN_SECONDS, Turns
+from dbg_broker.relay.weights import RATES
 from dbg_broker.timers import Timers
 from dbg_wire import limits
 from dbg_wire.messages import Goodbye, Refusal, Sender
-from dbg_wire.messages.weights import RATES
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import RUNNING, Broker, Peer
 

@@ -18,6 +18,7 @@ from websockets.frames import Frame
 from dbg_broker.home.tokens import Role, Tokens
 from dbg_broker.net.loop import BOUNDS
 from dbg_broker.net.metrics import ClusterFigures, Gauges, Meters, metrics
+from dbg_broker.relay.weights import RATES
 from dbg_wire import limits
 from dbg_wire.codec import Output
 from dbg_wire.messages import (
@@ -26,7 +27,6 @@ from dbg_wire.messages import (
     Sender,
     Welcome,
 )
-from dbg_wire.messages.weights import RATES
 from dbg_wire.records.ranks import RankState
 from tests.unit.broker.peers import SECONDS, Broker, Peer, narrow, registration, running_broker
 

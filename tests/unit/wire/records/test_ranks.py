@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dbg_wire.codec import decode, encode
-from dbg_wire.messages import Change, Sender, Snapshot
+from dbg_wire.messages import Change, Sender
 from dbg_wire.records.ranks import (
     DIED,
     NO_STOP,
     ListedEnd,
-    ListedStop,
-    RankInfo,
     RankState,
     describe_exit,
     exit_state,
     fatal_error,
-    fold_ranks,
     rank_document,
 )
-from dbg_wire.records.record import encode_record
-from tests.support.rank_infos import listed
 from tests.unit.client.fake_broker import make_rank
-from tests.unit.wire.values import records
 
 
 @pytest.mark.parametrize(
@@ -77,69 +68,6 @@ def test_what_has_its_usual_value_is_not_sent() -> None:
     told = Change(rank=rank.replace(halt=NO_STOP))
     assert set(json.loads(encode(told))["rank"]) == {"identity", "process", "placement", "address", "state", "since"}
     assert decode(encode(told), Sender.BROKER) == told
-
-
-# folded ranks
-
-
-def job(count: int, **changes: Any) -> list[RankInfo]:
-    """Return running ranks of one job, eight to a host."""
-    return [
-        listed(
-            key=f"4711.0/0.0/gpu{number // 8:05}:{number}/{9000 + number}",
-            address=f"gpu{number // 8:05}:{number}",
-            job="4711.0",
-            run="0.0",
-            host=f"gpu{number // 8:05}",
-            rank=number,
-            local_rank=number % 8,
-            world_size=count,
-            child=None,
-            pid=9000 + number,
-            script="/home/me/project/train.py",
-            directory="/home/me/project",
-            state=RankState.RUNNING,
-            since=1760000000.0 + number,
-            release="0.1.0",
-            python="3.11.7",
-            **changes,
-        )
-        for number in range(count)
-    ]
-
-
-def unfolded(ranks: list[RankInfo]) -> list[RankInfo]:
-    page = decode(encode(Snapshot(ranks=(), folded=fold_ranks(ranks), last=True)), Sender.BROKER)
-    assert isinstance(page, Snapshot)
-    return list(page.each())
-
-
-def test_ranks_that_are_alike_take_little_more_than_their_names() -> None:
-    ranks = job(50)
-    whole = encode(Snapshot(ranks=tuple(ranks), last=True))
-    folded = encode(Snapshot(ranks=(), folded=fold_ranks(ranks), last=True))
-    assert len(folded) < len(whole) / 5
-    assert unfolded(ranks) == ranks
-
-
-def test_ranks_that_differ_are_whole() -> None:
-    ranks = job(4)
-    ranks[2] = ranks[2].replace(state=RankState.STOPPED, halt=ListedStop(reason="breakpoint", number=1))
-    ranks[3] = ranks[3].replace(placement=None, address="gpu00000:?3")
-    assert len(fold_ranks(ranks)) == 3
-    assert unfolded(ranks) == ranks
-
-
-@given(st.lists(records(RankInfo), max_size=5), st.lists(st.integers(0, 4), max_size=8))
-def test_whatever_ranks_there_are_none_is_another_one_after_folding(ranks: list[RankInfo], again: list[int]) -> None:
-    # Some that are alike but for their names.
-    copies = [
-        ranks[place].replace(identity=ranks[place].identity.replace(key=f"copy/{number}", rank=number))
-        for number, place in enumerate(again)
-        if place < len(ranks)
-    ]
-    every = ranks + copies
-    assert sorted(map(encode_record, unfolded(every))) == sorted(map(encode_record, every))
 
 
 def test_an_exception_is_told_whole() -> None:

@@ -6,9 +6,7 @@ Each message counts its own bytes and its weight. A connection that has sent mor
 from collections.abc import Mapping
 
 from dbg_wire import limits
-from dbg_wire.messages.declared import Message, Sender
-from dbg_wire.messages.from_agents import Pulse
-from dbg_wire.messages.from_clients import Question, Replay, Subscribe
+from dbg_wire.messages import Message, Pulse, Question, Replay, Sender, Subscribe
 
 RATES: Mapping[Sender, int] = {Sender.AGENT: limits.MAX_REPORTED_PER_SECOND, Sender.CLIENT: limits.MAX_INPUT_PER_SECOND}
 """Bytes that a connection may send in a second, and as many at once."""
