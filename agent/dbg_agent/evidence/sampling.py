@@ -294,12 +294,6 @@ LOOK_SHARE = 0.004
 GOLDEN = 0.6180339887
 """The part of a turn by which the pace of looks moves on: looks at an even pace could meet each step at one place."""
 
-STILL_SECONDS = 0.25
-"""Seconds by which a look is late that are told as standing still: a busy machine delays each thread a little."""
-
-STILL_SHARE = 0.2
-"""The part of such a time in which the process may have run."""
-
 MOST_OPEN = 16
 """Questions that are open at once: each keeps a reading of counters."""
 
@@ -309,29 +303,23 @@ READ_AGAIN = 100
 
 @dataclass(eq=False)
 class _Open:
-    """One question: what it wants, since when by the day's clock in microseconds, and the counters at its begin.
-
-    ``still`` are seconds in which nothing of the process ran.
-    """
+    """One question: what it wants, since when by the day's clock in microseconds, and the counters at its begin."""
 
     ask: Ask
     question: SampleQuestion
     answer: Answer
     begin: int
     before: Reading
-    still: float = 0.0
 
 
 @dataclass
 class _Looks:
-    """The looks since the first of the open questions; ``due`` and ``cpu`` are for the next one."""
+    """The looks since the first of the open questions."""
 
     places: Places = field(default_factory=Places)
     seen: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_LOOKS))
     completions: Completions = field(default_factory=Completions)
     count: int = 0
-    due: float = 0.0
-    cpu: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -371,7 +359,6 @@ class Sampler:
         if not self._open or looks is not self._looks:
             return
         began = time.thread_time()
-        self._note_stillness()
         looks.seen.append((time.time_ns() // 1000, looks.places.look()))
         if any(one.question.ends for one in self._open):
             looks.completions.look()
@@ -379,16 +366,7 @@ class Sampler:
         longest = max(one.question.seconds for one in self._open)
         pause = max(BETWEEN_SECONDS, longest / MAX_LOOKS, (time.thread_time() - began) / LOOK_SHARE)
         pause *= 0.5 + looks.count * GOLDEN % 1.0
-        looks.due, looks.cpu = time.monotonic() + pause, time.process_time()
         self._call_later(pause, lambda: self._look(looks))
-
-    def _note_stillness(self) -> None:
-        """Note that this look is late because nothing of the process ran: it was stopped, or had no core."""
-        looks = self._looks
-        late = time.monotonic() - looks.due
-        if looks.count and late > STILL_SECONDS and time.process_time() - looks.cpu < STILL_SHARE * late:
-            for one in self._open:
-                one.still += late
 
     def _finish(self, one: _Open) -> None:
         self._open.remove(one)
@@ -409,7 +387,6 @@ class Sampler:
                 clock=time.time_ns() // 1000,
                 begin=one.begin,
                 looks=len(looks),
-                still=one.still,
                 seconds=after.at - one.before.at,
                 processors=processors(one.before, after, self._kernel.quota()),
                 disks=disks(one.before, after),

@@ -209,7 +209,6 @@ class Reading:
     """
 
     at: float
-    main_cpu: float | None = None
     queued: float | None = None
     faults: int | None = None
     disk: float | None = None
@@ -231,7 +230,6 @@ class Kernel:
         disk = word_at(stat_of(f"self/task/{self._main}", self._proc)[1], _DISK)
         return Reading(
             at=time.monotonic(),
-            main_cpu=thread_time(threading.main_thread().ident),
             queued=queued / 1e9 if queued is not None else None,
             faults=word_at(stat_of("self", self._proc)[1], _FAULTS),
             disk=disk / TICKS if disk is not None and self._counts_delays() else None,
@@ -259,7 +257,6 @@ def processors(before: Reading, after: Reading, quota: float | None) -> Processo
     )
     return fitted(
         ProcessorUse,
-        main=_more(before.main_cpu, after.main_cpu),
         queued=_more(before.queued, after.queued),
         periods=periods,
         throttled=throttled,

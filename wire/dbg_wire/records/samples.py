@@ -104,12 +104,10 @@ class SampledPlace(Row, tag="place"):
 class ProcessorUse(Record):
     """What the rank got of processors: seconds, None where the kernel does not tell.
 
-    ``main`` is the processor time of the main thread, ``queued`` is for how long it could have run and had no core.
-    ``periods`` of the control group's quota have passed, in ``throttled`` of them it was used up, and ``quota`` is in
-    cores.
+    ``queued`` is for how long the main thread could have run and had no core. ``periods`` of the control group's quota
+    have passed, in ``throttled`` of them it was used up, and ``quota`` is in cores.
     """
 
-    main: Amount | None = None
     queued: Amount | None = None
     periods: Count | None = None
     throttled: Count | None = None
@@ -127,16 +125,12 @@ class DiskUse(Record):
 
 
 class RankSample(Row, tag="sampled"):
-    """How the rank has fared from ``begin`` on, for ``seconds``; ``clock`` is the time of day at the end.
-
-    ``still`` are seconds in which nothing of the process ran.
-    """
+    """How the rank has fared from ``begin`` on, for ``seconds``; ``clock`` is the time of day at the end."""
 
     clock: Count
     begin: Count = 0
     seconds: Age = 0.0
     looks: Annotated[int, integers(0, MAX_LOOKS)] = 0
-    still: Amount = 0.0
     processors: ProcessorUse = ProcessorUse()
     disks: DiskUse = DiskUse()
 

@@ -232,26 +232,22 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
-        self.cpu = 0.0
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         monkeypatch.setattr(time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(time, "process_time", lambda: self.cpu)
         monkeypatch.setattr(time, "time_ns", lambda: round(self.now * 1e9))
 
     def call_later(self, seconds: float, call: Callable[[], None]) -> None:
         self._due.append((self.now + seconds, len(self._due), call))
 
-    def run(self, until: float, *, late: float = 0.0, cpu: float = 0.0) -> None:
-        """Run what is due until then; the next timer is late by so many seconds, in which ``cpu`` was used."""
+    def run(self, until: float) -> None:
+        """Run what is due until then."""
         while True:
             waiting = [one for one in self._due if one[0] <= until]
             if not waiting:
                 return
             due = min(waiting)
             self._due.remove(due)
-            self.now = max(self.now, due[0] + late)
-            self.cpu += cpu
-            late = cpu = 0.0
+            self.now = max(self.now, due[0])
             due[2]()
 
 
@@ -326,15 +322,6 @@ def test_looks_that_take_long_come_seldom(clock: Clock, sampled: Sampling, monke
     sampled.ask(50.0)
     clock.run(1000.0)
     assert 0.01 * sampled.told().sample.looks <= 1.5 * LOOK_SHARE * 50
-
-
-@pytest.mark.parametrize(("cpu", "still"), [(0.0, 2.0), (2.0, 0.0)], ids=["nothing ran", "code computed"])
-def test_a_time_in_which_nothing_ran_is_told(clock: Clock, sampled: Sampling, cpu: float, still: float) -> None:
-    sampled.ask(10.0)
-    clock.run(102.0)
-    clock.run(105.0, late=2.0, cpu=cpu)
-    clock.run(200.0)
-    assert sampled.told().sample.still == pytest.approx(still)
 
 
 def test_too_many_questions_are_refused(approved: Approved, sampled: Sampling) -> None:
