@@ -125,9 +125,8 @@ class Session:
         return {**arguments, "frameId": self._frames.innermost(focus)}
 
     async def _completions(self, arguments: Message) -> Message:
-        text, column = str(arguments.get("text", "")), arguments.get("column", 1)
-        line = arguments.get("line", self._client.first_line)
-        before = _before(text, line, column, self._client)
+        text, column = str(arguments.get("text", "")), arguments.get("column")
+        before = text[: column - self._client.first_column] if isinstance(column, int) else text
         words = [{"label": word, "start": 0, "length": len(before)} for word in self._console.completions(before)]
         try:
             frame = (await self._with_frame(arguments))["frameId"]
@@ -142,15 +141,6 @@ class Session:
         if self._client.knows_invalidated:
             self._window.event("invalidated", {"areas": ["variables"]})
         return body
-
-
-def _before(text: str, line: object, column: object, client: messages.Client) -> str:
-    """Return the text before the cursor, which the client gives as a line and a column."""
-    lines = text.split("\n")
-    row = line - client.first_line if isinstance(line, int) else 0
-    end = column - client.first_column if isinstance(column, int) else len(text)
-    row = min(max(0, row), len(lines) - 1)
-    return "\n".join([*lines[:row], lines[row][: max(0, end)]])
 
 
 Connect = Callable[[str], Switchboard]

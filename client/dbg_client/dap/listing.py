@@ -30,7 +30,6 @@ class Threads:
         self._due: asyncio.TimerHandle | None = None
         self._late: asyncio.TimerHandle | None = None
         self._is_away = False
-        self._had_ranks = False
         self._known: dict[str, RankInfo] = {}
         self._patient_until = 0.0
         self._told_passed: dict[str, str] = {}
@@ -78,7 +77,6 @@ class Threads:
         for told in self.table.update(ranks):
             self._tell(told)
         self._tell_of_passed(ranks)
-        self._tell_of_end(ranks)
 
     def close(self) -> None:
         """Tell nothing any more."""
@@ -163,9 +161,3 @@ class Threads:
             if rank.passed and self._told_passed.get(rank.key) != rank.passed:
                 self._window.tell(printable(f"{rank.address} passed {rank.passed}"))
         self._told_passed = passed
-
-    def _tell_of_end(self, ranks: tuple[RankInfo, ...]) -> None:
-        has_ranks = bool(ranks)
-        if self._had_ranks and not has_ranks:
-            self._window.tell("All ranks of this window have ended. Those of the next run of the job show up here.")
-        self._had_ranks = has_ranks

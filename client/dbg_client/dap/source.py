@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -20,8 +19,6 @@ from dbg_wire.records.ranks import RankInfo
 MAX_MAPPINGS = 100
 """Mappings of one session; each is tried for each file."""
 
-_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\")
-
 MAX_FILES = 2000
 """Files of one session that are known by a number; the oldest make room."""
 
@@ -30,25 +27,29 @@ class Paths:
     """The mappings of one session, the longest first. Without any, a file has the same path on both sides."""
 
     def __init__(self, mappings: Sequence[tuple[str, str]] = ()) -> None:
-        pairs = [(_root(local), _root(remote)) for local, remote in mappings]
-        self._by_local = sorted(pairs, key=lambda pair: -len(pair[0]))
-        self._by_remote = sorted(pairs, key=lambda pair: -len(pair[1]))
+        # A trailing slash means nothing, and "/" itself is the empty root.
+        pairs = [tuple(posixpath.normpath(root).rstrip("/") for root in pair) for pair in mappings]
+        self._by_local = sorted(((local, remote) for local, remote in pairs), key=_by_length)
+        self._by_remote = sorted(((remote, local) for local, remote in pairs), key=_by_length)
 
     def to_rank(self, path: str) -> str:
         """Return the path by which ranks know a file of the IDE."""
-        for local, remote in self._by_local:
-            rest = _behind(path, local)
-            if rest is not None:
-                return _joined(remote, rest)
-        return path if _is_windows(path) else posixpath.normpath(path)
+        return _mapped(posixpath.normpath(path), self._by_local)
 
     def to_ide(self, path: str) -> str:
         """Return the path by which the IDE knows a file of the ranks."""
-        for local, remote in self._by_remote:
-            rest = _behind(path, remote)
-            if rest is not None:
-                return _joined(local, rest)
-        return path
+        return _mapped(path, self._by_remote)
+
+
+def _by_length(pair: tuple[str, str]) -> int:
+    return -len(pair[0])
+
+
+def _mapped(path: str, pairs: Sequence[tuple[str, str]]) -> str:
+    for root, other in pairs:
+        if path == root or path.startswith(f"{root}/"):
+            return other + path[len(root) :] or "/"
+    return path
 
 
 def read_mappings(given: object) -> Paths:
@@ -70,37 +71,6 @@ def _pair(one: object) -> tuple[str, str]:
         what = f"an entry of pathMappings is {printable(repr(one), 100)}"
         raise BadInput(what, 'write {"localRoot": "${workspaceFolder}", "remoteRoot": "/where/the/job/runs"}')
     return local, remote
-
-
-def _root(path: str) -> str:
-    if _is_windows(path):
-        return path.rstrip("\\/")
-    # A trailing slash means nothing, and "/" itself is the empty root.
-    return posixpath.normpath(path).rstrip("/")
-
-
-def _is_windows(path: str) -> bool:
-    return _WINDOWS.match(path) is not None
-
-
-def _behind(path: str, root: str) -> str | None:
-    """Return what stands behind a root in a path, with slashes; None if the path is not below it."""
-    if _is_windows(root):
-        path, root = path.replace("\\", "/"), root.replace("\\", "/")
-        # Drives and folders of Windows have no case.
-        if path.lower() == root.lower() or path.lower().startswith(f"{root.lower()}/"):
-            return path[len(root) :].lstrip("/")
-        return None
-    path = posixpath.normpath(path)
-    if path == root:
-        return ""
-    return path[len(root) + 1 :] if path.startswith(f"{root}/") else None
-
-
-def _joined(root: str, rest: str) -> str:
-    if _is_windows(root):
-        return "\\".join([root.replace("/", "\\"), *rest.split("/")]).rstrip("\\")
-    return f"{root}/{rest}".rstrip("/") or "/"
 
 
 class SourceLocator:

@@ -20,7 +20,7 @@ from dbg_wire.records.ranks import Place, RankInfo
 T = TypeVar("T", bound=Hashable)
 
 MAX_HANDLES = 100_000
-"""Numbers of one table; beyond it those of the rank that was asked about longest ago are forgotten."""
+"""Numbers of one table; beyond it all of them are forgotten."""
 
 MAX_ROWS = 2000
 """Variables of one answer to an IDE that asks for all at once."""
@@ -29,46 +29,35 @@ _FILTERS = {"named": Parts.NAMED, "indexed": Parts.INDEXED}
 
 
 class Handles(Generic[T]):
-    """Handle table: numbers that are valid while an owner stays at one version; none is used twice. Bounded, LRU."""
+    """Handle table: numbers that are valid while an owner stays at one version; none is used twice.
+
+    Bounded: beyond ``most`` all are forgotten, and the IDE asks anew.
+    """
 
     def __init__(self, most: int = MAX_HANDLES) -> None:
         self._most = most
         self._next = 1
-        self._things: dict[int, tuple[str, T]] = {}
-        self._owned: dict[str, tuple[int, dict[T, int]]] = {}
+        self._things: dict[int, tuple[str, int, T]] = {}
+        self._numbers: dict[tuple[str, int, T], int] = {}
 
     def __len__(self) -> int:
         return len(self._things)
 
     def number(self, owner: str, version: int, thing: T) -> int:
-        """Return the number of something, the same one each time; those of the owner's other versions are forgotten."""
-        known, numbers = self._owned.pop(owner, (version, {}))
-        if known != version:
-            self._drop(numbers)
-        # At the end again: the owner at the beginning is the one that was asked about longest ago.
-        self._owned[owner] = version, numbers
-        if thing not in numbers:
-            self._make_room(owner)
-            numbers[thing] = self._next
-            self._things[self._next] = owner, thing
+        """Return the number of something, the same one each time."""
+        key = owner, version, thing
+        if key not in self._numbers:
+            if len(self._things) >= self._most:
+                self._things.clear()
+                self._numbers.clear()
+            self._numbers[key] = self._next
+            self._things[self._next] = key
             self._next += 1
-        return numbers[thing]
+        return self._numbers[key]
 
     def find(self, number: object) -> tuple[str, int, T] | None:
         """Return the owner, its version and what the number stands for; None for a number that is forgotten."""
-        found = self._things.get(number) if isinstance(number, int) else None
-        return (found[0], self._owned[found[0]][0], found[1]) if found is not None else None
-
-    def _drop(self, numbers: dict[T, int]) -> None:
-        while numbers:
-            del self._things[numbers.popitem()[1]]
-
-    def _make_room(self, owner: str) -> None:
-        if len(self._things) >= self._most:
-            oldest = next(iter(self._owned))
-            self._drop(self._owned[oldest][1])
-            if oldest != owner:
-                del self._owned[oldest]
+        return self._things.get(number) if isinstance(number, int) else None
 
 
 class FrameOf(NamedTuple):

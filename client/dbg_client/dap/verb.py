@@ -1,4 +1,4 @@
-"""``dap``, and the entries by which IDEs start it, as a user puts them into the IDE's own file."""
+"""``dap``, and the entry by which VS Code starts it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,6 @@ from dbg_client.verbs.verb import Verb, refuse
 
 USUAL_TARGET = "all"
 """The ranks of a window if neither the command line nor the request to attach names some."""
-
-_ENTRIES = """\
-VS Code: put this into the list `configurations` of .vscode/launch.json, choose it in Run and Debug (Ctrl+Shift+D),
-and press F5:
-{entry}
-
-PyCharm ("Attach to DAP"): run `dbg-attach dap {target} --port 0` and give it the host, port and secret that are shown.
-
-nvim-dap:
-    local dap = require('dap')
-    dap.adapters.ranks = {{ type = 'executable', command = {command}, args = {{ 'dap' }} }}
-    -- Without this nvim-dap lets every rank go on but the first that stops.
-    dap.defaults.ranks.auto_continue_if_many_stopped = false
-    dap.configurations.python = dap.configurations.python or {{}}
-    table.insert(dap.configurations.python,
-      {{ type = 'ranks', request = 'attach', name = {name}, target = {lua_target} }})
-"""
 
 
 class Dap(Verb):
@@ -55,9 +38,7 @@ class Dap(Verb):
             help="for an IDE that can't send the secret: every user of this host may connect to the port",
         ),
     ] = False
-    vscode: Annotated[
-        bool, Option("--vscode", help="print the entry for it in .vscode/launch.json, and those of other IDEs")
-    ] = False
+    vscode: Annotated[bool, Option("--vscode", help="print the entry for it in .vscode/launch.json")] = False
 
     def check(self) -> None:
         refuse(self.vscode and self.port is not None, "--vscode writes a file and --port serves an IDE")
@@ -68,7 +49,7 @@ class Dap(Verb):
         if self.vscode:
             from dbg_client.shell.streams import write_result
 
-            write_result(entries(self.target or USUAL_TARGET))
+            write_result(entry_text(self.target or USUAL_TARGET))
             return 0
         import asyncio
 
@@ -91,15 +72,7 @@ def entry_for(target: str) -> dict[str, Any]:
     }
 
 
-def entries(target: str) -> str:
-    """Return the entry of VS Code and those of other IDEs."""
-    beside = Path(sys.argv[0])
-    command = str(beside.absolute()) if beside.name == "dbg-attach" else "dbg-attach"
-    return _ENTRIES.format(
-        entry=json.dumps(entry_for(target), indent=4, ensure_ascii=False),
-        target=target,
-        # Lua's quotes take what JSON's do, as far as targets have it.
-        command=json.dumps(command),
-        name=json.dumps(f"Ranks: {target}"),
-        lua_target=json.dumps(target),
-    )
+def entry_text(target: str) -> str:
+    """Return what a user puts into launch.json, and where."""
+    entry = json.dumps(entry_for(target), indent=4, ensure_ascii=False)
+    return f"Put this into the list `configurations` of .vscode/launch.json, and press F5:\n{entry}\n"

@@ -5,16 +5,9 @@ A tool's docstring and the descriptions of its fields are read by a model.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
-import subprocess
-import tempfile
-import threading
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -24,7 +17,6 @@ from dbg_client.api.broker import AsyncBroker
 from dbg_client.api.ranks import AsyncRanks
 from dbg_client.command_line.reading import TEXTS, fields_of, text_field
 from dbg_client.core.choose import call_roll, there
-from dbg_client.core.own_process import ATTACH, own_command
 from dbg_client.core.switchboard import WATCHER
 from dbg_client.mcp.rest import with_tools
 from dbg_client.verbs.list import RankList
@@ -269,26 +261,6 @@ class Breakpoints(RanksTool):
         return str(await ranks.set_breakpoint(file, line, **wish, timeout=seconds))
 
 
-class Run(BrokerTool):
-    """Start a training command under the debugger, in the background; returns at once. Ranks that crash are kept. Use
-    wait_for_stop afterwards.
-    """
-
-    name = "run"
-    changes = True
-    command: Annotated[list[str], Meta(description="program and arguments")]
-    directory: Annotated[str, Meta(description="where to start it; default: where this server runs")] = ""
-    stop_at: Annotated[str, Meta(description="stop each rank before this line: FILE:LINE, or FILE:LINE, CONDITION")] = (
-        ""
-    )
-    post_mortem: Annotated[bool, Meta(description="keep ranks that crash")] = True
-
-    async def do(self, broker: AsyncBroker) -> str:
-        return await start_run(
-            self.command, directory=self.directory or None, stop_at=self.stop_at, post_mortem=self.post_mortem
-        )
-
-
 class More(Tool):
     """Return further lines of an answer that was cut."""
 
@@ -297,13 +269,10 @@ class More(Tool):
     begin: Annotated[int, Meta(description="the number of the first line")] = msgspec.field(name="from")
 
 
-START_SECONDS = 1.0
-"""Seconds in which a command that can't be started has usually ended."""
-
 TOOLS: tuple[type[BrokerTool], ...] = (
     ListRanks,
     *map(tool_of, ("where", "why", "slow", "collectives", "eval", "command", "interrupt", "continue")),
-    *(WaitForStop, Variables, Source, Breakpoints, Run),
+    *(WaitForStop, Variables, Source, Breakpoints),
 )
 
 
@@ -334,46 +303,3 @@ def _stop_of(rank: RankInfo) -> str:
     where = f" in {rank.where.function} at {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
     detail = f": {rank.detail}" if rank.detail else ""
     return f"stopped ({rank.reason}){where}{detail}"
-
-
-async def start_run(command: Sequence[str], *, directory: str | None, stop_at: str | None, post_mortem: bool) -> str:
-    """Start a command under ``dbg-attach run``, with a session of its own, and say where its output is.
-
-    The command goes on when this process ends. Raises BadInput for a command or directory that can't be used.
-    """
-    if not command:
-        raise BadInput("command is empty", "give a program and its arguments")
-    if directory is not None and not await asyncio.to_thread(os.path.isdir, directory):
-        raise BadInput(f"there is no directory {printable(directory)!r}", "name one of this host")
-    if any("\0" in word for word in (*command, directory or "", stop_at or "")):
-        raise BadInput("an argument of run has a NUL character", "leave it out")
-    output = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="dbg-run-")) / "output.txt"
-    words = ["run", f"--output={output}"]
-    words += [f"--stop-at={stop_at}"] if stop_at else []
-    words += ["--post-mortem"] if post_mortem else []
-    # A pipe would block the run once nobody reads it, and end it with this process.
-    errors = output.with_name("errors.txt")
-    return await asyncio.to_thread(_start, own_command(ATTACH, [*words, "--", *command]), directory, output, errors)
-
-
-def _start(words: Sequence[str], directory: str | None, output: Path, errors: Path) -> str:
-    """Start it, and return what is told of it; in a thread, as this waits for an early end."""
-    try:
-        with errors.open("wb") as told:
-            process = subprocess.Popen(
-                words,
-                cwd=directory,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=told,
-                start_new_session=True,
-            )
-    except (OSError, UnicodeEncodeError) as error:
-        raise BadInput(f"dbg-attach can't be started: {printable(str(error), 200)}", "change the arguments") from None
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(START_SECONDS)
-    if process.returncode:
-        said = printable(errors.read_bytes()[:4096].decode("utf-8", "replace").strip(), 500)
-        return f"it ended with status {process.returncode}: {said or 'it said nothing'}"
-    threading.Thread(target=process.wait, name="dbg-run-end", daemon=True).start()
-    return f"started (pid {process.pid}); errors of the run itself are in {errors}, and what it prints is in {output}"

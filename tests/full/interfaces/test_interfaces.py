@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenTerminal
 from tests.e2e.test_dap import TRAIN
-from tests.e2e.test_mcp import agent, call
 from tests.support.broker import running_broker
 from tests.support.ide import Ide, adapter_process, ide
 from tests.support.pages import key_of, page, run
@@ -42,7 +39,7 @@ def test_an_adapter_that_dies_leaves_its_rank_stopped_and_another_takes_over(pro
     wait_until_states(home, {0: "stopped"})
 
 
-def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processes: Processes, home: Path) -> None:
+def test_a_file_that_the_ide_lacks_comes_from_the_rank(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     start_ranks(processes, home, TRAIN, 1)
     wait_until_states(home, {0: "stopped"})
@@ -55,16 +52,6 @@ def test_a_file_that_the_ide_lacks_or_has_otherwise_comes_from_the_rank(processe
         assert source["path"] == str(elsewhere / "rank_script.py")
         given = {"source": source, "sourceReference": source["sourceReference"]}
         assert window.request("source", given)["content"].rstrip("\n") == TRAIN.rstrip("\n")
-        window.leave()
-    elsewhere.mkdir()
-    (elsewhere / "rank_script.py").write_text(f"# edited since\n{TRAIN}")
-    with ide(home) as window:
-        window.attach(pathMappings=mappings, client={"supportsInvalidatedEvent": True})
-        thread = window.stop_of(0)
-        assert "sourceReference" not in window.top(thread)["source"]
-        assert window.event("invalidated")["areas"] == ["stacks"]
-        assert window.top(thread)["source"]["sourceReference"] > 0
-        assert "is not what" in window.printed("is shown")
         window.leave()
 
 
@@ -81,7 +68,7 @@ def test_an_ide_that_pauses_a_rank_types_there_and_a_terminal_that_waited_looks_
         terminal = open_terminal(attach_command("wait", "0"), rows=30, cols=140)
         terminal.wait_for("Waiting for 0 to stop")
         if by_console:
-            assert "stopped" in window.evaluate("pause 0")
+            assert "stopped" in window.evaluate("interrupt 0")
         else:
             window.request("pause", {"threadId": thread})
         assert window.stopped(thread)["reason"] == "pause"
@@ -89,31 +76,6 @@ def test_an_ide_that_pauses_a_rank_types_there_and_a_terminal_that_waited_looks_
         assert window.stopped(thread)["reason"] == "step"
         terminal.wait_for("(VS Code) types")
         window.leave()
-
-
-def test_an_agent_starts_a_program_and_waits_for_its_stop(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    script = home / "train.py"
-    script.write_text("loss = 0.5\nprint('began', flush=True)\nloss += 1\n")
-    told = asyncio.run(start_and_wait(home, script))
-    assert told.startswith("started (pid ")
-    output = Path(told.rpartition(" is in ")[2])
-    assert output.parent.stat().st_mode & 0o077 == 0
-    assert "began" in output.read_text()
-
-
-async def start_and_wait(home: Path, script: Path) -> str:
-    """Start a program that stops at its third line, look at it there and let it end; return what `run` tells."""
-    async with agent(home) as session:
-        nowhere = await call(session, "run", command=[sys.executable], directory="/no/such/place")
-        assert nowhere.startswith("ERROR ")
-        assert "/no/such/place" in nowhere
-        told = await call(session, "run", command=[sys.executable, str(script)], stop_at=f"{script}:3")
-        stop = await call(session, "wait_for_stop", seconds=seconds(30))
-        assert f"{script}:3" in stop, stop
-        assert "0.5" in await call(session, "eval", expression="loss")
-        await call(session, "continue")
-        return told
 
 
 @pytest.mark.parametrize(("role", "arguments"), [("watcher", ("--drive",)), ("driver", ())])
@@ -141,7 +103,7 @@ def test_a_page_that_may_only_look_changes_nothing(
                 said = await live.answer(number, line)
                 assert said["type"] == "failed", line
             where = await live.answer(9, "where")
-            assert where["document"]["groups"][0]["frames"][-1]["line"] == STOP
+            assert f":{STOP}" in where["groups"][0]["text"]
 
     run(work)
     assert attach(home, "eval", "0", "n").stdout.endswith("0\n")

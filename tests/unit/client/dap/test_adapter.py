@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
@@ -34,10 +33,8 @@ from dbg_client.dap.messages import (
     response,
 )
 from dbg_client.dap.serve import Port
-from dbg_client.dap.verb import entries
 from dbg_wire.errors import BadInput, BrokerUnreachable
 from tests.conftest import Approved
-from tests.docs.pages import ROOT
 from tests.support.dap_schema import judge
 from tests.support.time_unit import seconds
 from tests.unit.client.dap.shown import Shown
@@ -279,8 +276,3 @@ def test_only_the_secret_lets_in(given: dict[str, object]) -> None:
 )
 def test_the_name_is_what_people_call_it_and_safe_to_print(said: dict[str, object], name: str) -> None:
     assert Client.read(said).name == name
-
-
-def test_the_entries_of_ides_are_shown(approved: Approved) -> None:
-    shown = entries("train-4711/all")
-    approved(shown.replace(sys.executable, "PYTHON").replace(str(ROOT), "ROOT"))

