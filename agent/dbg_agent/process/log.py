@@ -13,10 +13,9 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
 from dbg_agent.process.stderr import say
-from dbg_agent.process.threads import within
 from dbg_wire.errors import printable
 
 if TYPE_CHECKING:
@@ -30,31 +29,15 @@ MAX_FILE = 16 * 1024 * 1024
 MAX_LINE = 1000
 """Characters of one line."""
 
-OPEN_SECONDS = 1.0
-"""Seconds that opening the file may take: a network file system may never answer."""
-
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class _Log:
-    """The one log of this process; ``file`` is None while nothing is logged."""
+    """The one log of this process; ``file`` is the path of the file, empty while nothing is logged."""
 
-    def __init__(self) -> None:
-        self.path = ""
-        self.file: _File | None = None
-        self.name = "?"
-        self.secrets: tuple[str, ...] = ()
-
-
-class _File(NamedTuple):
-    """An open file and its identity: a program may close the descriptor and open another file under the same number.
-
-    The file is never closed, since a thread that writes a line would write to the next file under that number.
-    """
-
-    descriptor: int
-    device: int
-    inode: int
+    path = file = ""
+    name = "?"
+    secrets: tuple[str, ...] = ()
 
 
 _log = _Log()
@@ -69,16 +52,16 @@ class Logger:
     @property
     def is_on(self) -> bool:
         """Tell whether events are written."""
-        return _log.file is not None
+        return bool(_log.file)
 
     def info(self, event: str, *values: object) -> None:
         """Log what happens a few times in the life of a rank; ``values`` go into ``event`` by ``%``."""
-        if _log.file is not None:
+        if _log.file:
             _write("INFO", self.name, event, values)
 
     def debug(self, event: str, *values: object) -> None:
         """Log what may happen many times a second."""
-        if _log.file is not None:
+        if _log.file:
             _write("DEBUG", self.name, event, values)
 
 
@@ -104,19 +87,14 @@ def open_log(environ: Mapping[str, str], name: str) -> None:
     _log.name = name
     if path == _log.path:
         return
-    _log.path, _log.file = path, None
-    if not path:
-        return
-    late = cast("_File | str", f"it does not open within {OPEN_SECONDS:g} s")
+    _log.path, _log.file = path, ""
     try:
-        opened = within(OPEN_SECONDS, lambda: _open(path), late)
-    except Exception as error:
-        # No thread can be started.
-        opened = type(error).__name__
-    if isinstance(opened, _File):
-        _log.file = opened
-    else:
-        say(f"{VARIABLE}: nothing is logged to {printable(path)}: {opened}")
+        if path:
+            os.close(_opened(path))
+            _log.file = path
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        say(f"{VARIABLE}: nothing is logged to {printable(path)}: {why}")
 
 
 def hide(secret: str | None) -> None:
@@ -125,32 +103,24 @@ def hide(secret: str | None) -> None:
         _log.secrets = (*_log.secrets, secret)
 
 
-def _open(path: str) -> _File | str:
-    """Return the file, or why there is none."""
-    try:
-        descriptor = os.open(path, _FLAGS, 0o600)
-    except (OSError, ValueError) as error:
-        return getattr(error, "strerror", None) or str(error)
+def _opened(path: str) -> int:
+    """Return a descriptor of the file. Raise OSError or ValueError."""
+    descriptor = os.open(path, _FLAGS, 0o600)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            problem = "it is no regular file"
-        elif found.st_uid != os.geteuid():
-            problem = f"it belongs to user {found.st_uid}"
-        else:
-            os.fchmod(descriptor, 0o600)
-            return _File(descriptor, found.st_dev, found.st_ino)
-    except OSError as error:
-        problem = error.strerror or type(error).__name__
-    os.close(descriptor)
-    return problem
+            raise OSError("it is no regular file")
+        if found.st_uid != os.geteuid():
+            raise OSError(f"it belongs to user {found.st_uid}")
+        os.fchmod(descriptor, 0o600)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> None:
     try:
-        file = _log.file
-        if file is None:
-            return
         now = time.time()
         moment = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03}"
         text = event % values if values else event
@@ -158,13 +128,15 @@ def _write(level: str, logger: str, event: str, values: tuple[object, ...]) -> N
             text = text.replace(secret, "<token>")
         line = f"{moment} {_log.name} {os.getpid()} {level} {logger}: {printable(text, MAX_LINE)}\n"
         data = line.encode("utf-8", "backslashreplace")
-        found = os.fstat(file.descriptor)
-        if (found.st_dev, found.st_ino) != (file.device, file.inode):
-            _log.file = None
-        elif found.st_size + len(data) <= MAX_FILE:
-            os.write(file.descriptor, data)
-        else:
-            _log.file = None
-            say(f"{VARIABLE}: {printable(_log.path)} has reached {MAX_FILE // 2**20} MiB; nothing more is logged")
+        # It is opened for each line: a program may close a descriptor of ours, and open its own file under the number.
+        descriptor = _opened(_log.file)
+        try:
+            if os.fstat(descriptor).st_size + len(data) <= MAX_FILE:
+                os.write(descriptor, data)
+                return
+        finally:
+            os.close(descriptor)
+        _log.file = ""
+        say(f"{VARIABLE}: {printable(_log.path)} has reached {MAX_FILE // 2**20} MiB; nothing more is logged")
     except Exception:  # noqa: S110 - a log must not end a training job
         pass

@@ -85,22 +85,6 @@ def test_what_is_no_file_of_ours_is_refused_in_one_line(
         os.close(reader)
 
 
-def test_a_file_that_does_not_open_keeps_the_program_a_second(
-    approved: Approved, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    os.mkfifo(tmp_path / "stuck")
-
-    def never(_path: str) -> str:
-        # What a network file system without a server does.
-        return Path(tmp_path / "stuck").read_text()
-
-    monkeypatch.setattr(log, "_open", never)
-    monkeypatch.setattr(log, "OPEN_SECONDS", 0.05)
-    begin(tmp_path / "log")
-    approved(capsys.readouterr().err)
-    os.close(os.open(tmp_path / "stuck", os.O_WRONLY))
-
-
 def test_the_file_grows_no_further_than_its_bound(
     approved: Approved, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
