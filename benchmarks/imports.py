@@ -9,6 +9,7 @@ import statistics
 import sys
 import timeit
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,10 +19,8 @@ from benchmarks.figures import Figure
 from benchmarks.pudb import compared
 from benchmarks.starts import timed
 from dbg_agent.breakpoints import points
-from dbg_agent.breakpoints.insertion import CALL, compile_with
 from dbg_agent.program import entry
 from dbg_dial.home import STOP_AT
-from dbg_wire.records.stop_points import StopAt
 from tests.support.ranks import start_ranks, wait_until_states
 
 ROUNDS, RANKS = 9, 3
@@ -117,25 +116,29 @@ def rank(bench: Bench) -> list[Figure]:
     ]
 
 
-def loop_ns(stops: list[tuple[int, StopAt]], **names: object) -> float:
-    """Return the nanoseconds of a turn of a loop compiled with these stops."""
-    exec(compile_with(LOOP.encode(), "train.py", stops)[0], names)  # noqa: S102
-    return timeit.timeit("train(steps)", globals={**names, "steps": STEPS}, number=1) * 1e9 / STEPS
+def loop_ns(name: str) -> float:
+    """Return the nanoseconds of a turn of the loop in a module of this name, which may have stops."""
+    sys.modules.pop(name, None)
+    train = import_module(name).train
+    return timeit.timeit(lambda: train(STEPS), number=1) * 1e9 / STEPS
 
 
 def stops_not_reached(bench: Bench) -> list[Figure]:
     """Measure what a stop in or behind a loop costs each turn while nothing stops there."""
-    conditions = ("step == -1", "rank == -1", "any(step == n for n in ())")
-    os.environ[STOP_AT] = "\n".join(f"{bench.folder}/train.py:4, {condition}" for condition in conditions)
-    points.begin(os.environ, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
-    behind = [(0, StopAt(file="train.py", line=5))]
-    ways = {
-        "no stop": lambda: loop_ns([]),
-        "a stop behind the loop": lambda: loop_ns(behind, **{CALL: lambda _number: None}),
+    # The stop behind the loop is at its `return`, and has a false condition, too.
+    stops = {
+        "no stop": None,
+        "a stop behind the loop": "5, step == -1",
+        "a false condition in it, step == -1": "4, step == -1",
+        "a false condition in it, rank == -1": "4, rank == -1",
     }
-    for point, condition in zip(points.POINTS, conditions, strict=True):
-        stop = StopAt(file="train.py", line=4, condition=condition)
-        ways[f"a false condition in it, {condition}"] = partial(loop_ns, [(point.number, stop)])
+    names = {way: f"bench_loop_{number}" for number, way in enumerate(stops)}
+    for name in names.values():
+        (bench.folder / f"{name}.py").write_text(LOOP)
+    typed = (f"{bench.folder}/{names[way]}.py:{stop}" for way, stop in stops.items() if stop is not None)
+    sys.path.insert(0, str(bench.folder))
+    points.begin({STOP_AT: "\n".join(typed)}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
+    ways = {way: partial(loop_ns, name) for way, name in names.items()}
     return compared(interleaved(ROUNDS, ways), "ns")
 
 

@@ -156,11 +156,12 @@ def _have_stops(program: Program, *, is_rank: bool) -> None:
     from dbg_agent import go_on_without
     from dbg_agent.breakpoints import points
 
-    if points.begin(os.environ, is_rank=is_rank, load=_rank_of_process, failed=go_on_without):
-        from dbg_agent.breakpoints import importing
+    has_stops = points.begin(os.environ, is_rank=is_rank, load=_rank_of_process, failed=go_on_without)
+    if has_stops and sys.version_info < (3, 12):
+        from dbg_agent.breakpoints import at_import
         from dbg_agent.program.script import ScriptLoader
 
-        importing.begin(program.file, ScriptLoader)
+        at_import.begin(program.file, ScriptLoader)
 
 
 def _rank_of_process() -> ModuleType:

@@ -5,15 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator
-from types import CodeType
 
-from dbg_agent.breakpoints.insertion import Placed, all_codes, statement_at
-from dbg_agent.frames.loaded_sources import compiled_sources, file_of, is_edited, read_file
+from dbg_agent.breakpoints.placing import Placed, place
+from dbg_agent.frames.loaded_sources import file_of, is_edited, read_file
 from dbg_agent.frames.stacks import OWN_PACKAGES, all_frames
-from dbg_agent.process.imports import compiled
-
-WITHIN_STATEMENTS = sys.version_info >= (3, 12)
-"""Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""
 
 EDITED = "the file has changed since it was loaded; its lines are not those that run"
 
@@ -21,8 +16,6 @@ _OWN = tuple(
     os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), package, "")  # noqa: PTH118, PTH120
     for package in OWN_PACKAGES
 )
-
-MAX_READ = 100
 
 
 def loaded_path(file: str) -> str | None:
@@ -70,48 +63,16 @@ def is_ours(file: str) -> bool:
     return os.path.abspath(file).startswith(_OWN)  # noqa: PTH100
 
 
-def file_bytes(path: str) -> bytes | None:
-    """Return the source of a file: as it was loaded if that is known, else as it is now; None if it can't be read."""
-    known = compiled_sources.get(path)
-    return known if known is not None else _on_disk(path)
-
-
-def _on_disk(path: str) -> bytes | None:
-    found = read_file(path)
-    return found[0] if found is not None else None
-
-
-_read: dict[str, bytes] = {}
-"""The texts of files in which a breakpoint was set last: they are read without a lock, and needed under it."""
-
-
-def source_bytes(path: str) -> bytes | None:
-    """Return the source of a file as :func:`place` has read it, without a look at the disk if it has."""
-    return compiled_sources.get(path) or _read.get(path) or file_bytes(path)
-
-
-def place(path: str, line: int) -> Placed:
+def place_in(path: str, line: int) -> Placed:
     """Return the line at which a breakpoint for this line of a file stops, or why there is none.
 
     The problem beside a line is a warning.
     """
-    source = file_bytes(path)
-    if source is not None and len(_read) < MAX_READ:
-        _read[path] = source
-    if source is None:
+    found = read_file(path)
+    if found is None:
         return Placed(None, "the file can't be read where this rank runs")
     try:
-        code = compiled(source, path)
-        within = frozenset(lines_of(code)) if WITHIN_STATEMENTS else frozenset()
-        placed = statement_at(source, path, line, within)
+        placed = place(found, path, line)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Placed(None, f"the file is no Python ({type(error).__name__})")
-    # What has breakpoints already is known as it was loaded: the line is one of that text.
-    has_changed = _on_disk(path) not in (None, source) if path in compiled_sources else is_edited(path, source)
-    return Placed(placed.line, EDITED) if placed.line is not None and has_changed else placed
-
-
-def lines_of(code: CodeType) -> Iterator[int]:
-    """Yield the lines that have code in a module, a class or a function, with those inside of it."""
-    for one in all_codes(code):
-        yield from (line for _, _, line in one.co_lines() if line)
+    return Placed(placed.line, EDITED) if placed.line is not None and is_edited(path, ()) else placed

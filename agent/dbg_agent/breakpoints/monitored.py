@@ -1,12 +1,13 @@
 """How the program comes to a breakpoint without a trace function; from Python 3.12 on by `sys.monitoring`.
 
 Each code object tells once that it begins. Those that hold a breakpoint then tell of its line alone, so other code
-runs as before. Before Python 3.12 see :mod:`.compiled`.
+runs as before. Before Python 3.12 see :mod:`.at_import`.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,6 +22,9 @@ Reached = Callable[[FrameType, str, int], None]
 
 Lines = Mapping[str, frozenset[int]]
 """Lines with breakpoints, by file."""
+
+Find = Callable[[str, str], frozenset[int]]
+"""Called with the file and the name of a module that begins; returns the lines with stops that are known only then."""
 
 TOOL = "dbg-agent"
 """The name by which other tools see who has the id."""
@@ -42,11 +46,10 @@ class Monitored:
 
     replaces_tracing = True
     """Every thread stops at every line, so that no thread needs to be traced for it."""
-    awaits = False
-    """The interpreter tells of each function that begins, also of one that was made later."""
 
-    def __init__(self, reached: Reached) -> None:
+    def __init__(self, reached: Reached, find: Find | None = None) -> None:
         self._reached = reached
+        self._find = find
         self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined] # since 3.12
         self._id: int | None = None
         self._lines: Lines = {}
@@ -54,6 +57,8 @@ class Monitored:
         """The files with breakpoints, and their lines, by the names that code objects have for them."""
         self._codes: dict[int, tuple[CodeType, str, frozenset[int]]] = {}
         """The code objects that tell of lines, by their ids: code objects of the same text are equal."""
+        if find is not None:
+            self._acquire_id()
 
     def serve(self, lines: Lines) -> None:
         """Have the program stop at these lines, and at no others, from now on. Raise NoIdFree."""
@@ -72,12 +77,8 @@ class Monitored:
         # Lines and functions that have told once tell again.
         self._monitoring.restart_events()
 
-    def poll(self) -> bool:
-        """Do nothing: there is nothing to look for."""
-        return False
-
-    def problem(self, file: str, line: int, halted: int | None) -> str:
-        """Tell nothing: all threads stop there, also in functions that run now."""
+    def problem(self, file: str, line: int, *, is_halted: bool) -> str:
+        """Return nothing: all threads stop there, also in functions that run now."""
         return ""
 
     def _acquire_id(self) -> None:
@@ -149,8 +150,17 @@ class Monitored:
     def _begins(self, code: CodeType, _offset: int) -> object:
         """Look once at a code object that begins."""
         with suppress(Exception):  # the id may have been freed meanwhile, and the program must go on
+            if self._find is not None and code.co_name == "<module>":
+                self._find_in(code.co_filename, sys._getframe(1).f_globals.get("__name__"))
             self._watch(code)
         return self._monitoring.DISABLE
+
+    def _find_in(self, name: str, module: object) -> None:
+        """Add the lines of a module that begins."""
+        lines = self._find(os.path.abspath(name), module) if self._find is not None and type(module) is str else None  # noqa: PTH100
+        if lines:
+            self._lines = {**self._lines, os.path.abspath(name): lines}  # noqa: PTH100
+            self._files.clear()
 
     def _at_line(self, code: CodeType, line: int) -> object:
         """Go to the breakpoint of a line; other lines of its function tell no more."""

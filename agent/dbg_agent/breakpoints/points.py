@@ -1,32 +1,19 @@
-"""The stops that a job was started with: the code that holds them, whether they were reached, and messages about them.
+"""The stops that a job was started with: which file holds them, what became of them, and messages about them.
 
-Code that holds a stop calls :func:`.wish.reach` or, for a condition within the code, :func:`passed`; other code of the
-program runs unchanged.
+A stop stands in a file that may be loaded later. When a module begins, its stops get their lines.
 """
 
 from __future__ import annotations
 
 import atexit
-import builtins
 import os
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from types import CodeType, FrameType, ModuleType
+from types import FrameType, ModuleType
 
-from dbg_agent.breakpoints import reached
-from dbg_agent.breakpoints.insertion import CALL, HELD, PASSED, RAISED, RANK, compile_with
-from dbg_agent.breakpoints.wish import (
-    COMPILED,
-    COMPILES,
-    Wish,
-    come_by,
-    is_constant,
-    is_left_out,
-    number_of,
-    reach,
-)
-from dbg_agent.frames.loaded_sources import compiled_sources
+from dbg_agent.breakpoints.placing import WITHIN_STATEMENTS, Placed, place
+from dbg_agent.breakpoints.wish import Wish, come_by, mechanism
+from dbg_agent.frames.loaded_sources import read_file
 from dbg_agent.process.stderr import say
 from dbg_dial.home import STOP_AT, STOP_IN
 from dbg_wire.errors import printable
@@ -38,99 +25,95 @@ PASSED_BY = "passed without stopping, because"
 class Point(Wish):
     """One stop, and what became of it in this process."""
 
-    def __init__(self, stop: StopAt | StopIn, index: int = 0) -> None:
+    def __init__(self, stop: StopAt | StopIn) -> None:
         super().__init__(stop.condition if isinstance(stop, StopAt) else None)
         self.stop = stop
-        self.number = number_of(self.reach)
-        _BY_NUMBER[self.number] = self
-        """The number by which code calls for it."""
-        self.index = index
-        """Its place in :data:`POINTS`."""
         file = _with_suffix(stop.file) if isinstance(stop, StopAt) else ""
-        self.wanted = os.path.normpath(file)
+        self._wanted = os.path.normpath(file)
         """The file as it was named, with its suffix."""
         # pathlib would be loaded into every rank.
-        self.exact = os.path.realpath(file) if os.path.isfile(file) else ""  # noqa: PTH113
+        self._exact = os.path.realpath(file) if os.path.isfile(file) else ""  # noqa: PTH113
         """The path of the file, if the named file exists here. If empty, every file is meant whose path ends alike."""
         self.is_reached = False
-        self.is_compiled = False
-        """Torch's compiler has compiled the function, and left the stop out of its code."""
-        self.line: int | None = None
-        """The line at which the code holds it."""
+        self.places: dict[str, Placed] = {}
+        """Where it is in the files that were loaded."""
         self.passed_by = ""
         """Why the program went on here without stopping, the last time that it did."""
-        self.files: set[str] = set()
-        """The files whose code holds it."""
 
     @property
     def shown(self) -> str:
         """Return it as it would be typed."""
         return printable(str(self.stop))
 
-    def is_meant(self, path: str, modules: tuple[str, ...]) -> bool:
-        """Tell whether it belongs to a source file that is loaded as one of these modules."""
+    def is_meant(self, path: str, module: str) -> bool:
+        """Tell whether it belongs to a source file that is loaded as this module."""
         if isinstance(self.stop, StopIn):
-            return self.stop.module in modules or ("__main__" in modules and _is_file_of(self.stop.module, path))
+            return self.stop.module == module or (module in _MAIN and _is_file_of(self.stop.module, path))
         # The names are compared first: this runs at each of thousands of imports, and to resolve a path takes long.
-        if path.rpartition("/")[2] != self.wanted.rpartition("/")[2] and not os.path.islink(path):  # noqa: PTH114
+        if path.rpartition("/")[2] != self._wanted.rpartition("/")[2] and not os.path.islink(path):  # noqa: PTH114
             return False
-        if self.exact:
-            return os.path.realpath(path) == self.exact
-        if os.path.isabs(self.wanted):  # noqa: PTH117
-            return self.wanted in (path, os.path.realpath(path))
-        return any(f"/{there}".endswith(f"/{self.wanted}") for there in (path, os.path.realpath(path)))
+        if self._exact:
+            return os.path.realpath(path) == self._exact
+        if os.path.isabs(self._wanted):  # noqa: PTH117
+            return self._wanted in (path, os.path.realpath(path))
+        return any(f"/{there}".endswith(f"/{self._wanted}") for there in (path, os.path.realpath(path)))
+
+    def line_in(self, path: str) -> int | None:
+        """Return the line of the stop in a file that it belongs to; None if there can be none."""
+        if path not in self.places:
+            self.places[path] = placed = self._place(path)
+            asked = self.stop.line if isinstance(self.stop, StopAt) else placed.line
+            if _prints_messages and placed.line is not None and placed.line != asked:
+                say(f"{self.shown}: stopping at line {placed.line}, the next with code or the begin of its statement")
+        return self.places[path].line
+
+    def _place(self, path: str) -> Placed:
+        found = read_file(path)
+        if found is None:
+            return Placed(None, "it can't be read")
+        try:
+            return place(found, path, self.stop.line if isinstance(self.stop, StopAt) else self.stop.function)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            return Placed(None, f"it can't be compiled ({type(error).__name__})")
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
     def reach(self, frame: FrameType) -> None:
         """Stop in this frame unless the condition is false."""
-        if is_left_out(frame):
-            self.note_compiled()
-            return
-        come_by(frame, partial(self._is_due, frame), self.stop_at, _go_on)
+        come_by(frame, partial(self._is_due, frame), self._stop_at, _go_on)
 
     def _is_due(self, frame: FrameType, _is_traced: bool) -> bool:
-        return self.comes_by(frame) and self.holds(frame, _rank, say)
-
-    def comes_by(self, frame: FrameType) -> bool:
-        """Note that the program is here, and tell whether it may stop."""
         global _process  # noqa: PLW0603 - one per process
+        if isinstance(self.stop, StopIn) and not _begins_line(frame):
+            return False
         if not self.is_reached:
             _process = _load()
             self.is_reached = True
-            self._report_to_parent(reached.REACHED)
-        if not _process.halted_at(frame):
-            return True
-        # A step or a breakpoint has shown this line already.
-        self.counted += 1
-        self._report_held()
-        return False
+        if _process.halted_at(frame):
+            # A step or a breakpoint has shown this line already.
+            self.counted += 1
+            return False
+        return self.holds(frame, _rank, say)
 
-    def stop_at(self, frame: FrameType) -> None:
-        """Stop in this frame; what the program raises meanwhile comes out."""
-        self._report_held()
+    def _stop_at(self, frame: FrameType) -> None:
         self.passed_by = _process.stop_at(frame, {}, (), before_line=True, asked_for=True) or ""
 
-    def _report_held(self) -> None:
-        if self.counted == 1:
-            self._report_to_parent(reached.HELD)
 
-    def _report_to_parent(self, what: int) -> None:
-        if not (_prints_messages and os.getpid() == _pid):
-            reached.note(os.environ.get(reached.VARIABLE, ""), self.index, what)
+def _begins_line(frame: FrameType) -> bool:
+    """Tell whether a frame is at its line for the first time, and not at a further turn of a loop."""
+    lines = [(start, line) for start, _, line in frame.f_code.co_lines() if start <= frame.f_lasti]
+    first = next(start for start, line in lines if line == frame.f_lineno)
+    if WITHIN_STATEMENTS:
+        return frame.f_lasti == first
+    # A compiled-in call is behind the first instruction of the line, and that of a further turn behind other lines.
+    return all(line == frame.f_lineno for start, line in lines if start >= first)
 
-    def note_compiled(self) -> None:
-        """Note that torch's compiler has left it out of its code."""
-        self.is_compiled = True
-        if _prints_messages and not self.was_told:
-            self.was_told = True
-            say(f"{self.shown}: {COMPILED}")
-
-
-_BY_NUMBER: dict[int, Point] = {}
 
 POINTS: list[Point] = []
 """The stops of this process, in their order."""
+
+_MAIN = "__main__", "__mp_main__"
+"""Names of the script: multiprocessing loads that of its parent by the second one."""
 
 _prints_messages = False
 _pid = 0
@@ -160,12 +143,9 @@ def begin(
     _pid = os.getpid()
     for problem in problems if _prints_messages else ():
         say(f"{problem}; ignored")
-    POINTS.extend(Point(stop, index) for index, stop in enumerate(stops))
+    POINTS.extend(Point(stop) for stop in stops)
     if POINTS:
-        if _prints_messages:
-            reached.share(os.environ)
-        for name, function in CALLS.items():
-            setattr(builtins, name, function)
+        mechanism(reached, lines_of)
         atexit.register(_report)
     return bool(POINTS)
 
@@ -188,109 +168,22 @@ def _is_file_of(module: str, path: str) -> bool:
     return f"/{os.path.realpath(path)}".endswith(f"/{module.replace('.', '/')}.py")
 
 
-def points_for(path: str, *modules: str) -> list[Point]:
-    """Return the stops that belong to a source file which is loaded as one of these modules."""
-    return [point for point in POINTS if point.is_meant(path, modules)]
+def lines_of(path: str, module: str) -> frozenset[int]:
+    """Return the lines with stops of a file that is loaded as this module."""
+    lines = (point.line_in(path) for point in POINTS if point.is_meant(path, module))
+    return frozenset(line for line in lines if line is not None)
 
 
-def _numbered(points: Iterable[Point]) -> list[tuple[int, StopAt | StopIn]]:
-    return [(point.number, point.stop) for point in points]
-
-
-def stops_in(path: str) -> list[tuple[int, StopAt | StopIn]]:
-    """Return the stops, by their numbers, that the code of this file holds."""
-    return _numbered(point for point in POINTS if path in point.files)
+def reached(frame: FrameType, path: str, line: int) -> None:
+    """Stop this thread if a stop of this line says so; in the program's thread."""
+    for point in POINTS:
+        if path in point.places and point.places[path].line == line:
+            point.reach(frame)
 
 
 def stops_at(path: str, line: int) -> bool:
     """Tell whether the code of this file holds a stop at this line."""
-    return any(point.line == line and path in point.files for point in POINTS)
-
-
-def compile_file(source: bytes, path: str, *modules: str) -> CodeType:
-    """Return the code of a source file with its stops in it; raise what ``compile`` raises."""
-    points = points_for(path, *modules)
-    code, placed = compile_with(source, path, _numbered(points))
-    for point, place in zip(points, placed, strict=True):
-        if place.line is None:
-            _note_problem(point, f"{path}: {place.problem}")
-            continue
-        if isinstance(point.stop, StopAt) and place.line != point.stop.line and path not in point.files:
-            _report_moved(point, point.stop.line, place.line)
-        point.files.add(path)
-        point.problem = ""
-        point.line = place.line
-        compiled_sources[path] = source
-    return code
-
-
-def _report_moved(point: Point, asked: int, line: int) -> None:
-    if _prints_messages:
-        why = "has no code of its own" if line > asked else f"is inside the statement of line {line}"
-        say(f"{point.shown}: line {asked} {why}; stopping at line {line}")
-
-
-def cant_place(path: str, reason: str, *modules: str) -> None:
-    """Note why the stops of this file can't be placed."""
-    for point in points_for(path, *modules):
-        _note_problem(point, f"{path}: {reason}")
-
-
-def _note_problem(point: Point, problem: str) -> None:
-    if not point.files:
-        point.problem = problem
-
-
-# ------------------------------------------------------------------------------- what code with conditions in it calls
-
-
-def passed(number: int) -> bool:
-    """Tell whether the condition of a stop is to be evaluated; the calling code then evaluates it."""
-    try:
-        frame = sys._getframe(1)
-        point = _BY_NUMBER[number]
-        if frame.f_code.co_name == COMPILES:
-            point.note_compiled()
-            return False
-        # A stop with a false condition may be passed a million times, so the usual case is checked first.
-        return (point.is_reached and _process.no_step_ends()) or point.comes_by(frame)
-    except Exception as error:
-        _go_on(error)
-        return False
-
-
-is_constant(passed)
-
-
-def held(number: int) -> None:
-    """Stop in the caller's frame, whose condition is true or has raised."""
-    point = _BY_NUMBER[number]
-    point.counted += 1
-    come_by(sys._getframe(1), lambda _: True, point.stop_at, _go_on)
-
-
-def raised(number: int) -> type[Exception] | tuple[()]:
-    """Return the errors that the caller must catch: those of its condition, not those of the stop."""
-    _, error, traceback = sys.exc_info()
-    below = traceback.tb_next if traceback is not None else None
-    if not isinstance(error, Exception) or (below is not None and below.tb_frame.f_code is held.__code__):
-        return ()
-    try:
-        _BY_NUMBER[number].note_raised(say, error)
-    except Exception as failure:
-        _go_on(failure)
-        return ()
-    return Exception
-
-
-def own_rank() -> object:
-    """Return the caller's global ``rank``, or this process's rank if there is none."""
-    known = sys._getframe(1).f_globals
-    return known["rank"] if "rank" in known else _process.rank_number()
-
-
-CALLS: dict[str, Callable[..., object]] = {CALL: reach, PASSED: passed, HELD: held, RAISED: raised, RANK: own_rank}
-"""The builtins that code with stops in it calls."""
+    return any(path in point.places and point.places[path].line == line for point in POINTS)
 
 
 def _go_on(error: Exception) -> None:
@@ -301,47 +194,27 @@ def _go_on(error: Exception) -> None:
 
 
 def _report() -> None:
-    """Report at the end of the process which stops were never reached."""
+    """Report at the end of the process which stops it did not make."""
     if not _prints_messages or os.getpid() != _pid:
         return
     for point in POINTS:
-        reason = _why_not(point)
         if point.passed_by:
             say(f"{point.shown} was {PASSED_BY} {printable(point.passed_by)}")
-        elif reason:
-            say(f"{point.shown} was never reached: {printable(reason)}")
+        elif not point.counted:
+            say(f"rank {_rank()} didn't stop at {point.shown}: {printable(_why_not(point))}")
 
 
 def _why_not(point: Point) -> str:
-    """Return why a stop was never reached, as far as this rank can tell; "" if it was reached."""
-    by_child = reached.noted(os.environ.get(reached.VARIABLE, ""), point.index)
-    if point.counted or by_child == reached.HELD:
-        return ""
-    if point.is_compiled and not point.is_reached:
-        # This was reported when the function was compiled.
-        return ""
-    if point.is_reached or by_child:
-        return f"in rank {_rank()} its condition was never true"
-    if point.files:
-        return f"rank {_rank()} never came there"
-    if point.problem:
-        return point.problem
-    elsewhere = _loaded_elsewhere(point)
-    if elsewhere:
-        return elsewhere
+    """Return why this process did not stop; its children may have."""
+    if point.is_reached:
+        return "its condition was never true there"
+    if any(placed.line is not None for placed in point.places.values()):
+        return "it never came to the line"
+    for path, placed in point.places.items():
+        return f"{path}: {placed.problem}"
     if isinstance(point.stop, StopIn):
-        return f"no module {point.stop.module} was imported"
-    return f"no file {_with_suffix(point.stop.file)} was loaded"
-
-
-def _loaded_elsewhere(point: Point) -> str:
-    """Return how a module with this stop was loaded without it: before there were stops, or by another finder."""
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if name != "__main__" and isinstance(path, str) and point.is_meant(path, (name,)):
-            loader = type(getattr(module, "__loader__", None))
-            return f"{path}: it is loaded by {loader.__module__}.{loader.__qualname__}"
-    return ""
+        return f"it imported no module {point.stop.module}"
+    return f"it loaded no file {_with_suffix(point.stop.file)}"
 
 
 def _rank() -> int:

@@ -1,8 +1,8 @@
 """One wish to stop at a line: its condition, its hits, what is said of it, and the way from the program's code to it.
 
 The stops of the command line (:mod:`.points`) and the breakpoints of IDEs and agents (:mod:`.line_breakpoints`) are
-wishes. Code that was compiled for a wish calls :func:`reach` with a number; from Python 3.12 on the interpreter tells
-of the lines of breakpoints by itself (:mod:`.monitored`).
+wishes. From Python 3.12 on the interpreter tells of their lines (:mod:`.monitored`); before, code that was compiled for
+a wish calls for it (:mod:`.at_import`).
 """
 
 from __future__ import annotations
@@ -13,23 +13,16 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache, partial
 from types import CodeType, FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbg_agent.frames.stacks import lacks_room
 from dbg_agent.frames.variables import read_locals
 from dbg_wire.errors import error_line
 from dbg_wire.limits import MAX_CONDITION
 
-COMPILES = "invoke_and_store_as_constant"
-"""Dynamo's function that calls a function marked as constant, in place of the program."""
-
-COMPILED = (
-    "torch.compile has made other code of its function, which doesn't stop there; "
-    "with TORCHDYNAMO_DISABLE=1 nothing is compiled"
-)
-
-FIRST_NUMBER = 1 << 40
-"""The number of the first wish in calls, so large that hardly any program has the same number as a constant."""
+if TYPE_CHECKING:
+    from dbg_agent.breakpoints.at_import import AtImport
+    from dbg_agent.breakpoints.monitored import Find, Monitored, Reached
 
 _HITS = re.compile(r"(==|>=|<=|>|<|%|=|)\s*([0-9]{1,9})\s*(?:==\s*([0-9]{1,9}))?")
 
@@ -176,35 +169,12 @@ def come_by(
     stop(frame)
 
 
-NUMBERED: dict[int, Callable[[FrameType], None]] = {}
-"""What is called for the numbers in compiled code. Code may call as long as it lives, so nothing is ever removed."""
+def mechanism(reached: Reached, find: Find | None = None) -> Monitored | AtImport:
+    """Return what has the program come to its stops on this Python."""
+    if sys.version_info >= (3, 12):
+        from dbg_agent.breakpoints.monitored import Monitored
 
+        return Monitored(reached, find)
+    from dbg_agent.breakpoints.at_import import AtImport
 
-def number_of(reached: Callable[[FrameType], None]) -> int:
-    """Return a new number, by which compiled code calls this with its frame."""
-    number = FIRST_NUMBER + len(NUMBERED)
-    NUMBERED[number] = reached
-    return number
-
-
-def reach(number: int) -> None:
-    """Stop in the caller's frame if what is wished there says so; compiled code calls it."""
-    NUMBERED[number](sys._getframe(1))
-
-
-def is_left_out(frame: FrameType) -> bool:
-    """Tell whether torch's compiler calls, which leaves the call out of its code."""
-    return frame.f_code.co_name == COMPILES
-
-
-def is_constant(function: Callable[..., object]) -> Callable[..., object]:
-    """Mark a function as ``torch._dynamo.assume_constant_result`` does.
-
-    Dynamo then calls the function while it compiles, breaks no graph, takes the result for constant, and leaves out the
-    code that follows a False.
-    """
-    vars(function)["_dynamo_marked_constant"] = True
-    return function
-
-
-is_constant(reach)
+    return AtImport(reached, find)

@@ -61,7 +61,6 @@ def run_command(
     known_locals = debuggers.locals_of(looked_at or frame)
     assigned = dict(known_locals or {})
     try:
-        rank.stopping.sources.show(frame)
         passing = PassingPdb(rank, printed, looked_at or frame, frame, debuggers.aliases)
         if known_locals is not None:
             # The new pdb has read the frame's variables, and so undone what was assigned in the open one.

@@ -271,7 +271,6 @@ class RankPdb(CompletingPdb):
         with talking_to(self._console), _waiting_for(self._console, PromptState.INPUT), self.interruptible():
             if self._console.consume_interrupt():
                 raise KeyboardInterrupt
-            self._rank.stopping.sources.show_more()
             if line == END_OF_INPUT and getattr(self, "commands_defining", False):
                 # Ctrl-D ends the list of a breakpoint's commands, and is not one of them.
                 line = "end"

@@ -120,7 +120,6 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
                 seen, patience = len(codes), INCOMPLETE_SECONDS
                 continue
             self._rank.stopping.acknowledge_keys(len(codes) - len(rest))
-            self._rank.stopping.sources.show_more()
             return list(keys)
 
 

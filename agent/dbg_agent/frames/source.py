@@ -15,7 +15,7 @@ from opcode import opname
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from dbg_agent.frames.loaded_sources import all_codes, compiled_sources, lines_of, read_file
+from dbg_agent.frames.loaded_sources import all_codes, lines_of, read_file
 from dbg_agent.host.descriptors import FILE_SECONDS, file_system
 from dbg_agent.process.imports import parsed
 
@@ -174,8 +174,6 @@ def _indexed(module: ast.Module, shift: int) -> Tree:
 
 def _lines(path: str) -> list[str]:
     """Return the lines of a file as far as they are known here, or its file system gives them soon."""
-    if path in compiled_sources:
-        return lines_of(compiled_sources[path])
     entry = linecache.cache.get(path)
     if entry is not None and len(entry) > 1:
         return list(entry[2])
@@ -184,4 +182,4 @@ def _lines(path: str) -> list[str]:
     found = file_system.within(FILE_SECONDS, lambda: read_file(path, MAX_FILE_BYTES), None) if is_file else None
     if found is None:
         raise _UnreadError
-    return lines_of(found[0])
+    return lines_of(found)

@@ -181,12 +181,11 @@ def _compiled(source: bytes, path: str) -> CodeType:
     """Return the script's code, including the stops that the job was started with."""
     from dbg_agent.process.imports import loaded
 
-    # The module is loaded only if there are stops.
-    stop_points = loaded("dbg_agent.breakpoints.points")
-    if stop_points is None:
+    # The module is loaded only if there are stops, and before Python 3.12.
+    at_import = loaded("dbg_agent.breakpoints.at_import")
+    if at_import is None:
         return compile(source, path, "exec", dont_inherit=True)
-    stem = os.path.splitext(os.path.basename(path))[0]  # noqa: PTH119, PTH122
-    code: CodeType = stop_points.compile_file(source, path, "__main__", stem)
+    code: CodeType = at_import.compile_file(source, path, "__main__")
     return code
 
 

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dbg_agent.frames.loaded_sources import Loaded
+from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
 from dbg_agent.process.threads import BoundedThreads
-from dbg_agent.rank.line_breakpoints import LineBreakpoints
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind
@@ -62,7 +61,7 @@ def answer_source(ask: Ask, question: Inspection, answer: Answer) -> None:
 
 def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
     # The stopped thread has its own record of sources, which no other thread may touch.
-    return cut_to_fit(source_text(question.text, question.begin, question.count, (), Loaded()))
+    return cut_to_fit(source_text(question.text, question.begin, question.count))
 
 
 def first_to_answer(rank: Rank, ask: Ask, answer: Answer) -> tuple[Callable[[], None], Callable[[], None]]:
@@ -102,7 +101,15 @@ def _grant(rank: Rank, ask: Ask, answer: Answer) -> bool:
     wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
     known = rank.breakpoints
     if known.wished is None:
-        known.wished = LineBreakpoints(rank)
+        debuggers = rank.debuggers
+        known.wished = LineBreakpoints(
+            rank,
+            rank.stopping,
+            known.lines,
+            world_size=rank.membership.identity.world_size or 1,
+            is_halted=lambda: rank.stops.is_halted,
+            has_commands=lambda number: any(getattr(one, "commands", {}).get(number) for one in debuggers.loaded),
+        )
     states = known.wished.grant(wish)
     if wish.set or wish.clear:
         known.update()

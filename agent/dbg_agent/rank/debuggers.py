@@ -15,9 +15,9 @@ from dbg_wire.records.ranks import DEFAULT_ENGINE, PDB, PUDB
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
+    from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
     from dbg_agent.rank.engine import Engine
     from dbg_agent.rank.evaluate import Evaluated
-    from dbg_agent.rank.line_breakpoints import LineBreakpoints
     from dbg_agent.rank.rank import Rank
     from dbg_agent.stop.inbox import WantedMove
     from dbg_wire.messages import Ask

@@ -229,9 +229,7 @@ class Questions:
             from dbg_agent.values.inspector import Inspector
 
             stopping = self._rank.stopping
-            self._inspector = Inspector(
-                self._rank.interruptible, stopping.sources, stopping.view.frames, stopping.uncaught
-            )
+            self._inspector = Inspector(self._rank.interruptible, stopping.view.frames, stopping.uncaught)
         at = self._found(ask, self._rank.stopping.view.find)
         if at is not None:
             kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))

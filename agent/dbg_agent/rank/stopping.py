@@ -8,7 +8,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.frames.loaded_sources import Loaded, source_message
+from dbg_agent.frames.loaded_sources import edited_files, source_message
 from dbg_agent.frames.stacks import DEBUGGER_FRAMES, is_own, lacks_room, outward, place_of
 from dbg_agent.process.stderr import say
 from dbg_agent.rank.position import Position, Viewpoint
@@ -50,7 +50,6 @@ class Stopping:
         """The crash for which the current stop keeps this rank, if any."""
         self.view = Viewpoint(self)
         self.position = Position(rank)
-        self.sources = Loaded()
         self.is_interrupted = False
         """Whether Ctrl-C was pressed during an unreported stop; the program's next line is interrupted then."""
         self.stepped_to: tuple[int, int] | None = None
@@ -264,8 +263,6 @@ class Stopping:
         self, frame: FrameType, reason: str, engine_wanted: str | None, detail: str, lease: float | None = None
     ) -> None:
         rank = self._rank
-        if reason != HELD:
-            self.sources.read()
         deadline = rank.limits.begin(reason, detail, lease)
         self.frame = frame
         self.view.begin(reason)
@@ -367,13 +364,13 @@ class Stopping:
         return True
 
     def _show_what_runs(self, engine: Engine, frame: FrameType) -> None:
-        """Make the debugger show the source that was loaded, or say that the file has changed since."""
+        """Make the debugger say in which frame it opens, and which files have changed since they were loaded."""
         traceback = self.crash.error.__traceback__ if self.crash is not None else None
         while traceback is not None and traceback.tb_next is not None:
             traceback = traceback.tb_next
         if place := self.view.sentence():
             engine.note(printable(place))
-        for path in self.sources.show(frame if traceback is None else traceback.tb_frame):
+        for path in edited_files(frame if traceback is None else traceback.tb_frame):
             if path not in self._told_changed:
                 self._told_changed.add(path)
                 text = f"{printable(path)} has changed since it was loaded; its lines are not those that run"
@@ -390,7 +387,6 @@ class Stopping:
         self.frame = self.crash = None
         self.view.end()
         rank.debuggers.stop_ends()
-        self.sources.forget()
         self._told_changed.clear()
         if rank.stops.is_unreported:
             self._end_pass()

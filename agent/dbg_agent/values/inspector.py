@@ -10,7 +10,6 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-from dbg_agent.frames.loaded_sources import Loaded
 from dbg_agent.frames.stacks import FrameAt
 from dbg_agent.frames.variables import release
 from dbg_agent.stop.interruptible import Interruptible
@@ -90,13 +89,11 @@ class Inspector:
     def __init__(
         self,
         interruptible: Interruptible,
-        loaded: Loaded,
         frames: Callable[[], Sequence[tuple[FrameType, int]]],
         uncaught: Callable[[], BaseException | None],
     ) -> None:
         """``frames`` returns those that the stop shows, with their lines, ``uncaught`` the exception of a crash."""
         self._interruptible = interruptible
-        self._loaded = loaded
         self._frames = frames
         self._uncaught = uncaught
         self.handles = Handles()
@@ -126,7 +123,7 @@ class Inspector:
             return self._completions(question, names)
         if question.sight is Sight.SOURCE:
             frames = [frame for frame, _ in self._frames()]
-            return source_text(question.text, question.begin, question.count, frames, self._loaded)
+            return source_text(question.text, question.begin, question.count, frames)
         return self._exception()
 
     def _opened(self, question: Inspection, names: Namespaces) -> Opened:

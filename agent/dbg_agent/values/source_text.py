@@ -1,4 +1,4 @@
-"""The text of source files that the process has loaded as code, as it was loaded; no other file is ever read."""
+"""The text of source files that the process has loaded as code; no other file is ever read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
-from dbg_agent.frames.loaded_sources import Loaded, file_of
+from dbg_agent.frames.loaded_sources import file_of, is_edited, lines_of, read_file
 from dbg_agent.frames.stacks import all_frames, outward
 from dbg_wire.errors import printable
 from dbg_wire.limits import MAX_TEXT
@@ -30,7 +30,7 @@ class NotLoaded(Exception):
     """A file whose text can't be told; the text says why."""
 
 
-def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType], loaded: Loaded) -> list[SourceText]:
+def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType] = ()) -> list[SourceText]:
     """Return lines of a loaded file, from the one with number ``begin`` on, counted from 0; raise NotLoaded.
 
     ``count`` is the number of lines, 0 for as many as one answer holds.
@@ -38,11 +38,12 @@ def source_text(path: str, begin: int, count: int, frames: Iterable[FrameType], 
     codes = _codes_of(path, frames)
     if not codes and not _is_module(path) and not _is_made(path):
         raise NotLoaded(f"the rank has loaded no code from {printable(path)}, and shows no other files")
-    lines = loaded.lines(path, codes)
-    if lines is None:
-        lines = _of_loader(path, frames)
+    if is_edited(path, codes):
+        raise NotLoaded(f"{printable(path)} was edited since the rank has loaded it")
+    source = read_file(path)
+    lines = lines_of(source) if source is not None else _of_loader(path, frames)
     if not lines:
-        raise NotLoaded(f"the text of {printable(path)} that the rank has loaded is not known: the file has changed")
+        raise NotLoaded(f"the text of {printable(path)} can't be read where this rank runs")
     room = max(MAX_CHUNK // 4, MAX_CHUNK - written_length(path))
     wanted = lines[begin : begin + count] if count else lines[begin:]
     return [

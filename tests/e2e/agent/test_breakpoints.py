@@ -92,7 +92,8 @@ def test_a_module_stops_and_its_cache_is_left_alone(folder: Path) -> None:
     result = run(folder, at="helper.py:3")
     assert stops(result) == ["double 3 ['x']"] * 3
     assert not result.stderr
-    assert set(cached()) == {"told", "loop"}
+    # Before Python 3.12 code has calls for its stops.
+    assert set(cached()) == ({"told", "loop", "helper"} if sys.version_info >= (3, 12) else {"told", "loop"})
     assert stops(run(folder)) == []
     before = cached()
     assert "helper" in before
@@ -200,28 +201,6 @@ def test_one_rank_speaks_for_all(folder: Path) -> None:
     assert run(folder, at="model.py:1", RANK="2", DBG_RANKS="2,3", **job).stderr
 
 
-OWN_LOADER = """\
-import importlib.machinery, importlib.util, sys
-class Own(importlib.machinery.SourceFileLoader): pass
-class Finder:
-    def find_spec(self, name, path, target=None):
-        if name == "helper":
-            return importlib.util.spec_from_file_location(name, "helper.py", loader=Own(name, "helper.py"))
-index = sys.meta_path.index(importlib.machinery.PathFinder)
-sys.meta_path.insert({index}, Finder())
-import helper
-print("trained")
-"""
-
-
-@pytest.mark.parametrize("index", ["0", "index"])
-def test_a_module_that_somebody_else_compiles_is_left_to_them(approved: Approved, folder: Path, index: str) -> None:
-    (folder / "script.py").write_text(OWN_LOADER.replace("{index}", index))
-    result = run(folder, "script.py", at="helper.py:3")
-    assert stops(result) == []
-    approved(result.stderr)
-
-
 LATE = """\
 import dbg_agent.process.imports, told
 changed = []
@@ -288,7 +267,7 @@ if __name__ == "__main__":
 """
 
 
-def test_children_stop_too_however_they_are_made_and_what_they_reach_is_not_said_to_have_never_been(
+def test_children_stop_too_however_they_are_made_and_a_rank_speaks_for_itself_alone(
     approved: Approved, folder: Path
 ) -> None:
     (folder / "script.py").write_text(CHILDREN)
@@ -341,42 +320,3 @@ def test_a_program_ends_as_without_breakpoints(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "ends\nends\n"), done.stderr
     told = [line for line in done.stderr.splitlines() if "the condition raised ZeroDivisionError" not in line]
     assert told == []
-
-
-TELLS = """\
-import sys, told
-from dbg_agent.breakpoints.points import POINTS
-from dbg_wire.records.stop_points import StopAt
-
-def states():
-    lines = [one.line if isinstance(one.stop, StopAt) else None for one in POINTS]
-    known = [[bool(one.files), one.counted, bool(one.problem)] for one in POINTS]
-    return [[one.stop.typed, line, *rest] for one, line, rest in zip(POINTS, lines, known)]
-
-def train(steps):
-    for step in range(steps):
-        # a comment
-        x = step
-
-before = states()
-train(3)
-import helper
-helper.double(1)
-print("trained")
-print([before, states()])
-"""
-
-
-def test_a_stop_is_armed_once_its_module_is_loaded_and_its_hits_are_counted(folder: Path) -> None:
-    (folder / "train.py").write_text(TELLS)
-    result = run(folder, at="train.py:12, step > 0\nhelper.py:3\ngone.py:1", inside="helper:double\nhelper:triple")
-    assert result.returncode == 0, result.stderr
-    before, after = eval(result.stdout.splitlines()[-1])  # noqa: S307 - printed by the program above
-    assert before[:2] == [["train.py:12, step > 0", 13, True, 0, False], ["helper.py:3", None, False, 0, False]]
-    assert after == [
-        ["train.py:12, step > 0", 13, True, 2, False],
-        ["helper.py:3", 3, True, 1, False],
-        ["gone.py:1", None, False, 0, False],
-        ["helper:double", None, True, 1, False],
-        ["helper:triple", None, False, 0, True],
-    ]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.agent.conftest import driver, no_breakpoints, no_callbacks_of_collections, program_of_its_own
+from tests.unit.agent.conftest import driver, no_breakpoints, no_callbacks_of_collections
 
-__all__ = ["driver", "no_breakpoints", "no_callbacks_of_collections", "program_of_its_own"]
+__all__ = ["driver", "no_breakpoints", "no_callbacks_of_collections"]

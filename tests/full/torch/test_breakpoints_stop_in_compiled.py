@@ -1,18 +1,14 @@
-"""A stop in a function that torch compiles breaks no graph, and users are told that the stop won't come."""
+"""A stop in a function that torch compiles breaks no graph, and changes no result."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.agent.test_breakpoints import run
 from tests.support.requirements import needs_torch
-from tests.support.time_unit import seconds
 
 pytestmark = needs_torch
 
@@ -76,37 +72,4 @@ def test_no_stop_breaks_a_graph_or_changes_a_result(folder: Path) -> None:
     result = run(folder, "compiles.py", at="\n".join(STOPS), inside="model:inner\nmodel:f")
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == [[25, 37] * 6 + [25], {}, {}]
-    assert result.stderr.count("torch.compile ") == len(STOPS) + 2
     assert "Warning" not in result.stderr
-    assert "never reached" not in result.stderr
-
-
-BREAKPOINT = """\
-import torch, model
-from dbg_wire.records.breakpoints import BreakpointWish
-from tests.unit.agent.breakpoints.asking import ask
-from tests.unit.agent.pdb_driver import Driver
-
-driver = Driver()
-wish = BreakpointWish(file=model.__file__, line=9, condition="y.sum() < 0")
-assert [one.problem for one in ask(driver, wish)] == [""]
-assert torch.compile(model.f, fullgraph=True, backend="eager")(torch.ones(2)).item() == 25
-print(ask(driver)[0].problem)
-"""
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="code holds no calls for breakpoints")
-def test_nor_does_a_breakpoint_in_it(folder: Path) -> None:
-    (folder / "breaks.py").write_text(BREAKPOINT)
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *filter(None, sys.path)])}
-    done = subprocess.run(
-        [sys.executable, "breaks.py"],
-        cwd=folder,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=seconds(60),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("torch.compile ")

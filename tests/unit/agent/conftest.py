@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import bdb
 import gc
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dbg_agent.frames import loaded_sources
 from dbg_agent.rank import console
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import Driver, cancel_timers
 from tests.unit.agent.pudb_viewer import Viewer
-
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(autouse=True)
-def program_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count no modules of other tests among the files of the program: each rank would read a thousand of them."""
-    files = loaded_sources._own_files
-    others = re.compile(rf"{re.escape(str(ROOT))}/(?!tests/unit/agent/)")
-    monkeypatch.setattr(loaded_sources, "_own_files", lambda: (one for one in files() if not others.match(one)))
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import msgspec
+import pytest
 
+from dbg_agent.breakpoints import points
+from dbg_agent.breakpoints.wish import mechanism
 from dbg_wire.messages import Action, Ask
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.unit.agent.pdb_driver import SECONDS, Driver
@@ -30,6 +35,32 @@ def loaded(folder: Path, source: str, name: str = "program") -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@contextmanager
+def stops_served(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the program stop at the stops of the command line, and at breakpoints that are set in this context."""
+    if sys.version_info < (3, 12):
+        from dbg_agent.breakpoints import at_import
+
+        monkeypatch.setattr(at_import, "_served", [])
+    used = mechanism(points.reached, points.lines_of)
+    yield
+    used.serve({})
+
+
+def executed(path: Path) -> dict[str, Any]:
+    """Run a file as a module of its name, compiled as this Python's way to stops has it; return its names."""
+    source = path.read_bytes()
+    names: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
+    if sys.version_info >= (3, 12):
+        code = compile(source, str(path), "exec", dont_inherit=True)
+    else:
+        from dbg_agent.breakpoints.at_import import compile_file
+
+        code = compile_file(source, str(path), path.stem)
+    exec(code, names)  # noqa: S102 - a program of a test
+    return names
 
 
 def line_of(module: ModuleType, text: str) -> int:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import builtins
 import importlib
-import os
 import sys
 import threading
 import time
@@ -18,15 +16,18 @@ from types import ModuleType
 import pytest
 
 import dbg_agent
-from dbg_agent.breakpoints import compiled, importing, points, reached
+from dbg_agent.breakpoints import points
 from dbg_agent.frames.stacks import all_frames
 from dbg_agent.program import entry, own_rank
 from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
 from dbg_wire.records.stop_points import StopAt
 from tests.conftest import Approved
 from tests.support.calls import with_calls_left
-from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
+from tests.unit.agent.breakpoints.asking import ask, stopped_at, stops_served
 from tests.unit.agent.pdb_driver import Driver, drive
+
+if sys.version_info < (3, 12):
+    from dbg_agent.breakpoints.at_import import LATER
 
 PROGRAM = """\
 import asyncio
@@ -101,28 +102,51 @@ def passes(queue, turns):
 """
 
 
+IS_MONITORED = sys.version_info >= (3, 12)
+"""Whether functions stop that exist when the breakpoint is set."""
+
+
 @pytest.fixture
-def program(tmp_path: Path) -> ModuleType:
-    return loaded(tmp_path, PROGRAM)
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return the program's file, which can be imported."""
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    yield path
+    sys.modules.pop("program", None)
 
 
-def stops(driver: Driver, program: ModuleType, text: str, run: Callable[[], object], *shown: str) -> object:
+def wished(path: Path, text: str, condition: str = "", hits: str = "", log: str = "") -> BreakpointWish:
+    lines = path.read_text().splitlines()
+    line = next(number for number, one in enumerate(lines, 1) if text in one)
+    return BreakpointWish(file=str(path), line=line, condition=condition, hits=hits, log=log)
+
+
+def imported(driver: Driver, path: Path, *wishes: BreakpointWish) -> ModuleType:
+    """Set breakpoints as early as this Python needs it, and return the program's module."""
+    module = importlib.import_module(path.stem) if IS_MONITORED else None
+    states = ask(driver, *wishes)
+    assert all(state.is_set for state in states)
+    assert {bool(state.problem) for state in states} == {module is None}
+    return module or importlib.import_module(path.stem)
+
+
+def stops(driver: Driver, path: Path, text: str, run: Callable[[ModuleType], object], *shown: str) -> object:
     """Set a breakpoint, run, and see it stop there as often as there are values of the line's ``shown`` variable."""
-    (state,) = ask(driver, wish(program, text))
-    assert state.is_set
-    assert state.problem == ""
+    wish = wished(path, text)
+    module = imported(driver, path, wish)
 
     def script() -> None:
         for expected in shown:
             name, _, value = expected.partition("=")
             assert driver.output_of(f"p {name}") == f"{value}\n"
-            assert stopped_at(driver) == line_of(program, text)
+            assert stopped_at(driver) == wish.line
             if expected is shown[-1]:
-                assert ask(driver, clear=[wish(program, text)]) == ()
+                assert ask(driver, clear=[wish]) == ()
             driver.say("c")
 
     finish = drive(driver, script)
-    result = run()
+    result = run(module)
     finish()
     return result
 
@@ -139,8 +163,7 @@ Run = Callable[[ModuleType], object]
 CODE: dict[str, tuple[str, Run, tuple[str, ...], object]] = {
     "running function": ("# adds", lambda one: one.train(4), ("step=0", "step=1", "step=2"), 10),
     "thread": ("# adds", in_thread, ("step=0", "step=1"), 3),
-    "closure made before": ("# closure", lambda one: one.scaled_by_two(4), ("number=4",), 8),
-    "closure made afterwards": ("# closure", lambda one: one.outer(3)(4), ("scale=3",), 12),
+    "closure": ("# closure", lambda one: one.scaled_by_two(4), ("number=4",), 8),
     "generator": ("# resumed", lambda one: list(one.numbers(2)), ("number=0", "number=1"), [0, 1]),
     "coroutine": ("# coroutine", lambda one: asyncio.run(one.gather(3)), ("number=0", "number=1"), 3),
     "decorated": ("# decorated", lambda one: one.doubled(3), ("number=3",), 6),
@@ -153,9 +176,9 @@ if sys.version_info >= (3, 12):
 
 @pytest.mark.parametrize(("text", "run", "shown", "result"), CODE.values(), ids=CODE)
 def test_code_of_any_kind_stops_at_each_turn(
-    driver: Driver, program: ModuleType, text: str, run: Run, shown: tuple[str, ...], result: object
+    driver: Driver, path: Path, text: str, run: Run, shown: tuple[str, ...], result: object
 ) -> None:
-    assert stops(driver, program, text, lambda: run(program), *shown) == result
+    assert stops(driver, path, text, run, *shown) == result
     assert sys.gettrace() is None
 
 
@@ -176,24 +199,32 @@ def passing(program: ModuleType) -> Iterator[Callable[[], None]]:
     yield go_on
 
 
-if sys.version_info >= (3, 12):
+if IS_MONITORED:
 
-    def test_functions_that_run_now_stop(driver: Driver, program: ModuleType) -> None:
-        with passing(program) as go_on:
-            assert stops(driver, program, "# within a loop", go_on, "turns=3") is None
+    def test_functions_that_run_now_stop(driver: Driver, path: Path) -> None:
+        with passing(importlib.import_module("program")) as go_on:
+            assert stops(driver, path, "# within a loop", lambda _: go_on(), "turns=3") is None
 
 else:
 
-    def test_a_function_that_runs_now_is_told_and_stops_from_its_next_call_on(
-        driver: Driver, program: ModuleType
-    ) -> None:
-        with passing(program) as go_on:
-            (state,) = ask(driver, wish(program, "# within a loop"))
-            assert (state.is_set, state.problem) == (True, compiled.RUNS)
-            go_on()
-        queue: SimpleQueue[int] = SimpleQueue()
-        queue.put(1)
-        assert stops(driver, program, "# within a loop", lambda: program.passes(queue, 1), "turns=1") == 1
+    def test_a_function_that_exists_is_told_and_stops_from_the_next_stop_on(driver: Driver, path: Path) -> None:
+        program = importlib.import_module("program")
+        (state,) = ask(driver, wished(path, "# adds"))
+        assert (state.is_set, state.problem) == (True, LATER)
+        assert program.train(2) == 3
+
+        def script() -> None:
+            driver.prompt()
+            assert [one.problem for one in ask(driver)] == [""]
+            driver.say("c")
+            assert driver.output_of("p step") == "0\n"
+            ask(driver, clear=[wished(path, "# adds")])
+            driver.say("c")
+
+        finish = drive(driver, script)
+        driver.rank.stopping.stop(sys._getframe(), "breakpoint")
+        assert program.train(2) == 3
+        finish()
 
 
 def test_a_file_that_is_loaded_later_stops_from_its_first_line_on(
@@ -227,69 +258,51 @@ def both(number):
 """
 
 
-def with_stop(point: points.Point, monkeypatch: pytest.MonkeyPatch, driver: Driver, folder: Path) -> list[int]:
-    """Have a module that can be imported hold a stop; return the numbers at which the program stops there."""
-    (folder / "both.py").write_text(WITH_STOP)
+@pytest.fixture
+def seen(driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Return the numbers at which a stop of the command line stops the program in ``both.py``."""
+    (tmp_path / "both.py").write_text(WITH_STOP)
     seen: list[int] = []
     points.begin({}, is_rank=False, load=lambda: entry, failed=dbg_agent.go_on_without)
-    for name, function in points.CALLS.items():
-        monkeypatch.setattr(builtins, name, function, raising=False)
-    monkeypatch.setattr(points, "POINTS", [point])
+    monkeypatch.setattr(points, "POINTS", [points.Point(StopAt(file=str(tmp_path / "both.py"), line=2))])
     monkeypatch.setattr(entry, "stop_at", lambda frame, *_, **__: seen.append(frame.f_locals["number"]))
     monkeypatch.setattr(own_rank, "_rank", driver.rank)
-    monkeypatch.setattr(sys, "meta_path", [importing._finder, *sys.meta_path])
-    monkeypatch.syspath_prepend(folder)
-    return seen
+    monkeypatch.syspath_prepend(tmp_path)
+    with stops_served(monkeypatch):
+        yield seen
+    sys.modules.pop("both", None)
 
 
-@pytest.mark.parametrize("is_loaded_before", [True, False])
 def test_a_file_with_a_stop_of_the_command_line_has_breakpoints_as_well(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_loaded_before: bool
+    driver: Driver, tmp_path: Path, seen: list[int]
 ) -> None:
-    file = str(tmp_path / "both.py")
-    point = points.Point(StopAt(file=file, line=2, condition="number == 5"))
-    seen = with_stop(point, monkeypatch, driver, tmp_path)
-    if is_loaded_before:
-        importlib.import_module("both")
-    wished = BreakpointWish(file=file, line=3)
-    (state,) = ask(driver, wished)
-    assert (state.is_set, bool(state.problem)) == (True, not is_loaded_before)
-    module = importlib.import_module("both")
-    assert stops(driver, module, "# breakpoint", lambda: module.both(4), "number=4") == 8
-    assert [module.both(number) for number in (4, 5)] == [8, 10]
-    assert (seen, point.counted) == ([5], 1)
-    sys.modules.pop("both")
+    assert stops(driver, tmp_path / "both.py", "# breakpoint", lambda one: one.both(4), "number=4") == 8
+    assert seen == [4]
 
 
 def test_a_stop_of_the_command_line_does_not_stop_where_a_breakpoint_has_just_done(
-    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    driver: Driver, tmp_path: Path, seen: list[int]
 ) -> None:
-    point = points.Point(StopAt(file=str(tmp_path / "both.py"), line=2))
-    seen = with_stop(point, monkeypatch, driver, tmp_path)
-    module = importlib.import_module("both")
-    assert module.both(3) == 6
-    assert stops(driver, module, "# stop", lambda: module.both(4), "number=4") == 8
-    assert module.both(5) == 10
-    assert (seen, point.counted) == ([3, 5], 3)
-    sys.modules.pop("both")
+    def run(module: ModuleType) -> list[int]:
+        return [module.both(number) for number in (4, 5)]
+
+    assert stops(driver, tmp_path / "both.py", "# stop", run, "number=4") == [8, 10]
+    assert (seen, points.POINTS[0].counted) == ([5], 2)
 
 
-def test_a_log_point_of_a_running_rank_prints(
-    driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ask(driver, wish(program, "# adds", "step > 1", "% 2", "at {step}"))
-    program.train(6)
+def test_a_log_point_of_a_running_rank_prints(driver: Driver, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    imported(driver, path, wished(path, "# adds", "step > 1", "% 2", "at {step}")).train(6)
     assert capsys.readouterr().out == "at 3\nat 5\n"
     (state,) = ask(driver)
     assert state.hits_so_far == 4
-    assert ask(driver, clear=[wish(program, "# adds")]) == ()
+    assert ask(driver, clear=[wished(path, "# adds")]) == ()
 
 
 @pytest.mark.parametrize("condition", ["nothing > step", "__import__('sys').exit(3)"])
 def test_a_condition_that_raises_is_told_once_and_stops(
-    approved: Approved, driver: Driver, program: ModuleType, capsys: pytest.CaptureFixture[str], condition: str
+    approved: Approved, driver: Driver, path: Path, capsys: pytest.CaptureFixture[str], condition: str
 ) -> None:
-    ask(driver, wish(program, "# adds", condition))
+    program = imported(driver, path, wished(path, "# adds", condition))
     problems: list[str] = []
 
     def script() -> None:
@@ -297,7 +310,7 @@ def test_a_condition_that_raises_is_told_once_and_stops(
         problems.append(ask(driver)[0].problem)
         driver.say("c")
         # The rank may be on its way to the next stop.
-        ask(driver, clear=[wish(program, "# adds")])
+        ask(driver, clear=[wished(path, "# adds")])
         driver.say("c")
 
     finish = drive(driver, script)
@@ -307,21 +320,17 @@ def test_a_condition_that_raises_is_told_once_and_stops(
 
 
 def test_a_breakpoint_in_a_text_that_has_changed_since_it_was_loaded_is_told_so(
-    approved: Approved, driver: Driver, program: ModuleType
+    approved: Approved, driver: Driver, path: Path
 ) -> None:
-    # With a breakpoint there the loaded text is known, and the line is one of that text.
-    adds = wish(program, "# adds")
-    assert [state.problem for state in ask(driver, adds)] == [""]
-    file = Path(adds.file)
-    file.write_text("# A line more.\n" + file.read_text().replace("# adds", "+ 1"))
-    problems = {state.asked: state.problem for state in ask(driver, BreakpointWish(file=adds.file, line=adds.line + 1))}
-    approved(problems[adds.line + 1])
+    importlib.import_module("program")
+    path.write_text("# A line more.\n" + path.read_text())
+    (state,) = ask(driver, wished(path, "# adds"))
+    approved(state.problem)
 
 
-def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, program: ModuleType) -> None:
-    adds = line_of(program, "# adds")
-    (first, second) = ask(driver, wish(program, "total = 0"), wish(program, "# adds"))
-    assert (first.problem, second.problem) == ("", "")
+def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, path: Path) -> None:
+    wishes = [wished(path, "total = 0"), wished(path, "# adds")]
+    program, adds = imported(driver, path, *wishes), wishes[1].line
 
     def script() -> None:
         seen = []
@@ -331,7 +340,7 @@ def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, p
             driver.say(command)
         assert seen == [adds - 2, adds - 1, adds, adds + 1, adds - 1, adds]
         assert driver.output_of("p step") == "2\n"
-        ask(driver, clear=[wish(program, "total = 0"), wish(program, "# adds")])
+        ask(driver, clear=wishes)
         driver.say("c")
 
     finish = drive(driver, script)
@@ -339,19 +348,10 @@ def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, p
     finish()
 
 
-def test_close_to_the_recursion_limit_a_breakpoint_is_passed_by(driver: Driver, program: ModuleType) -> None:
-    ask(driver, wish(program, "# decorated"))
-    assert with_calls_left(30, lambda: program.doubled(4)) == 8
-    assert len(driver.rank.program.warned) == 1
-    assert stops(driver, program, "# decorated", lambda: program.doubled(4), "number=4") == 8
+def test_close_to_the_recursion_limit_a_breakpoint_is_passed_by(driver: Driver, path: Path) -> None:
+    def run(program: ModuleType) -> object:
+        assert with_calls_left(30, lambda: program.doubled(4)) == 8
+        assert len(driver.rank.program.warned) == 1
+        return program.doubled(4)
 
-
-def test_what_a_child_has_told_stays_whatever_another_child_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(reached.VARIABLE, raising=False)
-    environ: dict[str, str] = {}
-    reached.share(environ)
-    where = environ[reached.VARIABLE]
-    reached.note(where, 1, reached.HELD)
-    reached.note(where, 1, reached.REACHED)
-    assert [reached.noted(where, number) for number in range(3)] == [0, reached.HELD, 0]
-    os.close(int(where.split(":")[1]))
+    assert stops(driver, path, "# decorated", run, "number=4") == 8

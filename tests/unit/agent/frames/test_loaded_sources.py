@@ -1,12 +1,10 @@
-"""Debuggers, and reports of breakpoints, show the lines that the rank runs, and not those that were saved since."""
+"""A stop tells of files that were edited since they were loaded, and shows the lines around its own."""
 
 from __future__ import annotations
 
 import importlib
 import linecache
-import os
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -14,10 +12,9 @@ from types import FrameType, ModuleType
 import pytest
 
 from dbg_agent.frames import loaded_sources
-from dbg_agent.frames.loaded_sources import Loaded, source_message
+from dbg_agent.frames.loaded_sources import edited_files, source_message
 from dbg_wire.limits import MAX_TEXT, SOURCE_LINES
 from tests.conftest import Approved
-from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import Driver, drive
 
 MODEL = """\
@@ -72,45 +69,6 @@ def stopped(driver: Driver, model: ModuleType, script: Callable[[], None]) -> No
     finish()
 
 
-Reading = tuple[threading.Event, threading.Event]
-
-
-@pytest.fixture
-def reading(monkeypatch: pytest.MonkeyPatch) -> Reading:
-    """Return two events: one that lets the rank read the program's files, which is set; one that says that it has."""
-    may_read, was_read = threading.Event(), threading.Event()
-    may_read.set()
-    read_all = Loaded.read_all
-
-    def read(self: Loaded, paths: list[str]) -> None:
-        assert may_read.wait(seconds(20))
-        read_all(self, paths)
-        was_read.set()
-
-    monkeypatch.setattr(Loaded, "read_all", read)
-    return may_read, was_read
-
-
-def test_the_lines_that_run_are_shown(driver: Driver, folder: Path, model: ModuleType, reading: Reading) -> None:
-    def script() -> None:
-        driver.prompt()
-        assert reading[1].wait(seconds(20))
-        for name in ("edited_model", "edited_other"):
-            edit(folder / f"{name}.py")
-        driver.say("ll")
-        driver.wait_for(lambda: "return seen" in driver.text, "the source of the function")
-        # From 3.13 on pdb begins on the line of the stop itself, and not on the next.
-        current = "rank.stopping.stop(" if sys.version_info >= (3, 13) else "seen.append(2)"
-        assert f"->\t    {current}" in driver.text
-        assert "# two" not in driver.text
-
-    stopped(driver, model, script)
-    # After the stop linecache shows the files as they are.
-    assert linecache.getline(str(folder / "edited_model.py"), 1) in ("# one\n", "")
-    linecache.checkcache()
-    assert linecache.getline(str(folder / "edited_model.py"), 1) == "# one\n"
-
-
 def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(
     approved: Approved, driver: Driver, folder: Path, model: ModuleType
 ) -> None:
@@ -126,8 +84,8 @@ def test_a_file_that_was_edited_before_the_stop_is_said_to_have_changed(
     stopped(driver, model, script)
 
 
-def frames_of(model: ModuleType) -> list[str]:
-    """Return the files that a debugger calls changed, at a stop in the module."""
+def edited_in(model: ModuleType) -> list[str]:
+    """Return the files that count as edited, at a stop in the module."""
     found: list[list[str]] = []
 
     class Stops:
@@ -135,10 +93,8 @@ def frames_of(model: ModuleType) -> list[str]:
         def stopping(self) -> Stops:
             return self
 
-        def stop(self, frame: object, _reason: str) -> None:
-            known = Loaded()
-            found.append([Path(path).stem for path in known.show(frame)])  # type: ignore[arg-type]
-            known.forget()
+        def stop(self, frame: FrameType, _reason: str) -> None:
+            found.append([Path(path).stem for path in edited_files(frame)])
 
     model.train(Stops(), [])
     return found[0]
@@ -146,11 +102,11 @@ def frames_of(model: ModuleType) -> list[str]:
 
 def test_an_edit_within_the_function_is_seen_by_its_lines_alone(folder: Path, model: ModuleType) -> None:
     path = folder / "edited_model.py"
-    assert frames_of(model) == []
+    assert edited_in(model) == []
     path.write_text(MODEL.replace("    seen.append(2)", "\n    seen.append(2)"))
-    assert frames_of(model) == ["edited_model"]
+    assert edited_in(model) == ["edited_model"]
     path.write_text(MODEL)
-    assert frames_of(model) == []
+    assert edited_in(model) == []
 
 
 def test_code_that_an_import_hook_has_changed_is_not_taken_for_an_edit(
@@ -158,33 +114,9 @@ def test_code_that_an_import_hook_has_changed_is_not_taken_for_an_edit(
 ) -> None:
     path = folder / "edited_model.py"
     path.write_text(MODEL.replace("seen.append(2)", "seen.append(int(2))"))
-    os.utime(path, (1, 1))
-    assert frames_of(model) == ["edited_model"]
+    assert edited_in(model) == ["edited_model"]
     monkeypatch.setattr(loaded_sources, "process_started", lambda: path.stat().st_ctime + 60)
-    assert frames_of(model) == []
-
-
-def test_of_too_many_files_those_are_kept_that_were_loaded_last(
-    folder: Path, model: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert model.__name__ == "edited_model"
-    monkeypatch.setattr(loaded_sources, "MAX_FILES", 2)
-    # Files with breakpoints of earlier tests count as seen.
-    monkeypatch.setattr(loaded_sources, "compiled_sources", {})
-    read: list[str] = []
-    ended = threading.Event()
-    mine = Loaded()
-
-    def note(loaded: Loaded, paths: list[str]) -> None:
-        # A thread of an earlier test may still be about to read for another one.
-        if loaded is mine:
-            read.extend(paths)
-            ended.set()
-
-    monkeypatch.setattr(Loaded, "read_all", note)
-    mine.read()
-    assert ended.wait(seconds(20))
-    assert sorted(read) == [str(folder / "edited_model.py"), str(folder / "edited_other.py")]
+    assert edited_in(model) == []
 
 
 def frame_in(path: Path, lines: list[str]) -> FrameType:

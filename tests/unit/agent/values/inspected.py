@@ -8,7 +8,6 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from dbg_agent.frames.loaded_sources import Loaded
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.values.evaluation import Namespaces
 from dbg_agent.values.inspector import Inspector
@@ -50,7 +49,7 @@ class Sights:
 
     def __init__(self, frame: FrameType, seconds: float = PLENTY, *, keeps_time: bool = False) -> None:
         interruptible = Interruptible(call_later if keeps_time else _never)
-        self.inspector = Inspector(interruptible, Loaded(), lambda: [(frame, frame.f_lineno)], lambda: None)
+        self.inspector = Inspector(interruptible, lambda: [(frame, frame.f_lineno)], lambda: None)
         self._frame, self._seconds = frame, seconds
 
     def look(self, **question: Any) -> Inspected:

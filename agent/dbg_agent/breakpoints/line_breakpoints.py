@@ -9,58 +9,88 @@ from __future__ import annotations
 import bdb
 import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from dbg_agent.breakpoints.files import is_ours, loaded_path, place
+from dbg_agent.breakpoints.files import is_ours, loaded_path, place_in
 from dbg_agent.breakpoints.line_breakpoint import LineBreakpoint, LogPace, NoLogText, line_breakpoint, shown
-from dbg_agent.breakpoints.monitored import Monitored
 from dbg_agent.breakpoints.points import stops_at
-from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code, evaluate_at, holds, raised_text
+from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code, evaluate_at, holds, mechanism, raised_text
 from dbg_agent.frames.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
-from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import unharmed
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
-from dbg_wire.messages import Notice
+from dbg_wire.messages import Message, Notice
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.record import fitted
-
-if TYPE_CHECKING:
-    from dbg_agent.breakpoints.compiled import Compiled
-    from dbg_agent.rank.rank import Rank
 
 MAX_ROWS = 500_000
 """Characters of the rows of an answer, of which some are escaped in a message: half of a message."""
 
-AWAITED_SECONDS, LONGEST_PAUSE = 0.25, 60.0
-"""Seconds between looks for functions that are still to be made. To look among all objects of a large program takes 50
-ms, so the pause doubles with each time; whether a look is due is known in microseconds."""
-
 NOT_LOADED = "the file is not loaded yet"
 
 
-class LineBreakpoints:
-    """The breakpoints of one process. Methods may be called from any thread."""
+class StoppedRank(Protocol):
+    """The rank that the breakpoints stop."""
 
-    def __init__(self, rank: Rank) -> None:
+    @property
+    def number(self) -> int:
+        """Return its number."""
+
+    def warn(self, text: str) -> None:
+        """Write a line to the job's output, once."""
+
+    def send(self, message: Message) -> None:
+        """Send a message to the broker."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
+        """Call something in the link's thread."""
+
+
+class Halts(Protocol):
+    """Where the rank's threads halt."""
+
+    def stop(self, frame: FrameType, reason: str, *, before_line: bool) -> None:
+        """Stop the calling thread at this frame."""
+
+    def note_halt(self, frame: FrameType) -> None:
+        """Note that a frame has halted at its present line."""
+
+    def has_just_halted(self, frame: FrameType) -> bool:
+        """Tell, once for each halt, whether this frame has just halted at its present line."""
+
+
+class LineBreakpoints:
+    """The breakpoints of one process. Methods may be called from any thread.
+
+    ``lines`` are those of bdb by file. ``is_halted`` tells whether the rank is stopped, and ``has_commands`` whether
+    pdb runs commands at the breakpoint of a number.
+    """
+
+    def __init__(
+        self,
+        rank: StoppedRank,
+        halts: Halts,
+        lines: dict[str, list[int]],
+        *,
+        world_size: int,
+        is_halted: Callable[[], bool],
+        has_commands: Callable[[int], bool],
+    ) -> None:
         self._rank = rank
-        self._lines = rank.breakpoints.lines
-        self._log = _LogOutput(rank)
+        self._halts = halts
+        self._lines = lines
+        self._is_halted = is_halted
+        self._has_commands = has_commands
+        self._log = _LogOutput(rank, world_size)
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._served: dict[str, frozenset[int]] = {}
-        self._pause = AWAITED_SECONDS
-        self._changes = 0
-        """How often the wishes have changed. A look for functions that was due before the last change does nothing."""
-        self._poll_due_for = 0
-        """The change for which a look for functions is due; 0 if no look is."""
-        self._mechanism = _mechanism_of_this_python(self)
+        self._mechanism = mechanism(self.reached)
         self._failure = ""
         """Why only a traced thread stops now; empty if the mechanism works."""
 
@@ -74,59 +104,24 @@ class LineBreakpoints:
                 self._clear(known, path)
             refused = [state for one, spot in found if (state := self._set(one, spot)) is not None]
             self._refresh()
-        self._poll_later()
         return tuple(_bounded([*self._states(), *refused]))
 
     def refresh(self) -> bool:
         """Serve the breakpoints that are set now; return whether no thread needs to be traced for any of them."""
         with self._lock:
-            is_all = self._refresh()
-        self._poll_later()
-        return is_all
+            return self._refresh()
 
     def _refresh(self) -> bool:
         wanted, is_all = self._wanted()
         if wanted != self._served:
             self._served = wanted
-            self._pause = AWAITED_SECONDS
-            self._changes += 1
             # What failed at the change before may work now.
             self._failure = ""
-            self._serve(partial(self._mechanism.serve, wanted))
+            try:
+                self._mechanism.serve(wanted)
+            except Exception as error:
+                self._failure = f"it counts from the rank's next stop on ({error_line(error)})"
         return is_all and self._mechanism.replaces_tracing and not self._failure
-
-    def _serve(self, serve: Callable[[], object]) -> object:
-        try:
-            return serve()
-        except Exception as error:
-            self._failure = f"it counts from the rank's next stop on ({error_line(error)})"
-            return None
-
-    def _poll_later(self) -> None:
-        """Look for functions that are still to be made, if there are any; called without the lock."""
-        with self._lock:
-            if not self._mechanism.awaits or self._failure or self._poll_due_for == self._changes:
-                return
-            change = self._poll_due_for = self._changes
-        # The link takes a lock of its own in this call, which comes before ours in the order of locks.
-        self._rank.call_later(self._pause, partial(self._poll_in_thread, change))
-
-    def _poll_in_thread(self, change: int) -> None:
-        """Look in a thread of its own: the link's thread has the rank's messages to read."""
-        try:
-            own_thread(partial(self._poll, change), "dbg-agent-functions").start()
-        except RuntimeError:
-            # The process has as many threads as the system allows; some of them may have ended by then.
-            self._rank.call_later(LONGEST_PAUSE, partial(self._poll_in_thread, change))
-
-    def _poll(self, change: int) -> None:
-        with self._lock:
-            if change != self._changes:
-                return
-            self._poll_due_for = 0
-            if self._serve(self._mechanism.poll):
-                self._pause = min(2 * self._pause, LONGEST_PAUSE)
-        self._poll_later()
 
     # ----------------------------------------------------------------------------------------------------- the wishes
 
@@ -233,7 +228,7 @@ class LineBreakpoints:
         if loaded_path(one.file) is None:
             return NOT_LOADED
         own = one.problem if isinstance(one, LineBreakpoint) else ""
-        return own or self._failure or self._mechanism.problem(one.file, one.line, self._rank.stops.owner)
+        return own or self._failure or self._mechanism.problem(one.file, one.line, is_halted=self._is_halted())
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 
@@ -248,7 +243,7 @@ class LineBreakpoints:
 
     def _comes_by(self, frame: FrameType, is_traced: bool) -> bool:
         """Tell whether this way is to look at the breakpoints of the frame's line: bdb does so in a traced frame."""
-        if os.getpid() != self._pid or self._rank.stopping.has_just_halted(frame):
+        if os.getpid() != self._pid or self._halts.has_just_halted(frame):
             return False
         if is_traced and is_traced_by_us(frame):
             return False
@@ -256,10 +251,10 @@ class LineBreakpoints:
 
     def _stop(self, file: str, line: int, frame: FrameType) -> None:
         def stop() -> None:
-            self._rank.stopping.stop(frame, "breakpoint", before_line=True)
+            self._halts.stop(frame, "breakpoint", before_line=True)
             if stops_at(file, line):
                 # It comes next, and its line was shown by now.
-                self._rank.stopping.note_halt(frame)
+                self._halts.note_halt(frame)
 
         unharmed(stop, self._failed)
 
@@ -299,9 +294,6 @@ class LineBreakpoints:
     def _number(self) -> int:
         return self._rank.number
 
-    def _has_commands(self, number: int) -> bool:
-        return any(getattr(one, "commands", {}).get(number) for one in self._rank.debuggers.loaded)
-
     def _wanted(self) -> tuple[dict[str, frozenset[int]], bool]:
         """Return the lines to serve untraced, and whether these are all breakpoints."""
         wanted: dict[str, set[int]] = {}
@@ -318,9 +310,9 @@ class LineBreakpoints:
 class _LogOutput:
     """The job's output and the broker, which get the texts of log points."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: StoppedRank, world_size: int) -> None:
         self._rank = rank
-        self._pace = LogPace(rank.membership.identity.world_size or 1)
+        self._pace = LogPace(world_size)
 
     def print(self, text: str) -> None:
         """Print a text; never raise."""
@@ -356,7 +348,7 @@ def _found(wish: BreakpointWish) -> _Spot:
     if problem:
         return _Spot(wish.file, None, problem)
     path = loaded_path(wish.file) or wish.file
-    placed = place(path, wish.line)
+    placed = place_in(path, wish.line)
     return _Spot(path, placed.line, placed.problem)
 
 
@@ -389,11 +381,3 @@ def _bounded(states: Iterable[BreakpointState]) -> Iterable[BreakpointState]:
         if size > MAX_ROWS or count >= 2 * MAX_BREAKPOINTS:
             return
         yield state
-
-
-def _mechanism_of_this_python(breakpoints: LineBreakpoints) -> Monitored | Compiled:
-    if sys.version_info >= (3, 12):
-        return Monitored(breakpoints.reached)
-    from dbg_agent.breakpoints.compiled import Compiled
-
-    return Compiled(breakpoints.reached)

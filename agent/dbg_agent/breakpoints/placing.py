@@ -1,0 +1,155 @@
+"""The line at which a stop for a line, or for a function, of a source file is made; pure.
+
+A stop is made before a statement that runs: that of its line, the next one, or the first one of a function.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
+from typing import cast
+
+from dbg_agent.frames.loaded_sources import all_codes
+from dbg_agent.process.imports import compiled, parsed
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+DEFINITIONS = (*_FUNCTIONS, ast.ClassDef)
+
+
+WITHIN_STATEMENTS = sys.version_info >= (3, 12)
+"""Whether the program can stop inside of a statement without tracing: compiled-in calls stand before statements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The line where a stop is made, the first if there are several; or None, and the problem."""
+
+    line: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A statement, or the head of a compound statement, with its lines and the list that holds it."""
+
+    first: int
+    last: int
+    body: list[ast.stmt]
+    before: ast.stmt
+    owner: ast.AST
+
+    def __contains__(self, line: int) -> bool:
+        return self.first <= line <= self.last
+
+
+def place(source: bytes, path: str, wanted: int | str) -> Placed:
+    """Return where a stop for a line, or for a function of that name inside the module, is made.
+
+    It is made at the line's statement, at the first one inside for the head of a function, and within a statement at a
+    line with code of its own where the interpreter tells of each line. Raise what ``ast.parse`` raises if the source is
+    not valid.
+    """
+    tree = parsed(source, path)
+    if isinstance(wanted, str):
+        found = next((node for name, node in _functions(tree, "") if name == wanted), None)
+        return Placed(_line_inside(found)) if found is not None else Placed(None, f"it has no function {wanted}")
+    spot = spot_at(list(spots_of(tree)), wanted)
+    if spot is None:
+        lines = source.count(b"\n") + (not source.endswith(b"\n"))
+        return Placed(None, f"it has {lines} lines" if wanted > lines else f"no line from {wanted} on has code")
+    if isinstance(spot.owner, _FUNCTIONS):
+        # The line of a `def` runs once, when its module is loaded; the call of the function is meant.
+        return Placed(_line_inside(spot.owner))
+    is_within = WITHIN_STATEMENTS and wanted in spot and wanted in _lines_of(compiled(source, path))
+    return Placed(wanted if is_within else spot.first)
+
+
+def _lines_of(code: CodeType) -> set[int | None]:
+    """Return the lines that have code in a module, and in all inside of it."""
+    return {line for one in all_codes(code) for _, _, line in one.co_lines()}
+
+
+def _line_inside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Return the line of a function's first statement with code, or else of its docstring or declaration."""
+    first = next((statement for statement in function.body if _has_code(statement)), None)
+    return _first_line(first) if first is not None else function.body[0].lineno
+
+
+def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Yield each function with its name inside the module: ``Class.method``, ``outer.inner``."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, DEFINITIONS):
+            if isinstance(child, _FUNCTIONS):
+                yield prefix + child.name, child
+            yield from _functions(child, f"{prefix}{child.name}.")
+        elif isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield from _functions(child, prefix)
+
+
+def spot_at(spots: list[Spot], line: int) -> Spot | None:
+    """Return the innermost statement of this line, or else the first statement after it."""
+    here = [spot for spot in spots if line in spot]
+    if not here:
+        return min((spot for spot in spots if spot.first > line), key=lambda spot: spot.first, default=None)
+    start = max(spot.first for spot in here)
+    begun = [spot for spot in here if spot.first == start]
+    # In `def f(): g()` the stop is at `g()`; in `if x: g()` it is at the whole `if`.
+    inner = [spot for spot in begun if not isinstance(spot.owner, DEFINITIONS)]
+    return inner[0] if inner else begun[0]
+
+
+def spots_of(tree: ast.Module) -> Iterator[Spot]:
+    for node in ast.walk(tree):
+        for field in ("body", "orelse", "finalbody"):
+            body = getattr(node, field, None)
+            if isinstance(body, list):
+                yield from (_spot(statement, body) for statement in body if _has_code(statement))
+        if isinstance(node, ast.ExceptHandler):
+            last = node.type.end_lineno if node.type is not None else None
+            yield Spot(node.lineno, last or node.lineno, node.body, node.body[0], node)
+        elif isinstance(node, ast.match_case):
+            yield Spot(node.pattern.lineno, _last_of_head(node.pattern, node.body), node.body, node.body[0], node)
+
+
+def _spot(statement: ast.stmt, body: list[ast.stmt]) -> Spot:
+    inner = getattr(statement, "body", None) or getattr(statement, "cases", None)
+    first = _first_line(statement)
+    last = statement.end_lineno or first
+    if isinstance(inner, list):
+        last = first if isinstance(statement, ast.Try) else _last_of_head(statement, inner)
+    return Spot(first, last, body, statement, statement)
+
+
+def _last_of_head(node: ast.stmt | ast.pattern, body: Sequence[ast.AST]) -> int:
+    """Return the last line of a compound statement's head; comments below the head belong to the body."""
+    expressions = [
+        child.end_lineno or child.lineno
+        for child in ast.walk(node)
+        if isinstance(child, (ast.expr, ast.pattern, ast.arg)) and child.lineno < _first_of(body[0])
+    ]
+    # A line with only a closing bracket and the colon doesn't count as part of the head.
+    return min(max([node.lineno, *expressions]), max(node.lineno, _first_of(body[0]) - 1))
+
+
+def _first_of(node: ast.AST) -> int:
+    return node.pattern.lineno if isinstance(node, ast.match_case) else _first_line(cast(ast.stmt, node))
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[int] = [decorator.lineno for decorator in getattr(statement, "decorator_list", ())]
+    return min([statement.lineno, *decorators])
+
+
+def _has_code(statement: ast.AST) -> bool:
+    """Tell whether a statement runs as code; docstrings and declarations don't."""
+    if not isinstance(statement, ast.stmt) or isinstance(statement, (ast.Global, ast.Nonlocal)):
+        return False
+    if isinstance(statement, ast.Expr):
+        return not isinstance(statement.value, ast.Constant)
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value is not None
+    return not (isinstance(statement, ast.ImportFrom) and statement.module == "__future__")
