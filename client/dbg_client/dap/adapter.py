@@ -83,7 +83,6 @@ class Session:
         await asyncio.gather(self._following, return_exceptions=True)
         self.threads.close()
         self._moves.close()
-        self._frames.close()
         self._keyboard.close()
         self._log_texts.close()
         self._watching.close()

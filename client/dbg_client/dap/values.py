@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Hashable
 from typing import Generic, NamedTuple, TypeVar
 
@@ -68,7 +67,7 @@ class FrameOf(NamedTuple):
 
 
 class Frames:
-    """The stacks of the ranks of a window, each kept until its rank moves."""
+    """The stacks of the ranks of a window."""
 
     def __init__(
         self, window: Window, threads: Threads, sources: SourceLocator, first_line: int, first_column: int
@@ -78,13 +77,12 @@ class Frames:
         self._sources = sources
         self._first_line, self._first_column = first_line, first_column
         self._numbers: Handles[str] = Handles()
-        self._stacks: dict[str, tuple[int, asyncio.Task[tuple[Place, ...]]]] = {}
 
     async def stack_trace(self, arguments: Message) -> Message:
         """Answer ``stackTrace``: the innermost frame first."""
         rank = self._threads.stopped_rank(arguments.get("threadId"))
         version = self._threads.table.version(rank.key)
-        frames = (await self.stack(rank))[::-1]
+        frames = (await self._window.ask_one(Action.WHERE, rank)).frames[::-1]
         if self._threads.table.version(rank.key) != version:
             raise BadInput(
                 f"this frame is of an earlier stop of {printable(rank.address)}", "choose one of the present stop"
@@ -97,16 +95,6 @@ class Frames:
         ]
         return {"stackFrames": shown, "totalFrames": len(frames)}
 
-    async def stack(self, rank: RankInfo) -> tuple[Place, ...]:
-        """Return the frames of a rank, the outermost first; the rank is asked once for each of its stops."""
-        version = self._threads.table.version(rank.key)
-        known = self._stacks.get(rank.key)
-        if known is None or known[0] != version or _has_failed(known[1]):
-            known = version, asyncio.ensure_future(self._ask(rank))
-            self._stacks[rank.key] = known
-            self._drop_old()
-        return await asyncio.shield(known[1])
-
     def frame(self, number: object) -> FrameOf:
         """Return the frame with this number. Raises BadInput for one of an earlier stop."""
         rank, name = _present(self._threads, self._numbers, number, "this frame is", "choose one of the present stop")
@@ -118,19 +106,6 @@ class Frames:
         if not self._threads.table.stands(rank.key):
             raise BadInput(f"{printable(rank.address)} is running", "choose a frame of a stopped rank")
         return self._numbers.number(rank.key, self._threads.table.version(rank.key), "-1")
-
-    def close(self) -> None:
-        """Give up what is asked."""
-        for _, task in self._stacks.values():
-            task.cancel()
-
-    async def _ask(self, rank: RankInfo) -> tuple[Place, ...]:
-        return (await self._window.ask_one(Action.WHERE, rank)).frames
-
-    def _drop_old(self) -> None:
-        """Forget the stacks of ranks that have moved or ended."""
-        for key in [key for key, (version, _) in self._stacks.items() if self._threads.table.version(key) != version]:
-            del self._stacks[key]
 
     def _frame(self, rank: RankInfo, version: int, up: int, place: Place) -> Message:
         return {
@@ -151,10 +126,6 @@ def _present(threads: Threads, numbers: Handles[T], number: object, what_is: str
     if threads.table.version(rank.key) != found[1] or not threads.table.stands(rank.key):
         raise BadInput(f"{what_is} of an earlier stop of {printable(rank.address)}", remedy)
     return rank, found[2]
-
-
-def _has_failed(task: asyncio.Task[tuple[Place, ...]]) -> bool:
-    return task.done() and (task.cancelled() or task.exception() is not None)
 
 
 def count_of(value: object) -> int:

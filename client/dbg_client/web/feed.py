@@ -9,16 +9,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from dbg_client.core.directory import LISTS
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.views.list import show_place, without_limit
 from dbg_client.web import messages
 from dbg_client.web.outbox import Outbox
-from dbg_client.web.rows import RowChanges, Rows
+from dbg_client.web.rows import Rows
 from dbg_command.targets import Target
 from dbg_wire.errors import printable
-from dbg_wire.messages import Change as Changed
-from dbg_wire.messages import Gone, Snapshot
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.ranks import CRASH, RankInfo, RankState, describe_exit, rank_order
 
@@ -28,9 +27,8 @@ ROWS_PER_PAGE = 500
 ROUND_SECONDS = 0.1
 """Seconds in which changes are gathered (a debounce): several changes of a rank are one row, and nobody sees more."""
 
-CHOOSE_SECONDS = 1.0
-"""Seconds between two choices of the ranks that are listed: of 10,000 ranks one takes a tenth of that."""
-
+REST_OF_ROUND = 10
+"""Times that a round has taken before the next one begins: of 10,000 ranks one takes a tenth of a second."""
 
 MAX_EVENTS = 500
 """Events that are kept for pages that come; older ones are forgotten."""
@@ -38,7 +36,7 @@ MAX_EVENTS = 500
 MAX_TEXT = 500
 """Characters of an event's text."""
 
-Pair = tuple[RankInfo | None, RankInfo | None]
+Pair = tuple[RankInfo | None, RankInfo]
 """A rank before and after a change."""
 
 _AWAY = {RankState.UNRESPONSIVE: "does not answer", RankState.LOST: "its connection is lost"}
@@ -75,9 +73,8 @@ class TimeLine:
         """Note what has changed about ranks."""
         alike: defaultdict[tuple[str, str, str, str], list[RankInfo]] = defaultdict(list)
         for before, now in pairs:
-            if now is not None:
-                for kind, text, who in _news_of(before, now):
-                    alike[now.job, kind, text, who].append(now)
+            for kind, text, who in _news_of(before, now):
+                alike[now.job, kind, text, who].append(now)
         return [self.note(kind, text, at, ranks, who) for (_, kind, text, who), ranks in alike.items()]
 
 
@@ -124,10 +121,8 @@ class Feed:
         self.pages: set[Outbox] = set()
         self._hello = hello
         self._switchboard = switchboard
-        self._changed: set[str] = set()
-        self._is_whole = True
         self._round: asyncio.TimerHandle | None = None
-        self._chosen_at = -CHOOSE_SECONDS
+        self._rested_at = 0.0
         self._link = messages.Link(up=True, reason="")
         self._told: dict[type[messages.ToPage], messages.ToPage] = {}
         self.opened = asyncio.Event()
@@ -185,18 +180,11 @@ class Feed:
 
     async def receive(self, event: Event) -> None:
         """Take what the broker says; the directory knows it already."""
-        if isinstance(event, Changed):
-            self._changed.add(event.rank.key)
-        elif isinstance(event, Gone):
-            self._changed.add(event.key)
-        elif isinstance(event, Snapshot) and event.last:
-            self._is_whole = True
-        elif isinstance(event, (Up, Down)):
+        if isinstance(event, (Up, Down)):
             self._link_changed(event)
-            return
-        else:
-            return
-        self._plan(ROUND_SECONDS)
+        elif isinstance(event, LISTS) and self._switchboard.directory.complete and self._round is None:
+            loop = asyncio.get_running_loop()
+            self._round = loop.call_at(max(loop.time() + ROUND_SECONDS, self._rested_at), self._make_round)
 
     def close(self) -> None:
         """Make no more rounds."""
@@ -212,28 +200,11 @@ class Feed:
             self._link = link
             self.say(link)
 
-    def _plan(self, seconds: float) -> None:
-        if self._round is None:
-            self._round = asyncio.get_running_loop().call_later(seconds, self._make_round)
-
     def _make_round(self) -> None:
         """Tell the pages what has changed since the last round."""
-        self._round = None
-        directory, now = self._switchboard.directory, asyncio.get_running_loop().time()
-        is_due = self._is_whole or self.rows.chooses_anew(self._changed, directory.by_key)
-        if is_due and now - self._chosen_at >= CHOOSE_SECONDS:
-            changes = self.rows.choose(directory.ranks)
-            self._chosen_at, self._is_whole = now, False
-            self._changed.clear()
-        else:
-            changes = self.rows.update(self._changed, directory.by_key)
-            self._changed.clear()
-            if is_due:
-                self._is_whole = True
-                self._plan(self._chosen_at + CHOOSE_SECONDS - now)
-        self._tell(changes)
-
-    def _tell(self, changes: RowChanges) -> None:
+        self._round, loop = None, asyncio.get_running_loop()
+        began = loop.time()
+        changes = self.rows.choose(self._switchboard.directory.ranks)
         self.tell_if_new(messages.Axes(axes=self.rows.axes), messages.Missing(missing=self.rows.missing))
         for rows in _paged(changes.rows):
             self.say(messages.Change(rows=rows))
@@ -241,6 +212,8 @@ class Feed:
             self.say(messages.Change(rows=(), gone=changes.gone))
         for event in self.time_line.changed(changes.pairs, time.time()):
             self.say(event)
+        ended = loop.time()
+        self._rested_at = ended + REST_OF_ROUND * (ended - began)
 
 
 def _paged(rows: tuple[msgspec.Raw, ...]) -> list[tuple[msgspec.Raw, ...]]:

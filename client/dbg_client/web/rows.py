@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -25,7 +25,7 @@ class RowChanges(NamedTuple):
 
     rows: tuple[msgspec.Raw, ...]
     gone: tuple[str, ...]
-    pairs: tuple[tuple[RankInfo | None, RankInfo | None], ...]
+    pairs: tuple[tuple[RankInfo | None, RankInfo], ...]
 
 
 class Rows:
@@ -59,29 +59,40 @@ class Rows:
         """Return the axes of the mesh, as far as ranks tell them."""
         return tuple(Axis(name=name, size=size) for name, size in self._sizes.items())
 
-    def chooses_anew(self, keys: Iterable[str], known: Mapping[str, RankInfo]) -> bool:
-        """Tell whether other ranks may be listed now that these have changed, so that :meth:`choose` is due."""
-        if self.target is not None:
-            return True
-        pairs = ((self._ranks.get(key), known.get(key)) for key in keys)
-        return any(before is None or now is None or _has_ended(before) != _has_ended(now) for before, now in pairs)
-
     def choose(self, known: Sequence[RankInfo]) -> RowChanges:
         """Take the ranks that are listed now, and return what has changed."""
         shown = {rank.key: rank for rank in list_ranks(known, self.target, self._fitting(known))}
-        gone = [key for key in self._ranks if key not in shown]
-        changes = self._take([*((key, None) for key in gone), *shown.items()])
+        gone = tuple(key for key in self._ranks if key not in shown)
+        for key in gone:
+            self._left[key] = self._ranks.pop(key)
+            del self._rows[key]
+            if len(self._left) > MAX_LEFT:
+                del self._left[next(iter(self._left))]
+        rows: list[msgspec.Raw] = []
+        # After a restart of the broker its ranks come back, and their old stops are no news.
+        pairs = [
+            (self._ranks.get(key) or self._left.pop(key, None), now)
+            for key, now in shown.items()
+            if now is not self._ranks.get(key)
+        ]
+        for _, now in pairs:
+            self._ranks[now.key] = now
+            row = row_of(now)
+            if row != self._rows.get(now.key):
+                self._rows[now.key] = row
+                rows.append(row)
+                for one in now.coordinates:
+                    self._sizes[one.axis] = max(self._sizes.get(one.axis, 0), one.index + 1)
+        self._call_roll(known)
+        return RowChanges(tuple(rows), gone, tuple(pairs))
+
+    def _call_roll(self, known: Sequence[RankInfo]) -> None:
         # After a restart of the broker its ranks are not back at once, and have been here all the same.
         runs = {rank.run for rank in known}
-        away = [rank for rank in self._left.values() if rank.run in runs and not _has_ended(rank)]
+        away = [one for one in self._left.values() if one.run in runs and one.state is not RankState.EXITED]
         absent = absent_only(call_roll([*known, *away], self.target))
-        several_jobs = len({rank.job for rank in shown.values()}) > 1
+        several_jobs = len({rank.job for rank in self._ranks.values()}) > 1
         self.missing = tuple(absent_rows(absent, several_jobs=several_jobs).splitlines())
-        return changes
-
-    def update(self, keys: Iterable[str], known: Mapping[str, RankInfo]) -> RowChanges:
-        """Take what is known now of those of these ranks that are listed, and return what has changed."""
-        return self._take([(key, known[key]) for key in keys if key in self._ranks and key in known])
 
     def _fitting(self, known: Sequence[RankInfo]) -> Sequence[RankInfo]:
         if self.target is None:
@@ -90,36 +101,3 @@ class Rows:
             return select(self.target, known, any_job=True).ranks
         except (NoSuchRank, AmbiguousTarget):
             return ()
-
-    def _take(self, news: Iterable[tuple[str, RankInfo | None]]) -> RowChanges:
-        rows: list[msgspec.Raw] = []
-        gone: list[str] = []
-        pairs = []
-        for key, now in news:
-            before = self._ranks.get(key)
-            if now is before:
-                continue
-            if now is None:
-                self._left[key] = self._ranks.pop(key)
-                if len(self._left) > MAX_LEFT:
-                    del self._left[next(iter(self._left))]
-                del self._rows[key]
-                gone.append(key)
-                continue
-            # After a restart of the broker its ranks come back, and their old stops are no news.
-            pairs.append((before or self._left.pop(key, None), now))
-            self._ranks[key] = now
-            row = row_of(now)
-            if row != self._rows.get(key):
-                self._rows[key] = row
-                rows.append(row)
-                self._measure(now)
-        return RowChanges(tuple(rows), tuple(gone), tuple(pairs))
-
-    def _measure(self, rank: RankInfo) -> None:
-        for one in rank.coordinates:
-            self._sizes[one.axis] = max(self._sizes.get(one.axis, 0), one.index + 1)
-
-
-def _has_ended(rank: RankInfo) -> bool:
-    return rank.state is RankState.EXITED
