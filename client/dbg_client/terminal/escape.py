@@ -2,7 +2,8 @@
 
 Everything that a user types goes to the rank's debugger, except the prefix and the key after it, which are a command to
 the client. This module reads key bytes and no clock: the second key may come at any time, and where two readings are
-possible the bytes and their grouping into reads decide.
+possible the bytes and their grouping into reads decide. The terminal sends plain bytes, because a session switches the
+encodings of modern keyboards off.
 """
 
 from __future__ import annotations
@@ -54,35 +55,29 @@ class Command:
 class EscapeParser:
     """Split typed bytes into keys for the rank and commands for the client.
 
-    With ``prefix=None`` everything is for the rank. Keys come out unchanged, in order and at once, with one exception:
-    two or more bytes that may still become the prefix as the kitty keyboard protocol or xterm's modifyOtherKeys spell
-    it (``CSI 93;5u``) wait for the byte that decides. A lone Esc never waits. If a read ends with the Esc of such a
-    spelling, the spelling goes to the rank as it is.
-
-    After the prefix, a key that is a sequence of bytes is one key and is dropped whole. There too an Esc at the end
-    of a read counts as the Esc key, so that help appears at once. If the next read continues it as an arrow or
-    function key (``[``, ``O``), the rest is dropped as well; else the next read begins another key. A paste behind the
-    prefix is dropped to its end. Inside a bracketed paste the prefix is an ordinary byte.
+    With ``prefix=None`` everything is for the rank. Keys come out unchanged, in order and at once. After the prefix, a
+    key that is a sequence of bytes is one key and is dropped whole. An Esc at the end of a read counts as the Esc key
+    there, so that help appears at once. If the next read continues it as an arrow or function key (``[``, ``O``), the
+    rest is dropped as well; else the next read begins another key. A paste after the prefix is dropped to its end.
+    Inside a bracketed paste the prefix is an ordinary byte.
     """
 
     def __init__(self, prefix: bytes | None = DEFAULT_PREFIX) -> None:
         self._prefix = prefix
-        self._spellings = _spellings(prefix) if prefix is not None else frozenset()
         self._pending = False
         self._pasting = False
-        self._rest = b""  # a sequence that has begun and not ended
-        self._sent = 0  # how many bytes of it have been handed on
+        self._rest = b""  # a sequence that has begun and not ended, handed on already or dropped
         self._dropping = False  # it is the rest of a second key
         self._dropping_paste = False
 
     @property
     def pending(self) -> bool:
-        """Say whether the prefix was typed and the key after it is awaited."""
+        """Whether the prefix was typed and the key after it is awaited."""
         return self._pending
 
     @property
     def unfinished(self) -> int:
-        """Return how many bytes are remembered of a sequence that has begun and not ended."""
+        """Bytes that are remembered of a sequence that has begun and not ended."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> list[Keys | Command]:
@@ -93,65 +88,51 @@ class EscapeParser:
 
     def _read(self, data: bytes) -> Iterator[Keys | Command]:
         if self._rest == b"\x1b" and data[:1] not in (b"[", b"O"):
-            self._forget()
-        data, sent = self._rest + data, self._sent
-        self._rest, self._sent = b"", 0
+            self._rest, self._dropping = b"", False
+        sent, data, self._rest = len(self._rest), self._rest + data, b""
         position = 0
         while position < len(data):
             token, whole = _next_token(data, position)
-            if not whole and len(token) <= MAX_SEQUENCE:
-                self._rest, self._sent = token, max(0, sent - position)
-                yield from self._begun()
-                return
-            yield from self._token(token, already=min(max(0, sent - position), len(token)))
             position += len(token)
+            news = token[min(sent, len(token)) :]
+            sent = max(0, sent - len(token))
+            if not whole and len(token) <= MAX_SEQUENCE:
+                self._rest = token
+                yield from self._begun(news)
+                return
+            yield from self._token(token, news)
 
-    def _forget(self) -> None:
-        self._rest, self._sent, self._dropping = b"", 0, False
-
-    def _token(self, token: bytes, *, already: int) -> Iterator[Keys | Command]:
-        is_prefix = not already and token in self._spellings
+    def _token(self, token: bytes, news: bytes) -> Iterator[Keys | Command]:
         if self._dropping:
             self._dropping = False
             self._dropping_paste = self._pasting = token == PASTE_START
         elif self._pending:
             self._pending = False
-            yield self._second(token, is_prefix=is_prefix)
-        elif is_prefix and not self._pasting:
+            yield self._second(token)
+        elif token == self._prefix and not self._pasting:
             self._pending = True
         else:
-            yield from self._key(token, already)
+            if not self._dropping_paste:
+                yield Keys(news)
+            if token == PASTE_START:
+                self._pasting = True
+            elif token == PASTE_END:
+                self._pasting = self._dropping_paste = False
 
-    def _second(self, token: bytes, *, is_prefix: bool) -> Keys | Command:
-        if is_prefix or token == b"]":
+    def _second(self, token: bytes) -> Keys | Command:
+        if token in (self._prefix, b"]"):
             return Keys(self._prefix or b"")
         if token == PASTE_START:
             self._dropping_paste = self._pasting = True
         key = token.decode("latin-1")
         return Command(key if key in COMMANDS else HELP)
 
-    def _key(self, token: bytes, already: int) -> Iterator[Keys | Command]:
-        if not self._dropping_paste:
-            yield Keys(token[already:])
-        if token == PASTE_START:
-            self._pasting = True
-        elif token == PASTE_END:
-            self._pasting = self._dropping_paste = False
-
-    def _begun(self) -> Iterator[Keys | Command]:
-        if self._dropping or self._dropping_paste or self._may_become_prefix():
-            return
+    def _begun(self, news: bytes) -> Iterator[Keys | Command]:
         if self._pending:
             self._pending, self._dropping = False, True
             yield Command(HELP)
-            return
-        unsent, self._sent = self._rest[self._sent :], len(self._rest)
-        yield Keys(unsent)
-
-    def _may_become_prefix(self) -> bool:
-        if self._sent or len(self._rest) < 2:
-            return False
-        return any(spelling.startswith(self._rest) for spelling in self._spellings)
+        elif not self._dropping and not self._dropping_paste:
+            yield Keys(news)
 
 
 def _next_token(data: bytes, position: int) -> tuple[bytes, bool]:
@@ -161,13 +142,6 @@ def _next_token(data: bytes, position: int) -> tuple[bytes, bool]:
     if begun := _BEGUN.match(data, position):
         return begun.group(), begun.end() < len(data)
     return data[position : position + 1], True
-
-
-def _spellings(prefix: bytes) -> frozenset[bytes]:
-    letter = ord(chr(prefix[0] + 0x40).lower())
-    # Ctrl alone is 5; Caps Lock adds 64 and Num Lock 128, and neither may lock the user in.
-    kitty = {f"\x1b[{letter};{modifiers}u".encode() for modifiers in (5, 69, 133, 197)}
-    return frozenset({prefix, f"\x1b[27;5;{letter}~".encode()} | kitty)
 
 
 def _join(parts: Iterable[Keys | Command]) -> list[Keys | Command]:

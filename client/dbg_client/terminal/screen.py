@@ -34,9 +34,9 @@ _WRITE_SIZE = 64 * 1024  # bytes of one write; a pseudo-terminal takes less anyw
 _BLOCKING_WRITE_SIZE = 1  # a terminal that says it has space may have no more, and would block for the rest
 _FALLBACK_SIZE = (24, 80)
 
-# One more entry on the stack of the kitty keyboard protocol while raw, all features off. Some terminals misread it as
-# "restore the cursor", so the cursor is saved before.
-_ENTER = b"\x1b7\x1b[>u"
+# Keys are plain bytes while raw: modifyOtherKeys off, one more entry on the stack of the kitty keyboard protocol, all
+# features off. Some terminals misread that as "restore the cursor", so the cursor is saved before.
+_ENTER = b"\x1b[>4;0m\x1b7\x1b[>u"
 
 _POP = b"\x1b[<u"
 
