@@ -13,8 +13,7 @@ import sys
 from collections.abc import Callable
 
 from dbg_client.shell.streams import tell
-from dbg_client.terminal.canvas import POP_TITLE, PUSH_TITLE, title
-from dbg_client.terminal.screen import CALM
+from dbg_client.terminal.screen import CALM, POP_TITLE, PUSH_TITLE, title
 from dbg_command.sequences import QueryFilter
 from dbg_dial.files import watch_growth
 from dbg_wire.errors import printable

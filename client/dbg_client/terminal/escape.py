@@ -18,6 +18,26 @@ from dbg_client.verbs.preferences import DEFAULT_PREFIX
 HELP = "?"
 COMMANDS = frozenset("d.?rnpw:R")
 
+_KEYS = (
+    ("d  or  .", "detach: the rank stays as it is"),
+    ("n / p", "next / previous stopped rank of this job"),
+    ("r", "pick another rank"),
+    (":", "a command to any ranks: where all, e 0-7 loss, release, help"),
+    ("w", "take the keyboard"),
+    ("R", "end the job and run it again, under dbg-attach run"),
+    ("?", "this page"),
+)
+
+_LINE_KEYS = """\
+detach      leave the rank as it is
+sticky      {} the source after every stop; it is {}
+Ctrl-C      drop the line; interrupt what runs
+Ctrl-D      ask whether to continue, kill or stay
+Tab         complete
+Alt-Enter   begin another line of the same block
+F4          emacs or vi keys
+help        the debugger's own help"""
+
 PASTE_START = b"\x1b[200~"
 PASTE_END = b"\x1b[201~"
 
@@ -152,3 +172,21 @@ def _join(parts: Iterable[Keys | Command]) -> list[Keys | Command]:
         elif keys := b"".join(part.data for part in run if isinstance(part, Keys)):
             joined.append(Keys(keys))
     return joined
+
+
+def help_text(prefix: str) -> str:
+    """Return the help page of a session; ``prefix`` is the escape key's name."""
+    keys = (*_KEYS[:-1], ("]", f"send {prefix} itself"), _KEYS[-1])
+    lines = [f"{prefix}, then", "", *(f"  {key:<10}{does}" for key, does in keys)]
+    lines += ["", "Every other key goes to the debugger, Ctrl-C too; those typed at a page like this one don't."]
+    return "\n".join(lines)
+
+
+def line_help(prefix: str, *, sticky: bool) -> str:
+    """Return the help of a session at a line debugger.
+
+    ``prefix`` is the escape key's name, empty if there is none. ``sticky``: the source is shown after every stop.
+    """
+    lines = [f"{prefix}, then", *(f"  {key:<10}{does}" for key, does in _KEYS)] if prefix else []
+    now = ("stop showing", "on") if sticky else ("show", "off")
+    return "\n".join([*lines, _LINE_KEYS.format(*now)]) + "\n"

@@ -27,8 +27,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.renderer import print_formatted_text
 
 from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
-from dbg_client.terminal import canvas
-from dbg_client.terminal.escape import COMMANDS, HELP
+from dbg_client.terminal.escape import COMMANDS, HELP, line_help
 from dbg_client.terminal.keys import KeyInput, PrefixKey, key_bytes, key_presses
 from dbg_client.terminal.line_prompt import (
     STYLE,
@@ -40,6 +39,7 @@ from dbg_client.terminal.line_prompt import (
     show_source,
     terminal_output,
 )
+from dbg_client.terminal.screen import POP_TITLE, PUSH_TITLE, title
 from dbg_client.terminal.status_line import render
 from dbg_wire import limits
 from dbg_wire.errors import printable
@@ -123,21 +123,21 @@ class LineDisplay:
 
     async def open(self, keys: bytes) -> None:
         """Take the terminal; ``keys`` were typed before."""
-        self._output.write_raw(canvas.PUSH_TITLE.decode())
+        self._output.write_raw(PUSH_TITLE.decode())
         self.take_keys(keys)
         self._start("")
 
     async def close(self) -> bytes:
         """Give the terminal back as it was; return the keys that were typed and not used."""
         await self._end_prompt()
-        self._output.write_raw(canvas.POP_TITLE.decode())
+        self._output.write_raw(POP_TITLE.decode())
         self._output.flush()
         return key_bytes(get_typeahead(self._input))
 
     def begin(self, address: str) -> None:
         """Show a rank from its beginning."""
         self._lines, self._source = Lines(), None
-        self._output.write_raw(canvas.title(address).decode())
+        self._output.write_raw(title(address).decode())
         if self._begun:
             self._print(f"Attached to {printable(address)}.\n")
         self._begun = True
@@ -321,7 +321,7 @@ class LineDisplay:
             self._leave_prompt()  # at once: the next keys are for what opens now
             self._host.lend(key, b"")
         elif not self._host.command(key):
-            self._print(canvas.line_help(self._host.options.prefix_name, sticky=self._sticky))
+            self._print(line_help(self._host.options.prefix_name, sticky=self._sticky))
 
     def _interrupt(self) -> None:
         """Take Ctrl-C: drop the line; interrupt what runs."""

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
 from dbg_client.seat.effects import Bell, Blank, Effect, Show
-from dbg_client.terminal.canvas import Canvas
 from dbg_client.terminal.escape import Command, EscapeParser, Keys
-from dbg_client.terminal.screen import RawTerminal
-from dbg_client.terminal.status_line import render
+from dbg_client.terminal.screen import (
+    CALM,
+    CUT_LINES,
+    POP_TITLE,
+    PUSH_TITLE,
+    RawTerminal,
+    TerminalWriter,
+    blank,
+    last_row,
+    title,
+)
+from dbg_client.terminal.status_line import paint, render
+from dbg_command.sequences import QueryFilter
+from dbg_dial.tcp import within
+from dbg_wire import limits
 from dbg_wire.records.ranks import RankState
 
 if TYPE_CHECKING:
@@ -19,30 +32,50 @@ if TYPE_CHECKING:
 READ_SIZE = 32 * 1024
 """Bytes of one read of the keyboard: a large paste in a few frames, each well below MAX_DATA_BYTES."""
 
-STDIN = 0
+LEAVE_SECONDS = 0.3
+"""Seconds that a terminal gets to take the last bytes before it is restored; longer would feel stuck."""
+
+LEND_SECONDS = 3.0
+"""Seconds that a terminal gets to take the last bytes before it is lent: a network under ssh stalls for about as long.
+What is still to be drawn afterwards would come between what the borrower draws."""
+
+STDIN, STDOUT = 0, 1
 
 
 class RawDisplay:
-    """Pass keys and bytes on, and keep the last row for a status line. The terminal is raw while this is open."""
+    """Pass keys and bytes on, and keep the last row for a status line.
+
+    The terminal is raw while this is open. Belongs to the running event loop.
+    """
 
     def __init__(self, host: Session, terminal: RawTerminal) -> None:
         self._host = host
         self._loop = asyncio.get_running_loop()
         self._terminal = terminal
-        self._canvas = self._new_canvas()
         self._keyboard = EscapeParser(host.options.attach.prefix)
+        self._writer: TerminalWriter | None = None
+        self._suspended = False
+        self._draining: asyncio.Task[None] | None = None
+        self._painted: tuple[str, int] | None = None
+        self._filter = QueryFilter()
+        self._window = terminal.size()
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return the (rows, columns) that the rank gets."""
-        return self._canvas.rank_size
+        """The (rows, columns) that the rank gets."""
+        rows, columns = self._window
+        rows -= 1 if self._host.options.attach.status and rows > 2 else 0
+        return min(rows, limits.MAX_ROWS), min(columns, limits.MAX_COLUMNS)
 
     async def open(self, keys: bytes) -> None:
-        """Take the terminal; ``keys`` were typed before."""
-        self._canvas = self._new_canvas()
-        self._canvas.open()
+        """Make the terminal raw and take its screen; ``keys`` were typed before."""
+        self._measure()
+        self._terminal.enter_raw()
+        self._suspended = False
+        self._writer = TerminalWriter(STDOUT, self._loop)
+        self._write(PUSH_TITLE)
         self._loop.add_reader(STDIN, self._typed)
-        if self._canvas.rank_size != self._host.attachment.size:
+        if self.size != self._host.attachment.size:
             self._resize()
         if keys:
             self.take_keys(keys)
@@ -50,45 +83,67 @@ class RawDisplay:
     async def close(self) -> bytes:
         """Give the terminal back as it was; keys that were not read are dropped."""
         self._loop.remove_reader(STDIN)
-        await self._canvas.close()
+        if self._draining is not None:
+            self._draining.cancel()
+            await asyncio.gather(self._draining, return_exceptions=True)
+        if self._writer is not None:
+            await self._give_back(LEAVE_SECONDS)
+            self._writer.close()
+            self._terminal.restore()
+            self._record(CALM)
         return b""
 
     def begin(self, address: str) -> None:
         """Show a rank from its beginning."""
-        self._canvas.title(address)
+        self._write(title(address))
         self._page(self._text_until_drawn())
 
     def show(self, effect: Effect) -> None:
         """Carry out an effect that is about the screen."""
         if isinstance(effect, Bell):
-            self._canvas.bell()
+            self._write(b"\x07")
         elif isinstance(effect, Show):
-            self._canvas.show(effect.data)
+            # The filter lets through what draws, and whole sequences only.
+            self._draw(self._filter.feed(effect.data))
         elif isinstance(effect, Blank):
             self._page(effect.text)
 
     def paint(self) -> None:
         """Draw the status line."""
+        options, (rows, columns) = self._host.options, self._window
         status = self._host.status(pending=self._keyboard.pending)
-        self._canvas.paint(render(status, self._canvas.size[1], color=self._host.options.color))
+        painted = (render(status, columns, color=options.color), rows)
+        if options.attach.status and painted != self._painted:
+            self._painted = painted
+            self._write(paint(*painted))
 
     def resized(self) -> None:
-        """Take note that the window has another size."""
-        self._canvas.measure()
+        """Handle another size of the window."""
+        self._measure()
         self._resize()
         if text := self._host.attachment.blank_text:
-            self._canvas.page(text)
+            self._page(text)
         self.paint()
 
     async def lend(self, *, row: bool) -> None:
-        """Lend the terminal to something else, with ``row`` from its last row on."""
+        """Lend the terminal to something else: nothing is drawn until :meth:`resume`.
+
+        With ``row`` it begins in the last row, where the cursor is put; what stands above stays as it is.
+        """
         self._loop.remove_reader(STDIN)
-        await self._canvas.lend(row=row)
+        if row:
+            self._write(last_row(self._window[0]))
+        await self._give_back(LEND_SECONDS)
+        if not row:
+            self._terminal.leave_raw()
+            self._record(CALM)
 
     def resume(self) -> None:
-        """Take the terminal back."""
-        self._canvas.resume()
-        self._canvas.title(self._host.attachment.rank.address)
+        """Take the terminal back; its screen is unknown."""
+        self._terminal.enter_raw()
+        self._suspended = False
+        self._measure()
+        self._write(PUSH_TITLE + title(self._host.attachment.rank.address))
         self._loop.add_reader(STDIN, self._typed)
         self._resize()
         self._uncover()
@@ -107,33 +162,6 @@ class RawDisplay:
                 return
         self.paint()
 
-    def _new_canvas(self) -> Canvas:
-        return Canvas(
-            self._terminal,
-            status=self._host.options.attach.status,
-            dropped=self._uncover,
-            gone=self._host.detach,
-            recording=self._host.options.recording,
-        )
-
-    def _resize(self) -> None:
-        self._host.perform(self._host.attachment.resize(*self._canvas.rank_size, self._host.now()))
-
-    def _uncover(self) -> None:
-        """Show the session again, after something else stood in its place or the screen got lost."""
-        self._page(self._text_until_drawn())
-        self._host.perform(self._host.attachment.ask_repaint(self._host.now()))
-        self.paint()
-
-    def _page(self, text: str) -> None:
-        self._canvas.page(text, wrap=not self._host.attachment.cropped)
-
-    def _text_until_drawn(self) -> str:
-        rank = self._host.attachment.rank
-        if rank.state is RankState.UNRESPONSIVE:
-            return f"{rank.address} does not answer.\nIts debugger comes back here when it does."
-        return self._host.attachment.blank_text
-
     def _typed(self) -> None:
         try:
             data = os.read(STDIN, READ_SIZE)
@@ -150,3 +178,64 @@ class RawDisplay:
 
     def _as_typed(self, part: Keys | Command) -> bytes:
         return part.data if isinstance(part, Keys) else (self._host.options.attach.prefix or b"") + part.key.encode()
+
+    # -------------------------------------------------------------------------------------------------- the screen
+
+    def _measure(self) -> None:
+        self._painted = None
+        self._window = self._terminal.size()
+
+    def _resize(self) -> None:
+        self._host.perform(self._host.attachment.resize(*self.size, self._host.now()))
+
+    def _uncover(self) -> None:
+        """Show the session again, after something else stood in its place or the screen got lost."""
+        self._page(self._text_until_drawn())
+        self._host.perform(self._host.attachment.ask_repaint(self._host.now()))
+        self.paint()
+
+    def _text_until_drawn(self) -> str:
+        rank = self._host.attachment.rank
+        if rank.state is RankState.UNRESPONSIVE:
+            return f"{rank.address} does not answer.\nIts debugger comes back here when it does."
+        return self._host.attachment.blank_text
+
+    def _page(self, text: str) -> None:
+        """Clear, bring the terminal to a known state, and write ``text``; the rank's stream begins again.
+
+        A screen that is larger than the terminal is cut off at the right edge.
+        """
+        self._filter = QueryFilter()
+        self._draw(blank(text, *self.size) + (CUT_LINES if self._host.attachment.cropped else b""))
+
+    async def _give_back(self, seconds: float) -> None:
+        self._write(POP_TITLE)
+        # What the rank draws while this waits would move the cursor away from where the terminal is handed over.
+        self._suspended = True
+        if self._writer is not None:
+            with contextlib.suppress(TimeoutError):
+                await within(seconds, self._writer.drain())
+
+    def _draw(self, data: bytes) -> None:
+        self._painted = None
+        self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if self._writer is None or self._suspended:
+            return
+        self._writer.write(data)
+        self._record(data)
+        if self._writer.gone:
+            self._host.detach()
+        elif self._writer.overflowed and self._draining is None:
+            self._draining = self._loop.create_task(self._drain(self._writer))
+
+    def _record(self, data: bytes) -> None:
+        if self._host.options.recording is not None:
+            self._host.options.recording.shown(data)
+
+    async def _drain(self, writer: TerminalWriter) -> None:
+        dropped = await writer.drain()
+        self._draining = None
+        if dropped:
+            self._uncover()

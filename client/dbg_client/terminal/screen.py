@@ -1,4 +1,4 @@
-"""Raw mode and non-blocking output of the user's terminal, which is given back as it was.
+"""Raw mode and non-blocking output of the user's terminal, which is given back as it was; what is drawn there.
 
 :class:`RawTerminal` holds the settings, :class:`TerminalWriter` the output. Both open the terminal anew, as a file
 description of their own: O_NONBLOCK belongs to the description, and the inherited one is shared with the user's shell,
@@ -19,7 +19,7 @@ import tty
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
-from dbg_wire.errors import BadInput
+from dbg_wire.errors import BadInput, printable
 
 MAX_BUFFERED = 256 * 1024
 """Bytes that wait for a slow terminal, some fifty full screens; nobody wants to see older ones."""
@@ -63,6 +63,44 @@ _RESET = b"".join(
 
 CALM = _RESET.replace(_POP, b"")
 """Undoes every mode that drawing may leave on, where nothing was put on the keyboard's stack."""
+
+
+_KNOWN_STATE = (
+    b"\x18"  # ends a sequence that was cut off
+    b"\x1b[?2026l"
+    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l\x1b[?2004l"
+    b"\x1b[?1l\x1b[?66l\x1b>"
+    b"\x1b[r\x1b[?6l\x1b[4l\x1b[?7h\x1b[?5l"
+    b"\x0f\x1b(B\x1b)B\x1b[0m"
+)
+
+ENTER = b"\x1b[?1049h"
+"""Shows the alternate screen; the user's shell and its history stay untouched behind it."""
+
+CUT_LINES = b"\x1b[?7l"
+"""Cuts lines off at the right edge, until the next page or the terminal's reset wraps them again."""
+
+PUSH_TITLE, POP_TITLE = b"\x1b[22;2t", b"\x1b[23;2t"
+"""Keep the window's title, and put it back."""
+
+
+def last_row(rows: int) -> bytes:
+    """Return the bytes that bring any terminal to a known state and clear its last row, the cursor at its beginning."""
+    return _KNOWN_STATE + b"\x1b[%d;1H\x1b[2K\x1b[?25h" % rows
+
+
+def blank(text: str, rows: int, columns: int) -> bytes:
+    """Return the bytes that bring any terminal to a known state, clear it, hide the cursor and write ``text``."""
+    drawn = ENTER + _KNOWN_STATE + b"\x1b[?25l\x1b[H\x1b[2J"
+    for number, line in enumerate(text.split("\n")[: max(0, rows - 1)]):
+        if line:
+            drawn += b"\x1b[%d;2H%b" % (number + 2, printable(line, max(1, columns - 3)).encode())
+    return drawn
+
+
+def title(address: str) -> bytes:
+    """Return the bytes that name the window after the rank."""
+    return b"\x1b]2;" + printable(address).encode() + b"\x07"
 
 
 class RawTerminal:

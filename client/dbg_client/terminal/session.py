@@ -18,8 +18,7 @@ from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Bell, Effect, Effects, Finish, Open
 from dbg_client.seat.seat import Seat
 from dbg_client.shell.streams import tell
-from dbg_client.terminal.canvas import help_text
-from dbg_client.terminal.escape import HELP
+from dbg_client.terminal.escape import HELP, help_text
 from dbg_client.terminal.raw import RawDisplay
 from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.screen import RawTerminal, catch_hangup, release_hangup

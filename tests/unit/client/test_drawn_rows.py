@@ -19,7 +19,7 @@ from dbg_agent.stop.stops import Stops
 from dbg_broker.net.outbox import Outbox
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Blank, Effects, Send, Show
-from dbg_client.terminal import canvas
+from dbg_client.terminal import screen
 from dbg_wire.codec import Output, decode, decode_data, encode
 from dbg_wire.messages import Audience, Message, Mode, RankReport, Repaint, Report, Resize, Seat, Sender
 from dbg_wire.states import StopPhase
@@ -212,7 +212,7 @@ class Storm:
             if isinstance(effect, Show):
                 self.screen.feed(effect.data)
             elif isinstance(effect, Blank):
-                self.screen.feed(canvas.blank(effect.text, *self._size))
+                self.screen.feed(screen.blank(effect.text, *self._size))
             elif isinstance(effect, Send) and isinstance(effect.item, Repaint):
                 self._tell_rank(effect.item)
             elif isinstance(effect, Send) and isinstance(effect.item, Resize):

@@ -18,8 +18,7 @@ import pytest
 
 from dbg_client.run import job_output
 from dbg_client.run.job_output import END_SHOWN, MAX_BEHIND, READ_BYTES, GrowingFile, JobOutput
-from dbg_client.terminal.canvas import POP_TITLE, PUSH_TITLE
-from dbg_client.terminal.screen import CALM
+from dbg_client.terminal.screen import CALM, POP_TITLE, PUSH_TITLE
 from tests.conftest import Approved
 from tests.support.screen import VirtualScreen
 from tests.support.time_unit import seconds

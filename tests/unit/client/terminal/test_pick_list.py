@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_client.terminal import canvas
+from dbg_client.terminal import escape
+from dbg_client.terminal import screen as drawing
 from dbg_client.terminal.escape import COMMANDS
 from dbg_client.terminal.picker import PickList, empty_text, footer_text
 from dbg_client.views.naming import Naming, name_few
@@ -20,7 +21,7 @@ def test_a_page_clears_whatever_stood_there() -> None:
     screen = VirtualScreen(24, 80)
     screen.feed(b"\x1b[?25h\x1b[?1000h\x1b[?2004h\x1b[5;10r\x1b[4h\x1b[7m" + b"junk " * 500)
 
-    screen.feed(canvas.blank("one\n\nthree", 23, 80))
+    screen.feed(drawing.blank("one\n\nthree", 23, 80))
 
     assert screen.rows == ["", " one", "", " three", *[""] * 20]
     assert screen.cursor_hidden
@@ -28,11 +29,11 @@ def test_a_page_clears_whatever_stood_there() -> None:
 
 
 def test_pages_and_titles_show_foreign_text_harmlessly() -> None:
-    assert b"\x1b[31m" not in canvas.blank("a\x1b[31mb", 23, 80)
-    assert canvas.title("a\x07\x1b]52;c;x\x07").count(b"\x07") == 1
+    assert b"\x1b[31m" not in drawing.blank("a\x1b[31mb", 23, 80)
+    assert drawing.title("a\x07\x1b]52;c;x\x07").count(b"\x07") == 1
 
 
-@pytest.mark.parametrize("page", [canvas.help_text("Ctrl-]"), canvas.line_help("Ctrl-]", sticky=True)])
+@pytest.mark.parametrize("page", [escape.help_text("Ctrl-]"), escape.line_help("Ctrl-]", sticky=True)])
 def test_the_help_pages_name_every_key_behind_the_prefix(approved: Approved, page: str) -> None:
     named = {key for line in page.splitlines() if line.startswith("  ") for key in line[2:12].split()}
     assert named >= COMMANDS
@@ -40,9 +41,9 @@ def test_the_help_pages_name_every_key_behind_the_prefix(approved: Approved, pag
 
 
 def test_the_help_pages_name_the_key_in_use_and_without_one_no_key_behind_it(approved: Approved) -> None:
-    assert "Ctrl-^, then" in canvas.help_text("Ctrl-^")
-    approved(canvas.line_help("", sticky=True))
-    approved(canvas.line_help("", sticky=False), "2")
+    assert "Ctrl-^, then" in escape.help_text("Ctrl-^")
+    approved(escape.line_help("", sticky=True))
+    approved(escape.line_help("", sticky=False), "2")
 
 
 RUNNING = make_rank(6, state=RankState.RUNNING, where=None, reason=None)

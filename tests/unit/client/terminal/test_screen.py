@@ -9,17 +9,26 @@ import os
 import select
 import struct
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
 
 import pyte
 import pytest
 
-from dbg_client.terminal import canvas, screen
-from dbg_client.terminal.canvas import Canvas, last_row
-from dbg_client.terminal.screen import CANCEL, MAX_BUFFERED, RawTerminal, TerminalWriter
+from dbg_client.seat.attachment import Attachment
+from dbg_client.seat.effects import Show
+from dbg_client.terminal import raw, screen
+from dbg_client.terminal.raw import RawDisplay
+from dbg_client.terminal.screen import CANCEL, MAX_BUFFERED, RawTerminal, TerminalWriter, last_row
+from dbg_client.terminal.session import Session, SessionOptions
+from dbg_client.terminal.status_line import Status
+from dbg_client.verbs.attach_options import AttachOptions
 from dbg_command.sequences import PRIVATE_MODES
 from dbg_wire.errors import BadInput
+from dbg_wire.messages import Mode
+from tests.unit.client.fake_broker import make_rank
 
 PUSH_KEYBOARD = b"\x1b[>u"
 POP_KEYBOARD = b"\x1b[<u"
@@ -366,30 +375,41 @@ class SettledTerminal(RawTerminal):
 
 
 @pytest.fixture
-async def opened(monkeypatch: pytest.MonkeyPatch) -> Canvas:
-    monkeypatch.setattr(canvas, "TerminalWriter", SlowWriter)
-    made = Canvas(SettledTerminal(0, 1), status=True, dropped=lambda: None, gone=lambda: None)
-    made.open()
-    return made
+async def opened(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RawDisplay]:
+    monkeypatch.setattr(raw, "TerminalWriter", SlowWriter)
+    keyboard, other = os.pipe()
+    monkeypatch.setattr(raw, "STDIN", keyboard)
+    options = SessionOptions(attach=AttachOptions(), colors=8, color=False)
+    attachment = Attachment(make_rank(), Mode.DRIVE, (ROWS - 1, COLUMNS), colors=8)
+    status = Status(address="gpu013:5", state="stopped")
+    host = SimpleNamespace(
+        options=options, attachment=attachment, now=lambda: 0.0, perform=list, status=lambda pending: status
+    )
+    made = RawDisplay(cast("Session", host), SettledTerminal(0, 1))
+    await made.open(b"")
+    yield made
+    asyncio.get_running_loop().remove_reader(keyboard)
+    os.close(keyboard)
+    os.close(other)
 
 
-async def test_nothing_of_the_rank_is_drawn_behind_the_row_that_is_lent(opened: Canvas) -> None:
+async def test_nothing_of_the_rank_is_drawn_behind_the_row_that_is_lent(opened: RawDisplay) -> None:
     lending = asyncio.ensure_future(opened.lend(row=True))
     await asyncio.sleep(0)
-    opened.show(b"drawn by the rank")
-    opened.paint("a status line")
+    opened.show(Show(b"drawn by the rank"))
+    opened.paint()
     SlowWriter.made.flows.set()
     await lending
     _, row, behind = SlowWriter.made.written.partition(last_row(ROWS))
     assert row
     assert b"rank" not in behind
-    assert b"status" not in behind
+    assert b"stopped" not in behind
 
 
 async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
-    opened: Canvas, monkeypatch: pytest.MonkeyPatch
+    opened: RawDisplay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(canvas, "LEAVE_SECONDS", 0.0)
+    monkeypatch.setattr(raw, "LEAVE_SECONDS", 0.0)
     lending = asyncio.ensure_future(opened.lend(row=True))
     await asyncio.wait({lending}, timeout=0.1)
     assert not lending.done()
@@ -397,9 +417,9 @@ async def test_a_row_is_lent_when_a_slow_terminal_has_drawn_what_came_before(
     await lending
 
 
-async def test_what_comes_after_the_terminal_is_taken_back_is_drawn(opened: Canvas) -> None:
+async def test_what_comes_after_the_terminal_is_taken_back_is_drawn(opened: RawDisplay) -> None:
     SlowWriter.made.flows.set()
     await opened.lend(row=False)
     opened.resume()
-    opened.show(b"drawn by the rank")
+    opened.show(Show(b"drawn by the rank"))
     assert SlowWriter.made.written.endswith(b"drawn by the rank")
