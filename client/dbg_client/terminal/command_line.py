@@ -28,8 +28,7 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import break_in
 from dbg_client.shell.output import is_usable, page
 from dbg_client.shell.streams import terminal_size, write_result
-from dbg_client.terminal.keys import ESCAPE_SECONDS, key_bytes, key_presses
-from dbg_client.terminal.line_prompt import terminal_output
+from dbg_client.terminal.prompt import ESCAPE_SECONDS, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.recording import Recording
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Interrupt, is_moving

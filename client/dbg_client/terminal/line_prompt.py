@@ -5,22 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import sys
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import cast
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.history import FileHistory, History
 from prompt_toolkit.lexers import Lexer, PygmentsLexer, SimpleLexer
-from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import BaseStyle, Style, merge_styles
 from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_style
 
-from dbg_client.shell.streams import silence
-from dbg_client.terminal.recording import Recording
 from dbg_client.views.list import show_place
 from dbg_client.views.table import clip
 from dbg_command.sequences import TextFilter
@@ -43,44 +38,6 @@ MAX_SHOWN = 1000
 
 MAX_PARTIAL = 4096
 """Characters of a line without an end that are kept for the prompt's line; a longer one is broken here."""
-
-
-class LineOutput(Vt100_Output):
-    """Write to a terminal without asking it where its cursor is.
-
-    An answer would come among the keys, late or never, and drawing would wait for it. A terminal that has gone away
-    raises nothing here: the reading of keys tells that it is gone.
-    """
-
-    recording: Recording | None = None
-    """The recording of the session, if there is one."""
-
-    def flush(self) -> None:
-        """Write the buffered text, and record it."""
-        if self.recording is not None:
-            self.recording.shown("".join(self._buffer))
-        try:
-            super().flush()
-        except BlockingIOError:
-            return
-        except OSError:
-            silence(sys.stdout)  # what it still holds must not fail at the interpreter's exit
-
-    @property
-    def responds_to_cpr(self) -> bool:
-        """Return False, so that the terminal is not asked."""
-        return False
-
-    def get_rows_below_cursor_position(self) -> int:
-        """Return how many rows are there at least: the cursor's own."""
-        return 1
-
-
-def terminal_output(recording: Recording | None = None) -> LineOutput:
-    """Return an output that draws a few rows where the terminal's cursor stands."""
-    output = cast(LineOutput, LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM")))
-    output.recording = recording
-    return output
 
 
 def line_lexer(*, color: bool) -> Lexer:
@@ -154,8 +111,8 @@ def open_history(environ: Mapping[str, str], keeps: Callable[[], bool]) -> Histo
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
             path.chmod(0o600)
             _shorten(path)
-            return _KeptHistory(FileHistory(str(path)), keeps)
-    return _KeptHistory(InMemoryHistory(), keeps)
+            return _UserHistory(path, keeps)
+    return _UserHistory(Path(os.devnull), keeps)
 
 
 def history_path(environ: Mapping[str, str]) -> Path | None:
@@ -166,16 +123,12 @@ def history_path(environ: Mapping[str, str]) -> Path | None:
     return Path(user) / ".local" / "state" / "dbg-broker" / "pdb_history" if Path(user).is_absolute() else None
 
 
-class _KeptHistory(History):
-    """A history to which lines are added only while ``keeps`` says so."""
+class _UserHistory(FileHistory):
+    """A file of lines, to which lines are added only while ``keeps`` says so."""
 
-    def __init__(self, history: History, keeps: Callable[[], bool]) -> None:
-        super().__init__()
-        self._history = history
+    def __init__(self, path: Path, keeps: Callable[[], bool]) -> None:
+        super().__init__(str(path))
         self._keeps = keeps
-
-    def load_history_strings(self) -> Iterable[str]:
-        return self._history.load_history_strings()
 
     def append_string(self, string: str) -> None:
         if self._keeps():
@@ -184,7 +137,7 @@ class _KeptHistory(History):
     def store_string(self, string: str) -> None:
         # A full disk must not end the session.
         with contextlib.suppress(OSError):
-            self._history.store_string(string)
+            super().store_string(string)
 
 
 def _shorten(path: Path) -> None:

@@ -23,8 +23,7 @@ from prompt_toolkit.output import Output
 from dbg_client.core.choose import Choice, is_ready, may_be_picked
 from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.terminal.keys import ESCAPE_SECONDS, PrefixKey, key_bytes, key_presses
-from dbg_client.terminal.line_prompt import terminal_output
+from dbg_client.terminal.prompt import ESCAPE_SECONDS, PrefixKey, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.screen import catch_hangup, release_hangup
 from dbg_client.terminal.session import SessionOptions
 from dbg_client.views.list import align, first_limits, nobody_yet

@@ -1,9 +1,11 @@
-"""Keys as prompt_toolkit has them: typed bytes as key presses and back, and the escape key with the key behind it."""
+"""The terminal as prompt_toolkit has it: typed bytes as key presses and back, the escape key, and what is drawn."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
+from typing import cast
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
@@ -12,7 +14,9 @@ from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.output.vt100 import Vt100_Output
 
+from dbg_client.shell.streams import silence
 from dbg_client.terminal.recording import Recording
 
 ESCAPE_SECONDS = 0.05
@@ -45,6 +49,44 @@ class KeyInput(Vt100Input):
         if self._recording is not None:
             self._recording.typed("".join(press.data for press in keys))
         return keys
+
+
+class LineOutput(Vt100_Output):
+    """Write to a terminal without asking it where its cursor is.
+
+    An answer would come among the keys, late or never, and drawing would wait for it. A terminal that has gone away
+    raises nothing here: the reading of keys tells that it is gone.
+    """
+
+    recording: Recording | None = None
+    """The recording of the session, if there is one."""
+
+    def flush(self) -> None:
+        """Write the buffered text, and record it."""
+        if self.recording is not None:
+            self.recording.shown("".join(self._buffer))
+        try:
+            super().flush()
+        except BlockingIOError:
+            return
+        except OSError:
+            silence(sys.stdout)  # what it still holds must not fail at the interpreter's exit
+
+    @property
+    def responds_to_cpr(self) -> bool:
+        """Return False, so that the terminal is not asked."""
+        return False
+
+    def get_rows_below_cursor_position(self) -> int:
+        """Return how many rows are there at least: the cursor's own."""
+        return 1
+
+
+def terminal_output(recording: Recording | None = None) -> LineOutput:
+    """Return an output that draws a few rows where the terminal's cursor stands."""
+    output = cast(LineOutput, LineOutput.from_pty(sys.stdout, term=os.environ.get("TERM")))
+    output.recording = recording
+    return output
 
 
 class PrefixKey:
