@@ -267,9 +267,7 @@ class LineDisplay:
             text = text if self._host.options.color else _plain(text)
             # Colours that a line leaves on must not reach the prompt.
             reset = "\x1b[0m" if "\x1b" in text else ""
-            # A recording is played where nothing makes a line's end the begin of the next one.
-            drawn = text.replace("\n", "\r\n") + reset
-            self._above(lambda: self._output.write_raw(drawn))
+            self._above(lambda: self._output.write_raw(text + reset))
 
     def _above(self, write: Callable[[], None]) -> None:
         """Write where the prompt stands, which is drawn again below."""

@@ -64,7 +64,8 @@ class LineOutput(Vt100_Output):
     def flush(self) -> None:
         """Write the buffered text, and record it."""
         if self.recording is not None:
-            self.recording.shown("".join(self._buffer))
+            # A recording is played where no terminal driver returns to the begin of the line.
+            self.recording.shown("".join(self._buffer).replace("\r\n", "\n").replace("\n", "\r\n"))
         try:
             super().flush()
         except BlockingIOError:
