@@ -1,4 +1,4 @@
-"""Files and directories that ``why`` is given: what is opened, how much of it is read, and what it is taken for.
+"""``why`` of a job that is over: the files that are left of it, found, read, and explained. No broker is asked.
 
 Blocks. Anybody may have written these files: nothing in them is run, and whatever can't be read is told in a sentence.
 """
@@ -8,29 +8,35 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import BinaryIO
+from dataclasses import dataclass, field, replace
 
 from dbg_client.after.case_file import BEGINNING, CantReadReport, CaseFile, read_report
-from dbg_client.after.recorder_dumps import RankDump
+from dbg_client.after.recorder_dumps import RankDump, explain_dumps
 from dbg_client.core.choose import MAX_WORLD
-from dbg_wire.errors import printable
+from dbg_client.shell.output import written
+from dbg_client.shell.streams import columns_of_stdout, show_waiting, tell, write_result
+from dbg_client.verbs.table import is_target
+from dbg_client.verbs.verb import Style
+from dbg_client.why.explain import Explanation
+from dbg_client.why.verb import Why, WhyAnswer
+from dbg_client.why.verdict import worst_first
+from dbg_command.targets import parse_target
+from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.limits import KIB
+from dbg_wire.rank_set import format_ranks
 from dbg_wire.recorder.entries import WRONG_FORM, read_dump
 from dbg_wire.recorder.plain_pickle import NotPlain
 
 MAX_FILE = 32 * 1024 * KIB
 """Bytes of a file that is read: a recorder of 100,000 entries with their stacks writes 20 MB, a report has 2 MB."""
 
-NOTHING_KNOWN = "is neither a dump of torch's flight recorder nor a report of dbg-attach"
+MAX_FILES, MAX_DEPTH = 10_000, 3
+"""Files of one directory, two for each rank of a job of thousands, and directories within each other."""
 
-MAX_FILES = 10_000
-"""Files of one directory that are looked at: two for each rank of a job of thousands."""
-
-MAX_DEPTH = 3
-"""Directories within each other that are entered: those of a home are two deep."""
+MAX_PROBLEMS = 10
+"""Files that can't be read that are told one by one."""
 
 _RANK = re.compile(r"rank[_-]?([0-9]{1,9})(?![0-9])")
 _LAST_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,9})(?:\.[A-Za-z]+)*\Z")
@@ -59,88 +65,176 @@ class Found:
     others: int = 0
 
 
+class NothingToRead(DbgError):
+    """Say why no file tells of a hang."""
+
+
 class _Unreadable(Exception):
     """Why a file is not read, as the end of a sentence."""
 
 
-class _NoFile(Exception):
-    """What a path is that is no regular file, as the end of a sentence."""
+class _Foreign(_Unreadable):
+    """The same of a file that is neither a dump nor a report, of which a directory may have many."""
+
+
+def show_files(settings: Why) -> int | None:
+    """Show the verdicts from the files that are meant; return the exit status, None if ranks are meant.
+
+    Raises NothingToRead and BadInput.
+    """
+    files = files_meant(settings)
+    if not files:
+        return None
+    begun = time.monotonic()
+    found = find_in(
+        files, lambda count: show_waiting(f"{count} files are read") if time.monotonic() > begun + 1 else None
+    )
+    show_waiting(None)
+    told = list(_explanations(found))
+    if not told:
+        raise NothingToRead(_nothing(found, files))
+    for sentence in _notes(found):
+        tell(f"dbg-attach: {sentence}")
+    verdicts = tuple(worst_first([verdict for one in told for verdict in one.verdicts]))
+    asked, answered = sum(one.asked for one in told), sum(one.answered for one in told)
+    both = Explanation(verdicts=verdicts, asked=asked, answered=answered, missing=(), is_settled=True)
+    answer = WhyAnswer(None, both)
+    style = Style(color=settings.output.color, columns=columns_of_stdout())
+    write_result(written(answer, settings.output.format, style))
+    return answer.status
+
+
+def files_meant(settings: Why) -> tuple[str, ...]:
+    """Return the files that ``why`` is asked about, empty if it is about ranks. Raise BadInput.
+
+    A word that is a file here is no target, even if it could be one, and that is told.
+    """
+    files, target = settings.files, settings.target
+    if target is not None and _is_there(target):
+        if is_target(target):
+            where = "type this in another directory"
+            tell(f"dbg-attach: {printable(target)} is taken for the file of that name; for ranks, {where}")
+        files = (target,)
+    if len(files) == 1 and "/" not in files[0] and not _is_there(files[0]):
+        # It may be a target with a mistake in it.
+        parse_target(files[0])
+    if files and settings.patience is not None:
+        raise BadInput("--wait is for ranks, and a file does not change", "leave it out")
+    return files
+
+
+def _is_there(word: str) -> bool:
+    try:
+        return os.path.lexists(word)
+    except ValueError:
+        return False
+
+
+def _explanations(found: Found) -> Iterator[Explanation]:
+    if found.dumps:
+        yield explain_dumps([dump for dump, _ in found.dumps.values()])
+    for report, _ in found.reports:
+        explanation = report.case.explanation()
+        # The ranks that a command would be about are gone by the time at which a report is read.
+        verdicts = tuple(replace(verdict, next=None) for verdict in explanation.verdicts)
+        yield replace(explanation, verdicts=verdicts)
+
+
+def _nothing(found: Found, files: Sequence[str]) -> str:
+    if found.problems:
+        more = f"; {len(found.problems) - 1} more files can't be read either" if len(found.problems) > 1 else ""
+        return f"{found.problems[0]}{more}"
+    named = printable(" ".join(files), 200)
+    others = f" ({found.others} other files)" if found.others else ""
+    return f"{named} has neither a dump of torch's flight recorder nor a report of dbg-attach{others}"
+
+
+def _notes(found: Found) -> Iterator[str]:
+    if found.dumps:
+        ranks = format_ranks(found.dumps)
+        several = len(found.dumps) > 1
+        yield f"read {f'{len(found.dumps)} dumps' if several else 'the dump'} of rank{'s' * several} {ranks}"
+    for report, path in found.reports:
+        yield f"{printable(path)} is a {printable(report.about.removeprefix('dbg-attach '), 200)}"
+    yield from found.notes[:MAX_PROBLEMS]
+    yield from (f"{problem}, and is left out" for problem in found.problems[:MAX_PROBLEMS])
+    if len(found.problems) > MAX_PROBLEMS:
+        yield f"{len(found.problems) - MAX_PROBLEMS} more files can't be read"
+
+
+# ------------------------------------------------------------------------------------------------------------- finding
 
 
 def find_in(words: Sequence[str], progress: Callable[[int], None] = lambda count: None) -> Found:
     """Return what these files are, and those in these directories; ``progress`` takes how many have been read."""
-    found = Found()
-    count = 0
+    found, count = Found(), 0
     for word in words:
-        if os.path.isdir(word):  # noqa: PTH112 - a word may be any text
-            names, left_out = _listed(word)
-            if left_out:
-                found.notes.append(f"{printable(word)} has more than {MAX_FILES:,} files; {left_out} are left out")
-        else:
-            names, left_out = [word], ""
-        for path in names:
-            _take(found, path, is_named=path is word)
+        is_folder = os.path.isdir(word)  # noqa: PTH112 - a word may be any text
+        paths = _below(word) if is_folder else [word]
+        if len(paths) > MAX_FILES:
+            found.notes.append(f"{printable(word)} has more than {MAX_FILES:,} files; the others are left out")
+        for path in sorted(paths[:MAX_FILES]):
+            _take(found, path, is_named=not is_folder)
             count += 1
             progress(count)
     return found
 
 
-def _listed(directory: str) -> tuple[list[str], str]:
-    """Return the files in a directory and those below it, by name; and whether some are left out."""
+def _below(directory: str) -> list[str]:
+    """Return the files in a directory and those below it; one more than MAX_FILES at most."""
     paths: list[str] = []
-    for path in _walk(directory, MAX_DEPTH):
-        if len(paths) == MAX_FILES:
-            return sorted(paths), "the others"
-        paths.append(path)
-    return sorted(paths), ""
-
-
-def _walk(directory: str, depth: int) -> Iterator[str]:
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                # A link to a directory may lead round in a circle.
-                if entry.is_dir(follow_symlinks=False):
-                    if depth > 1:
-                        yield from _walk(entry.path, depth - 1)
-                else:
-                    yield entry.path
-    except OSError:
-        # What can't be entered has no file that could be read; the directory itself is told by its emptiness.
-        return
+    # A link to a directory may lead round in a circle; what can't be entered has no file that could be read.
+    for folder, folders, names in os.walk(directory, followlinks=False):
+        if folder.removeprefix(directory).count("/") >= MAX_DEPTH - 1:
+            folders.clear()
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]  # noqa: PTH114, PTH118
+        paths += [os.path.join(folder, name) for name in (*names, *links)]  # noqa: PTH118
+        if len(paths) > MAX_FILES:
+            break
+    return paths[: MAX_FILES + 1]
 
 
 def _take(found: Found, path: str, *, is_named: bool) -> None:
     try:
-        with _opened(path) as file:
-            _take_open(found, path, file, is_named=is_named)
-    except _NoFile as error:
+        data, written = _read(path)
+        if data.startswith(BEGINNING):
+            _take_report(found, read_report(data), path, is_named=is_named)
+        else:
+            _take_dump(found, path, data, written)
+    except _Foreign as error:
         if is_named:
             found.problems.append(f"{printable(path)} {error}")
-        else:
-            found.others += 1
+        found.others += not is_named
     except (_Unreadable, NotPlain, CantReadReport) as error:
         found.problems.append(f"{printable(path)} {error}")
+
+
+def _read(path: str) -> tuple[bytes, float]:
+    """Return the content of a file that may be a dump or a report, and when it was written."""
+    try:
+        # A device may do something when it is opened, and a pipe waits for a writer.
+        _require_regular(os.stat(path).st_mode)  # noqa: PTH116 - a word may be any text
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            _require_regular(status.st_mode)
+            head = file.read(len(BEGINNING))
+            if head != BEGINNING and head[:1] not in (b"\x80", b"{"):
+                known = "is neither a dump of torch's flight recorder nor a report of dbg-attach"
+                raise _Foreign(known if head else "is empty")
+            data = head + file.read(MAX_FILE + 1)
     except OSError as error:
-        found.problems.append(f"{printable(path)} can't be read ({error.strerror or type(error).__name__})")
-    except WRONG_FORM:
-        if is_named:
-            found.problems.append(f"{printable(path)} is no dump of torch's flight recorder")
-        else:
-            found.others += 1
+        raise _Unreadable(f"can't be read ({error.strerror or type(error).__name__})") from None
+    except ValueError:
+        raise _Unreadable("is no name of a file") from None
+    if len(data) > MAX_FILE:
+        raise _Unreadable(f"is larger than {MAX_FILE // 1024 // KIB} MiB, and so neither a dump nor a report")
+    return data, status.st_mtime
 
 
-def _take_open(found: Found, path: str, file: BinaryIO, *, is_named: bool) -> None:
-    """Take a file by its name or its first bytes."""
-    head = file.read(len(BEGINNING))
-    if head == BEGINNING:
-        _take_report(found, read_report(head + _rest(file)), path, is_named=is_named)
-    elif head[:1] in (b"\x80", b"{"):
-        _take_dump(found, path, head + _rest(file), os.fstat(file.fileno()).st_mtime)
-    elif is_named:
-        raise _Unreadable("is empty" if not head else NOTHING_KNOWN)
-    else:
-        found.others += 1
+def _require_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise _Foreign(f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, and no file with a dump or report")
 
 
 def _take_report(found: Found, report: CaseFile, path: str, *, is_named: bool) -> None:
@@ -149,14 +243,18 @@ def _take_report(found: Found, report: CaseFile, path: str, *, is_named: bool) -
     if before is None or is_named:
         found.reports.append((report, path))
         return
-    older = (report, path) if before[0].now >= report.now else before
+    older, newer = sorted((before, (report, path)), key=lambda one: one[0].now)
     found.notes.append(f"{printable(older[1])} is an older report of the same job, and is left out")
-    if older is before:
-        found.reports[found.reports.index(before)] = (report, path)
+    found.reports[found.reports.index(before)] = newer
 
 
 def _take_dump(found: Found, path: str, data: bytes, written: float) -> None:
-    dump = read_dump(data)
+    try:
+        dump = read_dump(data)
+    except NotPlain:
+        raise
+    except WRONG_FORM:
+        raise _Foreign("is no dump of torch's flight recorder") from None
     rank = rank_in(path)
     if rank is None:
         raise _Unreadable("has no rank's number in its name, such as trace_rank_3")
@@ -175,31 +273,3 @@ def rank_in(path: str) -> int | None:
     found = _RANK.findall(name) or _LAST_NUMBER.findall(name)
     number = int(found[-1]) if found else MAX_WORLD
     return number if number < MAX_WORLD else None
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
-    """Open a regular file. Raise _Unreadable and _NoFile."""
-    try:
-        # A device may do something when it is opened, and a pipe waits for a writer.
-        _require_regular(os.stat(path).st_mode)  # noqa: PTH116 - a word may be any text
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError as error:
-        raise _Unreadable(f"can't be read ({error.strerror or type(error).__name__})") from None
-    except ValueError:
-        raise _Unreadable("is no name of a file") from None
-    with os.fdopen(descriptor, "rb") as file:
-        _require_regular(os.fstat(descriptor).st_mode)
-        yield file
-
-
-def _rest(file: BinaryIO) -> bytes:
-    data = file.read(MAX_FILE + 1)
-    if len(data) > MAX_FILE:
-        raise _Unreadable(f"is larger than {MAX_FILE // 1024 // KIB} MiB, and so neither a dump nor a report")
-    return data
-
-
-def _require_regular(mode: int) -> None:
-    if not stat.S_ISREG(mode):
-        raise _NoFile(f"is {_KINDS.get(stat.S_IFMT(mode), 'no file')}, and no file with a dump or report")

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
-from dbg_client.after.hang_report import last_lines, write_hang_report
-from dbg_client.after.report import make_report
+from dbg_client.after.report import last_lines, make_report, write_hang_report
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import ranks_of
 from dbg_client.core.errors import CantWrite

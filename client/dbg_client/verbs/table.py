@@ -111,7 +111,7 @@ def load_verb(name: str) -> Any:
 ANNOTATE = "why.collectives:annotate"
 """The function of the extension that tells ``where`` in which collectives ranks wait."""
 
-WHY_OF_FILES = "after.why_of_files:show_files"
+WHY_OF_FILES = "after.files:show_files"
 """The function of the extension by which ``why`` explains a job that is over."""
 
 

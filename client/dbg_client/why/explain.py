@@ -13,7 +13,7 @@ from dbg_client.why.collective_matching import Matched, PendingCollective, is_ce
 from dbg_client.why.condition import Condition, State, condition_of, main_wait
 from dbg_client.why.moving import Movement, last_of, movement
 from dbg_client.why.names import NamedRanks
-from dbg_client.why.process_groups import RankEvidence, rosters, world_size
+from dbg_client.why.process_groups import RankEvidence, world_size
 from dbg_client.why.roots import awaited_ranks, find_roots
 from dbg_client.why.scene import last_call, set_scene
 from dbg_client.why.verdict import (
@@ -102,7 +102,6 @@ def explain(looks: Sequence[JobLook], now: float) -> Explanation:
     """
     first, last = looks[0], looks[-1]
     before = {one.run: one for one in match_collectives(first.everybody)} if len(looks) > 1 else {}
-    between = [rosters(look.everybody) for look in looks[1:-1]]
     matched = match_collectives(last.everybody)
     several_jobs = len({one.run[0] for one in matched}) > 1
     found: list[Verdict] = []
@@ -111,8 +110,7 @@ def explain(looks: Sequence[JobLook], now: float) -> Explanation:
     # A rank may read what it has recorded only once it is seen to stand still.
     telling = IN_COLLECTIVES if len(looks) == 1 else frozenset(VerdictKind) - HARMLESS
     for one in matched:
-        stacks = [look[one.run] for look in between if one.run in look]
-        moved = movement(before[one.run], one, last.at - first.at, stacks) if one.run in before else Movement()
+        moved = movement(before[one.run], one, last.at - first.at) if one.run in before else Movement()
         run = _RunVerdicts(one, before.get(one.run), moved, last.at - first.at, now, several_jobs=several_jobs)
         verdicts, settled = run.verdicts()
         found += verdicts

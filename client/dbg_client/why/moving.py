@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from dbg_client.views.tree import own_frames
 from dbg_client.why.collective_matching import Matched
 from dbg_client.why.condition import main_wait
-from dbg_client.why.process_groups import ProcessGroup, RankEvidence, Roster
+from dbg_client.why.process_groups import ProcessGroup, RankEvidence
 from dbg_wire.records.evidence import Doing, ProcessSeen, WaitKind, What
-from dbg_wire.records.ranks import Place
-from dbg_wire.records.record import fitted
 
 COMPUTING = 0.3
 """Part of the time between two looks that a thread which computes has had a processor."""
-
-SLEEP = "sleep"
-
-MAX_CALLS = 3
-"""Calls of a loop that a sentence names."""
 
 LEAST_COMPUTING = 0.02
 """The same of a thread that is in no wait that is known: a busy host leaves it little."""
@@ -67,9 +60,8 @@ class Movement:
         return self.moved | self.within | self.computing | self.data
 
 
-def movement(before: Matched, now: Matched, seconds: float, between: Sequence[Roster] = ()) -> Movement:
-    """Return what has changed in the ranks of one run from the first of some looks to the last, and ``between``."""
-    looks = [before.roster, *between, now.roster]
+def movement(before: Matched, now: Matched, seconds: float) -> Movement:
+    """Return what has changed in the ranks of one run from the first of some looks to the last."""
     both = {number: (before.roster[number], one) for number, one in now.roster.items() if _is_same(before, number, one)}
     told = {
         number: (old.answer.frames, new.answer.frames)
@@ -78,7 +70,7 @@ def movement(before: Matched, now: Matched, seconds: float, between: Sequence[Ro
     }
     collectives = _collectives(before, now)
     counted = {number for _, _, _, numbers in collectives.values() for number in numbers}
-    loops = {number: loop for number in told if number not in counted and (loop := _loop(looks, number))}
+    loops = {number: loop for number in told if number not in counted and (loop := _loop(*both[number]))}
     stacks = frozenset(n for n, (old, new) in told.items() if n not in loops and own_frames(old) != own_frames(new))
     free = _free(now) - loops.keys()
     return Movement(
@@ -113,41 +105,15 @@ def _share(one: RankEvidence) -> float:
     return LEAST_COMPUTING if main is not None and main.kind in _COMPUTES else COMPUTING
 
 
-def _loop(looks: Sequence[Roster], number: int) -> Doing | None:
-    """Return the loop of a rank that sleeps between tries; None if it isn't in one.
-
-    One function of the user's is on the stack at each look, what it calls differs, and one of that is a sleep. Or the
-    rank has told of its loop at one look, and is in it at the others.
-    """
-    seen = [one for look in looks if (one := look.get(number)) is not None and one.answer.frames]
-    own = [own_frames(one.answer.frames) for one in seen]
-    depth = 0
-    while all(len(frames) > depth for frames in own) and len({_function(frames[depth]) for frames in own}) == 1:
-        depth += 1
-    if not depth:
-        return None
-    loops = [main.does for one in seen if (main := main_wait(one)) is not None and main.does.what is What.LOOPS]
-    if loops and any(loops[-1].function == place.function for place in own[-1][:depth]):
-        return loops[-1]
-    does = dict.fromkeys(_called_in(one, frames[depth - 1]) for one, frames in zip(seen, own, strict=True))
-    if SLEEP not in does or len(does) < 2:
-        return None
-    names = (*(name for name in does if name and name != SLEEP), SLEEP)[:MAX_CALLS]
-    place = own[-1][depth - 1]
-    return fitted(Doing, what=What.LOOPS, function=place.function, names=names, place=place)
-
-
-def _function(place: Place) -> tuple[str, str]:
-    return place.file, place.function
-
-
-def _called_in(one: RankEvidence, place: Place) -> str:
-    """Return what a frame of a stack has called."""
-    waits = one.evidence.waits if one.evidence is not None else ()
-    if any(wait.is_main and wait.kind is WaitKind.SLEEP for wait in waits):
-        return SLEEP
-    below = one.answer.frames[one.answer.frames.index(place) + 1 :]
-    return below[0].function if below else ""
+def _loop(old: RankEvidence, new: RankEvidence) -> Doing | None:
+    """Return the loop of a rank that has told of it at a look, and is in it at both; None if there is none."""
+    for one in (new, old):
+        main = main_wait(one)
+        if main is not None and main.does.what is What.LOOPS:
+            own = [own_frames(other.answer.frames) for other in (old, new)]
+            is_in_it = all(any(place.function == main.does.function for place in frames) for frames in own)
+            return main.does if is_in_it else None
+    return None
 
 
 def last_of(moved: Movement) -> dict[str, Any]:

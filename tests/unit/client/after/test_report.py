@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from dbg_client.after.case_file import CaseFile, cleaned, looks_of, read_report
-from dbg_client.after.report_text import report_text
+from dbg_client.after.report import report_text
 from dbg_client.why.explain import Case, JobLook
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.records.ranks import DIED, RankInfo, RankState

@@ -35,37 +35,24 @@ POSTING = Place(file="/home/me/metrics.py", line=12, function="post_metrics")
 URLOPEN = Place(file="/usr/lib/python3.11/urllib/request.py", line=216, function="urlopen")
 
 
-def tries(number: int, *below: Place, line: int = 12, sleeps: bool = False) -> RankEvidence:
-    does = CHILD_SLEEPS.does if sleeps else Doing(what=What.CONNECT, name="10.0.0.1:80")
-    wait = ThreadWait(thread="MainThread", does=does, is_main=True)
-    one = elsewhere(number, frames=(MAIN, POSTING.replace(line=line), *below), age=0.1)
-    assert one.evidence is not None
-    return replace(one, evidence=replace(one.evidence, waits=(wait,)))
+def tries(number: int, *below: Place, line: int = 12, loops: bool = False) -> RankEvidence:
+    does = Doing(what=What.CONNECT, name="10.0.0.1:80")
+    if loops:
+        does = Doing(what=What.LOOPS, function="post_metrics", names=("urlopen", "sleep"), place=POSTING)
+    return with_waits(elsewhere(number, frames=(MAIN, POSTING.replace(line=line), *below), age=0.1), main(does))
 
 
-def test_a_retry_loop_is_found_by_several_looks_and_is_no_progress(approved: Approved) -> None:
+def test_a_retry_loop_that_is_told_at_one_look_is_no_progress() -> None:
     others = [waiting(number) for number in (0, 1, 3)]
     looks = [
-        JobLook(at=0.0, everybody=[*others, tries(2, URLOPEN)]),
-        JobLook(at=1.0, everybody=[*others, tries(2, sleeps=True, line=14)]),
+        JobLook(at=0.0, everybody=[*others, tries(2, loops=True, line=14)]),
         JobLook(at=2.0, everybody=[*others, tries(2, URLOPEN)]),
     ]
 
     (verdict,) = explain(looks, 0.0).verdicts
-    (at_once,) = explain(looks[:1], 0.0).verdicts
 
-    assert (verdict.kind, verdict.ranks) == (at_once.kind, at_once.ranks) == (VerdictKind.MISSING, (2,))
-    approved(sentence_of(verdict))
-
-
-def test_a_program_that_works_and_sleeps_in_other_functions_is_in_no_retry_loop() -> None:
-    job = [
-        [elsewhere(0, frames=(MAIN.replace(line=line, function=name),), age=0.1, world_size=1)]
-        for line, name in ((40, "train_step"), (50, "evaluate"))
-    ]
-    looks = [JobLook(at=float(at), everybody=everybody) for at, everybody in enumerate(job)]
-
-    assert [one.kind for one in explain(looks, 0.0).verdicts] == [VerdictKind.BUSY]
+    assert (verdict.kind, verdict.ranks) == (VerdictKind.MISSING, (2,))
+    assert "loops in post_metrics (metrics.py) for up to 1 min: urlopen, sleep" in sentence_of(verdict)
 
 
 @pytest.mark.parametrize("written", [9e6, 0.0])
