@@ -19,14 +19,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from dbg_agent.host.proc import YAMA_SCOPE, read_proc, stat_of
+from dbg_agent.host.proc import YAMA_SCOPE, read_proc
 from dbg_agent.settings import FORBIDDEN
 from dbg_dial.home import AUTOSTART
 from dbg_dial.tcp import within
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, answer_to
-from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, ChildProcess, CommandEnd, CommandLine, output_rows
+from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd, CommandLine, output_rows
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted, within_bytes
 
@@ -37,9 +37,6 @@ MAX_OUTPUT = 16 * MIB
 
 MAX_AT_ONCE = 4
 """Questions that a guard works on at once: several people look at one rank, and each command may be a profiler."""
-
-MAX_BELOW = 4
-"""Generations of processes below a rank that are looked at: a worker, and what it has started by a shell."""
 
 STAY_SECONDS = 30.0
 """Seconds for which a guard stays at the broker for the next question: people ask several in a row."""
@@ -179,17 +176,13 @@ class NoStack(Exception):
     """No stack can be read, with the reason as a sentence."""
 
 
-async def stack_of(
-    pid: int, environ: Mapping[str, str], seconds: float, own: Sequence[str], *, native: bool
-) -> tuple[Place, ...]:
-    """Return the main thread's frames, outermost first, but those in our ``own`` folders.
+async def stack_of(pid: int, environ: Mapping[str, str], seconds: float, own: Sequence[str]) -> tuple[Place, ...]:
+    """Return the main thread's frames, those of C code among them, outermost first, but those in our ``own`` folders.
 
-    With ``native`` those of C code are among them, and the process stands still meanwhile, some hundredths of a second;
-    otherwise it goes on. Raise NoStack if that can't be done.
+    The process stands still meanwhile, some hundredths of a second. Raise NoStack if that can't be done.
     """
     program = find_program(environ)
-    how = "--native" if native else "--nonblocking"
-    words = [program, "dump", how, "--json", "--full-filenames", "--pid", str(pid)]
+    words = [program, "dump", "--native", "--json", "--full-filenames", "--pid", str(pid)]
     command = Command(words, environ, "/", Output(MAX_OUTPUT, 0))
     end = await command.finish(seconds)
     said = command.output.text()
@@ -198,16 +191,6 @@ async def stack_of(
     if end.status != 0:
         raise NoStack(_why_no_stack(said, read_proc(YAMA_SCOPE).strip()))
     return frames_of(said, pid, own, files_at(read_proc(f"/proc/{pid}/maps", MIB)))
-
-
-def is_below(pid: int, rank: int) -> bool:
-    """Tell whether a process is a child of the rank, or a child of one, as far as /proc shows it."""
-    for _ in range(MAX_BELOW):
-        words = stat_of(pid)[1]
-        pid = int(words[1]) if len(words) > 1 else 0
-        if pid == rank:
-            return True
-    return False
 
 
 def find_program(environ: Mapping[str, str]) -> str:
@@ -341,11 +324,7 @@ class Beside:
         if not self._about["exec"]:
             return _error(ask, FORBIDDEN)
         if ask.action is Action.NATIVE:
-            child = ask.inquiry.pid if isinstance(ask.inquiry, ChildProcess) else None
-            if child is not None and not is_below(child, self._pid):
-                return _error(ask, f"process {child} is none that it has started")
-            pid, native = (self._pid, True) if child is None else (child, False)
-            frames = await stack_of(pid, self.environ(), seconds, self._own, native=native)
+            frames = await stack_of(self._pid, self.environ(), seconds, self._own)
             return answer_to(ask.request, Kind.VALUE, "read by py-spy", frames=frames)
         return await self._exec(ask, seconds)
 

@@ -222,18 +222,15 @@ class Reasons:
         doer = scene.doers.get(node)
         if doer is None:
             return ""
-        place, own = doer.place, own_frames(doer.one.answer.frames) if doer.one is not None else []
         text = wait_text(doer.does, brief=self._brief(node)) if doer.does is not None else ""
-        if doer.one is not None and doer.condition is not None:
-            text = self._state(doer.one, doer.condition) or text
-            at = doer.does.place if doer.does is not None else None
-            is_told = doer.condition.is_still or (own and at is not None and at.line == own[-1].line)
-            place = own[-1] if own and text and not is_told else None
-        if place is None or level >= 3:
+        if doer.one is None or doer.condition is None:
             return text
-        # py-spy puts the class before a method's name, for which a sentence has no room.
-        function = printable(place.function.rpartition(".")[2], MAX_NAME)
-        return say("in place", place=file_line(place), function=function, does=text)
+        text = self._state(doer.one, doer.condition) or text
+        own, at = own_frames(doer.one.answer.frames), doer.does.place if doer.does is not None else None
+        if not text or not own or doer.condition.is_still or (at is not None and at.line == own[-1].line) or level >= 3:
+            return text
+        function = printable(own[-1].function, MAX_NAME)
+        return say("in place", place=file_line(own[-1]), function=function, does=text)
 
     def condition(self, number: int) -> str:
         """Return what a rank is in by itself: ``is suspended (SIGSTOP) for 12 s``; empty if nothing keeps it."""

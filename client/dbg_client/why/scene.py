@@ -155,13 +155,12 @@ class WaitGraph:
 
 @dataclass(frozen=True, slots=True)
 class Doer:
-    """What a thread, a task or a process that is no rank does, and the ``place`` in its own code.
+    """What a thread, a task or a process that is no rank does.
 
     ``one`` and ``condition`` are those of a process that has an agent.
     """
 
     does: Doing | None
-    place: Place | None = None
     one: RankEvidence | None = None
     condition: Condition | None = None
 
@@ -302,7 +301,7 @@ def _add_rank(graph: WaitGraph, processes: _Processes, number: int, one: RankEvi
             graph.wait(node, processes.node(one.rank.host, wait.holder), is_sure=wait.is_sure)
     for other in one.evidence.others:
         node = processes.node(one.rank.host, other.pid)
-        doers[node] = Doer(other.does, other.place)
+        doers[node] = Doer(other.does)
         if other.holder is not None:
             graph.wait(node, processes.node(one.rank.host, other.holder))
     return doers
@@ -315,7 +314,7 @@ def _add_child(graph: WaitGraph, processes: _Processes, one: RankEvidence, condi
         return {}
     if main is not None and main.holder is not None and not condition.is_still:
         graph.wait(node, processes.node(one.rank.host, main.holder), is_sure=main.is_sure)
-    return {node: Doer(main.does if main is not None else None, None, one, condition)}
+    return {node: Doer(main.does if main is not None else None, one, condition)}
 
 
 def _with_circles(matched: Matched, graph: WaitGraph, conditions: Mapping[int, Condition]) -> dict[int, Condition]:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from dbg_client.views.ages import show_age
 from dbg_client.views.tree import file_line
 from dbg_wire.errors import printable
-from dbg_wire.records.evidence import Doing, NamedProcess, OtherProcess, ProcessSeen, Relation, Target, What
+from dbg_wire.records.evidence import Doing, NamedProcess, ProcessSeen, Relation, Target, What
 from dbg_wire.records.ranks import Place, signal_name
 
 MAX_TEXT = 300
@@ -153,15 +153,6 @@ def _shortened_process(does: Doing, process: NamedProcess, brief: int, ranks: Ra
         return process.replace(command=f"{process.command[:MAX_COMMAND]}…") if is_long else process
     is_named = process.name and process.pid not in ranks and does.what is not What.LOADER
     return process.replace(command="", pid=0 if is_named else process.pid)
-
-
-def other_text(other: OtherProcess, ranks: Ranks = NO_RANKS) -> str:
-    """Return what a process does, behind where it is: a long text loses its end."""
-    text = wait_text(other.does, ranks)
-    if other.place is None:
-        return text
-    # py-spy puts the class before a method's name, for which a sentence has no room.
-    return f"in {file_line(other.place)} {printable(other.place.function.rpartition('.')[2], MAX_NAME)} {text}"
 
 
 def process_text(process: ProcessSeen) -> str:

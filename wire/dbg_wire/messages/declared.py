@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
-from dbg_wire.records.beside import ChildProcess, CommandEnd, CommandLine
+from dbg_wire.records.beside import CommandEnd, CommandLine
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish
 from dbg_wire.records.evidence import (
     CollectiveSeen,
@@ -169,7 +169,7 @@ AnyRow = (
 
 Rows = Annotated[tuple[AnyRow, ...], Items]
 
-AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ChildProcess | ScreenSize | SampleQuestion
+AnyInquiry = Inspection | BreakpointsWish | PartsQuestion | CommandLine | ScreenSize | SampleQuestion
 
 
 class AnswerBody(Record):

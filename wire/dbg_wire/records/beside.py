@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from dbg_wire.limits import KIB, MAX_ITEMS, MAX_TEXT
-from dbg_wire.records.record import Count, Inquiry, Integer, InvalidMessage, Pid, Row, Sentence, elements
+from dbg_wire.records.record import Count, Inquiry, Integer, InvalidMessage, Row, Sentence, elements
 
 MAX_FIRST, MAX_LAST = 64 * KIB, 32 * KIB
 """Bytes of a command's output that are kept, the first and the last: with every byte escaped below the bound of an
@@ -33,12 +33,6 @@ class CommandLine(Inquiry, tag="command"):
     def words(self) -> list[str]:
         """Return the program and its arguments as Python has them."""
         return [os.fsdecode(one) for one in self.arguments]
-
-
-class ChildProcess(Inquiry, tag="child"):
-    """A process below the rank's whose Python stack is asked for, in place of the rank's own."""
-
-    pid: Pid
 
 
 class CommandEnd(Row, tag="end"):

@@ -400,15 +400,11 @@ class ThreadWait(Row, tag="wait"):
 
 
 class OtherProcess(Row, tag="other-process"):
-    """A process of the rank's host that is no thread of it and for which one waits, and what it does.
-
-    ``place`` is where its own code is, if somebody has looked.
-    """
+    """A process of the rank's host that is no thread of it and for which one waits, and what it does."""
 
     pid: Count
     does: Doing
     holder: Count | None = None
-    place: Place | None = None
 
 
 class ProcessSeen(Row, tag="process"):
