@@ -16,8 +16,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, CookieJar, DummyCook
 
 from dbg_client.core.requests import listen
 from dbg_client.core.switchboard import switchboard_to
-from dbg_client.web.access import Access
-from dbg_client.web.serve import PageServer
+from dbg_client.web.serve import Access, PageServer
 from dbg_command.targets import parse_target
 from dbg_dial.tcp import within
 from tests.support.broker import RunningBroker, running_broker

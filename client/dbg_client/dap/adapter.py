@@ -12,13 +12,12 @@ from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap import messages
 from dbg_client.dap.breakpoints import Breakpoints
 from dbg_client.dap.console import COMMANDS, Console, LogTexts
-from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.values import Frames, Values
 from dbg_client.dap.verb import USUAL_TARGET
-from dbg_client.dap.window import Window
+from dbg_client.dap.window import Threads, Window
 from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
 

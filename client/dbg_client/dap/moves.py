@@ -9,9 +9,8 @@ from dbg_client.api.answers import safe_text
 from dbg_client.core.errors import TimedOut
 from dbg_client.core.link import Event
 from dbg_client.core.waiting import until_stopped
-from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
-from dbg_client.dap.window import Window
+from dbg_client.dap.window import Threads, Window
 from dbg_client.questions.inspection import RankError
 from dbg_client.seat.effects import Effect, Finish, Note
 from dbg_client.seat.seat import KeyboardTaken, Seat

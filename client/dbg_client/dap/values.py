@@ -6,11 +6,10 @@ from collections.abc import Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 from dbg_client.api.values import At, Variable
-from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
 from dbg_client.dap.moves import Keyboard
 from dbg_client.dap.source import SourceLocator
-from dbg_client.dap.window import Window
+from dbg_client.dap.window import Threads, Window
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action
 from dbg_wire.records.inspection import MAX_VARIABLES, Parts, Scope

@@ -21,7 +21,7 @@ from dbg_client.verbs.values import Eval, PdbCommand
 from dbg_client.verbs.verb import Answer, Asking, RanksVerb
 from dbg_client.views.naming import name_few
 from dbg_client.web import messages
-from dbg_client.web.shown import shown
+from dbg_client.web.rows import shown
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.verb import WhyAnswer
 from dbg_command.targets import Target, in_job, parse_target, select

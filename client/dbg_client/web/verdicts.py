@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dbg_client.core.asking import Asker
 from dbg_client.web.messages import Verdict
-from dbg_client.web.shown import verdicts_of
+from dbg_client.web.rows import verdicts_of
 from dbg_client.why.questions import find_case, hangs_among
 from dbg_client.why.sentences import sentence_of
 from dbg_client.why.standstill import Standstill, ask_where

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from dbg_client.dap.listing import Threads
 from dbg_client.dap.messages import Message
-from dbg_client.dap.window import Window
+from dbg_client.dap.window import Threads, Window
 from dbg_command.targets import parse_target
 from dbg_dial.tcp import within
 from dbg_wire.messages import Snapshot

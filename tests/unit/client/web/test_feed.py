@@ -14,8 +14,7 @@ import pytest
 from dbg_client.web import verdicts
 from dbg_client.web.feed import MAX_EVENTS, TimeLine
 from dbg_client.web.messages import Axis
-from dbg_client.web.rows import Rows
-from dbg_client.web.shown import row_of
+from dbg_client.web.rows import Rows, row_of
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.explain import Case, Explanation, JobLook
 from dbg_client.why.sentences import sentence_of

@@ -13,8 +13,7 @@ import pytest
 from aiohttp import ClientSession, CookieJar, DummyCookieJar, WSServerHandshakeError
 
 from dbg_client.core.requests import listen
-from dbg_client.web.access import Access, NotAdmitted, require_own
-from dbg_client.web.serve import announcement
+from dbg_client.web.serve import Access, NotAdmitted, announcement, require_own
 from dbg_wire.errors import BadInput
 from tests.conftest import Approved
 from tests.support.pages import Socket, browser_at, opened, served, stranger
