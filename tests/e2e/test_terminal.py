@@ -13,7 +13,6 @@ from dbg_client.seat.notices import ONLY_WATCH
 from tests.conftest import OpenTerminal
 from tests.smoke.test_endings import (
     attach_with_own_settings,
-    check_end,
     ended,
     start_one,
 )
@@ -130,10 +129,3 @@ def test_7_the_rank_went_on(processes: Processes, home: Path, open_terminal: Ope
     assert re.match(r'[a-z0-9-]+:0 went on: "[^"]+@[^"]+" ', said)
     rank.signal(signal.SIGUSR1)
     assert rank.wait() == 0
-
-
-@pytest.mark.parametrize("how", ["crashed", "end of script"])
-def test_the_terminal_says_how_and_is_given_back(
-    how: str, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    check_end(how, processes, home, open_terminal)

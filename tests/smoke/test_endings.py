@@ -59,20 +59,19 @@ STEP_OFF_THE_END = "n" * 12
 
 ENDS: dict[str, tuple[str, Callable[[Terminal, Child], None], int]] = {
     "killed": ("", lambda _, rank: rank.kill(), -signal.SIGKILL),
-    "terminated": ("", lambda _, rank: rank.terminate(), -signal.SIGTERM),
     "crashed": (
         "os.kill(os.getpid(), signal.SIGSEGV)",
         lambda terminal, _: terminal.send(STEP_OFF_THE_END),
         -signal.SIGSEGV,
     ),
-    "os._exit": ("os._exit(4)", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 4),
     "exception": ("1 / 0", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 1),
-    "end of script": ("", lambda terminal, _: terminal.send(STEP_OFF_THE_END), 0),
-    "q and k": ("", lambda terminal, _: terminal.send("qk"), -signal.SIGKILL),
 }
 
 
-def check_end(how: str, processes: Processes, home: Path, open_terminal: OpenTerminal) -> None:
+@pytest.mark.parametrize("how", ENDS)
+def test_the_terminal_says_how_and_is_given_back(
+    how: str, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
     last_act, end, rank_status = ENDS[how]
     rank = start_one(processes, home, ENDS=last_act)
     terminal = attach_with_own_settings(open_terminal, home)
@@ -81,21 +80,12 @@ def check_end(how: str, processes: Processes, home: Path, open_terminal: OpenTer
     status, said = ended(terminal, home)
     assert status == 8
     assert re.fullmatch(r"dbg-attach: [a-z0-9-]+:0 .+", said), said
-    # A normal end tells no status. The guard tells of a signal after the broker has seen that the rank is gone.
-    wait_until(
-        home, lambda listed: [one["exit"] for one in listed] == [rank_status or None], "its status", listing=("--all",)
-    )
+    # The guard tells of a signal after the broker has seen that the rank is gone.
+    wait_until(home, lambda listed: [one["exit"] for one in listed] == [rank_status], "its status", listing=("--all",))
     # The only line of the agent in the job's log is that of the stop.
     others = [line for line in rank.text("stderr").splitlines() if "dbg" in line and "rank_script.py" not in line]
     assert others == []
     assert "Exception ignored" not in rank.text("stderr")
-
-
-@pytest.mark.parametrize("how", ["killed", "exception"])
-def test_the_terminal_says_how_and_is_given_back(
-    how: str, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    check_end(how, processes, home, open_terminal)
 
 
 def test_the_exit_status_tells_why_nothing_was_attached_to(

@@ -16,7 +16,7 @@ from tests.full.hosts.table_of_faults import SLOW
 from tests.support.broker import running_broker
 from tests.support.netns import Host
 from tests.support.processes import Child, Processes
-from tests.support.pudb_terminal import DRAWN, HELP, wait_for_line
+from tests.support.pudb_terminal import DRAWN, HELP
 from tests.support.ranks import (
     NEVER_BOUND_PORTS,
     attach,
@@ -154,55 +154,12 @@ def test_a_terminal_that_a_loopback_broker_leaves_out_is_told_so_at_once(
     assert "h1" in terminal.row(0)
 
 
-CUT_SCRIPT = """\
-from dbg_agent import set_trace
-set_trace()
-a = 1
-b = 2
-c = 3
-"""
-CUT_STOP = 2
-"""Line of the call in CUT_SCRIPT."""
-
 HELD = """\
 import os
 from dbg_agent import set_trace
 set_trace(ranks=0, hold_grace=1)
 print("went on", flush=True)
 """
-
-
-def test_after_a_cut_rank_and_terminal_are_back_within_seconds(
-    two_hosts: tuple[Host, Host], processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    h1, h2 = two_hosts
-    running_broker(processes, home, listen=EVERYWHERE, wrap=h1.command)
-    (rank,) = start_ranks(processes, home, CUT_SCRIPT, 1, wrap=h2.command)
-    wait_until_stopped(home, 1, wrap=h1.command)
-    far = open_pudb(open_terminal, "0", "h2:0", wrap=h2.command)
-    near = open_pudb(open_terminal, "0", "h2:0", wrap=h1.command)
-
-    h2.unplug()
-    cut = time.monotonic()
-    (listed,) = wait_until(
-        home, lambda ranks: ranks[0]["state"] == "unresponsive", "the silence of the rank", wrap=h1.command
-    )
-    (listed,) = wait_until(home, lambda ranks: bool(ranks[0]["driver_silent"]), "that of the driver", wrap=h1.command)
-    assert time.monotonic() - cut < seconds(15)
-    assert listed["driver"]
-    far.send("n")
-    # By then the kernels' own retries are seconds apart, or given up.
-    near.wait_for(lambda terminal: "silent for 12 s" in terminal.row(-1), timeout=seconds(30))
-
-    h2.plug()
-    plugged = time.monotonic()
-    for terminal in (far, near):
-        wait_for_line(terminal, CUT_STOP + 1, seconds(20))
-    assert time.monotonic() - plugged < seconds(6)
-    detach(near)
-    detach(far)
-    assert attach(home, "continue", "0", wrap=h1.command).returncode == 0
-    assert rank.wait() == 0
 
 
 def test_ranks_held_for_one_whose_host_is_cut_off_and_whose_broker_restarts_wait_for_it(

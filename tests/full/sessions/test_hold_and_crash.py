@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 from pathlib import Path
 
 from tests.conftest import OpenTerminal
@@ -28,15 +27,6 @@ from tests.support.ranks import (
 )
 from tests.support.sessions import DETACH
 from tests.support.time_unit import seconds
-
-
-def test_without_hold_the_others_go_on_at_once(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, ONCE, 2, env={"DBG_HOLD": "0"})
-    assert ranks[1].wait() == 0
-    wait_until_states(home, {0: "stopped"})
-    assert attach(home, "continue", "0").returncode == 0
-    assert ranks[0].wait() == 0
 
 
 def test_ctrl_c_and_exit_are_no_crashes(processes: Processes, home: Path) -> None:
@@ -114,30 +104,6 @@ def test_one_that_was_killed_and_two_that_never_came(processes: Processes, home:
     assert [row.split()[1] for row in rows[1:]] == ["stopped", "killed", "stopped", "never"]
 
 
-def test_a_rank_that_does_not_answer_is_named_while_the_others_have(
-    processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, STOPS, 3)
-    wait_until_stopped(home, 3)
-    ranks[1].signal(signal.SIGSTOP)
-    try:
-        terminal = open_terminal(attach_command("eval", "all", "1 + 1", "--timeout", str(seconds(60))))
-        terminal.wait_for(re.compile(r"^2 of 3 answered", re.MULTILINE))
-    finally:
-        ranks[1].signal(signal.SIGCONT)
-    assert terminal.exit_status() == 0, terminal.dump()
-    assert "waiting" not in "\n".join(terminal.screen)
-    assert "1 + 1: 3 of 3 ranks answered, 1 value" in "\n".join(terminal.screen)
-
-
-def test_a_lease_ends_the_keeping(processes: Processes, home: Path) -> None:
-    running_broker(processes, home)
-    ranks = start_ranks(processes, home, JOB.replace("lease=600", "lease=1"), 3)
-    (home / "crashed").touch()
-    assert [rank.wait() for rank in ranks] == [0, 1, 0]
-
-
 def test_the_traceback_is_there_while_it_is_kept_whoever_calls_our_hook(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     # Torch installs such a hook once it has a process group.
@@ -163,20 +129,6 @@ raise ValueError("told at once")
     assert attach(home, "continue", "0").returncode == 0
     assert rank.wait() == 1
     assert rank.text("stderr").count("ValueError: told at once") == 1
-
-
-def test_a_script_under_our_runner_is_kept_without_a_change(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    script = tmp_path / "plain.py"
-    script.write_text("def step(batch):\n    raise ValueError(batch)\nstep(7)\n")
-    command = [sys.executable, "-m", "dbg_agent", "--post-mortem", "--lease", "600", str(script)]
-    job = processes.start("plain", command, env={**os.environ, "DBG_HOME": str(home)})
-    wait_until_states(home, {0: "stopped"})
-    assert texts(ask(home, "eval", "crashed", "batch")) == {"0": "7"}
-    (group,) = ask(home, "where", "crashed")["groups"]
-    assert [frame["function"] for frame in group["frames"]] == ["<module>", "step"]
-    assert attach(home, "continue", "crashed").returncode == 0
-    assert job.wait() == 1
 
 
 def test_a_chosen_rank_that_never_comes_is_waited_for_as_long_as_the_grace(processes: Processes, home: Path) -> None:

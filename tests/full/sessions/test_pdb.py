@@ -11,13 +11,11 @@ import pytest
 
 from dbg_client.seat.notices import ONLY_WATCH
 from tests.conftest import OpenTerminal
-from tests.e2e.test_debuggers import PROGRAM, PYTHON
 from tests.smoke.test_pdb import _asks, at_prompt, let_end, run, sit, start
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.proxy import Proxy
 from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
-from tests.support.runs import Directory
 from tests.support.sessions import detach
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -222,18 +220,3 @@ def test_whoever_comes_back_sees_what_was_last_said_and_the_source_at_once(
     again.wait_for("'said before'")
     again.wait_for(re.compile(rf"^ *{FIRST} *-> +", re.MULTILINE))
     let_end(again, rank)
-
-
-def test_a_breakpoint_set_in_pdb_after_an_edit_is_the_statement_that_was_shown(directory: Directory) -> None:
-    directory.write(PROGRAM)
-    terminal = directory.run("--engine", "pdb", *PYTHON)
-    terminal.wait_for("a = 1")
-    directory.write(f"# one\n# two\n{PROGRAM}")
-    terminal.send("b 5\r")
-    terminal.wait_for("Breakpoint 1 at")
-    terminal.send("ll\r")
-    terminal.wait_for(re.compile(r"5 B\s+c = 3"))
-    terminal.send("c\r")
-    terminal.wait_for(re.compile(r"train\.py\(5\)<module>"))
-    terminal.send("c\r")
-    assert terminal.exit_status() == 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,7 @@ from dbg_wire.messages import (
     Attach,
     Complete,
     Completions,
-    Detach,
     Interrupt,
-    Mode,
     PromptState,
     Reply,
     Report,
@@ -108,40 +105,6 @@ def test_a_command_is_sent_once_and_not_shown_twice(broker: FakeBroker, environ:
         assert replied(broker) == [(1, "p loss")]
 
 
-@pytest.mark.parametrize(
-    "leave",
-    [
-        lambda window: window.send("\x1dd"),
-        lambda window: window.signal(signal.SIGTERM),
-        lambda window: window.signal(signal.SIGHUP),
-    ],
-    ids=["detach", "SIGTERM", "SIGHUP"],
-)
-def test_leaving_gives_the_terminal_back(
-    broker: FakeBroker, environ: dict[str, str], leave: Callable[[Window], None]
-) -> None:
-    with Window(broker, environ) as window:
-        before = window.settings()
-        window.at_prompt()
-        window.send("half a line")
-        window.at_prompt("(Pdb) half a line")
-        leave(window)
-        assert window.exit_status() == 0
-        broker.wait_for(Detach)
-        assert replied(broker) == []
-        assert window.settings() == before
-        assert "half a line" not in window.text
-        assert 2004 not in window.virtual.private_modes
-
-
-def test_a_closed_window_leaves(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.close_window()
-        broker.wait_for(Detach)
-        assert window.exit_status() == 0
-
-
 def test_output_while_one_types_does_not_disturb_the_line(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.at_prompt()
@@ -213,17 +176,6 @@ def test_lines_typed_ahead_answer_the_next_prompt(broker: FakeBroker, environ: d
         window.wait_for("> train.py(42)step()\n(Pdb) n\n> train.py(43)step()\n(Pdb)")
 
 
-def test_what_a_rank_prints_acts_on_no_terminal(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        broker.write("\x1b[2J\x1b]0;owned\x07\x1b[31mred\x1b[0m \x9b6n\x1b[6n\x1b[?1049h 5 %\r50 %\r100 %\n")
-        window.wait_for(lambda it: "100 %" in it.screen)
-
-        assert "> train.py(41)step()" in window.text
-        assert 1049 not in window.virtual.private_modes
-        assert b"owned" not in window.output
-
-
 def test_the_source_follows_every_stop_where_there_is_room(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ, rows=40) as window:
         window.at_prompt()
@@ -282,22 +234,6 @@ def test_history_lasts_and_is_private(broker: FakeBroker, environ: dict[str, str
     (history,) = Path(environ["HOME"]).rglob("pdb_history")
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
     assert "secret" not in history.read_text()
-
-
-def test_the_picker_comes_and_goes(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.at_prompt()
-        window.send("p lo\x1dr")
-        window.wait_for("Pick ")
-        broker.write("meanwhile\n")
-        window.send("q")
-        window.at_prompt("(Pdb) p lo")
-        assert "meanwhile" in window.text
-        window.send("\x1dr")
-        window.wait_for("Pick ")
-        window.send("j\r")
-        window.wait_for("PUDB SCREEN")
-        assert broker.wait_for(Attach, count=2).mode is Mode.DRIVE
 
 
 def test_vi_keys(broker: FakeBroker, environ: dict[str, str]) -> None:
