@@ -43,9 +43,9 @@ RUNNERS = (
 LOCKLESS = (
     *RUNNERS,
     "dbg_agent.breakpoints.wish",
-    "dbg_agent.engines",
-    "dbg_agent.rank.engine",
-    "dbg_agent.rank.evaluate",
+    "dbg_agent.debuggers",
+    "dbg_agent.debuggers.engine",
+    "dbg_agent.questions.evaluate",
     "dbg_agent.frames.capture",
     "dbg_agent.values",
 )
@@ -151,7 +151,7 @@ def holds_no_lock(frame: FrameType) -> bool:
 def is_traced_by_us(frame: FrameType) -> bool:
     """Tell whether a debugger of ours traces a frame, and with it the functions that the frame calls."""
     # By name, since a rank in which no debugger was opened has not loaded them.
-    return type(getattr(frame.f_trace, "__self__", None)).__module__.startswith("dbg_agent.engines.")
+    return type(getattr(frame.f_trace, "__self__", None)).__module__.startswith("dbg_agent.debuggers.")
 
 
 def is_split(frame: FrameType) -> bool:

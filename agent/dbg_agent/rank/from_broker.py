@@ -6,9 +6,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dbg_agent.debuggers.console import PROMPT_GONE
 from dbg_agent.link.link import broker_overrides, find_ranks_broker
 from dbg_agent.process.log import Logger, Shown, hide
-from dbg_agent.rank.console import PROMPT_GONE
 from dbg_agent.stop.inbox import OpenDebugger, Redraw, RunJob, Switch
 from dbg_dial.endpoint import known_endpoints, spread
 from dbg_wire.errors import DbgError, printable

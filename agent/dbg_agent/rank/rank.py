@@ -12,17 +12,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from dbg_agent.debuggers.debuggers import Debuggers, UserBreakpoints
 from dbg_agent.launch.this_process import Identity
 from dbg_agent.link.link import Link, LinkOwner
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger, Shown, open_log
 from dbg_agent.process.stderr import say
-from dbg_agent.rank.break_in import BreakIn
-from dbg_agent.rank.debuggers import Debuggers, UserBreakpoints
+from dbg_agent.questions.break_in import BreakIn
+from dbg_agent.questions.questions import Questions
 from dbg_agent.rank.from_broker import FromBroker
 from dbg_agent.rank.holding import Holding
 from dbg_agent.rank.membership import Membership
-from dbg_agent.rank.questions import Questions
 from dbg_agent.rank.stop_limits import StopLimits
 from dbg_agent.rank.stopping import Stopping
 from dbg_agent.settings import Settings

@@ -32,7 +32,7 @@ from dbg_wire.records.record import fitted
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.engine import Engine
+    from dbg_agent.debuggers.engine import Engine
     from dbg_agent.rank.rank import Rank
 
 BEFORE_LINE = "before line"

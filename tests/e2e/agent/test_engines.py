@@ -61,7 +61,7 @@ def test_wide_characters_are_drawn_at_every_length(viewer: Viewer, columns: int)
 IMPORTS = """\
 import sys
 from dbg_agent.process.imports import unwarned
-from dbg_agent.engines.pudb_import import OPTIONAL_MODULES, doing_without
+from dbg_agent.debuggers.pudb_import import OPTIONAL_MODULES, doing_without
 before = set(sys.modules)
 with unwarned(), doing_without(OPTIONAL_MODULES):
     import pudb.debugger

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.rank import console
+from dbg_agent.debuggers import console
 from tests.support.time_unit import seconds
 from tests.unit.agent.pdb_driver import Driver, cancel_timers
 from tests.unit.agent.pudb_viewer import Viewer

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from dbg_agent.link.outgoing import Outgoing, ReportNow
-from dbg_agent.rank.console import Terminal
+from dbg_agent.debuggers.console import Terminal
 from dbg_agent.stop.stops import Stops
 from dbg_broker.net.outbox import Outbox
 from dbg_client.seat.attachment import Attachment

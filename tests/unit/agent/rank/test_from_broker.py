@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dbg_agent.link.fork_safety import ForkSafety
+from dbg_agent.questions.questions import NEEDED, Questions
 from dbg_agent.rank.from_broker import FromBroker
-from dbg_agent.rank.questions import NEEDED, Questions
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Message
 from tests.conftest import Approved

@@ -1,4 +1,4 @@
-"""PuDB as a view of a stop. Only :mod:`dbg_agent.engines.pudb_import` imports this module, which loads PuDB."""
+"""PuDB as a view of a stop. Only :mod:`dbg_agent.debuggers.pudb_import` imports this module, which loads PuDB."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import urwid
 from pudb import debugger as pudb_debugger
 from pudb.debugger import Debugger, NullSourceCodeProvider
 
-from dbg_agent.engines.faults import is_fault, words_of
-from dbg_agent.engines.pudb_command_line import PudbCommandLine
-from dbg_agent.engines.pudb_ui import RankUI, logging_nothing, making_window
-from dbg_agent.engines.screen import AgentScreen, NoFile, use_utf8
-from dbg_agent.rank.busy import Busy
-from dbg_agent.rank.engine import Engine
+from dbg_agent.debuggers.busy import Busy
+from dbg_agent.debuggers.engine import Engine
+from dbg_agent.debuggers.faults import is_fault, words_of
+from dbg_agent.debuggers.pudb_command_line import PudbCommandLine
+from dbg_agent.debuggers.pudb_ui import RankUI, logging_nothing, making_window
+from dbg_agent.debuggers.screen import AgentScreen, NoFile, use_utf8
 from dbg_agent.stop.inbox import Redraw, SwitchDebugger, WayOut
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import PUDB

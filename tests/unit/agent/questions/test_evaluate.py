@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_agent.breakpoints.wish import evaluate_at
-from dbg_agent.engines.passing_pdb import run_command, with_rank
-from dbg_agent.rank.evaluate import Evaluated, digests_of, evaluate
+from dbg_agent.questions.evaluate import Evaluated, digests_of, evaluate
+from dbg_agent.questions.passing_pdb import run_command, with_rank
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
 from dbg_agent.values.record import MAX_ANSWER, abridged

@@ -19,11 +19,11 @@ from functools import partial
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.engines.pdb_completion import CompletingPdb
+from dbg_agent.debuggers.console import UNWINDING, Console
+from dbg_agent.debuggers.engine import Engine
+from dbg_agent.debuggers.pdb_completion import CompletingPdb
 from dbg_agent.frames.capture import talking_to
 from dbg_agent.frames.stacks import is_split
-from dbg_agent.rank.console import UNWINDING, Console
-from dbg_agent.rank.engine import Engine
 from dbg_agent.stop.inbox import MOVES, BreakPrompt, WayOut
 from dbg_wire.messages import PromptState
 from dbg_wire.records.ranks import PDB

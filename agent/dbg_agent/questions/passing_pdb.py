@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.engines.pdb import RankPdb, is_block
+from dbg_agent.debuggers.pdb import RankPdb, is_block
 from dbg_agent.frames.capture import Capture
 from dbg_agent.frames.variables import write_back
-from dbg_agent.rank.evaluate import Evaluated, interrupted, printed_only, raised
+from dbg_agent.questions.evaluate import Evaluated, interrupted, printed_only, raised
 from dbg_agent.stop.inbox import MOVES, WantedMove
 from dbg_agent.stop.stops import NOTHING_MOVES
 from dbg_wire.messages import Kind

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.engines import passing_pdb
+from dbg_agent.questions import passing_pdb
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import MOVES
 from dbg_wire.messages import Action, Ask, Interrupt, PromptState, Reply

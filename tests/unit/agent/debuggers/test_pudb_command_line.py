@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from dbg_agent.engines.pudb_command_line import PrintedTail
-from dbg_agent.rank import busy
+from dbg_agent.debuggers import busy
+from dbg_agent.debuggers.pudb_command_line import PrintedTail
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 from dbg_wire.messages import Action, Kind

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from dbg_agent.rank.break_in import BREAK_IN_SIGNAL, BreakIn
+from dbg_agent.questions.break_in import BREAK_IN_SIGNAL, BreakIn
 from dbg_wire.messages import Action, Ask
 
 

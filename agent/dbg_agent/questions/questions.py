@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 from dbg_agent.frames.stacks import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import own_thread
-from dbg_agent.rank.break_in import AT_ONCE_SECONDS
-from dbg_agent.rank.debuggers import PASSING_PDB
+from dbg_agent.questions.break_in import AT_ONCE_SECONDS
+from dbg_agent.questions.stop_work import BUSY_SECONDS, StopWork, not_answered
 from dbg_agent.rank.position import place_at
-from dbg_agent.rank.stop_work import BUSY_SECONDS, StopWork, not_answered
 from dbg_agent.settings import FORBIDDEN
 from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
 from dbg_agent.stop.stops import NOTHING_MOVES
@@ -32,10 +31,10 @@ from dbg_wire.records.samples import RankSample, SampleQuestion
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
+    from dbg_agent.debuggers.engine import Engine
     from dbg_agent.evidence.sampling import Sampler
     from dbg_agent.link.fork_safety import ForkSafety
-    from dbg_agent.rank.engine import Engine
-    from dbg_agent.rank.evaluate import Evaluated
+    from dbg_agent.questions.evaluate import Evaluated
     from dbg_agent.rank.rank import Rank
     from dbg_agent.values.inspector import Inspector
     from dbg_wire.records.evidence import EvidenceRecord
@@ -47,11 +46,11 @@ KEEP_SECONDS = 10.0
 """Seconds for which an answered value stays available for questions about its parts."""
 
 NEEDED = (
-    PASSING_PDB,
+    "dbg_agent.questions.passing_pdb",
     "dbg_agent.breakpoints.points",
     "dbg_agent.evidence.gather",
-    "dbg_agent.rank.beside",
-    "dbg_agent.rank.evaluate",
+    "dbg_agent.questions.beside",
+    "dbg_agent.questions.evaluate",
     "dbg_agent.evidence.sampling",
     "dbg_agent.values.describe",
     "dbg_agent.values.inspector",
@@ -215,7 +214,7 @@ class Questions:
 
     def _inspect(self, ask: Ask) -> None:
         if ask.live and self._rank.stops.current[0] is None:
-            from dbg_agent.rank.beside import answer_source, source_question
+            from dbg_agent.questions.beside import answer_source, source_question
 
             if (question := source_question(ask)) is not None:
                 answer_source(ask, question, self.answer)
@@ -273,7 +272,7 @@ class Questions:
     def _evaluate(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> None:
         # The import is not at the module's top, where the link's thread would make it: the stopped thread may be within
         # the import of a module that this one needs.
-        from dbg_agent.rank.evaluate import evaluate
+        from dbg_agent.questions.evaluate import evaluate
 
         at = self._found(ask, find)
         if at is not None:
@@ -305,7 +304,7 @@ class Questions:
         if ask.withdrawn:
             return
         stops, stop = self._rank.stops, self._rank.stops.current[0]
-        from dbg_agent.rank.beside import answer_breakpoints, first_to_answer
+        from dbg_agent.questions.beside import answer_breakpoints, first_to_answer
 
         if stop is None or not stops.is_halted or stops.is_busy:
             answer_breakpoints(self._rank, ask, self.answer)
@@ -337,7 +336,9 @@ class Questions:
         at = self._found(ask, self._rank.stopping.view.find)
         if at is None:
             return
-        outcome = self._rank.debuggers.run_command(ask, at[0], self._rank.stopping.looked_at())
+        from dbg_agent.questions.passing_pdb import run_command
+
+        outcome = run_command(self._rank, ask, at[0], self._rank.stopping.looked_at())
         self._rank.breakpoints.update()
         if isinstance(outcome, tuple):
             self._put_move(ask, self._rank.stops.number, *outcome)

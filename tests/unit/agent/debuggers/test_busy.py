@@ -11,9 +11,9 @@ from typing import Any, cast
 import pytest
 from pudb.debugger import DebuggerUI
 
-from dbg_agent.engines.pudb_ui import _SafeWindow
-from dbg_agent.rank import busy
-from dbg_agent.rank.busy import Busy
+from dbg_agent.debuggers import busy
+from dbg_agent.debuggers.busy import Busy
+from dbg_agent.debuggers.pudb_ui import _SafeWindow
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.stops import SLOW_STEP_SECONDS, Stops
 from dbg_wire.messages import Action, Kind

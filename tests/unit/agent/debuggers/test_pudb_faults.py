@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbg_agent.engines.pudb_import import untraceable
+from dbg_agent.debuggers.pudb_import import untraceable
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised
 from tests.unit.agent.pudb_stops import stop_with
@@ -192,7 +192,7 @@ def test_a_handler_of_the_programs_own_still_ends_it_while_pudb_draws(
 @settings(max_examples=200, deadline=None)
 def test_every_text_is_drawn_within_its_columns(text: str, columns: int, wrap: bool, label: str) -> None:
     with untraceable():
-        from dbg_agent.engines.pudb_ui import sentence_row
+        from dbg_agent.debuggers.pudb_ui import sentence_row
 
     row = sentence_row(text, label)
     row.wrap = wrap

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from pudb.shell import SetPropagatingDict
 
-from dbg_agent.engines.faults import is_fault_of_value, is_interrupt, words_of
+from dbg_agent.debuggers.faults import is_fault_of_value, is_interrupt, words_of
 from dbg_agent.frames.capture import Capture, talking_to
 
 if TYPE_CHECKING:
-    from dbg_agent.engines.pudb_ui import RankUI
-    from dbg_agent.rank.busy import Busy
+    from dbg_agent.debuggers.busy import Busy
+    from dbg_agent.debuggers.pudb_ui import RankUI
 
 MAX_ENTRY = 64 * 1024
 """Characters of one text at the command line: many screens. The layout of a longer text takes long."""

@@ -18,9 +18,9 @@ from pudb.source_view import SourceLine
 from pudb.ui_tools import SelectableText, StackFrame
 from pudb.var_view import SEPARATOR, VariableWidget, make_var_view
 
-from dbg_agent.engines.faults import is_fault, is_fault_of_value, is_interrupt, words_of
-from dbg_agent.engines.pudb_command_line import MAX_ENTRY
-from dbg_agent.engines.screen import NoFile
+from dbg_agent.debuggers.faults import is_fault, is_fault_of_value, is_interrupt, words_of
+from dbg_agent.debuggers.pudb_command_line import MAX_ENTRY
+from dbg_agent.debuggers.screen import NoFile
 from dbg_agent.process.imports import unwarned
 from dbg_wire.messages import Notice
 from dbg_wire.records.record import fitted

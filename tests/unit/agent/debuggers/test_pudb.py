@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.engines.pudb_import import doing_without
+from dbg_agent.debuggers.pudb_import import doing_without
 from dbg_agent.process.imports import unwarned
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.inbox import ProgramRaised, RunJob

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from dbg_agent.rank import stop_work, stopping
+from dbg_agent.questions import stop_work
+from dbg_agent.rank import stopping
 from dbg_agent.rank.rank import Rank
 from dbg_wire.messages import Action, Ask
 from tests.unit.agent.pdb_driver import Driver, drive

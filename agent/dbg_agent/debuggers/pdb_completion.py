@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+from dbg_agent.debuggers.engine import Engine
 from dbg_agent.frames.variables import WRITES_THROUGH
-from dbg_agent.rank.engine import Engine
 from dbg_agent.values.evaluation import runs_nothing
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS
 

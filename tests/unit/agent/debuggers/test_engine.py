@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.rank.engine import Engine
+from dbg_agent.debuggers.engine import Engine
 
 
 def test_a_fault_in_a_traced_thread_lets_the_program_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dbg_agent.process.imports import unwarned
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.engine import Engine
+    from dbg_agent.debuggers.engine import Engine
     from dbg_agent.rank.rank import Rank
 
 OPTIONAL_MODULES = (
@@ -109,6 +109,6 @@ def untraceable() -> Iterator[None]:
 def build(rank: Rank) -> Engine:
     """Import PuDB and make its debugger; in the stopped thread, at the first attach."""
     with unwarned(), doing_without(OPTIONAL_MODULES), untraceable():
-        from dbg_agent.engines.pudb import make
+        from dbg_agent.debuggers.pudb import make
 
         return make(rank)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.rank.console import MAX_TAIL, Console, Terminal
+from dbg_agent.debuggers.console import MAX_TAIL, Console, Terminal
 from dbg_agent.stop.inbox import TypedLine
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_ROWS, MIN_COLUMNS, MIN_ROWS

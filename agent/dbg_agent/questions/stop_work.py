@@ -145,7 +145,7 @@ class StopWork:
         ticket = 0
         try:
             # Not at the module's top, where the link's thread would make the import.
-            from dbg_agent.rank.evaluate import refusing_lone_collectives
+            from dbg_agent.questions.evaluate import refusing_lone_collectives
 
             # An interrupt that comes within the context manager itself would leave torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:

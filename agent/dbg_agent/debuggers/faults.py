@@ -9,8 +9,8 @@ import signal
 import threading
 from types import CodeType
 
+from dbg_agent.debuggers.console import UNWINDING
 from dbg_agent.frames.stacks import is_own
-from dbg_agent.rank.console import UNWINDING
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_wire.errors import printable
 

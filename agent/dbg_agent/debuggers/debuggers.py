@@ -8,22 +8,16 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.debuggers.console import Console, Terminal
 from dbg_agent.frames.variables import WRITES_THROUGH
-from dbg_agent.rank.console import Console, Terminal
 from dbg_wire.errors import error_line
 from dbg_wire.records.ranks import DEFAULT_ENGINE, PDB, PUDB
 from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
     from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
-    from dbg_agent.rank.engine import Engine
-    from dbg_agent.rank.evaluate import Evaluated
+    from dbg_agent.debuggers.engine import Engine
     from dbg_agent.rank.rank import Rank
-    from dbg_agent.stop.inbox import WantedMove
-    from dbg_wire.messages import Ask
-
-PASSING_PDB = "dbg_agent.engines.passing_pdb"
-"""The module that runs single lines of pdb's commands."""
 
 
 class UserBreakpoints:
@@ -64,7 +58,7 @@ class UserBreakpoints:
             self._changed()
 
 
-ENGINES = {PDB: "dbg_agent.engines.pdb", PUDB: "dbg_agent.engines.pudb_import"}
+ENGINES = {PDB: "dbg_agent.debuggers.pdb", PUDB: "dbg_agent.debuggers.pudb_import"}
 """The module of each debugger, whose ``build`` returns the :class:`Engine` of a rank. They know the rank, and not the
 other way round; each is imported when it is first opened."""
 
@@ -149,17 +143,6 @@ class Debuggers:
         if self._why_pdb:
             self.console.write(f"{self._why_pdb}\n")
         return engine
-
-    def run_command(
-        self, ask: Ask, frame: FrameType, looked_at: FrameType | None
-    ) -> Evaluated | tuple[WantedMove, str]:
-        """Run a line of pdb's commands at ``frame`` without a session, while the open debugger shows ``looked_at``.
-
-        Return what it printed or, if the line ends in a move, the move and what was printed before.
-        """
-        outcome: Evaluated | tuple[WantedMove, str]
-        outcome = import_module(PASSING_PDB).run_command(self._rank, ask, frame, looked_at)
-        return outcome
 
     def _load(self, name: str) -> Engine | None:
         """Return the debugger of that name, imported at its first use; None, after a message, if that fails."""

@@ -1,0 +1,1 @@
+"""Questions of terminals to one rank, and how the rank answers them."""
