@@ -1,40 +1,29 @@
-"""The screenshot and the recording of the documentation, made from a run: ``scripts/make-screenshots`` writes them.
+"""The screenshot of the documentation, made from a run: ``scripts/make-screenshots`` writes it.
 
-A terminal is driven as a user would, from a hang to PuDB and out again. The picture is what its screen shows while PuDB
-is open, as SVG; the recording is what the terminal was sent, as asciicast version 2, with times that one can follow.
+A terminal is driven as a user would, from a hang to PuDB. The picture is what its screen shows then, as SVG.
 """
 
 from __future__ import annotations
 
-import codecs
-import json
 import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from html import escape, unescape
 from itertools import groupby
 from pathlib import Path
 
 from tests.docs import page_picture
 from tests.docs.pages import ROOT
-from tests.docs.scenes import COLUMNS, SCENES, SHOWN_DIRECTORY, Stage
+from tests.docs.scenes import COLUMNS, SCENES, Stage
 from tests.support.environment import clean_environment, is_foreign
 from tests.support.processes import Processes
 from tests.support.pudb_terminal import DRAWN
 from tests.support.screen import Cell, VirtualScreen
-from tests.support.sessions import DETACH
 from tests.support.terminal import Expected, Terminal
 
 SCREENSHOT = ROOT / "docs/images/pudb.svg"
-RECORDING = ROOT / "docs/images/hang.cast"
-EMBEDDED = ROOT / "docs/assets/recordings.js"
-"""The recording once more, as a page that was opened from the disk can read it."""
-
 ROWS = 30
-KEY_SECONDS, ANSWER_SECONDS, READING_SECONDS = 0.06, 0.5, 3.0
-
 CELL_WIDTH, CELL_HEIGHT, LEFT = 8, 17, 10
 WORDS = re.compile(r"\S+(?: \S+)*")
 BACKGROUND, FOREGROUND = "#1e1e1e", "#d4d4d4"
@@ -58,67 +47,16 @@ COLOURS = {
 }
 
 
-@dataclass
-class Recorder:
-    """What a terminal was sent, in pieces, each with the second at which it is shown."""
-
-    terminal: Terminal
-    hidden: str
-    events: list[tuple[float, str]] = field(default_factory=list)
-    _seconds: float = 0.5
-    _taken: int = 0
-    _decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
-
-    def type(self, line: str) -> None:
-        """Type a line at the shell's prompt, key by key, without its end."""
-        self.terminal.send(line)
-        self.terminal.wait_for(f"$ {line}")
-        for key in self._new():
-            self._add(KEY_SECONDS, key)
-
-    def press(self, keys: bytes, until: Expected) -> None:
-        """Press keys, wait for what follows, and leave time to read it."""
-        self.terminal.send(keys)
-        self.terminal.wait_for(until)
-        self._add(ANSWER_SECONDS, self._new())
-        self._seconds += READING_SECONDS
-
-    def _new(self) -> str:
-        data = bytes(self.terminal.output[self._taken :])
-        self._taken += len(data)
-        return self._decoder.decode(data).replace(self.hidden, SHOWN_DIRECTORY)
-
-    def _add(self, pause: float, text: str) -> None:
-        self._seconds += pause
-        self.events.append((round(self._seconds, 2), text))
-
-
-@dataclass(frozen=True, slots=True)
-class Take:
-    """The results of one run: the picture, the recording, and the texts of the screens."""
-
-    svg: str
-    cast: str
-    pudb: list[str]
-    end: list[str]
-
-
-def record(stage: Stage) -> Take:
-    """Drive a terminal from a hang to PuDB and out again."""
+def record(stage: Stage) -> tuple[str, list[str]]:
+    """Drive a terminal from a hang to PuDB; return the picture of its screen, and the rows."""
     environ = {**stage.variables, "HOME": str(stage.home), "PS1": "$ ", "HISTFILE": "/dev/null"}
     with stage.open(["bash", "--norc", "--noprofile", "-i"], environ, ROWS) as terminal:
         terminal.wait_for("$")
-        recorder = Recorder(terminal, str(stage.folder))
-        recorder.type("dbg-attach where all")
-        recorder.press(b"\r", _answered("odd one out"))
-        recorder.type("dbg-attach interrupt @2")
-        recorder.press(b"\r", _at_pudb)
-        svg, pudb = draw(terminal.virtual), terminal.screen
-        recorder.press(b"u", ">> next_batch")
-        recorder.press(DETACH, _answered("etached"))
-        recorder.type("dbg-attach list")
-        recorder.press(b"\r", _answered("stopped (interrupt)"))
-        return Take(svg, _cast(recorder.events), pudb, terminal.screen)
+        terminal.send("dbg-attach where all\r")
+        terminal.wait_for(_answered("odd one out"))
+        terminal.send("dbg-attach interrupt @2\r")
+        terminal.wait_for(_at_pudb)
+        return draw(terminal.virtual), terminal.screen
 
 
 def _answered(text: str) -> Expected:
@@ -136,12 +74,6 @@ def _at_pudb(terminal: Terminal) -> bool:
     text = "\n".join(terminal.screen)
     drawn = all(part in text for part in (DRAWN, ">> wait_for_shard", "< Clear"))
     return drawn and terminal.row(-1).startswith(" gpu013:2  stopped")
-
-
-def _cast(events: Sequence[tuple[float, str]]) -> str:
-    header = {"version": 2, "width": COLUMNS, "height": ROWS, "env": {"TERM": "xterm-256color"}, "title": "A hang"}
-    lines = [header, *([at, "o", text] for at, text in events)]
-    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 def draw(screen: VirtualScreen) -> str:
@@ -203,37 +135,21 @@ def text_of(svg: str) -> list[str]:
     return rows
 
 
-def screens(cast: str) -> Iterator[list[str]]:
-    """Yield what a recording shows after each of its pieces."""
-    header, *events = (json.loads(line) for line in cast.splitlines())
-    screen = VirtualScreen(header["height"], header["width"])
-    for _, _, text in events:
-        screen.feed(text.encode())
-        yield screen.rows
-
-
-def embedded(cast: str) -> str:
-    """Return the script that holds the recording for the site's player."""
-    return f"window.RECORDINGS = {{ hang: {json.dumps(cast, ensure_ascii=False)} }};\n"
-
-
 def main() -> None:
-    """Write the pictures and the recording."""
+    """Write the pictures."""
     with tempfile.TemporaryDirectory() as folder:
         for name in [name for name in os.environ if is_foreign(name)]:
             del os.environ[name]
         os.environ.update(clean_environment(os.environ, Path(folder)))
         processes = Processes(Path(folder, "logs"))
         try:
-            taken = record(Stage(processes, SCENES["hang"], Path(folder)))
+            svg, _ = record(Stage(processes, SCENES["hang"], Path(folder)))
             home = Path(folder, "page")
             home.mkdir(mode=0o700)
             page_picture.take(processes, home, page_picture.PICTURE)
         finally:
             processes.end_all()
-    SCREENSHOT.write_text(taken.svg, encoding="utf-8")
-    RECORDING.write_text(taken.cast, encoding="utf-8")
-    EMBEDDED.write_text(embedded(taken.cast), encoding="utf-8")
+    SCREENSHOT.write_text(svg, encoding="utf-8")
 
 
 if __name__ == "__main__":
