@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_wire.recorder import entries
 from dbg_wire.recorder.entries import entries_of
 from dbg_wire.recorder.plain_pickle import NotPlain, load_plain
 from dbg_wire.recorder.seen import bytes_of, name_of, peer_of, shapes_text, types_text
@@ -78,19 +77,6 @@ def test_the_quick_way_finds_what_a_full_parse_finds(outcomes: list[tuple[str, b
     slow = dump(*recorded).replace(b'"entries":[{', b'"entries": [{')
 
     assert told(dump(*recorded)) == told(slow)
-
-
-def test_of_a_full_buffer_little_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed = []
-    entry = entries._entry
-    monkeypatch.setattr(entries, "_entry", lambda raw: parsed.append(raw) or entry(raw))  # type: ignore[func-returns-value]
-    recorded = [raw(number, "gloo:all_reduce", retired=True) for number in range(2000)]
-
-    assert told(dump(*recorded, raw(2000, "gloo:all_reduce"))) == [
-        ("0", "all_reduce", 1999, False),
-        ("0", "all_reduce", 2000, True),
-    ]
-    assert len(parsed) == 2
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**64) | st.floats(allow_nan=False) | st.text()
