@@ -6,7 +6,6 @@ repr or str made here holds a token.
 
 from __future__ import annotations
 
-import base64
 import ipaddress
 import json
 import re
@@ -444,27 +443,3 @@ def format_driver_tokens(tokens: Mapping[TokenRole, str]) -> str:
 
 def _in_order(tokens: Mapping[TokenRole, str]) -> dict[TokenRole, str]:
     return {role: tokens[role] for role in TOKEN_ROLES if role in tokens}
-
-
-JOB_MARK = "job."
-"""Prefix of a signed token that admits ranks of one job; the job's name and an HMAC by the rank's token follow."""
-
-JOB_TOKENS_DIRECTORY = "job-tokens"
-"""The directory of a home with a file for the token of each job."""
-
-
-def job_token(rank_token: str, job: str) -> str:
-    """Return a token for ranks of one job. The home's token of ranks makes it, and tells that it is right.
-
-    No list holds such tokens, so that a run needs no change of a broker that serves already.
-    """
-    return f"{JOB_MARK}{job}.{code_of(rank_token, f'dbg-broker job: {job}')}"
-
-
-def code_of(token: str, what: str) -> str:
-    """Return a code that only a holder of the token can make; ``what`` begins with the purpose of the code."""
-    import hashlib  # loads OpenSSL, which a rank that finds its broker does not need
-    import hmac
-
-    code = hmac.new(token.encode(), what.encode("utf-8", "surrogatepass"), hashlib.sha256)
-    return base64.urlsafe_b64encode(code.digest()).decode().rstrip("=")

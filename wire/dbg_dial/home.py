@@ -1,4 +1,4 @@
-"""The user's home and whether other users can touch it, the variables that more than one role knows, and who dials.
+"""The user's home and whether other users can touch it, the variables that more than one role knows, and the kernel.
 
 Variables and ``stat`` results are handed in, so that agent, terminal and broker use the same rules.
 ``dbg_agent.autostart`` and ``dbg_agent.launch`` run in every interpreter of a job: to start fast they don't import this
@@ -140,21 +140,3 @@ def kernel_name(proc: str = "/proc") -> str | None:
         return f"{boot}/{os.stat(f'{proc}/self/ns/pid').st_ino}"  # noqa: PTH116
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def user_name() -> str:
-    """Return ``user@host``; the user's name comes from the environment, else from the system's accounts."""
-    named = (os.environ.get(variable) for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"))
-    user = next(filter(None, named), None) or _account()
-    return f"{user}@{os.uname().nodename.partition('.')[0]}"
-
-
-def _account() -> str:
-    # getpass.getuser() does the same, and imports termios, which a face without a terminal may lack. A rank, which asks
-    # for the kernel alone, loads no database of users.
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

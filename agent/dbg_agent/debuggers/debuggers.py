@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from dbg_agent.debuggers.console import Console, Terminal
 from dbg_agent.frames.variables import WRITES_THROUGH
+from dbg_agent.stop.stops import StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.records.ranks import DEFAULT_ENGINE, PDB, PUDB
-from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
     from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints

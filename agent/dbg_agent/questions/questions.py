@@ -22,13 +22,12 @@ from dbg_agent.questions.stop_work import BUSY_SECONDS, StopWork, not_answered
 from dbg_agent.rank.position import place_at
 from dbg_agent.settings import FORBIDDEN
 from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
-from dbg_agent.stop.stops import NOTHING_MOVES
+from dbg_agent.stop.stops import NOTHING_MOVES, StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Action, Ask, Kind, Look, answer_to
 from dbg_wire.records.inspection import PartsQuestion, ScreenSize
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import RankSample, SampleQuestion
-from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine

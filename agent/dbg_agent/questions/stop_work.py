@@ -12,11 +12,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dbg_agent.stop.inbox import GoOn, Move, RunJob
-from dbg_agent.stop.stops import SLOW_STEP_SECONDS
+from dbg_agent.stop.stops import SLOW_STEP_SECONDS, StopPhase
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Ask, Kind
-from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

@@ -10,6 +10,7 @@ from dbg_agent.debuggers.console import PROMPT_GONE
 from dbg_agent.link.link import broker_overrides, find_ranks_broker
 from dbg_agent.process.log import Logger, Shown, hide
 from dbg_agent.stop.inbox import OpenDebugger, Redraw, RunJob, Switch
+from dbg_agent.stop.stops import StopPhase
 from dbg_dial.endpoint import known_endpoints, spread
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
@@ -34,7 +35,6 @@ from dbg_wire.messages import (
 )
 from dbg_wire.records.ranks import LINE_ENGINE, PUDB
 from dbg_wire.records.record import fitted
-from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
     from dbg_agent.rank.rank import Rank

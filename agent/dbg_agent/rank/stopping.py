@@ -24,12 +24,11 @@ from dbg_agent.stop.inbox import (
     WayOut,
     Work,
 )
-from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash
+from dbg_agent.stop.stops import HELD, SLOW_STEP_SECONDS, Crash, StopPhase
 from dbg_wire.errors import printable
 from dbg_wire.messages import Applied, Message, Notice
 from dbg_wire.records.ranks import LINE_ENGINE
 from dbg_wire.records.record import fitted
-from dbg_wire.states import StopPhase
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.engine import Engine

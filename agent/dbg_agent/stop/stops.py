@@ -6,9 +6,10 @@ methods that wait say so.
 
 from __future__ import annotations
 
+import enum
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 
@@ -16,10 +17,53 @@ from dbg_agent.frames.stacks import is_own, place_of
 from dbg_agent.process.log import Logger
 from dbg_agent.process.threads import wait_for
 from dbg_agent.stop.inbox import ProgramRaised
+from dbg_wire.errors import IllegalMove
 from dbg_wire.messages import RankReport, SessionInfo, StopInfo
 from dbg_wire.records.ranks import Place, RankState
 from dbg_wire.records.record import fitted
-from dbg_wire.states import StopEvent, StopPhase, move_stop
+
+
+class StopPhase(str, enum.Enum):
+    """The phase of a rank's current stop, as the rank sees it."""
+
+    NONE = "none"
+    WAITING = "waiting"
+    """The thread is halted and no debugger is open yet."""
+    OPEN = "open"
+    """The thread is halted inside a debugger."""
+    STEPPING = "stepping"
+    """The thread runs on to the end of the last step; the stop is still the same."""
+
+
+class StopEvent(str, enum.Enum):
+    """What can happen to a stop."""
+
+    ARRIVES = "arrives"
+    OPENS = "opens"
+    STEPS = "steps"
+    HALTS = "halts"
+    ENDS = "ends"
+
+
+_P, _S = StopPhase, StopEvent
+
+STOP_MOVES: Mapping[StopPhase, Mapping[StopEvent, StopPhase]] = {
+    _P.NONE: {_S.ARRIVES: _P.WAITING},
+    _P.WAITING: {_S.OPENS: _P.OPEN, _S.ENDS: _P.NONE},
+    # Leaving a debugger for another one on the same stop goes back to waiting.
+    _P.OPEN: {_S.STEPS: _P.STEPPING, _S.HALTS: _P.WAITING, _S.ENDS: _P.NONE},
+    # A thread that reaches the end of the step halts in the open debugger. A thread that ends before ends the stop.
+    _P.STEPPING: {_S.OPENS: _P.OPEN, _S.ENDS: _P.NONE},
+}
+
+
+def move_stop(phase: StopPhase, event: StopEvent) -> StopPhase:
+    """Return the phase that follows; raise IllegalMove if none does."""
+    try:
+        return STOP_MOVES[phase][event]
+    except KeyError:
+        raise IllegalMove("a stop", phase.value, event.value) from None
+
 
 logger = Logger("dbg_agent.stop")
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from dbg_broker.cli.broker_client import BrokerProbe, find_broker
 from dbg_broker.cli.console import Say, home_of, say
+from dbg_command.home import user_name
 from dbg_dial.endpoint import Reach
-from dbg_dial.home import user_name
 from dbg_wire import PROTOCOL_MAJOR
 from dbg_wire.errors import DbgError, printable
 

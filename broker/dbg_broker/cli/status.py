@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dbg_broker.cli.broker_client import BrokerProbe, find_broker
 from dbg_broker.cli.console import Say, home_of, say
-from dbg_dial.home import user_name
+from dbg_command.home import user_name
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import Welcome
 from dbg_wire.records.ranks import RankInfo, RankState

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from dbg_dial.files import make_private_directory, write_whole
+from dbg_command.home import make_private_directory, write_whole
 from dbg_dial.find import check_own, open_at_once
 from dbg_dial.home import ANOTHER_HOME, SOLE_USER, check_above, check_closed, is_closed
 from dbg_wire.errors import BadSecretFile, printable

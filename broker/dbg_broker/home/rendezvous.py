@@ -11,8 +11,8 @@ from io import FileIO
 from pathlib import Path
 
 from dbg_broker.home.private_files import read_private, write_private
+from dbg_command.home import NO_LOCKS_HERE
 from dbg_dial.endpoint import RENDEZVOUS_FILE, Rendezvous, format_driver_tokens, format_rendezvous, parse_rendezvous
-from dbg_dial.files import NO_LOCKS_HERE
 from dbg_dial.find import DRIVER_FILE
 from dbg_dial.home import ANOTHER_HOME
 from dbg_wire.errors import BadSecretFile, printable

@@ -19,8 +19,8 @@ import msgspec
 
 from dbg_broker.home.private_files import read_private, write_private
 from dbg_broker.home.rendezvous import tokens_locked
-from dbg_dial.endpoint import JOB_MARK, JOB_TOKENS_DIRECTORY, TokenRole, code_of, job_token, parse_token
-from dbg_dial.files import make_private_directory
+from dbg_command.home import JOB_MARK, JOB_TOKENS_DIRECTORY, code_of, job_token, make_private_directory
+from dbg_dial.endpoint import TokenRole, parse_token
 from dbg_wire.errors import BadInput, BadSecretFile, printable
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")

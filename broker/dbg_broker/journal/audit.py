@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from dbg_command.audit import Entry, What
-from dbg_dial.home import user_name
+from dbg_command.home import user_name
 from dbg_wire.messages import Question
 from dbg_wire.rank_set import format_ranks
 from dbg_wire.records.beside import CommandLine

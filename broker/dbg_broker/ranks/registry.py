@@ -6,6 +6,7 @@ on the number of ranks.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from itertools import takewhile
 
 from dbg_broker.ranks.rank_record import HostName, RankRecord, RunName, digest_of
 from dbg_wire import limits
-from dbg_wire.errors import PeerError
+from dbg_wire.errors import IllegalMove, PeerError
 from dbg_wire.messages import RankReport, Register
 from dbg_wire.records.ranks import (
     SUBRUN,
@@ -24,7 +25,44 @@ from dbg_wire.records.ranks import (
     signal_name,
 )
 from dbg_wire.records.record import Record
-from dbg_wire.states import RankEvent, move_rank
+
+
+class RankEvent(str, enum.Enum):
+    """What can happen to a rank, as the broker sees it."""
+
+    RUNS = "runs"
+    STOPS = "stops"
+    HOLDS = "holds"
+    FALLS_SILENT = "falls silent"
+    CONNECTION_ENDS = "connection ends"
+    SAYS_GOODBYE = "says goodbye"
+    IS_FOUND_DEAD = "is found dead"
+
+
+_R, _E = RankState, RankEvent
+
+_ANY_REPORT = {_E.RUNS: _R.RUNNING, _E.STOPS: _R.STOPPED, _E.HOLDS: _R.HELD}
+_ANY_END = {_E.CONNECTION_ENDS: _R.LOST, _E.SAYS_GOODBYE: _R.EXITED}
+
+RANK_MOVES: Mapping[RankState | None, Mapping[RankEvent, RankState]] = {
+    # A rank enters by its first report. A lost rank comes back in the same way, in the state that it then reports.
+    None: _ANY_REPORT,
+    **dict.fromkeys(_ANY_REPORT.values(), _ANY_REPORT | _ANY_END | {_E.FALLS_SILENT: _R.UNRESPONSIVE}),
+    # The state before the silence is not kept here: the broker applies the rank's last report again when it is heard.
+    _R.UNRESPONSIVE: _ANY_REPORT | _ANY_END,
+    _R.LOST: _ANY_REPORT | {_E.IS_FOUND_DEAD: _R.EXITED},
+    # This state is final. The connection still closes after the goodbye, which changes nothing.
+    _R.EXITED: {_E.CONNECTION_ENDS: _R.EXITED},
+}
+
+
+def move_rank(state: RankState | None, event: RankEvent) -> RankState:
+    """Return the state that follows; raise IllegalMove if none does."""
+    try:
+        return RANK_MOVES[state][event]
+    except KeyError:
+        raise IllegalMove("a rank", "unknown" if state is None else state.value, event.value) from None
+
 
 MAX_TEXTS = 8192
 """Texts that many ranks have in common, kept once: two of each host and six of each job, for the largest job there is.
@@ -180,7 +218,7 @@ class Registration:
 
 
 class Registry:
-    """All ranks, moved between states by the table of ``dbg_wire.states``."""
+    """All ranks, moved between states by the table ``RANK_MOVES``."""
 
     def __init__(self) -> None:
         self._ranks: dict[str, RankRecord] = {}

@@ -29,7 +29,7 @@ from dbg_client.why.collectives import collective_notes, show_collectives
 from dbg_client.why.explain import Case, Explanation, explain
 from dbg_client.why.questions import BETWEEN_SECONDS, about, gather_case, ranks_of_runs
 from dbg_client.why.show import show_verdicts
-from dbg_dial.files import write_whole
+from dbg_command.home import write_whole
 from dbg_wire import PROTOCOL_MAJOR, PROTOCOL_MINOR, RELEASE
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.rank_set import format_ranks

@@ -58,7 +58,7 @@ class RememberedGroups:
 
     def save(self, groups: Mapping[str, Sequence[str]]) -> None:
         """Remember groups instead of those before. Raises OSError."""
-        from dbg_dial.files import write_whole
+        from dbg_command.home import write_whole
 
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         document = {"schema": 1, "groups": {name: list(keys) for name, keys in groups.items()}}

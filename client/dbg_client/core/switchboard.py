@@ -16,7 +16,7 @@ from dbg_client.core.errors import SlowBroker, TimedOut
 from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.patience import WaitingLine
 from dbg_client.core.reach import find_reach
-from dbg_dial.home import user_name
+from dbg_command.home import user_name
 from dbg_dial.tcp import within
 from dbg_wire.codec import Input
 from dbg_wire.errors import BrokerUnreachable, printable

@@ -14,8 +14,8 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 
 from dbg_client.run.verb import RunOptions
-from dbg_dial.endpoint import JOB_TOKENS_DIRECTORY, RENDEZVOUS_FILE, job_token, parse_rendezvous
-from dbg_dial.files import make_private_directory, write_whole
+from dbg_command.home import JOB_TOKENS_DIRECTORY, job_token, make_private_directory, write_whole
+from dbg_dial.endpoint import RENDEZVOUS_FILE, parse_rendezvous
 from dbg_dial.find import read_if_there
 from dbg_dial.home import (
     BROKER,

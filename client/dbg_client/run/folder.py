@@ -19,7 +19,7 @@ import msgspec
 from dbg_client.run.environment import cant_write
 from dbg_client.run.keeper import is_written, lock_output
 from dbg_client.run.verb import RunOptions
-from dbg_dial.files import make_private_directory, write_whole
+from dbg_command.home import make_private_directory, write_whole
 from dbg_dial.find import read_secret
 from dbg_dial.home import check_closed
 from dbg_wire.errors import BadInput, printable

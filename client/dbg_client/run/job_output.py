@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from dbg_client.shell.streams import tell
 from dbg_client.terminal.screen import CALM, POP_TITLE, PUSH_TITLE, title
+from dbg_command.home import watch_growth
 from dbg_command.sequences import QueryFilter
-from dbg_dial.files import watch_growth
 from dbg_wire.errors import printable
 
 READ_BYTES = 64 * 1024

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from dbg_client.run.environment import is_for_many_hosts
-from dbg_dial.files import NO_LOCKS_HERE
+from dbg_command.home import NO_LOCKS_HERE
 from dbg_dial.home import AUTOSTART
 from dbg_wire.errors import DbgError, printable
 

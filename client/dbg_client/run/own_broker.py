@@ -16,9 +16,9 @@ from dbg_client.core.own_process import BROKER as BROKER_PROGRAM
 from dbg_client.core.own_process import own_command, own_environment
 from dbg_client.core.reach import find_reach
 from dbg_client.run.environment import cant_write, is_for_many_hosts
+from dbg_command.home import make_private_directory
 from dbg_dial.blocking import glance
 from dbg_dial.endpoint import Reach, is_loopback
-from dbg_dial.files import make_private_directory
 from dbg_dial.home import BROKER, HOME, home_directory
 from dbg_wire.errors import (
     HOME_IS_SERVED,

@@ -18,8 +18,8 @@ from prompt_toolkit.styles.defaults import default_pygments_style, default_ui_st
 
 from dbg_client.views.list import show_place
 from dbg_client.views.table import clip
+from dbg_command.home import write_whole
 from dbg_command.sequences import TextFilter
-from dbg_dial.files import write_whole
 from dbg_dial.tcp import within
 from dbg_wire.errors import printable
 from dbg_wire.limits import COMPLETION_SECONDS, MAX_COMPLETIONS

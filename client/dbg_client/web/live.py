@@ -24,8 +24,8 @@ from dbg_client.web import messages
 from dbg_client.web.rows import shown
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.verb import WhyAnswer
+from dbg_command.home import user_name
 from dbg_command.targets import Target, in_job, parse_target, select
-from dbg_dial.home import user_name
 from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_dial.endpoint import job_token
+from dbg_command.home import job_token
 from tests.support.broker import running_broker
 from tests.support.processes import Processes
 from tests.support.ranks import attach, wait_until_stopped

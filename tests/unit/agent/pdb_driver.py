@@ -13,9 +13,9 @@ import pytest
 
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
+from dbg_agent.stop.stops import StopPhase
 from dbg_wire.codec import Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Interrupt, PromptInfo, Reply, Sender
-from dbg_wire.states import StopPhase
 from tests.support.time_unit import seconds
 from tests.unit.agent.fake_link import FakeNetwork
 

@@ -11,9 +11,9 @@ import pyte
 
 from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import Settings
+from dbg_agent.stop.stops import StopPhase
 from dbg_wire.codec import Input, Output, decode_data
 from dbg_wire.messages import Action, Ask, Audience, Sender
-from dbg_wire.states import StopPhase
 from tests.support.time_unit import seconds
 from tests.unit.agent.fake_link import never
 from tests.unit.agent.pdb_driver import SECONDS, Seat, in_background

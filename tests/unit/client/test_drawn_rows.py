@@ -13,16 +13,15 @@ from collections.abc import Callable
 
 import pytest
 
-from dbg_agent.link.outgoing import Outgoing, ReportNow
 from dbg_agent.debuggers.console import Terminal
-from dbg_agent.stop.stops import Stops
+from dbg_agent.link.outgoing import Outgoing, ReportNow
+from dbg_agent.stop.stops import StopPhase, Stops
 from dbg_broker.net.outbox import Outbox
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.effects import Blank, Effects, Send, Show
 from dbg_client.terminal import screen
 from dbg_wire.codec import Output, decode, decode_data, encode
 from dbg_wire.messages import Audience, Message, Mode, RankReport, Repaint, Report, Resize, Seat, Sender
-from dbg_wire.states import StopPhase
 from tests.support.screen import VirtualScreen
 from tests.support.slow_transport import SlowTransport
 from tests.unit.client.fake_broker import make_rank

@@ -16,11 +16,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from dbg_command.home import user_name, watch_growth, write_whole
 from dbg_dial import tcp
 from dbg_dial.blocking import BlockingDial, glance
 from dbg_dial.endpoint import Endpoint, Reach
-from dbg_dial.files import watch_growth, write_whole
-from dbg_dial.home import kernel_name, user_name
+from dbg_dial.home import kernel_name
 from dbg_dial.tcp import OwnSocket, connected, within
 from dbg_wire.errors import (
     BrokerUnreachable,

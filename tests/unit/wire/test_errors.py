@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_wire import errors
-from dbg_wire.errors import AmbiguousTarget, DbgError, IllegalMove, NoSuchRank, printable
+from dbg_wire.errors import AmbiguousTarget, DbgError, NoSuchRank, printable
 from dbg_wire.limits import notice_seconds
-from dbg_wire.records.ranks import LIVE_STATES, RankState
-from dbg_wire.states import RANK_MOVES, STOP_MOVES, RankEvent, StopEvent, StopPhase, move_rank, move_stop
 from tests.conftest import Approved
 
 HOSTILE = "gpu\x1b[2J\r\n\x07:5\u202e"
@@ -72,49 +70,3 @@ def test_exit_statuses_are_the_published_ones() -> None:
 @pytest.mark.parametrize(("lease", "notice"), [(28800.0, 300.0), (3000.0, 300.0), (600.0, 60.0), (1.0, 0.1)])
 def test_how_long_before_its_end(lease: float, notice: float) -> None:
     assert notice_seconds(lease) == pytest.approx(notice)
-
-
-def reachable(table: object, start: object) -> set[object]:
-    moves = table if isinstance(table, dict) else {}
-    seen, waiting = {start}, [start]
-    while waiting:
-        for following in moves.get(waiting.pop(), {}).values():
-            if following not in seen:
-                seen.add(following)
-                waiting.append(following)
-    return seen
-
-
-def test_every_state_is_reached_and_has_a_row() -> None:
-    assert reachable(RANK_MOVES, None) == {None, *RankState}
-    assert set(RANK_MOVES) == {None, *RankState}
-    assert reachable(STOP_MOVES, StopPhase.NONE) == set(StopPhase)
-
-
-def test_from_every_connected_state_a_rank_can_report_and_be_lost_and_leave() -> None:
-    for state in LIVE_STATES:
-        assert move_rank(state, RankEvent.STOPS) is RankState.STOPPED
-        assert move_rank(state, RankEvent.CONNECTION_ENDS) is RankState.LOST
-        assert move_rank(state, RankEvent.SAYS_GOODBYE) is RankState.EXITED
-
-
-def test_silence_never_loses_a_rank_and_a_lost_one_comes_back() -> None:
-    assert move_rank(RankState.STOPPED, RankEvent.FALLS_SILENT) is RankState.UNRESPONSIVE
-    assert move_rank(RankState.LOST, RankEvent.STOPS) is RankState.STOPPED
-    assert move_rank(RankState.LOST, RankEvent.IS_FOUND_DEAD) is RankState.EXITED
-
-
-@pytest.mark.parametrize("event", [event for event in RankEvent if event is not RankEvent.CONNECTION_ENDS])
-def test_an_exited_rank_moves_no_more(approved: Approved, event: RankEvent) -> None:
-    with pytest.raises(IllegalMove) as caught:
-        move_rank(RankState.EXITED, event)
-    approved(str(caught.value))
-
-
-def test_every_stop_can_end(approved: Approved) -> None:
-    for phase in StopPhase:
-        if phase is not StopPhase.NONE:
-            assert move_stop(phase, StopEvent.ENDS) is StopPhase.NONE
-    with pytest.raises(IllegalMove) as caught:
-        move_stop(StopPhase.NONE, StopEvent.ENDS)
-    approved(str(caught.value))

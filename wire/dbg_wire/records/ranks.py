@@ -59,7 +59,7 @@ IN_FINALIZE = "its process goes on into MPI_Finalize, which waits for all ranks"
 
 
 class RankState(str, enum.Enum):
-    """The states of a rank; a table in :mod:`dbg_wire.states` says which state may follow which."""
+    """The states of a rank; a table of the broker says which state may follow which."""
 
     RUNNING = "running"
     STOPPED = "stopped"

@@ -7,11 +7,10 @@ import threading
 
 import pytest
 
-from dbg_agent.stop.stops import Stops
+from dbg_agent.stop.stops import StopEvent, StopPhase, Stops, move_stop
 from dbg_wire.errors import IllegalMove
 from dbg_wire.messages import RankReport
 from dbg_wire.records.ranks import RankState
-from dbg_wire.states import StopPhase
 from tests.conftest import Approved
 
 
@@ -128,3 +127,11 @@ def test_a_turn_that_an_exception_keeps_from_being_used_is_given_back(monkeypatc
     assert (watched.stops.phase, watched.stops.is_mine(), watched.stops.queued) == (StopPhase.NONE, False, 0)
     watched.stops.arrive(sys._getframe(), "breakpoint")
     assert (watched.stops.phase, watched.stops.is_mine()) == (StopPhase.WAITING, True)
+
+
+def test_every_stop_can_end() -> None:
+    for phase in StopPhase:
+        if phase is not StopPhase.NONE:
+            assert move_stop(phase, StopEvent.ENDS) is StopPhase.NONE
+    with pytest.raises(IllegalMove):
+        move_stop(StopPhase.NONE, StopEvent.ENDS)

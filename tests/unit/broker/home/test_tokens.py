@@ -38,7 +38,8 @@ from dbg_broker.home.tokens import (
     rotate_tokens,
     save_issued,
 )
-from dbg_dial.endpoint import JOB_MARK, JOB_TOKENS_DIRECTORY, job_token, parse_token
+from dbg_command.home import JOB_MARK, JOB_TOKENS_DIRECTORY, job_token
+from dbg_dial.endpoint import parse_token
 from dbg_wire.errors import BadInput, BadSecretFile
 from tests.conftest import Approved
 from tests.support.reach import SECRET, any_text, said

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dbg_broker.home.private_files import Watched
-from dbg_dial.files import write_whole
+from dbg_command.home import write_whole
 
 
 def watched(path: Path) -> Watched[str]:

@@ -17,9 +17,9 @@ from dbg_client.core import patience
 from dbg_client.core.link import BrokerLink, Connection, Down, Up, dial
 from dbg_client.core.patience import in_thread, read_in_thread
 from dbg_client.core.switchboard import MAX_PROGRAM, person_name
+from dbg_command.home import user_name
 from dbg_dial.endpoint import Endpoint, Reach
 from dbg_dial.find import Opening
-from dbg_dial.home import user_name
 from dbg_dial.tcp import within
 from dbg_wire.errors import (
     BrokerUnreachable,

@@ -19,7 +19,8 @@ from dbg_client.run.environment import (
     token_file_of,
 )
 from dbg_client.run.verb import RunOptions
-from dbg_dial.endpoint import Rendezvous, format_rendezvous, job_token
+from dbg_command.home import job_token
+from dbg_dial.endpoint import Rendezvous, format_rendezvous
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stops
 from tests.support.reach import PIN, TOKENS
 

@@ -1,7 +1,8 @@
-"""Files as others see them: written whole under their name at once, and watched while they grow."""
+"""What the two commands do in a home: files written whole and watched, the tokens of jobs, the user's name."""
 
 from __future__ import annotations
 
+import base64
 import errno
 import os
 from pathlib import Path
@@ -64,3 +65,44 @@ def watch_growth(path: str) -> int | None:
         os.close(descriptor)
         return None
     return descriptor
+
+
+JOB_MARK = "job."
+"""Prefix of a signed token that admits ranks of one job; the job's name and an HMAC by the rank's token follow."""
+
+JOB_TOKENS_DIRECTORY = "job-tokens"
+"""The directory of a home with a file for the token of each job."""
+
+
+def job_token(rank_token: str, job: str) -> str:
+    """Return a token for ranks of one job. The home's token of ranks makes it, and tells that it is right.
+
+    No list holds such tokens, so that a run needs no change of a broker that serves already.
+    """
+    return f"{JOB_MARK}{job}.{code_of(rank_token, f'dbg-broker job: {job}')}"
+
+
+def code_of(token: str, what: str) -> str:
+    """Return a code that only a holder of the token can make; ``what`` begins with the purpose of the code."""
+    import hashlib  # loads OpenSSL, which the completion of a shell does not need
+    import hmac
+
+    code = hmac.new(token.encode(), what.encode("utf-8", "surrogatepass"), hashlib.sha256)
+    return base64.urlsafe_b64encode(code.digest()).decode().rstrip("=")
+
+
+def user_name() -> str:
+    """Return ``user@host``; the user's name comes from the environment, else from the system's accounts."""
+    named = (os.environ.get(variable) for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"))
+    user = next(filter(None, named), None) or _account()
+    return f"{user}@{os.uname().nodename.partition('.')[0]}"
+
+
+def _account() -> str:
+    # getpass.getuser() does the same, and imports termios, which an interface without a terminal may lack.
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
