@@ -7,7 +7,6 @@ exception that a framework catches, ``os._exit`` or a fatal signal.
 from __future__ import annotations
 
 import io
-import os
 import signal
 import sys
 import threading
@@ -21,7 +20,7 @@ from dbg_agent.process.stderr import say
 from dbg_agent.process.threads import own_thread
 from dbg_agent.stop.inbox import unharmed
 from dbg_agent.stop.stops import Crash
-from dbg_wire.errors import error_line, printable
+from dbg_wire.errors import error_line
 from dbg_wire.messages import Notice
 from dbg_wire.records.record import fitted
 
@@ -137,21 +136,8 @@ def keep(
 
 def _keep(rank: Rank, error: BaseException, frame: FrameType, lease: float, ends: str) -> None:
     detail = describe(error)
-    note = _note_of_late_error(detail)
-    if note:
-        say(f"{rank.address}: {printable(note, MAX_DETAIL)}")
-        detail = f"{detail}; {note}"
     with _Terminating(rank, detail):
         rank.stopping.stop(frame, "crash", lease=lease, detail=detail, crash=Crash(error, ends))
-
-
-def _note_of_late_error(detail: str) -> str:
-    # Without these words nothing more is imported: most crashes are of another kind.
-    if not any(word in detail for word in ("CUDA", "HIP", "NCCL", "nccl", "CUBLAS", "CUDNN", "cuda", "hip", "HCCL")):
-        return ""
-    from dbg_agent.torch.late_errors import late_error_note
-
-    return late_error_note(detail, os.environ)
 
 
 def describe(error: BaseException) -> str:

@@ -16,7 +16,6 @@ from dbg_agent.host import descriptors, proc
 from dbg_agent.host.descriptors import lock_holders, looked_up, openers, other_ends
 from dbg_agent.host.process import process_seen
 from dbg_agent.process.threads import own_thread
-from dbg_agent.torch.late_errors import late_error_note
 from dbg_wire.messages import Look
 from dbg_wire.records.evidence import (
     MAX_COLLECTIVES,
@@ -66,21 +65,6 @@ def test_a_library_that_cant_be_read_says_so(approved: Approved, monkeypatch: py
     assert isinstance(source, SourceSeen)
     assert source.library == "mpi4py"
     approved(source.lack)
-
-
-CUDA = "RuntimeError: CUDA error: device-side assert triggered"
-
-
-@pytest.mark.parametrize(
-    "text", [CUDA, "DistBackendError: NCCL error in: x.cpp", "RuntimeError: HIP error: invalid device function"]
-)
-def test_of_an_error_that_a_gpu_reports_late_the_way_to_the_line_is_told(approved: Approved, text: str) -> None:
-    approved(late_error_note(text, {"CUDA_LAUNCH_BLOCKING": "0"}))
-
-
-@pytest.mark.parametrize("text", ["OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "ValueError: ship"])
-def test_an_error_that_comes_at_once_gets_no_note(text: str) -> None:
-    assert late_error_note(text, {}) == late_error_note(CUDA, {"CUDA_LAUNCH_BLOCKING": "1"}) == ""
 
 
 @pytest.fixture(autouse=True)
