@@ -2,65 +2,51 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from dbg_wire.records.evidence import OtherProcess, ThreadWait, What
+from dbg_wire.records.record import decode_record
 from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
 
+pytestmark = needs_torch
+
 LOOK = """
-import multiprocessing, os, sys, threading, time
+import multiprocessing, os, subprocess, sys, threading, time
 from dbg_agent.evidence import threads
 from dbg_agent.host import descriptors
+from dbg_wire.records.record import encode_record
 threads.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0
 
 def look(wanted):
-    while True:
-        seen = threads.threads_seen(None)
-        told = {one.thread: one for one in seen}
-        if wanted in told["MainThread"].text:
-            break
+    while wanted != (seen := threads.threads_seen(None))[0].does.what.name:
         time.sleep(0)
-    for one in told.values():
-        print(one.thread, one.kind.value, [*one.awaits], one.text, sep="|", flush=True)
-    for one in threads.processes_seen(seen):
-        print("process", one.pid, one.holder, one.text, sep="|", flush=True)
+    for one in (seen[0], *threads.processes_seen(seen)):
+        print(encode_record(one), flush=True)
     for child in multiprocessing.active_children():
         child.kill()
     os._exit(0)
+
+def look_for(wanted):
+    threading.Thread(target=look, args=(wanted,), name="dbg-agent-look", daemon=True).start()
 """
 
 
-def told(folder: Path, program: str) -> dict[str, tuple[str, str, str]]:
-    """Return kind, numbers of the awaited threads, and sentence of each thread of a program, and of a process."""
+def told(folder: Path, program: str) -> tuple[ThreadWait, list[OtherProcess]]:
+    """Return what is told of a program's main thread, and of the processes for which it waits."""
     script = folder / "program.py"
     script.write_text(LOOK + program)
     ran = subprocess.run([sys.executable, script], capture_output=True, timeout=seconds(60), check=False, text=True)
     assert ran.stderr == ""
-    rows = [line.split("|", 3) for line in ran.stdout.splitlines()]
-    return {name: (kind, circle, text) for name, kind, circle, text in rows}
+    main, *others = (decode_record(ThreadWait | OtherProcess, line) for line in ran.stdout.splitlines())
+    return main, others
 
 
-def test_a_program_that_ends_names_the_threads_that_it_waits_for(tmp_path: Path) -> None:
-    found = told(
-        tmp_path,
-        """
-threading.Thread(target=threading.Event().wait, name="flush").start()
-threading.Thread(target=look, args=("ended its program",), name="dbg-agent-look", daemon=True).start()
-""",
-    )
-    kind, circle, text = found["MainThread"]
-    assert (kind, circle) == ("lock", "[2]")
-    assert text.endswith(" thread flush")
-
-
-@needs_torch
-def test_a_data_loader_is_told_with_the_worker_that_is_to_come_next_and_what_that_does(tmp_path: Path) -> None:
-    found = told(
-        tmp_path,
-        """
+LOADER = """
 import signal
 import torch.utils.data
 
@@ -75,77 +61,71 @@ class Data(torch.utils.data.Dataset):
 loader = iter(torch.utils.data.DataLoader(Data(), num_workers=2))
 next(loader)
 os.waitid(os.P_PID, loader._workers[1].pid, os.WSTOPPED | os.WNOWAIT)
-threading.Thread(target=look, args=("DataLoader",), name="dbg-agent-look", daemon=True).start()
+look_for("LOADER")
 next(loader)
-""",
-    )
-    kind, _, text = found["MainThread"]
-    assert kind == "data"
-    match = re.fullmatch(r".* worker 1 \(process (\d+)\)", text)
-    assert match is not None, text
-    assert found["process"][0] == match[1]
-    assert found["process"][2] == "is suspended", found
+"""
+
+
+def test_a_data_loader_is_told_with_the_worker_that_is_to_come_next_and_what_that_does(tmp_path: Path) -> None:
+    main, (worker,) = told(tmp_path, LOADER)
+    assert (main.does.count, main.holder, [one.pid for one in main.does.processes]) == (1, worker.pid, [worker.pid])
+    assert worker.does.what is What.SUSPENDED
 
 
 HOLDER = """
-import subprocess
 holds = "import sys; {}; print(flush=True); sys.stdin.read()"
 holder = subprocess.Popen(
     [sys.executable, "-c", holds, "{}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
 )
 holder.stdout.readline()
-threading.Thread(target=look, args=("{}",), name="dbg-agent-look", daemon=True).start()
+look_for("{}")
+{}
 """
+LOCKS = "import filelock; filelock.FileLock({!r}).acquire()"
+HOLDS = "import filelock; lock = filelock.FileLock(sys.argv[1]).acquire()"
+BATON = "import torch.utils.file_baton; torch.utils.file_baton.FileBaton({!r}).wait()"
 
 
-@needs_torch
-def test_a_file_lock_is_told_with_the_process_that_holds_it(tmp_path: Path) -> None:
-    path = tmp_path / "dataset.lock"
-    take = "import filelock; lock = filelock.FileLock(sys.argv[1]).acquire()"
-    wait = f"import filelock\nfilelock.FileLock({str(path)!r}).acquire()\n"
-    kind, _, text = told(tmp_path, HOLDER.format(take, path, "lock of the file") + wait)["MainThread"]
-    assert kind == "file"
-    held = rf".* file {re.escape(str(path))}, .* process \d+ \(`python.*`\) holds"
-    assert re.fullmatch(held, text), text
-
-
-@needs_torch
-def test_a_file_baton_is_told_with_the_process_that_has_it_or_with_nobody_also_by_a_link(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("holds", "waits", "what", "is_held"),
+    [
+        pytest.param(HOLDS, LOCKS, What.FILE_LOCK, True, id="a file lock"),
+        pytest.param("pass", BATON, What.LOCK_FILE, False, id="a baton that nobody has"),
+        pytest.param("file = open(sys.argv[1])", BATON, What.LOCK_FILE, True, id="a baton"),
+    ],
+)
+def test_a_lock_of_a_file_is_told_with_the_process_that_has_it_also_by_a_link(
+    tmp_path: Path, holds: str, waits: str, what: What, is_held: bool
+) -> None:
     (tmp_path / "build").mkdir()
     (tmp_path / "link").symlink_to("build")
-    path = tmp_path / "link" / "lock"
-    path.write_text("")
-    wait = f"import torch.utils.file_baton\ntorch.utils.file_baton.FileBaton({str(path)!r}).wait()\n"
-    text = f"waits until the file {path} is gone (FileBaton), "
-    found = told(tmp_path, HOLDER.format("pass", path, "FileBaton") + wait)["MainThread"]
-    nobody = r"made \d+ (s|min) ago, .*"
-    assert re.fullmatch(re.escape(text) + nobody, found[2]), found[2]
-    found = told(tmp_path, HOLDER.format("file = open(sys.argv[1])", path, "FileBaton") + wait)["MainThread"]
-    assert found[2].startswith(f"{text}which the process ")
+    path = str(tmp_path / "link" / "lock")
+    Path(path).write_text("")
+    main, _ = told(tmp_path, HOLDER.format(holds, path, what.name, waits.format(path)))
+    assert Path(main.does.name).resolve() == Path(path).resolve()
+    assert [one.command.startswith("python") for one in main.does.processes] == [True] * is_held
+    assert (main.does.seconds is not None) == (what is What.LOCK_FILE)
 
 
-@needs_torch
 def test_a_key_of_a_store_that_nobody_has_set_is_named(tmp_path: Path) -> None:
     program = """
 import torch.distributed as dist
 store = dist.PrefixStore("run", dist.TCPStore("127.0.0.1", 0, is_master=True))
-threading.Thread(target=look, args=("run_name",), name="dbg-agent-look", daemon=True).start()
+look_for("STORE_KEY")
 store.get("run_name")
 """
-    kind, _, text = told(tmp_path, program)["MainThread"]
-    assert (kind, text) == ("data", "waits for the key run_name of the PrefixStore store to be set")
+    does = told(tmp_path, program)[0].does
+    assert (does.name, does.module, does.owner) == ("run_name", "PrefixStore", "store")
 
 
-@needs_torch
 def test_a_rank_that_waits_for_the_others_tells_at_which_store(tmp_path: Path) -> None:
     program = """
 import socket
 import torch.distributed as dist
 with socket.create_server(("127.0.0.1", 0)) as server:
     port = server.getsockname()[1]
-threading.Thread(target=look, args=("at the store",), name="dbg-agent-look", daemon=True).start()
+look_for("COLLECTIVE")
 dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=0, world_size=2)
 """
-    kind, _, text = told(tmp_path, program)["MainThread"]
-    assert kind == "collective"
-    assert re.fullmatch(r"is in init_process_group at the store 127\.0\.0\.1:\d+ \(program\.py:\d+\)", text), text
+    does = told(tmp_path, program)[0].does
+    assert (does.name, does.address.partition(":")[0]) == ("init_process_group", "127.0.0.1")
