@@ -1,8 +1,8 @@
 """A sampler: it looks at this rank now and then, for as long as a question about that is open, in the link's thread.
 
-Several questions share the looks, so that many terminals cost a rank no more than one. Looks that take longer come more
-seldom. When the rank came to its last collectives torch's flight recorders tell. To build a dump keeps Python's lock
-for some 40 µs of each entry, so that a recorder is read once, and only if that is a small part of the time.
+Looks that take longer come more seldom. When the rank came to its last collectives torch's flight recorders tell. To
+build a dump keeps Python's lock for some 40 µs of each entry, so that a recorder is read once, and only if that is a
+small part of the time.
 """
 
 from __future__ import annotations
@@ -294,79 +294,54 @@ LOOK_SHARE = 0.004
 GOLDEN = 0.6180339887
 """The part of a turn by which the pace of looks moves on: looks at an even pace could meet each step at one place."""
 
-MOST_OPEN = 16
-"""Questions that are open at once: each keeps a reading of counters."""
-
-READ_AGAIN = 100
-"""How many times the time that it took passes at least before the recorders are read again."""
+MOST_OPEN = 8
+"""Questions that are open at once: each has looks of its own, and reads the recorders."""
 
 
 @dataclass(eq=False)
 class _Open:
-    """One question: what it wants, since when by the day's clock in microseconds, and the counters at its begin."""
+    """One question: what it wants, since when by the day's clock in microseconds, and what was seen since."""
 
     ask: Ask
     question: SampleQuestion
     answer: Answer
     begin: int
     before: Reading
-
-
-@dataclass
-class _Looks:
-    """The looks since the first of the open questions."""
-
     places: Places = field(default_factory=Places)
-    seen: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_LOOKS))
+    looks: deque[tuple[int, Seen]] = field(default_factory=lambda: deque(maxlen=MAX_LOOKS))
     completions: Completions = field(default_factory=Completions)
     count: int = 0
 
 
-@dataclass(frozen=True)
-class _Recorded:
-    """What the recorders told at a time on the monotonic clock, and how long that took."""
-
-    at: float
-    took: float
-    told: tuple[Told, ...]
-
-
 class Sampler:
-    """The open questions of one rank, and the looks that they share; ``call_later`` calls in the link's thread."""
+    """The open questions of one rank; ``call_later`` calls in the link's thread."""
 
     def __init__(self, call_later: Callable[[float, Callable[[], None]], None]) -> None:
         self._call_later = call_later
         self._kernel = Kernel()
         self._open: list[_Open] = []
-        self._looks = _Looks()
-        self._read: _Recorded | None = None
 
     def begin(self, ask: Ask, question: SampleQuestion, answer: Answer) -> None:
         """Sample for as long as a question wants, and answer then."""
         if len(self._open) >= MOST_OPEN:
             answer(ask, Kind.ERROR, f"{MOST_OPEN} samplings of it are open already")
             return
-        seconds = min(question.seconds, ask.seconds)
         one = _Open(ask, question, answer, time.time_ns() // 1000, self._kernel.read())
         self._open.append(one)
-        if len(self._open) == 1:
-            self._looks = looks = _Looks()
-            self._look(looks)
-        self._call_later(seconds, lambda: self._finish(one))
+        self._look(one)
+        self._call_later(min(question.seconds, ask.seconds), lambda: self._finish(one))
 
-    def _look(self, looks: _Looks) -> None:
-        """Look once, and arrange for the next look, as long as a question is open that these looks are for."""
-        if not self._open or looks is not self._looks:
+    def _look(self, one: _Open) -> None:
+        """Look once, and arrange for the next look, as long as the question is open."""
+        if one not in self._open:
             return
         began = time.thread_time()
-        looks.seen.append((time.time_ns() // 1000, looks.places.look()))
-        if any(one.question.ends for one in self._open):
-            looks.completions.look()
-        looks.count += 1
-        longest = max(one.question.seconds for one in self._open)
-        pause = max(BETWEEN_SECONDS, longest / MAX_LOOKS, (time.thread_time() - began) / LOOK_SHARE)
-        pause *= 0.5 + looks.count * GOLDEN % 1.0
-        self._call_later(pause, lambda: self._look(looks))
+        one.looks.append((time.time_ns() // 1000, one.places.look()))
+        if one.question.ends:
+            one.completions.look()
+        one.count += 1
+        pause = max(BETWEEN_SECONDS, one.question.seconds / MAX_LOOKS, (time.thread_time() - began) / LOOK_SHARE)
+        self._call_later(pause * (0.5 + one.count * GOLDEN % 1.0), lambda: self._look(one))
 
     def _finish(self, one: _Open) -> None:
         self._open.remove(one)
@@ -378,29 +353,20 @@ class Sampler:
             one.answer(one.ask, Kind.VALUE, "", rows=rows)
 
     def _sampled(self, one: _Open) -> Sampled:
-        looks = [look for look in self._looks.seen if look[0] >= one.begin]
         after = self._kernel.read()
-        told = self._arrivals(one)
+        told = arrivals_of(one.question.arrivals, one.question.seconds, one.completions)
         return Sampled(
             sample=fitted(
                 RankSample,
                 clock=time.time_ns() // 1000,
                 begin=one.begin,
-                looks=len(looks),
+                looks=len(one.looks),
                 seconds=after.at - one.before.at,
                 processors=processors(one.before, after, self._kernel.quota()),
                 disks=disks(one.before, after),
             ),
             sources=tuple(row for row in told if isinstance(row, SourceSeen)),
-            groups=(*(row for row in told if isinstance(row, GroupSeen)), *self._looks.places.groups.values()),
+            groups=(*(row for row in told if isinstance(row, GroupSeen)), *one.places.groups.values()),
             arrivals=tuple(row for row in told if isinstance(row, GroupArrivals)),
-            places=tuple(sampled_places(looks, one.begin)),
+            places=tuple(sampled_places(tuple(one.looks), one.begin)),
         )
-
-    def _arrivals(self, one: _Open) -> tuple[Told, ...]:
-        """Return what the recorders tell, or told so lately that to read them again would cost the program too much."""
-        now, read = time.monotonic(), self._read
-        if read is None or now - read.at >= READ_AGAIN * read.took:
-            told = arrivals_of(one.question.arrivals, one.question.seconds, self._looks.completions)
-            read = self._read = _Recorded(now, time.monotonic() - now, tuple(told))
-        return read.told

@@ -298,17 +298,6 @@ def test_a_rank_is_looked_at_for_as_long_as_was_asked(clock: Clock, sampled: Sam
     assert clock.now < 111.0, "looks end with the last question"
 
 
-def test_questions_share_their_looks(clock: Clock, sampled: Sampling) -> None:
-    sampled.ask(4.0, 1)
-    clock.run(102.0)
-    sampled.ask(4.0, 2)
-    clock.run(200.0)
-    first, second = sampled.told(0), sampled.told(1)
-    assert [number for number, *_ in sampled.said] == [1, 2]
-    assert abs(first.sample.looks - second.sample.looks) < 8
-    assert second.sample.begin - first.sample.begin == pytest.approx(2e6, abs=1e5)
-
-
 def test_a_long_sampling_has_a_bounded_number_of_looks(clock: Clock, sampled: Sampling) -> None:
     sampled.ask(300.0)
     clock.run(1000.0)
@@ -329,25 +318,6 @@ def test_too_many_questions_are_refused(approved: Approved, sampled: Sampling) -
         sampled.ask(5.0, number)
     ((number, kind, text, _),) = sampled.said
     approved(as_text((number, kind, text)))
-
-
-def test_recorders_are_read_again_only_after_a_hundred_times_what_that_took(
-    clock: Clock, sampled: Sampling, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readings = []
-
-    def slowly(*_: object) -> list[object]:
-        readings.append(clock.now)
-        clock.now += 0.05
-        return []
-
-    monkeypatch.setattr(sampling, "arrivals_of", slowly)
-    for number in range(8):
-        sampled.ask(1.0 + number, number)
-    clock.run(200.0)
-    assert len(sampled.said) == 8
-    assert len(readings) == 2
-    assert readings[1] - readings[0] >= 5.0
 
 
 def test_what_goes_wrong_is_an_answer(
