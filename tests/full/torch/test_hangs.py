@@ -334,7 +334,7 @@ LIVE = ("retries", "worker_reads_fifo", "leaves_early")
 def expected(name: str) -> dict[str, Any]:
     """Return what is to be decided of a job."""
     found: dict[str, Any] = json.loads((CASES / f"{name}.json").read_text())
-    del found["evidence"]
+    del found["case"]
     return found
 
 
