@@ -1,21 +1,15 @@
-"""The Python library and the adapter for IDEs on real ranks."""
+"""The Python library on real ranks."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import dbg_client
 from tests.support.broker import running_broker
-from tests.support.environment import clean_environment
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, start_ranks, wait_until_states
 from tests.support.time_unit import seconds
@@ -77,78 +71,3 @@ def test_a_program_asks_ranks_what_a_terminal_asks(home: Path) -> None:
         with job[0].attach() as stop:
             assert stop.command("!print('\\x1b[2J')") == "\\x1b[2J"
             assert stop.locals()["loss"] == "0.25"
-
-
-class Adapter:
-    """An adapter and a client of it that knows no more of the protocol than a header and a JSON document."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._sent = 0
-        self._events: list[dict[str, Any]] = []
-
-    def request(self, command: str, **arguments: object) -> dict[str, Any]:
-        """Send a request and return the body of its response."""
-        assert self._process.stdin is not None
-        self._sent += 1
-        document = {"seq": self._sent, "type": "request", "command": command, "arguments": arguments}
-        data = json.dumps(document).encode()
-        self._process.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(data), data))
-        self._process.stdin.flush()
-        while (said := self._next())["type"] != "response" or said["request_seq"] != self._sent:
-            self._events.append(said)
-        assert said["success"], said
-        return dict(said.get("body") or {})
-
-    def event(self, name: str) -> dict[str, Any]:
-        """Take the first event of this name, of those that have come or will come."""
-        while not (found := [one for one in self._events if one.get("event") == name]):
-            self._events.append(self._next())
-        self._events.remove(found[0])
-        return dict(found[0].get("body") or {})
-
-    def _next(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        length = 0
-        while line := self._process.stdout.readline().strip():
-            name, _, value = line.partition(b":")
-            length = int(value) if name.lower() == b"content-length" else length
-        said: dict[str, Any] = json.loads(self._process.stdout.read(length))
-        return said
-
-
-@contextmanager
-def adapter(home: Path) -> Iterator[Adapter]:
-    environment = {**clean_environment({}, home), "DBG_HOME": str(home)}
-    command = [sys.executable, "-m", "dbg_client", "dap"]
-    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            yield Adapter(process)
-        finally:
-            process.kill()
-
-
-def test_an_ide_looks_steps_and_stops_at_its_breakpoint(ranks: list[Child], home: Path) -> None:
-    script = str(home / "rank_script.py")
-    with adapter(home) as ide:
-        ide.request("initialize", adapterID="debugpy")
-        ide.request("attach", target="2")
-        ide.event("initialized")
-        rows = ide.request("setBreakpoints", source={"path": script}, breakpoints=[{"line": STOP + 2}])["breakpoints"]
-        assert [(row["verified"], row["line"]) for row in rows] == [(True, STOP + 2)]
-        ide.request("configurationDone")
-        thread = ide.event("stopped")["threadId"]
-        top = ide.request("stackTrace", threadId=thread)["stackFrames"][0]
-        assert (top["name"], top["source"]["path"]) == ("step", script)
-        assert ide.request("evaluate", expression="loss + 1", frameId=top["id"], context="watch")["result"] == "1.75"
-        ide.request("next", threadId=thread)
-        assert ide.event("stopped")["reason"] == "step"
-        ide.request("continue", threadId=thread)
-        assert ide.event("stopped")["reason"] == "breakpoint"
-        top = ide.request("stackTrace", threadId=thread)["stackFrames"][0]
-        assert top["line"] == STOP + 2
-        ide.request("disconnect")
-    # What the IDE has set is gone with it, and the rank is where it was.
-    wait_until_states(home, dict.fromkeys(range(3), "stopped"))
-    attach(home, "continue", "stopped")
-    assert [rank.wait(seconds(20)) for rank in ranks] == [0, 0, 0]

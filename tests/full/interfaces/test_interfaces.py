@@ -11,10 +11,8 @@ from tests.conftest import OpenTerminal
 from tests.e2e.test_dap import TRAIN
 from tests.support.broker import running_broker
 from tests.support.ide import Ide, adapter_process, ide
-from tests.support.pages import key_of, page, run
 from tests.support.processes import Processes
-from tests.support.ranks import attach, attach_command, start_ranks, wait_until_states, wait_until_stopped
-from tests.support.straight import STOP, STRAIGHT
+from tests.support.ranks import attach_command, start_ranks, wait_until_states
 from tests.support.time_unit import seconds
 
 
@@ -76,34 +74,3 @@ def test_an_ide_that_pauses_a_rank_types_there_and_a_terminal_that_waited_looks_
         assert window.stopped(thread)["reason"] == "step"
         terminal.wait_for("(VS Code) types")
         window.leave()
-
-
-@pytest.mark.parametrize(("role", "arguments"), [("watcher", ("--drive",)), ("driver", ())])
-def test_a_page_that_may_only_look_changes_nothing(
-    processes: Processes, home: Path, role: str, arguments: tuple[str, ...]
-) -> None:
-    broker = running_broker(processes, home)
-    start_ranks(processes, home, STRAIGHT, 1)
-    wait_until_stopped(home, 1)
-    variables = {"DBG_TOKEN": broker.tokens[role], "DBG_BROKER": f"{broker.url}#{broker.rendezvous['fingerprint']}"}
-
-    async def work() -> None:
-        async with (
-            page(processes, home, *arguments, env=variables) as (browser, _),
-            browser.live() as live,
-            browser.terminal(await key_of(browser), "take") as terminal,
-        ):
-            assert (await live.until("hello"))["drive"] is False
-            await terminal.until_bytes(b"PuDB")
-            await terminal.socket.send_bytes(b"n")
-            await terminal.until("bell")
-            await terminal.say("take")
-            await terminal.until("bell")
-            for number, line in enumerate(("eval 0 n", "command 0 n", "continue 0", "kill 0", "interrupt 0")):
-                said = await live.answer(number, line)
-                assert said["type"] == "failed", line
-            where = await live.answer(9, "where")
-            assert f":{STOP}" in where["groups"][0]["text"]
-
-    run(work)
-    assert attach(home, "eval", "0", "n").stdout.endswith("0\n")

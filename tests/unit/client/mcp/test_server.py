@@ -133,19 +133,6 @@ async def test_a_call_that_lasts_tells_its_progress_to_a_client_that_wants_it(
     assert {one["params"]["progressToken"] for one in client.written} == {"mine"}
 
 
-async def test_an_id_that_is_in_use_and_too_many_calls_are_refused_each_in_its_words(
-    approved: Approved, broker: FakeBroker
-) -> None:
-    client = Client()
-    broker.silent = {Question}
-    for request in (*range(16), 7, 16):
-        await client.send("tools/call", request, name="eval", arguments={"expression": "loss"})
-    used, many = (answer["error"]["message"] for answer in client.written)
-    approved(used)
-    approved(many, "2")
-    await client.server.end()
-
-
 @pytest.mark.parametrize(
     ("command", "tool"),
     [
@@ -228,11 +215,3 @@ def test_what_is_no_longer_kept_says_so() -> None:
         rests.more("rest-1", 0)
     with pytest.raises(BadInput, match="has no line 1000"):
         rests.more(f"rest-{MAX_KEPT + 1}", 1000)
-
-
-def test_lines_are_shown_up_to_the_most_characters_and_the_rest_is_kept() -> None:
-    rests = Rests()
-    line = "x" * (MAX_CHARACTERS // 2)
-    shown = rests.cut(f"{line}\n{line}\n{line}")
-    assert shown.count(line) == 1
-    assert rests.more("rest-1", 1).count(line) == 1

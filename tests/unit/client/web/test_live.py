@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 from aiohttp.web import WebSocketResponse
 
-from dbg_client.web.live import MAX_AT_ONCE
 from dbg_client.web.messages import (
     LIVE,
     MAX_RANKS,
@@ -274,16 +273,6 @@ async def test_a_question_is_given_up(broker: FakeBroker) -> None:
         await live.say("ask", id=1, line="where")
         await live.say("withdraw", id=1)
         assert (await live.until("failed"))["sentence"] == "given up"
-
-
-async def test_too_much_at_once_and_a_number_in_use_are_refused(broker: FakeBroker) -> None:
-    broker.silent = {Question}
-
-    async with opened(broker.environment) as browser, browser.live() as live:
-        for number in range(MAX_AT_ONCE):
-            await live.say("ask", id=number, line="where")
-        assert "with the id 0 is open" in (await live.answer(0, "where"))["sentence"]
-        assert f"{MAX_AT_ONCE} questions are open" in (await live.answer(99, "where"))["sentence"]
 
 
 async def test_what_the_broker_refuses_is_told(broker: FakeBroker) -> None:
