@@ -42,23 +42,6 @@ def test_the_user_is_not_root_and_owns_the_directory_that_is_written_to() -> Non
     assert text.index("\nUSER ") > text.rindex("\nRUN ")
 
 
-def test_the_build_sees_what_a_wheel_is_made_of_and_nothing_else() -> None:
-    lines = (ROOT / ".dockerignore").read_text().splitlines()
-    kept = {line[1:] for line in lines if line.startswith("!")}
-    assert "*" in lines
-    project = (ROOT / "pyproject.toml").read_text()
-    named = set(
-        re.findall(
-            r'^packages = \[(.*)\]|"(docs/man)/[^"]*" =|^path = "(README.md)"|^license-files = \["(.*)"\]',
-            project,
-            re.MULTILINE,
-        )
-    )
-    folders = {word for words in named for part in words for word in re.findall(r"[\w./-]+", part)}
-    needed = {folder if folder == "docs/man" else folder.partition("/")[0] for folder in folders}
-    assert kept == needed | {"pyproject.toml", "requirements"}
-
-
 def test_there_is_no_build_from_a_base_without_a_digest() -> None:
     text = FILE.read_text()
     assert "\nARG PYTHON\n" in text, "a tag as its default would be what a registry says today"

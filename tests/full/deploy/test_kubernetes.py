@@ -6,21 +6,14 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from dbg_broker.cli.main import parse
-from dbg_broker.settings import NATS_PORT, parse_cluster
-from dbg_dial.endpoint import DEFAULT_PORT
-from dbg_dial.home import AUTOSTART, BROKER, HOME, JOB, STOP_AT, TOKEN_FILE
 from tests.full.deploy.test_pods import make_secrets
 from tests.support.manifests import (
     DEPLOY,
     RELEASES,
     Document,
-    NotTaken,
-    broker_image,
     check_schema,
     containers,
     documents,
@@ -35,7 +28,6 @@ FILES = ("broker.yaml", "brokers.yaml", "train.yaml")
 SERVED, TRAINED = manifest("broker.yaml"), manifest("train.yaml")
 BROKER_POD, RANK_POD = pod_spec(one(SERVED, "Deployment")), pod_spec(one(TRAINED, "Job"))
 (SERVING,), (TRAINING,) = BROKER_POD["containers"], RANK_POD["containers"]
-PORTS = {port["name"]: port["containerPort"] for port in SERVING["ports"]}
 
 
 def labels(document: Document) -> Document:
@@ -47,22 +39,11 @@ def fits(selector: Document, found: Document) -> bool:
     return bool(selector) and selector.items() <= found.items()
 
 
-def test_files_are_all_looked_at() -> None:
-    assert sorted(path.name for path in (DEPLOY / "kubernetes").glob("*.y*ml")) == sorted(FILES)
-
-
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("file", FILES)
 def test_kubernetes_takes_each_document(file: str, release: str) -> None:
     for document in manifest(file):
         check_schema(document, release)
-
-
-def test_a_field_that_does_not_exist_is_found() -> None:
-    wrong = one(manifest("broker.yaml"), "Deployment")
-    pod_spec(wrong)["containers"][0]["securityContext"]["readOnlyRoot"] = True
-    with pytest.raises(NotTaken, match="readOnlyRoot"):
-        check_schema(wrong, RELEASES[1])
 
 
 def test_selectors_find_the_pods_that_they_are_for() -> None:
@@ -79,18 +60,6 @@ def test_selectors_find_the_pods_that_they_are_for() -> None:
     assert {document["metadata"].get("namespace") for document in SERVED if document["kind"] != "Namespace"} == {
         one(SERVED, "Namespace")["metadata"]["name"]
     }
-
-
-def test_all_speak_of_the_port_that_the_broker_serves() -> None:
-    settings = parse(SERVING["args"])
-    assert settings.listen == f"0.0.0.0:{PORTS['broker']}"
-    (port,) = one(SERVED, "Service")["spec"]["ports"]
-    assert (port["port"], port["targetPort"], PORTS["broker"]) == (DEFAULT_PORT, "broker", DEFAULT_PORT)
-    (allowed,) = one(SERVED, "NetworkPolicy")["spec"]["ingress"][0]["ports"]
-    probes = [SERVING[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")]
-    for named in (allowed["port"], *(probe["port"] for probe in probes)):
-        assert named in PORTS
-    assert {(probe["scheme"], probe["path"]) for probe in probes} == {("HTTPS", "/healthz")}
 
 
 @pytest.mark.parametrize("pod", [BROKER_POD, RANK_POD], ids=["broker", "rank"])
@@ -143,39 +112,6 @@ def test_pods_are_as_restricted_as_the_strictest_standard_asks(pod: Document) ->
     assert namespace["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-def test_the_broker_writes_to_its_volume_alone_and_is_the_images_user() -> None:
-    image = broker_image()
-    for container in containers(BROKER_POD):
-        assert container["securityContext"]["readOnlyRootFilesystem"] is True
-        (state,) = [mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")]
-        assert image.environ[HOME].startswith(f"{state}/")
-        assert image.environ["HOME"] == state
-    own = BROKER_POD["securityContext"]
-    assert (own["runAsUser"], own["runAsGroup"]) == (image.user, image.group)
-
-
-def test_there_is_one_broker_at_a_time_and_it_has_time_to_end() -> None:
-    deployment = one(SERVED, "Deployment")["spec"]
-    assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
-    assert BROKER_POD["terminationGracePeriodSeconds"] >= 5
-
-
-def test_the_job_tells_its_ranks_what_they_need() -> None:
-    job = one(TRAINED, "Job")
-    variables: dict[str, Any] = {variable["name"]: variable for variable in TRAINING["env"]}
-    assert {AUTOSTART, BROKER, JOB, TOKEN_FILE} <= set(variables)
-    assert variables[JOB]["value"] == job["metadata"]["name"]
-    (mount,) = [mount for mount in TRAINING["volumeMounts"] if mount["name"] == "dbg-token"]
-    (item,) = RANK_POD["volumes"][0]["secret"]["items"]
-    assert variables[TOKEN_FILE]["value"] == f"{mount['mountPath']}/{item['path']}"
-    assert job["spec"]["completionMode"] == "Indexed"
-    assert int(variables["WORLD_SIZE"]["value"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
-    service = one(TRAINED, "Service")["metadata"]["name"]
-    assert variables["MASTER_ADDR"]["value"] == f"{job['metadata']['name']}-0.{service}"
-    assert RANK_POD["subdomain"] == service
-    assert f"- {{name: {STOP_AT}, value:" in (DEPLOY / "kubernetes/train.yaml").read_text()
-
-
 MAKE_FILES = DEPLOY / "nats/make-files"
 BROKERS = manifest("brokers.yaml")
 BROKER_SET, NATS_SET = one(BROKERS, "StatefulSet", "dbg-broker"), one(BROKERS, "StatefulSet", "nats")
@@ -190,39 +126,6 @@ def name_of(pod: int, stateful: Document) -> str:
     """Return the name under which a pod of a StatefulSet is found by others of the cluster."""
     own = stateful["metadata"]
     return f"{own['name']}-{pod}.{stateful['spec']['serviceName']}.{own['namespace']}.svc"
-
-
-def test_brokers_dial_the_nats_servers_that_are_there() -> None:
-    (serving,) = PODS["dbg-broker"]["containers"]
-    settings = parse(serving["args"])
-    assert parse_cluster(settings.cluster) == tuple(
-        f"tls://{name_of(pod, NATS_SET)}:{NATS_PORT}" for pod in range(NATS_SET["spec"]["replicas"])
-    )
-    mounts = {mount["name"]: mount["mountPath"] for mount in serving["volumeMounts"]}
-    assert settings.cluster_credentials == f"{mounts['nats']}/login"
-    (variable,) = serving["env"]
-    assert (variable["name"], variable["value"]) == ("SSL_CERT_FILE", f"{mounts['nats']}/ca.pem")
-    (nats,) = PODS["nats"]["containers"]
-    ports = {port["name"]: port["containerPort"] for port in nats["ports"]}
-    assert ports == {"clients": NATS_PORT, "servers": 6222}
-    assert f"0.0.0.0:{DEFAULT_PORT}" in serving["args"]
-
-
-def test_names_of_pods_are_those_of_headless_services() -> None:
-    for stateful in (BROKER_SET, NATS_SET):
-        service = one(BROKERS, "Service", stateful["spec"]["serviceName"])["spec"]
-        assert service["clusterIP"] == "None"
-        assert service["selector"] == stateful["spec"]["selector"]["matchLabels"] == labels(stateful)
-        assert stateful["spec"]["replicas"] == 3
-        budget = one(BROKERS, "PodDisruptionBudget", stateful["metadata"]["name"])["spec"]
-        assert (budget["maxUnavailable"], budget["selector"]["matchLabels"]) == (1, labels(stateful))
-    # A host name longer than the kernel's would keep the pod from starting.
-    assert PODS["dbg-broker"]["setHostnameAsFQDN"] is True
-    assert len(f"{name_of(9, BROKER_SET)}.cluster.local") < 64
-    first = one(BROKERS, "Service", "dbg-broker")["spec"]
-    assert "clusterIP" not in first
-    assert first["selector"] == labels(BROKER_SET)
-    assert [port["port"] for port in first["ports"]] == [DEFAULT_PORT]
 
 
 def test_a_broker_has_the_secrets_of_the_single_one_and_what_it_shows_nats() -> None:
@@ -310,14 +213,6 @@ def test_files_are_closed_to_others_and_name_each_host(tmp_path: Path) -> None:
 def test_a_second_call_makes_nothing_over_what_is_there(tmp_path: Path) -> None:
     assert make_files(tmp_path, "host1").returncode == 2
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("host", ["", "-x", "a b", 'a"', "$(id)"])
-def test_what_is_no_host_is_refused_before_anything_is_made(tmp_path: Path, host: str) -> None:
-    made = make_files(tmp_path / "nats", host)
-    assert made.returncode == 2
-    assert f"'{host}'" in made.stderr
-    assert not (tmp_path / "nats").exists()
 
 
 @pytest.mark.skipif(shutil.which("nats-server") is None, reason="nats-server is not installed")
