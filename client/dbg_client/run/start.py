@@ -41,9 +41,6 @@ LONG_SECONDS = 10.0
 HUNG_STATUS = 9
 """Exit status of a run that has ended its job because that hung; none of dbg-attach means something else by it."""
 
-MAX_SOURCE_BYTES = 10_000_000
-"""Bytes of a source file whose lines are counted; no file that people debug is longer."""
-
 
 def run(settings: Run, environ: Mapping[str, str]) -> int:
     """Run a command until it ends and return its exit status; what it prints also goes to a file. Raise DbgError.
@@ -75,8 +72,6 @@ def _remembered(settings: Run, directory: str, folder: Folder) -> Remembered:
             raise NothingToRepeat(directory)
         options, command = last.options.with_changes(options), last.command
     options.check()
-    for typed in options.stop_at:
-        _refuse_short(parse_stop_at(typed), directory)
     if options.commands is not None and not os.access(options.commands, os.R_OK):
         raise BadInput(f"-x {printable(options.commands)} can't be read", "name a file of pdb commands")
     return Remembered(command=command, options=options)
@@ -87,20 +82,6 @@ def _directory() -> str:
         return os.getcwd()  # noqa: PTH109
     except OSError:
         raise BadInput("the current directory was removed", "change to one that is there") from None
-
-
-def _refuse_short(stop: StopAt, directory: str) -> None:
-    """Raise BadInput for a line behind the end of a file that is found from the directory."""
-    path = Path(directory, stop.file)
-    try:
-        if not path.is_file() or path.stat().st_size > MAX_SOURCE_BYTES:
-            return
-        lines = len(path.read_bytes().removesuffix(b"\n").split(b"\n"))
-    except OSError:
-        return
-    if stop.line > lines:
-        what = f"--stop-at {printable(stop.place)} is behind the file's end, which has {lines} lines"
-        raise BadInput(what, "name one of them")
 
 
 def _say(sentence: str) -> None:
