@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.views.ages import show_age
@@ -13,7 +13,7 @@ from dbg_client.views.stacks import MISSING, Note
 from dbg_client.views.table import table
 from dbg_client.why.collective_matching import Matched, PendingCollective, match_collectives, pending_of_each
 from dbg_client.why.names import NamedRanks, show_bytes
-from dbg_client.why.process_groups import Member, ProcessGroup, Roster, read_evidence, world_size
+from dbg_client.why.process_groups import ProcessGroup, Roster, read_evidence, world_size
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer
 from dbg_wire.rank_set import format_ranks
@@ -39,7 +39,7 @@ MAX_LACKS, MAX_LACK = 4, 600
 
 NO_LIBRARY = "no library that tells of collectives is loaded in these ranks, so that their stacks alone count"
 
-HEADERS = ("GROUP", "RANKS", "LAST CALLED", "BY", "STARTED", "FINISHED", "NOT CALLED BY", "DATA", "AGE")
+HEADERS = ("GROUP", "RANKS", "LAST CALLED", "BY", "NOT CALLED BY", "DATA", "AGE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +137,14 @@ def pending_document(standing: PendingCollective) -> dict[str, object]:
 class GroupRow:
     """The last collective of a group that a rank has called, or a send or receive that waits.
 
-    ``called``, ``started`` and ``finished`` are the ranks that have got so far, None if the library does not tell;
-    ``missing`` have told that they have not called it. ``call`` is one rank's call, None if no rank lists it.
+    ``called`` are the ranks that have, and ``missing`` those that have told that they have not. ``call`` is one rank's
+    call, None if no rank lists it.
     """
 
     group: ProcessGroup
     name: str
     sequence: int | None
     called: tuple[int, ...]
-    started: tuple[int, ...] | None
-    finished: tuple[int, ...] | None
     missing: tuple[int, ...]
     call: CollectiveSeen | None
     age: float | None
@@ -197,8 +195,6 @@ def _last(group: ProcessGroup) -> GroupRow:
         name=next((call.name for call in calls if call.name), ""),
         sequence=last,
         called=called,
-        started=_reached(group, called, last, _has_started),
-        finished=_reached(group, called, last, _has_finished),
         missing=tuple(number for number in group.members if number not in called) if last is not None else (),
         call=calls[0] if calls else None,
         age=max((call.age for call in open_calls if call.age is not None), default=None),
@@ -211,37 +207,12 @@ def _pending(standing: PendingCollective) -> GroupRow:
         name=standing.name,
         sequence=standing.sequence,
         called=standing.waiting if standing.has_peer else standing.came,
-        started=None,
-        finished=None,
         missing=standing.missing,
         call=standing.calls[min(standing.calls)],
         age=standing.age,
         peer=standing.peer,
         is_receive=standing.is_receive,
     )
-
-
-def _reached(
-    group: ProcessGroup, called: Sequence[int], last: int | None, has: Callable[[Member, int], bool | None]
-) -> tuple[int, ...] | None:
-    told = {number: has(group.members[number], last) for number in called} if last is not None else {}
-    if not told or all(reached is None for reached in told.values()):
-        return None
-    return tuple(number for number, reached in told.items() if reached)
-
-
-def _has_started(member: Member, last: int) -> bool | None:
-    call = member.call_of(last)
-    if call is not None and call.state is not CollectiveState.ENQUEUED:
-        return True
-    return member.seen.started >= last if member.seen.started is not None else None
-
-
-def _has_finished(member: Member, last: int) -> bool | None:
-    call = member.call_of(last)
-    if call is not None:
-        return call.state is CollectiveState.COMPLETED
-    return member.seen.completed >= last if member.seen.completed is not None else None
 
 
 def _block(matched: Matched, *, named: bool, color: bool) -> str:
@@ -295,19 +266,11 @@ def _cells(row: GroupRow) -> tuple[str, ...]:
         printable(row.group.label, 100),
         clip(format_ranks(row.group.numbers), MAX_NAMES),
         printable(call, 80) or "none yet",
-        _share(row.called, row) if row.peer is None else format_ranks(row.called),
-        _share(row.started, row),
-        _share(row.finished, row),
+        f"{len(row.called)} of {len(row.group.numbers)}" if row.peer is None else format_ranks(row.called),
         clip(format_ranks(row.missing), MAX_NAMES),
         _data(row.call),
         show_age(row.age) if row.age is not None else "",
     )
-
-
-def _share(numbers: tuple[int, ...] | None, row: GroupRow) -> str:
-    if numbers is None:
-        return ""
-    return f"{len(numbers)} of {len(row.group.numbers)}"
 
 
 def _data(call: CollectiveSeen | None) -> str:
@@ -330,8 +293,6 @@ def _document(matched: Matched, row: GroupRow) -> dict[str, object]:
         "sequence": row.sequence,
         "peer": row.peer,
         "called": format_ranks(row.called),
-        "started": None if row.started is None else format_ranks(row.started),
-        "finished": None if row.finished is None else format_ranks(row.finished),
         "missing": format_ranks(row.missing),
         "types": (call.types or None) if call is not None else None,
         "shapes": (call.shapes or None) if call is not None else None,

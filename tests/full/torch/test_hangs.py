@@ -328,7 +328,7 @@ os.wait()
 """
 
 LIVE = ("retries", "worker_reads_fifo", "leaves_early")
-"""Jobs that run here: a loop that several looks show, a process of a rank, and code that is read."""
+"""Jobs that run here: a loop that sleeps between tries, a process of a rank, and code that is read."""
 
 
 def expected(name: str) -> dict[str, Any]:

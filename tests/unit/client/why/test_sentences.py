@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -350,32 +351,26 @@ def ended(number: int, exit_status: int, since: float) -> RankEvidence:
     return told(number, kind=Kind.LOST, state=RankState.EXITED, exit=exit_status, since=since, frames=REDUCING)
 
 
-def test_the_rank_that_was_killed_first_is_named_alone() -> None:
-    others = [ended(0, -15, 101.0), ended(2, 1, 100.001), ended(3, -15, 101.0)]
-
-    (verdict,) = explain([JobLook(at=0.0, everybody=[*others, ended(1, -9, 100.0)])], 103.0).verdicts
-
-    assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, (1,))
-    assert sentence_of(verdict).endswith("was killed by SIGKILL 3 s ago")
-    assert "after that:" in evidence_of(verdict)
+KEPT = told(1, since=100.0, state=RankState.STOPPED, reason=CRASH)
+HOW: dict[str, Any] = {"state": RankState.EXITED, "exit": 0, "reason": DIED, "detail": WITHOUT_TRACEBACK}
 
 
-def test_a_rank_that_is_kept_after_a_crash_goes_before_those_that_failed_for_want_of_it() -> None:
-    kept = told(1, since=100.0, state=RankState.STOPPED, reason=CRASH)
+@pytest.mark.parametrize(
+    ("dead", "named"),
+    [
+        pytest.param([ended(0, -15, 101.0), ended(2, 1, 100.001), ended(1, -9, 100.0)], (1,), id="killed first"),
+        pytest.param([ended(0, 1, 100.05), KEPT], (1,), id="kept after a crash"),
+        pytest.param([ended(0, 1, 100.0), told(1, kind=Kind.LOST, since=100.05, **HOW)], (1,), id="os._exit"),
+        pytest.param([ended(n, -15, 100.0 + n) for n in range(4)], (0, 1, 2, 3), id="by a launcher, and no other"),
+    ],
+)
+def test_of_ranks_that_have_died_those_are_named_that_did_so_by_themselves(
+    dead: list[RankEvidence], named: tuple[int, ...]
+) -> None:
+    verdict = explain([JobLook(at=0.0, everybody=dead)], 103.0).verdicts[0]
 
-    (verdict,) = explain([JobLook(at=0.0, everybody=[ended(0, 1, 100.05), kept])], 103.0).verdicts[:1]
-
-    assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, (1,))
-
-
-def test_a_rank_that_ended_without_a_traceback_goes_before_those_that_failed_for_want_of_it() -> None:
-    how = {"state": RankState.EXITED, "exit": 0, "reason": DIED, "detail": WITHOUT_TRACEBACK}
-    left = told(1, kind=Kind.LOST, since=100.05, **how)  # type: ignore[arg-type] # as the record has them
-
-    (verdict,) = explain([JobLook(at=0.0, everybody=[ended(0, 1, 100.0), left])], 103.0).verdicts[:1]
-
-    assert verdict.ranks == (1,)
-    assert sentence_of(verdict).endswith(f"ended by itself 2 s ago with status 0, {WITHOUT_TRACEBACK}")
+    assert (verdict.kind, verdict.ranks) == (VerdictKind.DEAD, named)
+    assert ("after that:" in evidence_of(verdict)) == (len(named) == 1)
 
 
 @pytest.mark.parametrize(
@@ -399,14 +394,6 @@ def test_a_holder_on_another_host_is_no_rank_of_this_one() -> None:
     told_now = explain([JobLook(at=0.0, everybody=[*map(waiting, (0, 1, 3)), late])] * 2, 0.0).verdicts[0]
 
     assert told_now.kind is VerdictKind.MISSING
-
-
-def test_ranks_that_a_launcher_ended_are_named_when_no_other_has_died() -> None:
-    everybody = [ended(number, -15, 100.0 + number) for number in range(4)]
-
-    (verdict,) = explain([JobLook(at=0.0, everybody=everybody)], 103.0).verdicts
-
-    assert verdict.ranks == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize("age", [None, 6.0], ids=["again and again", "all the time"])
