@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict
 
-from dbg_wire.errors import BadInput, printable
+from dbg_wire.errors import BadInput, Remedy, printable
 
 MAX_LINES = 120
 """Lines of one answer: some 2,000 words for a model, and as many as a tree of 1,000 ranks usually has."""
@@ -19,11 +18,6 @@ MAX_KEPT = 16
 MAX_KEPT_CHARACTERS = 4_000_000
 """Characters of one answer that are kept; a value of a rank is far shorter, and 1,000 of them fit."""
 
-
-# A line of a rank is indented, and can't look like this one.
-_NEXT = re.compile(
-    r"^try: dbg-attach (?:(interrupt|where) )?(?:([^/\s]+)/)?(\S+)(?: (--all|--threads))?(?:\s+\(.*\))?$", re.MULTILINE
-)
 
 TOOLS_OF_COMMANDS = {
     "list": "`ranks`",
@@ -83,21 +77,17 @@ def _more(name: str, shown: int, all_of_them: int) -> str:
     return f"[{all_of_them - shown} more lines: call `more` with answer={name!r} and from={shown}]"
 
 
-def with_tools(text: str, *, may_change: bool) -> str:
-    """Return verdicts that name the tool to call next in place of a command of the terminal.
+def tool_for(remedy: Remedy, *, may_change: bool) -> str:
+    """Return the tool to call in place of a command of the shell.
 
-    Without ``may_change`` the tools that touch a rank are not there, and its stack is named instead.
+    Without ``may_change`` the tools that touch a rank are refused, and its stack is named instead.
     """
-    return _NEXT.sub(lambda found: _tool(found, may_change), text)
-
-
-def _tool(found: re.Match[str], may_change: bool) -> str:
-    verb, job, ranks, option = found.groups()
-    if verb is None and ranks == "why":
-        return "try: `why`"
-    given = f"ranks={ranks!r}" + (f", job={job!r}" if job else "")
-    if verb == "interrupt" and may_change:
-        return f"try: `interrupt` with {given}, then `variables` or `eval`; other ranks wait until it is continued"
-    if verb is None and may_change:
-        return f"try: `where` with {given}, then `variables` or `eval`: it is stopped"
-    return f"try: `where` with {given}" + (", threads=true" if option == "--threads" else "")
+    if remedy.verb == "why":
+        return "`why`"
+    job, slash, ranks = remedy.ranks.partition("/")
+    given = f"ranks={ranks!r}, job={job!r}" if slash else f"ranks={job!r}"
+    if remedy.verb == "interrupt" and may_change:
+        return f"`interrupt` with {given}, then `variables` or `eval`; other ranks wait until it is continued"
+    if remedy.verb == "attach" and may_change:
+        return f"`where` with {given}, then `variables` or `eval`: it is stopped"
+    return f"`where` with {given}" + (", threads=true" if "--threads" in remedy.options else "")

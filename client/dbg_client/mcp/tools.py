@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -18,10 +19,10 @@ from dbg_client.api.ranks import AsyncRanks
 from dbg_client.command_line.reading import TEXTS, fields_of, text_field
 from dbg_client.core.choose import call_roll, there
 from dbg_client.core.switchboard import WATCHER
-from dbg_client.mcp.rest import with_tools
+from dbg_client.mcp.rest import tool_for
 from dbg_client.verbs.list import RankList
 from dbg_client.verbs.table import load_verb
-from dbg_client.verbs.verb import RanksVerb
+from dbg_client.verbs.verb import RanksVerb, Style
 from dbg_client.views.naming import Naming, absent_only
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
@@ -130,8 +131,8 @@ class VerbTool(RanksTool):
         given = {name: getattr(self, name) for name in names}
         seconds = None if "seconds" in self.verb.__struct_fields__ else given.pop("seconds")
         answer = await self.chosen(broker).ask(self.verb(**given), timeout=seconds)
-        text = "".join(f"{line.rstrip()}\n" for line in (answer.text(), answer.hint) if line)
-        return with_tools(text, may_change=broker.role != WATCHER)
+        style = Style(word=partial(tool_for, may_change=broker.role != WATCHER))
+        return "".join(f"{line.rstrip()}\n" for line in (answer.text(style), answer.hint) if line)
 
 
 def tool_of(name: str) -> type[VerbTool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from dbg_client.slow.evidence import Lack, Spot, Waiting
 from dbg_client.slow.explain import Doubt, LateRank, RunFindings, SlowVerdict, halted_ranks
@@ -44,12 +44,18 @@ STANDS = 0.95
 _CODES = {Lateness.LATE: "1;31", Lateness.UNEVEN: "33", Lateness.EVEN: "32", Lateness.UNKNOWN: "35"}
 
 
-def show_findings(found: Sequence[RunFindings], *, color: bool, columns: int | None = None) -> str:
+def show_findings(
+    found: Sequence[RunFindings],
+    *,
+    color: bool,
+    columns: int | None = None,
+    word: Callable[[Remedy], str] | None = None,
+) -> str:
     """Return the sentences and the table, for a terminal of so many ``columns``; None is no terminal."""
     several = len({one.run.run for one in found}) > 1
     blocks = [
         "".join(
-            shown(one, _CODES[verdict.kind] if color else None, columns)
+            shown(one, _CODES[verdict.kind] if color else None, columns, word)
             for findings in found
             for verdict, one in diagnoses(findings, several_jobs=several)
         )

@@ -75,7 +75,7 @@ class SlowAnswer:
         return {}
 
     def text(self, style: Style = PLAIN) -> str:
-        return show_findings(self.found, color=style.color, columns=style.columns)
+        return show_findings(self.found, color=style.color, columns=style.columns, word=style.word)
 
     def document(self) -> dict[str, object]:
         return slow_document(self.found, self.seconds)

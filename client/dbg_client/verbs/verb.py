@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
@@ -21,7 +21,7 @@ from dbg_client.views.naming import NOBODY_MISSING, MissingInAnswer, Naming, mis
 from dbg_command.command_line import read_duration
 from dbg_command.targets import Target
 from dbg_wire import limits
-from dbg_wire.errors import BadInput
+from dbg_wire.errors import BadInput, Remedy
 from dbg_wire.messages import Kind, Welcome
 from dbg_wire.records.ranks import RankInfo, RankState
 from dbg_wire.records.record import Record
@@ -238,10 +238,14 @@ DIFFER = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How a text is written: ``columns`` are those of the terminal, None for lines of any length."""
+    """How a text is written: ``columns`` are those of the terminal, None for lines of any length.
+
+    ``word`` says a remedy as the users of one interface know it, None as a command of the shell.
+    """
 
     color: bool = False
     columns: int | None = None
+    word: Callable[[Remedy], str] | None = None
 
 
 PLAIN = Style()

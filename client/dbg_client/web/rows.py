@@ -65,9 +65,20 @@ def shown(number: int, answer: Answer, whom: str) -> messages.Answer:
 
 
 def verdicts_of(verdicts: Sequence[Verdict], *, harmless: bool = True) -> tuple[msgspec.Raw, ...]:
-    """Return the documents of verdicts, without ``harmless`` only of those that are no good news."""
+    """Return the documents of verdicts, without ``harmless`` only of those that are no good news.
+
+    ``line`` in each is what a page asks next.
+    """
     wanted = [one for one in verdicts if harmless or one.kind is not VerdictKind.BUSY]
-    return tuple(msgspec.Raw(_encoder.encode(document)) for document in map(verdict_document, wanted))
+    return tuple(msgspec.Raw(_encoder.encode({**verdict_document(one), "line": _line_of(one)})) for one in wanted)
+
+
+def _line_of(verdict: Verdict) -> str:
+    """Return the line by which a page does what a verdict offers next; empty where it is for a terminal."""
+    if verdict.next is None or verdict.next.remedy.verb == "attach":
+        return ""
+    remedy = verdict.next.remedy
+    return " ".join(filter(None, [remedy.verb, remedy.ranks, *remedy.options]))
 
 
 def _summary_of(answer: StackAnswer) -> str:

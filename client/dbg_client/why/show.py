@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from dbg_client.views.groups import paint
 from dbg_client.why.lines import evidence_of
 from dbg_client.why.sentences import COLUMNS, sentence_of
 from dbg_client.why.verdict import HARMLESS, Certainty, NextStep, Purpose, Verdict, VerdictKind
-from dbg_wire.errors import printable
+from dbg_wire.errors import Remedy, printable
 from dbg_wire.rank_set import format_ranks
 
 if TYPE_CHECKING:
@@ -70,12 +70,14 @@ def tell(verdict: Verdict, columns: int | None = None) -> Diagnosis:
     )
 
 
-def show_verdicts(verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None) -> str:
-    """Return each verdict as a sentence, its evidence, and the command to type next.
+def show_verdicts(
+    verdicts: Sequence[Verdict], *, color: bool, columns: int | None = None, word: Callable[[Remedy], str] | None = None
+) -> str:
+    """Return each verdict as a sentence, its evidence, and the command to type next, or what ``word`` makes of it.
 
     Lines are broken between words to fit into so many columns; None leaves them whole.
     """
-    return "".join(shown(tell(one, columns), _color(one) if color else None, columns) for one in verdicts)
+    return "".join(shown(tell(one, columns), _color(one) if color else None, columns, word) for one in verdicts)
 
 
 def verdicts_document(explanation: Explanation) -> dict[str, object]:
@@ -88,14 +90,15 @@ def verdicts_document(explanation: Explanation) -> dict[str, object]:
     }
 
 
-def shown(told: Diagnosis, color: str | None, columns: int | None) -> str:
+def shown(told: Diagnosis, color: str | None, columns: int | None, word: Callable[[Remedy], str] | None = None) -> str:
     """Return a sentence in a colour, its evidence, and the command to type next."""
     job = f"{printable(told.job, 200)}: " if told.job else ""
     lines = [paint(line, color) for line in _broken(printable(f"{job}{told.sentence}", MAX_LINE), columns)]
     for evidence in told.evidence:
         lines += _broken(f"{INDENT}{printable(evidence, MAX_LINE)}", columns)
     if told.next is not None:
-        lines.append(f"try: {printable(told.next.command, MAX_LINE)}        ({PURPOSES[told.next.purpose]})")
+        typed = f"{printable(told.next.command, MAX_LINE)}        ({PURPOSES[told.next.purpose]})"
+        lines.append(f"try: {typed if word is None else word(told.next.remedy)}")
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -62,7 +62,7 @@ class WhyAnswer:
         return {MISSING: tuple(rank.key for rank in self.found.missing)}
 
     def text(self, style: Style = PLAIN) -> str:
-        return show_verdicts(self.found.verdicts, color=style.color, columns=style.columns)
+        return show_verdicts(self.found.verdicts, color=style.color, columns=style.columns, word=style.word)
 
     def document(self) -> dict[str, object]:
         return verdicts_document(self.found)

@@ -1,14 +1,11 @@
 /**
- * Why a job waits, drawn: who waits, who has not come, since when, on what line, with the source around it.
+ * Why a job waits, drawn: who waits, who has not come, since when, and what to do next.
  *
  * @typedef {{kind: string, sentence: string, certainty: string | null, ranks: string, others?: string,
  *   group: string | null, collective: string | null, sequence?: number | null, age?: number | null,
- *   evidence: string[], next: string | null}} Verdict
+ *   evidence: string[], next: string | null, line: string}} Verdict
  */
 import { button, h, refill, swatch } from "../job/dom.js";
-
-/** Verbs that a verdict may name as the next one, and that are asked as they stand. */
-const DEEDS = new Set(["interrupt", "continue", "release", "where", "why", "slow", "collectives"]);
 
 /** Draw one verdict of an answer. @param {Verdict} verdict */
 export function verdictView(verdict) {
@@ -81,11 +78,9 @@ export class Why {
     refill(this.element, ...messages.map((message) => this.job(message)));
   }
 
-  /** @param {string | null} command what to type next, which a page that drives can do @param {string} job
-   * @returns {Node | string} */
-  next(command, job) {
-    const line = command?.replace(/^dbg-attach /, "") ?? "";
-    if (!this.on.canDrive() || !DEEDS.has(line.split(" ")[0])) return command ? h("code", {}, command) : "";
+  /** @param {Verdict} verdict @param {string} job @returns {Node | string} what to do next */
+  next({ next, line }, job) {
+    if (!this.on.canDrive() || !line) return next ? h("code", {}, next) : "";
     return button({ class: "primary", onclick: () => this.on.ask(line, job) }, line);
   }
 
@@ -96,7 +91,7 @@ export class Why {
     const told = h("div", { class: "told" }, drawn(first),
       first.evidence.length ? h("pre", { class: "evidence" }, first.evidence.join("\n")) : "",
       h("p", { class: "next" }, message.missing?.length ? button({ onclick: choose }, `Select ${first.ranks}`) : "",
-        this.next(first.next, message.job)),
+        this.next(first, message.job)),
       ...others.map(verdictView));
     const details = h("details", { open: this.isOpen, ontoggle: () => { this.isOpen = details.open; } },
       h("summary", {}, h("span", { class: "alarm", "aria-hidden": "true" }),
