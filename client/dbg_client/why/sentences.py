@@ -61,7 +61,7 @@ TEMPLATES: dict[str, str] = {
     "passed": "{who} {likely}passed {what} to {call}{group}{here}{besides}, where {others} passed {usual}{there}{more}"
     "{ago}",
     "behind by one": "{who} {be} {likely}one {usual}{group} behind: {they} {did} {what}{here}, where {others} called"
-    " #{sequence}{more}{ago}",
+    " #{sequence}{there}{more}{ago}",
     "part": "{who} {likely}part at {what}{group}{ago}: {sides}",
     "lonely": "{who} {likely}waits in {what}{since}, a group that no other rank has made",
     "circle": "{who} {links}{since}{end}",

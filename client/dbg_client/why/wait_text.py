@@ -97,7 +97,6 @@ _TEMPLATES: Mapping[What, str] = {
     What.RAISED: "ended by{name}{at}{ago}",
     What.HANDLES: "handles{name}{at}",
     What.GONE: "has ended",
-    What.UNREAD_QUEUE: "has ended but for a Queue that nobody reads",
     What.SUSPENDED: "is suspended",
     What.TRACED: "is suspended by a tracer",
     What.DISK: "waits for a disk or a file system",

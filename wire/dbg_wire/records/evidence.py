@@ -212,8 +212,6 @@ class What(str, enum.Enum):
     """The thread handles the error ``name``."""
     GONE = "unknown.gone"
     """The process has ended."""
-    UNREAD_QUEUE = "unknown.unread-queue"
-    """The process has ended but for a queue of its that nobody reads."""
     SUSPENDED = "unknown.suspended"
     TRACED = "unknown.traced"
     DISK = "unknown.disk"
