@@ -63,12 +63,9 @@ def waits(kind: str, circle: str = "", **threads: tuple[object, ...]) -> Callabl
 class Program:
     """What the threads wait for."""
 
-    of_class = threading.Lock()
-
     def __init__(self) -> None:
         self.a, self.b, self.held = (threading.Lock() for _ in range(3))
         self.r, self.s = threading.RLock(), threading.RLock()
-        self.condition = threading.Condition(threading.Lock())
         self.notified, self.semaphore = threading.Condition(), threading.Semaphore(0)
         self.barrier = threading.Barrier(3)
         self.items: queue.Queue[int] = queue.Queue()
@@ -127,20 +124,6 @@ class Program:
         with lock, lock:
             pass
 
-    @waits("lock", "condition")
-    def condition_then_lock(self) -> None:
-        with self.condition:
-            self.meet["condition"].wait()
-            with Program.of_class:
-                pass
-
-    @waits("lock", "condition")
-    def lock_then_condition(self) -> None:
-        with Program.of_class:
-            self.meet["condition"].wait()
-            with self.condition:
-                pass
-
     @waits("lock", "joins", join_1=("join_2",), join_2=("join_1",))
     def joins(self, other: str) -> None:
         self.meet["joins"].wait()
@@ -157,13 +140,6 @@ class Program:
     def waits_for_notice(self) -> None:
         with self.notified:
             self.notified.wait()
-
-    @waits("socket")
-    def served(self) -> None:
-        listener = socket.create_server(("127.0.0.1", 0))
-        client = socket.create_connection(listener.getsockname())
-        self.sockets += [listener, client, listener.accept()[0]]
-        client.recv(1)
 
     @waits("data")
     def puts(self) -> None:
@@ -186,12 +162,11 @@ class Program:
 
     # ---------------------------------------------------------------------------------------------- the kernel
 
-    @waits("socket", receives=(None,), receives_in_time=(1000,))
-    def receives(self, seconds: float | None) -> None:
+    @waits("socket")
+    def receives(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         client = socket.create_connection(listener.getsockname())
         self.sockets += [listener, client]
-        client.settimeout(seconds)
         client.recv(1)
 
     @waits("socket")
@@ -262,7 +237,7 @@ ONE_CALL: dict[str, tuple[str, Callable[[Program], object]]] = {
 
 CASES.update({name: Case(call, (), kind, "") for name, (kind, call) in ONE_CALL.items()})
 
-MEETINGS = dict.fromkeys(("locks", "rlocks", "condition", "joins", "import"), 2)
+MEETINGS = dict.fromkeys(("locks", "rlocks", "joins", "import"), 2)
 
 
 def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
