@@ -33,8 +33,8 @@ class Unknown:
 UNKNOWN: Final = Unknown()
 """Stands for a value that can't be read."""
 
-_mro = type.__dict__["__mro__"].__get__
-_class_dict = type.__dict__["__dict__"].__get__
+mro_of = type.__dict__["__mro__"].__get__
+class_dict = type.__dict__["__dict__"].__get__
 
 
 def local(frame: FrameType, name: str) -> Any:
@@ -85,19 +85,19 @@ def variable(frame: FrameType, name: str) -> Any:
 
 def is_a(value: object, kind: type) -> bool:
     """Tell whether a value is of a class or of one derived from it; `isinstance` would ask the value as well."""
-    return any(base is kind for base in _mro(type(value)))
+    return any(base is kind for base in mro_of(type(value)))
 
 
 def class_of(value: object) -> tuple[str, str]:
     """Return module and name of a value's class, whatever its metaclass; empty where they are no texts."""
-    module = _class_dict(type(value)).get("__module__")
+    module = class_dict(type(value)).get("__module__")
     return (module if type(module) is str else "", type.__dict__["__name__"].__get__(type(value)))
 
 
 def attributes(value: object) -> dict[str, Any]:
     """Return the instance dictionary of a value, empty if it has none that Python itself keeps."""
-    for base in _mro(type(value)):
-        entry = _class_dict(base).get("__dict__")
+    for base in mro_of(type(value)):
+        entry = class_dict(base).get("__dict__")
         if entry is None:
             continue
         if type(entry) in (GetSetDescriptorType, MemberDescriptorType):
@@ -130,8 +130,8 @@ def method(value: object, name: str) -> Any:
 
 
 def _in_class(kind: Any, name: str) -> Any:
-    for base in _mro(kind):
-        entries = _class_dict(base)
+    for base in mro_of(kind):
+        entries = class_dict(base)
         if name in entries:
             return entries[name]
     return UNKNOWN
@@ -144,7 +144,7 @@ def _plain(value: Any) -> Any:
 
 def has_method(value: object, name: str) -> bool:
     """Tell whether a value's class has an attribute of its own or inherited, apart from ``__getattr__``."""
-    return any(name in _class_dict(base) for base in _mro(type(value)))
+    return any(name in class_dict(base) for base in mro_of(type(value)))
 
 
 def item(value: object, key: object) -> Any:

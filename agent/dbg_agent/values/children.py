@@ -1,28 +1,41 @@
-"""What a value is made of, by its class: elements, fields, attributes; for its text, its digests and what an IDE opens.
+"""The children of a value, by its class: elements, fields, attributes.
 
-No code of the program runs, but that of a ``data`` that a class derived from UserDict or UserList computes.
+Text, digests, the comparison of ranks and the tree of an IDE all take them from here. No code of the program runs, but
+that of a ``data`` that a class derived from UserDict or UserList computes.
 """
 
 from __future__ import annotations
 
+import enum
+import math
+import operator
 import struct
 import sys
 from collections import UserDict, UserList, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
 from types import (
     BuiltinMethodType,
     CellType,
     CodeType,
+    DynamicClassAttribute,
     FunctionType,
+    GetSetDescriptorType,
     MappingProxyType,
     MemberDescriptorType,
     MethodType,
     MethodWrapperType,
+    WrapperDescriptorType,
 )
 from typing import Any, NamedTuple
 from weakref import ReferenceType
+
+from dbg_agent.frames.variables import attributes, class_dict, has_method, mro_of
+from dbg_agent.values.arrays import is_array
+from dbg_agent.values.tensors import is_tensor, local_shard, why_unreadable
 
 VIEWS: frozenset[type] = frozenset({type({}.keys()), type({}.values()), type({}.items())})
 
@@ -126,17 +139,12 @@ EXACT: dict[type, Callable[[Any], object]] = {
 def attributes_of(value: object) -> dict[str, object]:
     """Return the attributes in an object's ``__dict__`` and slots, without running code of its class."""
     found: dict[str, object] = {}
-    for one in type(value).__mro__:
-        for name, slot in vars(one).items():
+    for one in mro_of(type(value)):
+        for name, slot in class_dict(one).items():
             if type(slot) is MemberDescriptorType and not name.startswith("__"):
                 with suppress(AttributeError):
                     found[name] = slot.__get__(value)
-    try:
-        dictionary = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return found
-    if type(dictionary) is dict:
-        found.update((name, inner) for name, inner in list(dictionary.items()) if type(name) is str)
+    found.update((name, inner) for name, inner in list(attributes(value).items()) if type(name) is str)
     return found
 
 
@@ -154,8 +162,7 @@ def torch_module() -> type | None:
 
 def hides_content(kind: type) -> bool:
     """Tell whether the repr of a class shows nothing of its objects' values: the default one, or a torch module's."""
-    module = torch_module()
-    return has_default_repr(kind) or (module is not None and issubclass(kind, module))
+    return has_default_repr(kind) or _is_torch_module(kind)
 
 
 def has_hidden_state(kind: type) -> bool:
@@ -165,3 +172,400 @@ def has_hidden_state(kind: type) -> bool:
     offsets = (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     known = object.__basicsize__ + struct.calcsize("P") * (attributes + offsets)
     return kind.__basicsize__ > known or kind.__itemsize__ > 0
+
+
+# ---------------------------------------------------------------------------------------------- the children of a value
+
+TENSOR_ATTRIBUTES = ("shape", "dtype", "device", "layout", "requires_grad", "is_leaf", "grad_fn")
+ARRAY_ATTRIBUTES = ("shape", "dtype", "nbytes")
+
+TORCH_GROUPS = ("_modules", "_parameters", "_buffers")
+"""The dicts in which a torch module keeps what users know as its attributes."""
+
+HIDING_MODULES = ("torch.", "enum")
+"""Modules whose classes have attributes that tell users nothing of an object."""
+
+MAX_KEY = 200
+"""Characters of a key's literal."""
+
+_CLOSED: frozenset[type] = frozenset(
+    {int, float, complex, bool, type(None), str, bytes, bytearray, memoryview, type(...), type(NotImplemented)}
+)
+"""Classes whose values have no children."""
+
+_COMPUTED = (property, cached_property, DynamicClassAttribute, GetSetDescriptorType)
+"""Classes of attributes that code computes. DynamicClassAttribute is the property of an enum's members."""
+
+_HEAP_TYPE = 1 << 9
+
+_ERROR_ATTRIBUTES = ("args", "__cause__", "__context__", "__traceback__", "__notes__")
+
+
+@dataclass(slots=True)
+class Child:
+    """A child: ``read`` returns its value and ``write`` assigns one, None if nothing can be assigned.
+
+    Both may raise what the value's own code raises. ``is_lazy`` tells that ``read`` runs code of the program. ``step``
+    makes an expression of the child of one of its parent, such as ``.name`` or ``[3]``; empty if there is none.
+    """
+
+    name: str
+    read: Callable[[], Any]
+    step: str = ""
+    write: Callable[[Any], object] | None = None
+    is_lazy: bool = False
+
+
+def _no_items(_begin: int, _end: int) -> Iterable[Child]:
+    return ()
+
+
+@dataclass(slots=True)
+class Children:
+    """The children of a value: those with a name, and ``size`` ones in a row."""
+
+    named: Sequence[Child] = ()
+    size: int = 0
+    items: Callable[[int, int], Iterable[Child]] = _no_items
+    """Yields those from one number to before another one."""
+    find_item: Callable[[str], Child | None] | None = None
+    """Returns the item of this name, where the names are not numbers."""
+
+    def page(self, begin: int, end: int) -> Iterator[Child]:
+        """Yield children, counted from 0: first those with a name, then those in a row."""
+        yield from self.named[begin:end]
+        before = len(self.named)
+        if end > before:
+            yield from self.items(max(0, begin - before), min(end - before, self.size))
+
+    def find(self, name: str) -> Child | None:
+        """Return the child of this name; None if there is none."""
+        found = next((child for child in self.named if child.name == name), None)
+        if found is not None or self.find_item is not None:
+            return found or (self.find_item(name) if self.find_item is not None else None)
+        if not (name.isascii() and name.isdecimal() and len(name) < 20 and int(name) < self.size):
+            return None
+        return next(iter(self.items(int(name), int(name) + 1)), None)
+
+
+class LazyChild(NamedTuple):
+    """Takes the place of a value that is not read before somebody asks for it: it has one child, the value."""
+
+    child: Child
+
+
+class Survey(NamedTuple):
+    """The attributes that objects of a class have by their class."""
+
+    slots: dict[str, Any]
+    computed: list[str]
+    shared: dict[str, Any]
+    """Data that the class itself has, for all its objects."""
+    overriding: set[str]
+    """Names that the class computes even if the object's ``__dict__`` has them."""
+    is_usual: bool
+    """Whether ``object.name`` is what ``__dict__`` has: no method of the program's finds attributes."""
+
+
+Surveys = dict[int, tuple[type, Survey]]
+"""What is known of classes, by their ids: a class's own hash may be code of the program."""
+
+NameOf = Callable[[Any], str]
+"""Returns the text by which a mapping's item is known."""
+
+
+def children_of(value: Any, surveys: Surveys, name_of_key: NameOf) -> Children:
+    """Return the children of a value."""
+    kind = type(value)
+    if kind in _CLOSED:
+        return Children()
+    if kind is LazyChild:
+        return Children([value.child])
+    if is_tensor(kind):
+        own = _of_tensor(value)
+    elif is_array(kind):
+        own = _of_array(value)
+    else:
+        items = _items_of(value, name_of_key)
+        if items is None:
+            return Children(_attributes_of(value, surveys))
+        own = items
+    if kind.__module__ not in ("builtins", "collections", "array"):
+        own.named = [*own.named, *_in_dictionary(value, attributes(value), _survey(kind, surveys))]
+    return own
+
+
+def literal_of(key: Any) -> str:
+    """Return the literal of a dict's key; empty if it has none, or a very long one."""
+    kind = type(key)
+    text = ""
+    if kind is tuple and len(key) <= MAX_KEY:
+        parts = [literal_of(one) for one in key]
+        text = f"({', '.join(parts)}{',' if len(parts) == 1 else ''})" if all(parts) else ""
+    elif kind in (str, bytes):
+        text = repr(key) if len(key) <= MAX_KEY else ""
+    elif kind is int:
+        text = repr(key) if key.bit_length() <= 4 * MAX_KEY else ""
+    elif kind in (bool, type(None)) or (kind is float and math.isfinite(key)):
+        text = repr(key)
+    return text if len(text) <= MAX_KEY else ""
+
+
+def in_order(names: Iterable[object]) -> list[str]:
+    """Return the names in their order, Python's own ones last."""
+    return sorted((name for name in names if type(name) is str), key=_is_dunder)
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+# ------------------------------------------------------------------------------------------------------ items in a row
+
+
+def _items_of(value: Any, name_of_key: NameOf) -> Children | None:
+    """Return a container's items; None for a value that is no container."""
+    kind = type(value)
+    if kind is range or kind is getattr(sys.modules.get("array"), "array", None):
+        return _in_a_row(value, kind)
+    if kind in VIEWS:
+        return _one_by_one(partial(iter, value), len(value))
+    found = container_of(value)
+    # The fields of a named tuple are shown by their names.
+    if found is None or field_names(kind) is not None:
+        return None
+    base, data = found
+    prefix = "" if data is value else ".data"
+    if base is dict:
+        return _by_key(data, prefix, name_of_key)
+    if base in (set, frozenset):
+        return _one_by_one(partial(base.__iter__, data), base.__len__(data))
+    return _in_a_row(data, base, prefix)
+
+
+def _by_key(value: Any, prefix: str, name_of_key: NameOf) -> Children:
+    kind = type(value)
+    # Another class may make another value of its item.
+    is_usual = kind.__getitem__ is dict.__getitem__ or kind.__module__ in ("collections", "builtins")
+
+    def child(key: Any) -> Child:
+        literal = literal_of(key) if is_usual else ""
+        step = f"{prefix}[{literal}]" if literal else ""
+        return Child(
+            name_of_key(key), partial(dict.__getitem__, value, key), step, partial(operator.setitem, value, key)
+        )
+
+    def items(begin: int, end: int) -> Iterable[Child]:
+        # One call of C code: another thread may change the dict between two.
+        return [child(key) for key in list(islice(dict.keys(value), begin, end))]
+
+    def find(name: str) -> Child | None:
+        return next((child(key) for key in list(dict.keys(value)) if name_of_key(key) == name), None)
+
+    return Children(size=dict.__len__(value), items=items, find_item=find)
+
+
+def _in_a_row(value: Any, base: Any, prefix: str = "") -> Children:
+    is_usual, is_fixed = type(value).__getitem__ is base.__getitem__, base in (tuple, range)
+
+    def child(index: int) -> Child:
+        write = None if is_fixed else partial(operator.setitem, value, index)
+        return Child(
+            str(index), partial(base.__getitem__, value, index), f"{prefix}[{index}]" if is_usual else "", write
+        )
+
+    return Children(size=base.__len__(value), items=lambda begin, end: map(child, range(begin, end)))
+
+
+def _one_by_one(iterate: Callable[[], Iterator[Any]], size: int) -> Children:
+    """Return items that have no index of their own, in the order in which they come."""
+
+    def items(begin: int, end: int) -> Iterable[Child]:
+        found = list(islice(iterate(), begin, end))
+        return [Child(str(number), partial(_same, one)) for number, one in enumerate(found, begin)]
+
+    return Children(size=size, items=items)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _of_tensor(value: Any) -> Children:
+    torch: Any = sys.modules["torch"]
+    # A class with operations of its own could do anything when an expression is evaluated.
+    usual = (torch.Tensor.__torch_function__, torch._C._disabled_torch_function_impl)
+    is_usual = type(value).__torch_function__ in usual
+
+    def untouched(read: Callable[[], Any]) -> Any:
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return read()
+
+    def put(index: int, new: Any) -> None:
+        with torch.no_grad():
+            value[index] = new
+
+    def row(index: int) -> Child:
+        read = partial(untouched, lambda: local[index])
+        return Child(str(index), read, f"[{index}]" if is_usual else "", partial(put, index))
+
+    local = untouched(lambda: local_shard(value))
+    # Reading the gradient of a tensor that is no leaf warns.
+    names = (*TENSOR_ATTRIBUTES, *(["grad"] if untouched(lambda: value.is_leaf) else []))
+    named = [
+        Child(name, partial(untouched, partial(getattr, value, name)), f".{name}" if is_usual else "") for name in names
+    ]
+    if local is not value:
+        # The rows of the whole would have to be gathered from other ranks.
+        return Children([Child("_local_tensor", lambda: local, "._local_tensor"), *named])
+    size = untouched(lambda: int(local.shape[0]) if local.ndim and not why_unreadable(torch, local) else 0)
+    return Children(named, size, lambda begin, end: map(row, range(begin, end)))
+
+
+def _of_array(value: Any) -> Children:
+    numpy: Any = sys.modules["numpy"]
+    kind = type(value)
+    if issubclass(kind, numpy.generic):
+        fields = value.dtype.names or ()
+        return Children([Child(name, partial(operator.getitem, value, name), f"[{name!r}]") for name in fields])
+    named = [Child(name, partial(getattr, value, name), f".{name}") for name in ARRAY_ATTRIBUTES]
+    is_usual = str(module_of(kind)).partition(".")[0] == "numpy"
+    rows = value if is_usual else numpy.asarray(value)
+
+    def row(index: int) -> Child:
+        write = partial(rows.__setitem__, index)
+        return Child(str(index), partial(rows.__getitem__, index), f"[{index}]" if is_usual else "", write)
+
+    size = int(value.shape[0]) if value.ndim else 0
+    return Children(named, size, lambda begin, end: map(row, range(begin, end)))
+
+
+# ---------------------------------------------------------------------------------------------------------- attributes
+
+
+def _attributes_of(value: Any, surveys: Surveys) -> list[Child]:
+    """Return the attributes of an object, a module or a class."""
+    kind = type(value)
+    if issubclass(kind, type):
+        return _of_class(value)
+    survey, dictionary = _survey(kind, surveys), attributes(value)
+    if kind is FunctionType:
+        return _in_dictionary(value, dictionary, survey)
+    # What is at hand already is not listed, nor what a known builtin class computes.
+    computed = (
+        [] if issubclass(kind, (BaseException, tuple)) else [one for one in survey.computed if one not in dictionary]
+    )
+    slots = {name: slot for name, slot in survey.slots.items() if has_value(slot, value)}
+    shared = [name for name in survey.shared if name not in dictionary]
+    put = partial(partial, setattr, value)
+    return [
+        *_fields_of_tuple(value),
+        *_of_error(value),
+        *_of_torch_module(value, dictionary),
+        *_in_dictionary(value, dictionary, survey),
+        *(Child(name, partial(slot.__get__, value), f".{name}", put(name)) for name, slot in slots.items()),
+        *(Child(name, partial(object.__getattribute__, value, name), f".{name}", put(name)) for name in shared),
+        *(Child(name, partial(getattr, value, name), f".{name}", put(name), is_lazy=True) for name in computed),
+    ]
+
+
+def _survey(kind: type, surveys: Surveys) -> Survey:
+    if id(kind) not in surveys:
+        surveys[id(kind)] = kind, _survey_of(kind)
+    return surveys[id(kind)][1]
+
+
+def _survey_of(kind: type) -> Survey:
+    finders = [class_dict(one)["__getattribute__"] for one in mro_of(kind) if "__getattribute__" in class_dict(one)]
+    survey = Survey({}, [], {}, set(), type(finders[0]) is WrapperDescriptorType)
+    known: set[str] = set()
+    for one in mro_of(kind):
+        tells = bool(one.__flags__ & _HEAP_TYPE) and not str(module_of(one)).startswith(HIDING_MODULES)
+        for name, value in list(class_dict(one).items()):
+            if type(name) is not str or name in known or _is_dunder(name):
+                continue
+            known.add(name)
+            if has_method(value, "__set__") or has_method(value, "__delete__"):
+                survey.overriding.add(name)
+            if type(value) is MemberDescriptorType:
+                survey.slots[name] = value
+            elif issubclass(type(value), _COMPUTED):
+                survey.computed.append(name)
+            elif tells and not name.startswith("_") and _is_data(value):
+                survey.shared[name] = value
+    return survey
+
+
+def _is_data(value: Any) -> bool:
+    return not has_method(value, "__get__") and not issubclass(type(value), (type, enum.Enum))
+
+
+def has_value(slot: Any, owner: Any) -> bool:
+    """Tell whether a slot of an object is set."""
+    try:
+        slot.__get__(owner)
+    except AttributeError:
+        return False
+    return True
+
+
+def _in_dictionary(owner: Any, values: dict[str, Any], survey: Survey) -> list[Child]:
+    is_torch = _is_torch_module(type(owner))
+    found = []
+    for name in in_order(values):
+        if is_torch and (name in TORCH_GROUPS or _is_of_torch(name)):
+            continue
+        is_usual = survey.is_usual and name not in survey.overriding and name.isidentifier()
+        step = f".{name}" if is_usual else f".__dict__[{name!r}]"
+        found.append(Child(name, partial(values.__getitem__, name), step, partial(setattr, owner, name)))
+    return found
+
+
+def _of_class(value: Any) -> list[Child]:
+    values = class_dict(value)
+    found = []
+    for name in in_order(values):
+        is_plain = type(values[name]) is FunctionType or not has_method(values[name], "__get__")
+        step = f".{name}" if is_plain else f".__dict__[{name!r}]"
+        found.append(Child(name, partial(values.__getitem__, name), step, partial(setattr, value, name)))
+    return found
+
+
+def _fields_of_tuple(value: Any) -> list[Child]:
+    names = field_names(type(value))
+    if names is None or len(names) != tuple.__len__(value):
+        return []
+    return [Child(str(name), partial(tuple.__getitem__, value, at), f".{name}") for at, name in enumerate(names)]
+
+
+def _of_error(value: Any) -> list[Child]:
+    if not issubclass(type(value), BaseException):
+        return []
+    found = [(name, BaseException.__dict__.get(name)) for name in _ERROR_ATTRIBUTES]
+    return [
+        Child(name, partial(own.__get__, value), f".{name}", partial(setattr, value, name))
+        for name, own in found
+        if own is not None
+    ]
+
+
+def _is_torch_module(kind: type) -> bool:
+    module = torch_module()
+    return module is not None and issubclass(kind, module)
+
+
+def _is_of_torch(name: str) -> bool:
+    """Tell whether an attribute is one of those that torch itself gives each module, hooks mostly."""
+    return name.startswith("_") and ("hook" in name or name == "_non_persistent_buffers_set")
+
+
+def _of_torch_module(value: Any, dictionary: dict[str, Any]) -> list[Child]:
+    if not _is_torch_module(type(value)):
+        return []
+    found = []
+    for group in TORCH_GROUPS:
+        values: dict[str, Any] = dictionary.get(group) or {}
+        for name in list(values):
+            step = f".{name}" if name.isidentifier() else f".{group}[{name!r}]"
+            found.append(Child(name, partial(values.__getitem__, name), step, partial(setattr, value, name)))
+    return found

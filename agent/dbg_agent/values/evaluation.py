@@ -14,8 +14,7 @@ from typing import Any
 
 from dbg_agent.frames.capture import Capture, talking_to
 from dbg_agent.frames.variables import write_back
-from dbg_agent.values.objects import in_order
-from dbg_agent.values.part import Opened, ShownPart, is_name
+from dbg_agent.values.children import Child, Children, in_order
 from dbg_wire.limits import MAX_COMPLETIONS
 from dbg_wire.records.inspection import Completion, Scope
 from dbg_wire.records.record import fitted
@@ -40,30 +39,20 @@ class Namespaces:
         """Return both as one: with two a comprehension or lambda in an expression would not see the locals."""
         return {**self.globals, **self.locals}
 
-    def opened(self, scope: Scope) -> Opened:
-        """Return the variables of a scope as parts."""
+    def children(self, scope: Scope) -> Children:
+        """Return the variables of a scope."""
         if scope is Scope.GLOBALS:
-            names = in_order([name for name in self.globals if isinstance(name, str)])
-            made = partial(self._part, self.globals, self._put_global, shadowed=self.locals)
-            return Opened([partial(made, name) for name in names])
-        names = in_order([name for name in self.locals if is_name(name)])
-        made = partial(self._part, self.locals, self._put_local, shadowed={})
-        return Opened([partial(made, name) for name in names])
+            return Children([self._child(self.globals, self._put_global, name) for name in in_order(self.globals)])
+        names = filter(_is_free, in_order(self.locals))
+        return Children([self._child(self.locals, self._put_local, name) for name in names])
 
     def keep(self) -> None:
         """Write assignments to the locals back to the frame, as Python does when a trace function returns."""
         write_back(self.frame, self.locals)
 
-    def _part(
-        self,
-        values: MutableMapping[str, Any],
-        put: Callable[[str, Any], None],
-        name: str,
-        *,
-        shadowed: MutableMapping[str, Any],
-    ) -> ShownPart:
-        is_seen = is_name(name) and (shadowed is self.globals or name not in shadowed)
-        return ShownPart(name, partial(values.__getitem__, name), name if is_seen else "", partial(put, name))
+    def _child(self, values: Mapping[str, Any], put: Callable[[str, Any], None], name: str) -> Child:
+        is_seen = _is_free(name) and (values is self.locals or name not in self.locals)
+        return Child(name, partial(values.__getitem__, name), name if is_seen else "", partial(put, name))
 
     def _put_global(self, name: str, value: Any) -> None:
         self.globals[name] = value
@@ -148,6 +137,11 @@ def _attributes_of_name(owner: str, names: Namespaces) -> list[str]:
     for name in more:
         value = getattr(value, name)
     return sorted(filter(_is_name, dir(value)))
+
+
+def _is_free(name: str) -> bool:
+    """Tell whether a text can stand as a name in an expression."""
+    return name.isidentifier() and not keyword.iskeyword(name)
 
 
 def _is_name(name: Any) -> bool:

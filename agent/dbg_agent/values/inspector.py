@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
@@ -13,12 +15,10 @@ from typing import Any
 from dbg_agent.frames.stacks import FrameAt
 from dbg_agent.frames.variables import release
 from dbg_agent.stop.interruptible import Interruptible
-from dbg_agent.values.children import full_name_of
+from dbg_agent.values.children import Child, Children, full_name_of
 from dbg_agent.values.describe import describe
 from dbg_agent.values.evaluation import Evaluation, Namespaces, completions
 from dbg_agent.values.listing import Handles, Listing, NoSuchHandle
-from dbg_agent.values.opening import Opening
-from dbg_agent.values.part import Opened, ShownPart, root_of
 from dbg_agent.values.record import abridged, error_text
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.messages import Ask, Kind
@@ -97,15 +97,13 @@ class Inspector:
         self._frames = frames
         self._uncaught = uncaught
         self.handles = Handles()
-        self._opening = Opening()
-        self._listing = Listing(interruptible, self.handles, self._opening)
+        self._listing = Listing(interruptible, self.handles)
         self._read: dict[int, FrameType] = {}
         """The frames whose variables were read at this stop."""
 
     def forget(self) -> None:
         """Forget all values, since the thread goes on; frames keep none either."""
-        self._opening = Opening()
-        self._listing.opening = self._opening
+        self._listing.forget()
         self.handles.clear()
         read, self._read = self._read, {}
         release(read.values())
@@ -126,21 +124,23 @@ class Inspector:
             return source_text(question.text, question.begin, question.count, frames)
         return self._exception()
 
-    def _opened(self, question: Inspection, names: Namespaces) -> Opened:
+    def _opened(self, question: Inspection, names: Namespaces) -> tuple[Children, str]:
+        """Return the children that are asked for, and the expression of their parent."""
         if not question.handle:
-            return names.opened(question.scope)
-        return self._opening.opened(*self.handles.find(question.handle))
+            return names.children(question.scope), ""
+        value, expression = self.handles.find(question.handle)
+        return self._listing.children(value), expression
 
     def _parts(self, question: Inspection, names: Namespaces, seconds: float) -> list[Variable]:
-        opened = self._opened(question, names)
+        opened, parent = self._opened(question, names)
         count = min(question.count or MAX_VARIABLES, MAX_VARIABLES)
-        begin, named = question.begin, len(opened.names)
+        begin, named = question.begin, len(opened.named)
         end = begin + count
         if question.parts is Parts.NAMED:
             end = min(end, named)
         elif question.parts is Parts.INDEXED:
             begin, end = begin + named, end + named
-        return self._listing.variables(opened.page(begin, end), seconds)
+        return self._listing.variables(opened.page(begin, end), parent, seconds)
 
     def _value(self, question: Inspection, names: Namespaces, seconds: float) -> Variable:
         evaluation = Evaluation(names, runs=question.runs)
@@ -149,21 +149,21 @@ class Inspector:
         if not evaluation.is_expression or (printed and value is None):
             return fitted(Variable, name="", text=abridged(printed.rstrip("\n")), is_fixed=True)
         text = abridged(printed + describe(value, stats=False, seconds=seconds).text)
-        part = ShownPart("", lambda: value, root_of(question.text))
-        return self._listing.row_of(part, value, text)
+        return self._listing.row_of(Child("", lambda: value, _root_of(question.text)), "", value, text)
 
     def _assign(self, question: Inspection, names: Namespaces, seconds: float) -> Variable:
-        part = self._opened(question, names).find(question.name)
-        if part is None:
+        opened, parent = self._opened(question, names)
+        child = opened.find(question.name)
+        if child is None:
             raise Refused(f"there is no `{question.name}` to assign to; list the variables again")
-        if part.write is None:
+        if child.write is None:
             raise Refused(f"`{question.name}` can't be assigned: its owner can't be changed")
         value = self._run(Evaluation(names), question.text)
         try:
-            part.write(value)
+            child.write(value)
         except Exception as error:
             raise Refused(f"`{question.name}` can't be assigned: {error_text(error)}") from None
-        return self._listing.variables([part], seconds)[0]
+        return self._listing.variables([child], parent, seconds)[0]
 
     def _completions(self, question: Inspection, names: Namespaces) -> list[Completion]:
         found: list[Completion] = []
@@ -187,6 +187,22 @@ class Inspector:
             raise
         except BaseException as error:
             raise Refused(abridged(evaluation.printed + error_text(error))) from None
+
+
+_SIMPLE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+"""A dotted name, to which a step can be added as it is."""
+
+
+def _root_of(text: str) -> str:
+    """Return a typed expression in a form to which steps can be added; empty if it has none."""
+    text = text.strip()
+    if _SIMPLE.fullmatch(text):
+        return text
+    try:
+        # A comment or a line break at the end would swallow what is added.
+        return f"({ast.unparse(ast.parse(text, mode='eval'))})"
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
 
 
 def inspected(

@@ -8,10 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from dbg_agent.stop.interruptible import Interruptible
-from dbg_agent.values.children import name_of
+from dbg_agent.values.children import Child, Children, LazyChild, Surveys, children_of, name_of
 from dbg_agent.values.describe import beginning_of
-from dbg_agent.values.opening import LazyPart, Opening, Statistics
-from dbg_agent.values.part import Opened, ShownPart
 from dbg_agent.values.record import sentence_of
 from dbg_wire.records.inspection import MAX_VARIABLE_TEXT, Variable
 from dbg_wire.records.record import fitted
@@ -20,11 +18,16 @@ MAX_NAME = 200
 """Characters of a variable's name and of its class."""
 
 NOT_READ = "(read when it is opened)"
-"""The text of a part that is not read before somebody asks for it: a property, or figures of a tensor."""
+"""The text of a child that is not read before somebody asks for it, such as a property."""
 
 SHARE = 0.5
-"""ShownPart of the time that is left which one value may take."""
+"""Part of the time that is left which one value may take."""
 
+MAX_EXPRESSION = 1000
+"""Characters of an expression: deeper children get none."""
+
+KEY_SECONDS = 0.2
+"""Seconds for the text of one key of a mapping."""
 
 MAX_HANDLES = 10_000
 """Values that are kept: as many as an IDE lists in a hundred full pages; the oldest are forgotten first."""
@@ -86,98 +89,104 @@ class Handles:
 
 
 class Listing:
-    """Makes variables of parts; in the stopped thread."""
+    """Makes variables of children, and keeps what it has learned of classes for the length of a stop."""
 
-    def __init__(self, interruptible: Interruptible, handles: Handles, opening: Opening) -> None:
+    def __init__(self, interruptible: Interruptible, handles: Handles) -> None:
         self._interruptible = interruptible
         self._handles = handles
-        self.opening = opening
+        self._surveys: Surveys = {}
 
-    def variables(self, parts: Iterable[ShownPart], seconds: float) -> list[Variable]:
-        """Return the variables of these parts within about ``seconds``.
+    def children(self, value: Any) -> Children:
+        """Return the children of a value."""
+        return children_of(value, self._surveys, _name_of_key)
+
+    def forget(self) -> None:
+        """Forget what is known of classes."""
+        self._surveys = {}
+
+    def variables(self, children: Iterable[Child], parent: str, seconds: float) -> list[Variable]:
+        """Return the variables of these children of what ``parent`` yields, within about ``seconds``.
 
         A value that takes more than its share is told as such, and the next ones are looked at all the same.
         """
         made: list[Variable] = []
-        waiting = list(parts)[::-1]
+        waiting = list(children)[::-1]
         end = time.monotonic() + seconds
         while waiting:
-            self._some(waiting, made, end)
+            self._some(waiting, made, parent, end)
         return made
 
-    def _some(self, waiting: list[ShownPart], made: list[Variable], end: float) -> None:
-        """Look at parts until all are done or one takes too long; the next one is the last of ``waiting``."""
+    def _some(self, waiting: list[Child], made: list[Variable], parent: str, end: float) -> None:
+        """Look at children until all are done or one takes too long; the next one is the last of ``waiting``."""
         left = end - time.monotonic()
         if left <= 0:
-            made.extend(self._untold(part, "not looked at: the time is over") for part in waiting[::-1])
+            made.extend(self._untold(child, parent, "not looked at: the time is over") for child in waiting[::-1])
             waiting.clear()
             return
         share, total = left * SHARE, len(made) + len(waiting)
 
         def look() -> None:
             while waiting:
-                made.append(self.variable(waiting[-1], share))
+                made.append(self._variable(waiting[-1], parent, share))
                 waiting.pop()
 
         if self._interruptible.within(share, look):
             return
         if len(made) + len(waiting) > total:
-            # The interrupt came after the variable was added, and before its part was removed.
+            # The interrupt came after the variable was added, and before its child was removed.
             waiting.pop()
         elif waiting:
-            made.append(self._untold(waiting.pop(), f"interrupted after {share:.3g} s"))
+            made.append(self._untold(waiting.pop(), parent, f"interrupted after {share:.3g} s"))
 
-    def variable(self, part: ShownPart, seconds: float) -> Variable:
-        """Return one part as a variable."""
-        if part.is_lazy:
-            lazy = LazyPart(replace(part, is_lazy=False))
-            return fitted(
-                Variable,
-                name=part.name[:MAX_NAME],
-                text=NOT_READ,
-                expression=part.expression,
-                handle=self._handles.of(lazy, part.expression),
-                named=1,
-                is_fixed=part.write is None,
-                is_lazy=True,
-            )
+    def _variable(self, child: Child, parent: str, seconds: float) -> Variable:
+        if child.is_lazy:
+            lazy = LazyChild(replace(child, is_lazy=False))
+            handle = self._handles.of(lazy, parent)
+            return self._untold(child, parent, "").replace(text=NOT_READ, handle=handle, named=1, is_lazy=True)
         try:
-            value = part.read()
+            value = child.read()
         except Exception as error:
-            return self._untold(part, sentence_of(error))
-        return self.row_of(part, value, self.text_of(value, seconds))
+            return self._untold(child, parent, sentence_of(error))
+        return self.row_of(child, parent, value, beginning_of(value, most=MAX_VARIABLE_TEXT, seconds=seconds))
 
-    def text_of(self, value: Any, seconds: float) -> str:
-        """Return the text of a value in a list."""
-        if type(value) is Statistics:
-            return value.text
-        return beginning_of(value, most=MAX_VARIABLE_TEXT, seconds=seconds)
-
-    def row_of(self, part: ShownPart, value: Any, text: str) -> Variable:
+    def row_of(self, child: Child, parent: str, value: Any, text: str) -> Variable:
         """Return a variable with this value and text."""
+        expression = expression_of(parent, child)
         try:
-            opened = self.opening.opened(value, part.expression)
+            children = self.children(value)
         except Exception:
             # A value that can't be opened, such as a range longer than any list, is still shown.
-            opened = Opened()
-        named, indexed = len(opened.names), opened.size
+            children = Children()
+        named, indexed = len(children.named), children.size
         return fitted(
             Variable,
-            name=part.name[:MAX_NAME],
+            name=child.name[:MAX_NAME],
             text=text,
-            type=name_of(type(value))[:MAX_NAME] if type(value) is not Statistics else "",
-            expression=part.expression,
-            handle=self._handles.of(value, part.expression) if named or indexed else 0,
+            type=name_of(type(value))[:MAX_NAME],
+            expression=expression,
+            handle=self._handles.of(value, expression) if named or indexed else 0,
             named=named,
             indexed=indexed,
-            is_fixed=part.write is None,
+            is_fixed=child.write is None,
         )
 
-    def _untold(self, part: ShownPart, why: str) -> Variable:
+    def _untold(self, child: Child, parent: str, why: str) -> Variable:
         return fitted(
             Variable,
-            name=part.name[:MAX_NAME],
+            name=child.name[:MAX_NAME],
             text=f"<{why}>",
-            expression=part.expression,
-            is_fixed=part.write is None,
+            expression=expression_of(parent, child),
+            is_fixed=child.write is None,
         )
+
+
+def expression_of(parent: str, child: Child) -> str:
+    """Return the expression of a child of what ``parent`` yields; empty if it has none. Variables have no parent."""
+    if not child.step or (not parent and child.step.startswith((".", "["))):
+        return ""
+    text = parent + child.step
+    return text if len(text) <= MAX_EXPRESSION else ""
+
+
+def _name_of_key(key: Any) -> str:
+    return repr(key) if type(key) is int else beginning_of(key, most=MAX_NAME, seconds=KEY_SECONDS)

@@ -197,8 +197,6 @@ def test_tensors_are_opened_with_the_text_that_expressions_have(
         ]
         weights = look.parts(scope["weights"])
         assert [*weights][:3] == ["shape", "dtype", "device"]
-        (statistics,) = look.parts(weights["statistics"]).values()
-        assert statistics.text.endswith(" min 0 max 5 mean 2.5 nan 0 inf 0")
         assert "grad" not in look.parts(scope["loss"])
         rows = look.parts(scope["large"], parts=Parts.INDEXED, begin=998)
         assert [*rows] == ["998", "999"]

@@ -101,7 +101,7 @@ def test_the_expression_of_each_part_yields_its_text(value: object) -> None:
         (OddItems(a=1), ["'a'"]),
         (OwnList([5, 6]), ["0", "1"]),
         (collections.deque([1, 2]), ["0", "1"]),
-        (collections.UserDict(a=1), ["data", "'a'"]),
+        (collections.UserDict(a=1), ["'a'"]),
         (frozenset([3]), ["0"]),
         ({"a": 1}.items(), ["0"]),
         (KeyError("x"), ["args"]),
