@@ -82,9 +82,6 @@ def first_to_answer(rank: Rank, ask: Ask, answer: Answer) -> tuple[Callable[[], 
 def _answer_here(rank: Rank, ask: Ask, answer: Answer) -> None:
     """Grant the wish of a question in the stopped thread, draw the breakpoints, and answer."""
     if _grant(rank, ask, answer):
-        if rank.breakpoints.are_traced:
-            # A breakpoint needs a debugger that traces for it when the rank goes on.
-            rank.debuggers.have_one()
         engine = rank.stopping.open_engine()
         if engine is not None:
             engine.show_breakpoints()

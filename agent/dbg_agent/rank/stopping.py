@@ -304,6 +304,9 @@ class Stopping:
             while True:
                 work = rank.inbox.next_work(rank.stops.number)
                 if isinstance(work, GoOn):
+                    if rank.breakpoints.are_traced:
+                        # One may have been set while the rank ran, or by a question.
+                        rank.debuggers.have_one()
                     if rank.debuggers.last is not None:
                         # A debugger of an earlier stop may still trace for breakpoints, even if none is open now.
                         rank.debuggers.last.go_on(frame)
