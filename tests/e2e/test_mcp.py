@@ -94,7 +94,7 @@ async def step(home: Path) -> None:
         assert "rank_script.py:6" in await call(session, "breakpoints", ranks="0")
         assert REMOVED in await call(session, "breakpoints", ranks="0", line=6, clear=True)
         await call(session, "continue", ranks="1-2")
-        assert " stopped (breakpoint)" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
+        assert "rank_script.py:7" in await call(session, "wait_for_stop", ranks="1", seconds=seconds(20))
         await call(session, "continue", ranks="1")
         await within(seconds(20), told_that_it_ended(session))
 

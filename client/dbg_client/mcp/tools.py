@@ -6,8 +6,6 @@ A tool's docstring and the descriptions of its fields are read by a model.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -23,10 +21,10 @@ from dbg_client.mcp.rest import tool_for
 from dbg_client.verbs.list import RankList
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.verb import RanksVerb, Style
-from dbg_client.views.naming import Naming, absent_only
+from dbg_client.views.naming import absent_only
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.records.inspection import MAX_VARIABLES
-from dbg_wire.records.ranks import RankInfo, rank_order
+from dbg_wire.records.ranks import rank_order
 from dbg_wire.records.record import refusal
 
 MAX_WAIT = 300.0
@@ -182,7 +180,7 @@ class WaitForStop(RanksTool):
             stopped = (await broker.wait(self.ranks, self.seconds),)
         several = [rank.rank for rank in stopped] if len(stopped) > 1 else stopped[0].address
         where = await broker.job(stopped[0].job)[several].where()
-        return "\n".join([*_stops(stopped), where.tree()])
+        return f"{RankList(shown=tuple(stopped), absent=(), known=broker.ranks).text()}{where.tree()}"
 
 
 class Variables(RankTool):
@@ -284,23 +282,3 @@ def _present_file(ranks: AsyncRanks) -> str:
         stand = f"these ranks stand in {len(files)} files" if files else "none of these ranks is stopped in one"
         raise BadInput(f"no file is given, and {stand}", "give file")
     return files.pop()
-
-
-def _stops(ranks: Sequence[RankInfo]) -> list[str]:
-    """Return a line for ranks of one job that have stopped alike."""
-    alike: defaultdict[str, list[RankInfo]] = defaultdict(list)
-    for rank in sorted(ranks, key=rank_order):
-        alike[_stop_of(rank)].append(rank)
-    naming = Naming(ranks)
-    return [
-        f"{group[0].full_address} {said}"
-        if len(group) == 1
-        else f"{len(group)} ranks {group[0].job}/{naming.names(group)} {said}"
-        for said, group in alike.items()
-    ]
-
-
-def _stop_of(rank: RankInfo) -> str:
-    where = f" in {rank.where.function} at {rank.where.file}:{rank.where.line}" if rank.where is not None else ""
-    detail = f": {rank.detail}" if rank.detail else ""
-    return f"stopped ({rank.reason}){where}{detail}"

@@ -17,7 +17,7 @@ from dbg_client.verbs.exec import Exec
 from dbg_client.verbs.list import ListRanks
 from dbg_client.verbs.orders import Continue
 from dbg_client.verbs.screen import Screen
-from dbg_client.verbs.values import Eval, PdbCommand
+from dbg_client.verbs.values import Eval
 from dbg_client.verbs.verb import Answer, Asking, RanksVerb
 from dbg_client.views.naming import name_few
 from dbg_client.web import messages
@@ -25,9 +25,9 @@ from dbg_client.web.rows import shown
 from dbg_client.web.verdicts import told_of
 from dbg_client.why.verb import WhyAnswer
 from dbg_command.home import user_name
-from dbg_command.targets import Target, in_job, parse_target, select
+from dbg_command.targets import Target, parse_target, select
 from dbg_wire.errors import AmbiguousTarget, BadInput, NoSuchRank, PeerError
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
+from dbg_wire.records.ranks import RankInfo, RankState
 
 if TYPE_CHECKING:
     from dbg_client.web.feed import Feed
@@ -38,6 +38,8 @@ MAX_AT_ONCE = 16
 
 MAX_ANSWERS = 60
 """Answers of one page whose groups are known by name; the page keeps as many."""
+
+NAME_ONE = "name those of one job, such as `train-4711/all`"
 
 COMMANDS = {
     "list": "the grid",
@@ -150,7 +152,7 @@ class LivePage:
             is_strict = named or verb.may_change()
             found = find(target, rows.ranks) if is_strict else select(target, rows.ranks, any_job=True)
         except AmbiguousTarget as error:
-            raise error if named else _name_job(verb, text, rows.ranks) from None
+            raise error if named else BadInput("several jobs have such ranks", NAME_ONE) from None
         if text == "all":
             return Meant(found.ranks, rows.target or target, "all ranks" if verb.target else "")
         if isinstance(verb, Continue) and not named:
@@ -203,11 +205,3 @@ def _verb(line: str) -> RanksVerb:
 
 def _is_halted(rank: RankInfo) -> bool:
     return is_ready(rank) or rank.state is RankState.HELD
-
-
-def _name_job(verb: RanksVerb, text: str, ranks: Sequence[RankInfo]) -> BadInput:
-    """Return the error for a line without a target whose ranks are of several jobs."""
-    job = max(rank.job for rank in ranks if rank.state in LIVE_STATES)
-    line = f"{job}/all" if isinstance(verb, Eval) else f"{verb.name} {in_job(text, job)}"
-    asked = verb.expression if isinstance(verb, Eval) else verb.command if isinstance(verb, PdbCommand) else ""
-    return BadInput("several jobs have such ranks", f"name one of them, as in `{line} {asked}".rstrip() + "`")
