@@ -88,14 +88,6 @@ def test_the_status_line_can_be_left_out_and_the_escape_key_be_another(
         assert window.exit_status() == 0
 
 
-def test_only_a_job_of_a_run_can_be_run_again(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.opened()
-        window.send("\x1dRy")
-        window.wait_for(lambda it: "`dbg-attach run`" in it.row(-1))
-        assert broker.wait_for(Input).data == b"y"
-
-
 @pytest.mark.parametrize("way", ["d", ".", signal.SIGHUP, signal.SIGTERM])
 def test_leaving_restores_the_terminal_and_leaves_the_rank(
     way: str | signal.Signals, broker: FakeBroker, environ: dict[str, str]
@@ -129,15 +121,6 @@ def test_a_closed_window_is_a_detach(broker: FakeBroker, environ: dict[str, str]
         broker.wait_for(Detach)
 
 
-def test_ctrl_c_is_a_key_like_any_other(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.opened()
-        window.send(b"\x03\x1a\x1c\x11n")
-        broker.wait_for(Input, lambda keys: keys.data.endswith(b"n"))
-
-        assert broker.typed() == b"\x03\x1a\x1c\x11n"
-
-
 def test_keys_behind_a_detach_are_not_sent(broker: FakeBroker, environ: dict[str, str]) -> None:
     with Window(broker, environ) as window:
         window.opened()
@@ -145,29 +128,6 @@ def test_keys_behind_a_detach_are_not_sent(broker: FakeBroker, environ: dict[str
         assert window.exit_status() == 0
         broker.wait_for(Detach)
         assert broker.typed() == b"n"
-
-
-def test_nothing_of_the_status_line_leaks_into_the_screen(broker: FakeBroker, environ: dict[str, str]) -> None:
-    rows = [f"row {number} " + "x" * 60 for number in range(23)]
-    drawing = b"".join(b"\x1b[%d;1H%b" % (number + 1, row.encode()) for number, row in enumerate(rows))
-    with Window(broker, environ) as window:
-        window.opened()
-        for start in range(0, len(drawing), 7):
-            broker.draw(drawing[start : start + 7])
-
-        window.wait_for(lambda it: it.screen[:23] == rows and it.row(-1).startswith(" gpu013:5  stopped"))
-        assert window.virtual.refused == []
-
-
-def test_what_a_rank_says_can_not_act_on_the_terminal(broker: FakeBroker, environ: dict[str, str]) -> None:
-    with Window(broker, environ) as window:
-        window.opened()
-        mark = len(window.output)
-        broker.draw(b"\x1b[6n\x1b]52;c;eA==\x07\x1b]2;evil\x07\x1bcEND")
-        window.wait_for("END")
-
-        for query in (b"\x1b[6n", b"]52;", b"evil", b"\x1bc"):
-            assert query not in window.output[mark:]
 
 
 def test_a_resize_is_told_at_once(broker: FakeBroker, environ: dict[str, str]) -> None:
@@ -269,15 +229,6 @@ def test_a_refused_seat_is_an_error_before_the_screen_is_touched(broker: FakeBro
         assert window.exit_status() == 5
         assert "dbg-attach: the broker refused: 64 terminals are on gpu013:5" in window.screen
         assert b"\x1b[?1049h" not in window.output
-
-
-def test_ctrl_c_before_the_seat_is_an_interrupt(broker: FakeBroker, environ: dict[str, str]) -> None:
-    broker.silent.add(Attach)
-    with Window(broker, environ) as window:
-        broker.wait_for(Attach)
-        window.send("\x03")
-
-        assert window.exit_status() == 130
 
 
 def test_a_message_that_breaks_the_protocol_breaks_the_line_and_not_the_terminal(

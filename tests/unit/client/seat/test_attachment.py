@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from dbg_client.core.errors import RankEnded, RankStayedAway, RankVanished
 from dbg_client.seat.attachment import LET_GO_SECONDS, LOST_SECONDS, NEXT_STOP_SECONDS, Attachment
 from dbg_client.seat.effects import Bell, Blank, Effects, Finish, LogText, Note, Open, Send, Show, Wake
@@ -109,14 +111,6 @@ def test_a_seat_at_another_rank_is_not_ours() -> None:
     assert attachment.output(Output(1, 0, b"of rank 5"), 0.0) == []
 
 
-def test_someone_who_types_is_named_to_a_driver_who_came_late(approved: Approved) -> None:
-    attachment = new()
-    attachment.message(seat(None, driver="bob@x"), 0.0)
-
-    approved(attachment.notice(0.0))
-    assert attachment.notice(NOTICE_SECONDS) is None
-
-
 def test_a_driver_is_told_who_took_the_keyboard() -> None:
     attachment = seated()
     attachment.message(seat(None, driver="bob\x1b@x"), 1.0)
@@ -195,37 +189,12 @@ def test_a_take_that_is_refused_after_a_broken_link_leaves_a_watcher(approved: A
 # -------------------------------------------------------------------------------------------------------------- keys
 
 
-def test_keys_go_out_at_once_with_their_tags() -> None:
-    attachment = seated(generation=4)
-
-    (first,) = sent(attachment.keys(b"n", 0.0))
-    (second,) = sent(attachment.keys(b"\x03", 0.0))
-
-    assert first == Input(1, 1, 4, 0, b"n")
-    assert second == Input(1, 1, 4, 1, b"\x03")
-
-
 def test_ctrl_c_breaks_in_where_nothing_is_stopped_and_other_keys_say_so() -> None:
     running = RankReport(state=RankState.RUNNING, generation=4, breakpoints=1)
     attachment = seated(generation=4, report=running)
 
     assert sent(attachment.keys(b"\x03", 0.0)) == [Interrupt(generation=4)]
     assert sent(attachment.keys(b"n", 1.0)) == []
-
-
-def test_a_watcher_can_not_type(approved: Approved) -> None:
-    attachment = seated(None)
-
-    assert attachment.keys(b"n", 0.0) == [Bell()]
-    approved(attachment.notice(0.0))
-
-
-def test_keys_typed_during_a_step_go_on_to_the_rank() -> None:
-    attachment = seated()
-    stepping = make_report(state=RankState.RUNNING, stepping=True)
-    attachment.message(Report(report=stepping), 0.0)
-
-    assert typed(attachment.keys(b"n", 0.0)) == [(0, b"n")]
 
 
 def test_keys_wait_until_the_debugger_is_open() -> None:
@@ -274,41 +243,20 @@ def back(attachment: Attachment, report: RankReport, generation: int | None = 1)
     return attachment.message(seat(generation, report=report), 5.0)
 
 
-def test_a_driver_comes_back_for_the_keyboard_it_had() -> None:
-    attachment = seated(generation=3, mode=Mode.TAKE)
-    attachment.link_down("it shut down", 1.0)
-    attachment.link_up(2.0)
-
-    (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
-
-    assert isinstance(attach, Attach)
-    assert (attach.mode, attach.resume) == (Mode.DRIVE, 3)
-
-
-def test_a_terminal_that_comes_back_does_not_ask_for_its_frame_again() -> None:
-    attachment = Attachment(make_rank(), Mode.DRIVE, (23, 80), colors=256, frame="step")
+@pytest.mark.parametrize(("generation", "mode"), [(3, Mode.DRIVE), (None, Mode.WATCH)])
+def test_a_terminal_comes_back_to_what_it_had_and_to_no_frame(generation: int | None, mode: Mode) -> None:
+    attachment = Attachment(make_rank(), Mode.TAKE, (23, 80), colors=256, frame="step")
     (attach,) = sent(attachment.attach())
     assert isinstance(attach, Attach)
     assert attach.frame == "step"
-    attachment.message(seat(), 0.0)
+    attachment.message(seat(generation), 0.0)
     attachment.link_down("it shut down", 1.0)
     attachment.link_up(2.0)
 
     (again,) = sent(attachment.rank_listed(make_rank(), 2.0))
 
     assert isinstance(again, Attach)
-    assert again.frame == ""
-
-
-def test_a_watcher_comes_back_as_one() -> None:
-    attachment = seated(None)
-    attachment.link_down("it shut down", 1.0)
-    attachment.link_up(2.0)
-
-    (attach,) = sent(attachment.rank_listed(make_rank(), 2.0))
-
-    assert isinstance(attach, Attach)
-    assert (attach.mode, attach.resume) == (Mode.WATCH, None)
+    assert (again.mode, again.resume, again.frame) == (mode, generation, "")
 
 
 def test_keys_typed_meanwhile_are_sent_when_the_same_stop_is_back() -> None:
@@ -343,13 +291,6 @@ def test_keys_are_reported_when_someone_else_typed_meanwhile() -> None:
     assert typed(effects) == []
     assert "discarded: 'nn'" in (attachment.notice(5.0) or "")
     assert typed(attachment.keys(b"s", 6.0)) == [(0, b"s")]
-
-
-def test_a_rank_that_came_back_to_the_same_broker_gets_the_keys_again() -> None:
-    attachment = seated()
-    attachment.keys(b"n", 0.0)
-
-    assert typed(attachment.message(seat(), 1.0)) == [(0, b"n")]
 
 
 def test_the_terminal_waits_until_the_rank_is_back_at_the_broker() -> None:
@@ -545,11 +486,6 @@ def test_a_silent_rank_keeps_its_terminal() -> None:
 # --------------------------------------------------------------------------------------------------------------- size
 
 
-def test_a_resize_is_told_at_once_also_before_the_seat() -> None:
-    for attachment in (new(), seated()):
-        assert Resize(rows=39, columns=120) in sent(attachment.resize(39, 120, 0.0))
-
-
 def test_a_watchers_new_size_needs_a_repaint() -> None:
     assert Repaint() in sent(seated(None).resize(39, 120, 0.0))
     assert Repaint() not in sent(seated().resize(39, 120, 0.0))
@@ -605,13 +541,6 @@ def test_keys_that_waited_for_a_screen_are_left_to_the_line_debugger_that_opens(
 
     assert typed(attachment.message(Report(report=make_pdb_report(make_prompt(), generation=1)), 0.0)) == []
     assert attachment.take_unsent() == b"p x\r"
-
-
-def test_a_notice_is_shown_where_there_is_no_log_for_it() -> None:
-    attachment = seated()
-    attachment.message(Notice(text="the program printed: epoch 3"), 0.0)
-
-    assert attachment.notice(0.0) == "the program printed: epoch 3"
 
 
 # ------------------------------------------------------------------------------------------------ what others do

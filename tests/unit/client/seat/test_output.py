@@ -56,12 +56,6 @@ def following(length: int = 0) -> SessionLog:
 # ---------------------------------------------------------------------------------------------------------- attaching
 
 
-def test_a_newcomer_asks_for_the_end_of_the_log() -> None:
-    assert asked(SessionLog(1).reach(100_000, 0.0)) == [100_000 - TAIL_BYTES]
-    assert asked(SessionLog(1).reach(10, 0.0)) == [0]
-    assert asked(SessionLog(1).reach(0, 0.0)) == []
-
-
 def test_a_newcomer_sees_the_last_lines_before_the_prompt() -> None:
     log = SessionLog(1)
     lines = [b"line %d\n" % number for number in range(300)]
@@ -78,16 +72,6 @@ def test_a_newcomer_sees_no_half_line() -> None:
     log.reach(TAIL_BYTES + 6, 0.0)
 
     assert text(log.output(frame(6, b"half\n" + b"w" * (TAIL_BYTES - 5)), 0.0)) == b"w" * (TAIL_BYTES - 5)
-
-
-def test_a_newcomer_is_told_of_no_cut() -> None:
-    log = SessionLog(1)
-    log.reach(100_000, 0.0)
-    assert text(log.output(frame(99_990, b"6789\nabcde"), 0.0)) == b""
-
-    effects = in_vain(log)
-
-    assert (text(effects), cuts(effects)) == (b"abcde", [])
 
 
 # -------------------------------------------------------------------------------------------------------- following

@@ -15,33 +15,12 @@ def unsettled_keys(generation: int = 1, settled: int = 0) -> UnsettledKeys:
     return new
 
 
-def test_another_generation_settles_nothing() -> None:
-    keys = unsettled_keys(generation=2)
-    keys.add(b"abc", 1, 1)
-
-    keys.settle(1, 3)
-
-    assert keys.discard(1, 3, 3) == b""
-    assert len(keys.unsettled) == 1
-
-
 def test_a_discard_returns_the_keys_it_took() -> None:
     keys = unsettled_keys()
     keys.add(b"abcde", 1, 1)
 
     assert keys.discard(1, 4, 2) == b"cd"
     assert [typed.data for typed in keys.unsettled] == [b"e"]
-
-
-def test_a_new_generation_returns_what_the_old_one_left() -> None:
-    keys = unsettled_keys(generation=1)
-    keys.add(b"abc", 1, 1)
-    keys.settle(1, 1)
-
-    assert keys.begin(2, 0) == b"bc"
-    typed = keys.add(b"x", 1, 1)
-    assert typed is not None
-    assert typed.offset == 0
 
 
 def test_keys_wait_for_the_debugger_of_their_stop() -> None:
@@ -67,16 +46,6 @@ def test_keys_that_were_never_sent_leave_no_hole() -> None:
     assert typed is not None
     assert typed.offset == 2
     assert [t.data for t in keys.unsettled] == [b"ab", b"e"]
-
-
-def test_only_keys_of_the_stop_are_kept() -> None:
-    keys = unsettled_keys()
-    keys.add(b"ab", 1, 1)
-    keys.add(b"cd", 2, 2)
-
-    assert keys.abandon_but(2) == b"ab"
-    assert [t.data for t in keys.unsettled] == [b"cd"]
-    assert keys.abandon_but(None) == b"cd"
 
 
 def test_more_than_the_bound_is_refused_whole() -> None:

@@ -68,12 +68,6 @@ def test_a_file_that_is_there_is_never_replaced(tmp_path: Path, approved: Approv
     assert not (tmp_path / "target").exists()
 
 
-def test_a_file_without_an_event_is_removed(tmp_path: Path) -> None:
-    path = tmp_path / "session.cast"
-    assert Recording(str(path), lambda: SIZE).close() == ""
-    assert not path.exists()
-
-
 class Disk:
     """A disk that takes ``room`` bytes and then raises, or with ``blocks`` takes nothing until it is released."""
 

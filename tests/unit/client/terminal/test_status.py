@@ -59,28 +59,12 @@ def test_a_crash_says_its_exception_as_far_as_there_is_room(approved: Approved, 
     approved(plain(crashed, columns))
 
 
-def test_a_stops_detail_stands_behind_its_place() -> None:
-    clock = "gloo collectives time out in 30 min, if nobody comes"
-
-    assert f"train.py:41 in step  {clock}    3 others" in plain(replace(STOPPED, detail=clock), 160)
-    assert "train.py:41 in step  gloo collectives time out…    3 others" in plain(replace(STOPPED, detail=clock), 110)
-    assert "gloo" not in plain(replace(STOPPED, detail=clock), 100)
-
-
 @pytest.mark.parametrize("columns", [100, 97, 96, 81, 80, 70, 60, 40, 32, 25, 12, 8, 1, 0])
 def test_a_narrow_line_gives_up_the_least_important_first(approved: Approved, columns: int) -> None:
     line = plain(STOPPED, columns)
 
     assert text_width(line) <= max(0, columns - 1)
     approved(line)
-
-
-def test_a_watcher_reads_who_types() -> None:
-    assert "stopped  watching, h1:alice types  train.py" in plain(
-        replace(STOPPED, driving=False, driver="h1:alice"), 120
-    )
-    assert "watching, nobody types" in plain(replace(STOPPED, driving=False), 120)
-    assert "h1:alice" not in plain(replace(STOPPED, driver="h1:alice"), 120)
 
 
 @pytest.mark.parametrize(
