@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dbg_client.core.choose import Choice, choose, choose_when_ready
 from dbg_client.core.errors import NoTerminal, RankEnded
@@ -24,12 +25,14 @@ from dbg_client.core.waiting import wait_for_stop, with_signal
 from dbg_client.shell.streams import has_cursor, show_waiting, tell, terminal_size
 from dbg_client.terminal.recording import Recording
 from dbg_client.terminal.session import MAX_DEED, End, Session, SessionOptions, SessionOutcome, how_it_ended
-from dbg_client.terminal.verb import Attach
 from dbg_client.verbs.attach_options import RecordingOptions
 from dbg_command.targets import Target, parse_target, unique_target
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_INPUT_PENDING, MAX_TEXT
 from dbg_wire.records.ranks import RankInfo
+
+if TYPE_CHECKING:
+    from dbg_client.terminal.verb import Attach
 
 RC_FILE = ".pdbrc"
 

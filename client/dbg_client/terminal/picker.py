@@ -9,6 +9,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
@@ -25,10 +26,12 @@ from dbg_client.core.directory import Directory
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.terminal.prompt import ESCAPE_SECONDS, PrefixKey, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.screen import catch_hangup, release_hangup
-from dbg_client.terminal.session import SessionOptions
 from dbg_client.views.list import align, first_limits, nobody_yet
 from dbg_wire.errors import printable
 from dbg_wire.records.ranks import RankInfo, RankState, rank_order
+
+if TYPE_CHECKING:
+    from dbg_client.terminal.session import SessionOptions
 
 REFRESH_SECONDS = 1.0
 """Seconds between two redraws without news: the list shows for how long each rank is in its state."""

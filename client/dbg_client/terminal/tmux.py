@@ -11,6 +11,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from dbg_client.core.choose import find
 from dbg_client.core.errors import NeedsTarget, RankEnded
@@ -19,12 +20,14 @@ from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target
 from dbg_client.core.switchboard import open_and_list, switchboard_to
 from dbg_client.shell.streams import show_waiting
-from dbg_client.terminal.verb import Tmux
 from dbg_command.targets import unique_target
 from dbg_dial.home import TOKEN, TOKEN_FILE
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Mode
 from dbg_wire.records.ranks import RankInfo, RankState
+
+if TYPE_CHECKING:
+    from dbg_client.terminal.verb import Tmux
 
 MAX_PANES = 16
 """Panes in one window: on a large screen of 320 x 80 each has 80 x 19 then, and a debugger can't be read in less."""
