@@ -28,16 +28,20 @@ from prompt_toolkit.renderer import print_formatted_text
 
 from dbg_client.seat.effects import Bell, Blank, Completed, Cut, Effect, LogText, Look, Note
 from dbg_client.terminal.escape import COMMANDS, HELP, line_help
-from dbg_client.terminal.line_prompt import (
+from dbg_client.terminal.prompt import (
     STYLE,
+    KeyInput,
     Lines,
+    PrefixKey,
     RankCompleter,
+    key_bytes,
+    key_presses,
     line_lexer,
     line_style,
     open_history,
     show_source,
+    terminal_output,
 )
-from dbg_client.terminal.prompt import KeyInput, PrefixKey, key_bytes, key_presses, terminal_output
 from dbg_client.terminal.screen import POP_TITLE, PUSH_TITLE, title
 from dbg_client.terminal.status_line import render
 from dbg_wire import limits

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 
-from dbg_client.terminal import line_prompt as line_history
+from dbg_client.terminal import prompt as line_history
 from dbg_client.terminal.attach import Startup, commands_of, read_startup
 from dbg_client.terminal.line_display import replies
-from dbg_client.terminal.line_prompt import (
+from dbg_client.terminal.prompt import (
     MAX_PARTIAL,
     Lines,
     RankCompleter,
