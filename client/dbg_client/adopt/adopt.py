@@ -7,12 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dbg_client.adopt.one import adopt_one
 from dbg_client.adopt.payload import Answer, Outcome
 from dbg_client.adopt.process import Candidate, all_pids, mappings, read_process, topmost
 from dbg_client.adopt.python import find_python
-from dbg_client.adopt.verb import Adopt
 from dbg_client.core.patience import WaitingLine, read_in_thread
 from dbg_client.core.switchboard import Switchboard, open_and_list, switchboard_to
 from dbg_client.shell.output import agrees
@@ -24,6 +24,9 @@ from dbg_dial.find import Opening
 from dbg_dial.home import BROKER, CA, HOME, TOKEN_FILE, home_directory
 from dbg_wire.errors import BadInput, DbgError, printable
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+
+if TYPE_CHECKING:
+    from dbg_client.adopt.verb import Adopt
 
 AT_ONCE = 4
 """Processes that are adopted at a time: each stops for some tenths of a second, and its gdb takes a core meanwhile."""

@@ -18,7 +18,7 @@ import msgspec
 
 from dbg_client.run.environment import cant_write
 from dbg_client.run.keeper import is_written, lock_output
-from dbg_client.run.verb import RunOptions
+from dbg_client.run.options import RunOptions
 from dbg_command.home import make_private_directory, write_whole
 from dbg_dial.find import read_secret
 from dbg_dial.home import check_closed

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dbg_client.core.own_process import own_environment
 from dbg_client.run.environment import (
@@ -26,12 +27,15 @@ from dbg_client.run.environment import (
 )
 from dbg_client.run.folder import Folder, NothingToRepeat, Remembered, folder_of
 from dbg_client.run.keeper import JobProcess, JobTerminal, is_wanted
+from dbg_client.run.options import Task
 from dbg_client.run.own_broker import Found, find_or_start, notes_of
-from dbg_client.run.verb import Run, Task
 from dbg_client.shell.streams import tell
 from dbg_dial.home import BROKER, HOME, JOB, home_directory
 from dbg_wire.errors import BadInput, BadSecretFile, NeedsExtra, printable
 from dbg_wire.records.stop_points import StopAt, StopIn, parse_stop_at, parse_stop_in
+
+if TYPE_CHECKING:
+    from dbg_client.run.verb import Run
 
 NO_RANK_TOOK_PART = "no rank took part in the debugger; is dbg-broker installed in the Python that runs the job?"
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbg_client.run.folder import FOLDERS_KEPT, LAST_FILE, OUTPUTS_KEPT, Folder, Remembered, folder_of
-from dbg_client.run.verb import RunOptions
+from dbg_client.run.options import RunOptions
 from dbg_wire.errors import BadInput, BadSecretFile
 from tests.conftest import Approved
 
