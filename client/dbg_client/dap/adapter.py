@@ -47,7 +47,7 @@ class Session:
         self._console = Console(window, self.threads, self._keyboard)
         self._log_texts = LogTexts(window)
         self._watching = ExitStack()
-        for part in (self.threads, self._keyboard, self._log_texts):
+        for part in (self.threads, self._log_texts):
             self._watching.enter_context(window.switchboard.watched_by(part.receive))
         self._following = asyncio.create_task(self._breakpoints.follow())
 

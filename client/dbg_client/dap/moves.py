@@ -27,7 +27,7 @@ STEPS = {"next": "step over", "stepIn": "step in", "stepOut": "step out"}
 
 
 class Keyboard:
-    """The seat of the window at one rank, on the window's own connection; watches the broker."""
+    """The seat of the window at one rank, on the window's own connection."""
 
     def __init__(self, window: Window) -> None:
         self._window = window
@@ -36,8 +36,8 @@ class Keyboard:
         self._changing = asyncio.Lock()
         self._coming: asyncio.Task[None] | None = None
         """Takes the keyboard of the rank that was broken into last."""
-        self._given: tuple[str, str | None] | None = None
-        """The rank whose keyboard this window has left, and its own name, as long as the broker's list is behind."""
+        self._own_name: str | None = None
+        """The name by which the broker's list has this window, once it had a keyboard; the list may be behind."""
 
     def is_ours(self, rank: RankInfo) -> bool:
         """Tell whether this window has the keyboard of a rank."""
@@ -46,8 +46,7 @@ class Keyboard:
 
     def require_free(self, rank: RankInfo) -> None:
         """Raise BadInput where somebody else types at a rank."""
-        is_left = self._given == (rank.key, rank.driver)
-        if not self.is_ours(rank) and rank.driver is not None and not is_left:
+        if not self.is_ours(rank) and rank.driver not in (None, self._own_name):
             raise _types(rank.driver, rank)
 
     async def hold(self, rank: RankInfo) -> None:
@@ -110,7 +109,7 @@ class Keyboard:
         attachment = seat.attachment
         if not attachment.driving:
             return None
-        self._given = attachment.rank.key, attachment.driver
+        self._own_name = attachment.driver
         return attachment.rank
 
     def close(self) -> None:
@@ -118,19 +117,7 @@ class Keyboard:
         self._forget_break_in()
         self.give()
 
-    # ------------------------------------------------------------------------------------------------------ the broker
-
-    async def receive(self, event: Event) -> None:
-        """Look whether the broker's list knows by now that the keyboard was left."""
-        self._forget_given()
-
     # ----------------------------------------------------------------------------------------------------------- inner
-
-    def _forget_given(self) -> None:
-        if self._given is not None:
-            rank = self._window.switchboard.directory.by_key.get(self._given[0])
-            if rank is None or rank.driver != self._given[1]:
-                self._given = None
 
     async def _attach(self, rank: RankInfo, mode: Mode) -> None:
         # A connection has one seat, and the new one replaces it.

@@ -23,7 +23,7 @@ MAX_RANKS = 100_000
 """Ranks that a page asks at once."""
 
 BEAT_SECONDS = 5.0
-"""Seconds between two beats: a page that has heard nothing for three of them dials anew, and says so."""
+"""Seconds without another message before a beat: a page that hears nothing for three of them dials anew."""
 
 _KEY = Annotated[str, msgspec.Meta(max_length=1000)]
 _TEXT = Annotated[str, msgspec.Meta(max_length=MAX_TEXT)]
@@ -196,7 +196,7 @@ class Found(_Said):
 
 
 class Beat(_Said):
-    """Nothing but that the server is there, every BEAT_SECONDS, in both kinds of session."""
+    """Nothing but that the server is there, after BEAT_SECONDS without another message, in both kinds of session."""
 
 
 ToPage = (

@@ -12,7 +12,8 @@ from aiohttp import WSMsgType
 from aiohttp.web import WebSocketResponse
 
 from dbg_client.core.errors import bug
-from dbg_client.web.messages import MAX_FRAME, encode
+from dbg_client.web.messages import BEAT_SECONDS, MAX_FRAME, Beat, encode
+from dbg_dial.tcp import within
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MIB
 
@@ -92,7 +93,11 @@ class Outbox:
         """Send what is put, until the end."""
         with contextlib.suppress(ConnectionError):
             while self._waiting or not self.is_over:
-                await self._some.wait()
+                try:
+                    await within(BEAT_SECONDS, self._some.wait())
+                except TimeoutError:
+                    # What a tunnel has lost ends no connection: a page must hear that the server is there.
+                    self.say(Beat())
                 self._some.clear()
                 while self._waiting:
                     frame = self._waiting.popleft()

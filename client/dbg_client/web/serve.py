@@ -7,11 +7,10 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 
@@ -25,7 +24,7 @@ from dbg_client.verbs.preferences import NO_WISH, Wish
 from dbg_client.views.list import nobody_yet
 from dbg_client.web.feed import Feed
 from dbg_client.web.live import LivePage
-from dbg_client.web.messages import BEAT_SECONDS, Beat, Ended, Hello
+from dbg_client.web.messages import Ended, Hello
 from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
 from dbg_client.web.terminals import NO_RANK, PageSeat
 from dbg_client.web.verb import Web
@@ -177,38 +176,24 @@ class PageServer:
         )
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=END_SECONDS)
         await runner.setup()
-        following = [
-            asyncio.create_task(self._guarded(work))
-            for work in (
-                VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run(),
-                self._beat(),
-            )
-        ]
+        watching = asyncio.create_task(self._watch())
         try:
             await web.SockSite(runner, listening).start()
             with self._switchboard.watched_by(self.feed.receive):
                 yield
         finally:
-            for task in following:
-                task.cancel()
-            await asyncio.gather(*following, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             self.feed.close()
             await self._send_away()
             await runner.cleanup()
 
-    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do what goes on beside the pages; a fault of ours there is told, and they go on."""
+    async def _watch(self) -> None:
+        """Look why ranks wait; a fault of ours there is told, and the pages go on."""
         try:
-            await work
+            await VerdictWatch(self._switchboard, self.feed, self._hang_seconds).run()
         except Exception as error:
             self.feed.note("broker", bug(error))
-
-    async def _beat(self) -> None:
-        """Have pages hear that the server is there: what a tunnel has lost ends no connection."""
-        while True:
-            await asyncio.sleep(BEAT_SECONDS)
-            for outbox in self._guests.values():
-                outbox.say(Beat())
 
     async def _send_away(self) -> None:
         """Close all sockets; those that do not take it are cut off."""

@@ -39,7 +39,7 @@ async def test_the_page_needs_its_link_which_works_once(broker: FakeBroker) -> N
 
 
 async def test_a_page_hears_that_the_server_is_there(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbg_client.web.serve.BEAT_SECONDS", 0.01)
+    monkeypatch.setattr("dbg_client.web.outbox.BEAT_SECONDS", 0.01)
 
     async with (
         opened(broker.environment) as browser,
