@@ -432,10 +432,3 @@ def test_each_candidate_selects_ranks_of_one_job_that_lives(ranks: list[RankInfo
         found = select(parse_target(candidate), ranks).ranks
         assert len({info.job for info in found}) == 1
         assert any(info.state in LIVE_STATES for info in found)
-
-
-@unhurried
-@given(crowds, typed, st.booleans())
-def test_the_order_of_ranks_does_not_matter(ranks: list[RankInfo], text: str, any_job: bool) -> None:
-    first, second = outcome(text, ranks, any_job=any_job), outcome(text, ranks[::-1], any_job=any_job)
-    assert first == second or str(first) == str(second)

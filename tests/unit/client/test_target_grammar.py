@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -251,19 +249,3 @@ def test_many_stars_do_not_make_matching_slow() -> None:
     assert not pattern.fits("a" * 119 + "b")
     assert pattern.fits("a" * 200)
     assert not pattern.fits("a" * (MAX_HOST + 1))
-
-
-@unhurried
-@given(st.text("ab*", min_size=1, max_size=8), st.text("ab", max_size=8))
-@example("*a*b*", "ab")
-def test_agrees_with_globbing(pattern: str, host: str) -> None:
-    assert parse_host(pattern).fits(host) == fnmatch.fnmatchcase(host, pattern)
-
-
-@unhurried
-@given(st.integers(0, 120), st.integers(0, 120), st.integers(1, 4), st.integers(0, 130), st.integers(1, 4))
-def test_a_bracket_is_its_numbers_written_out(first: int, more: int, width: int, asked: int, digits: int) -> None:
-    low = str(first).zfill(width)
-    written_out = {f"n{str(number).zfill(len(low))}x" for number in range(first, first + more + 1)}
-    host = f"n{str(asked).zfill(digits)}x"
-    assert parse_host(f"n[{low}-{first + more}]x").fits(host) == (host in written_out)

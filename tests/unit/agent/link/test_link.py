@@ -40,7 +40,6 @@ from dbg_wire.errors import (
     HungUp,
     NoBroker,
     NotABroker,
-    Refused,
     WrongCertificate,
     WrongToken,
     WrongVersion,
@@ -596,10 +595,7 @@ ABSENT: dict[str, tuple[Make, type[DbgError]]] = {
     "black hole": (port(full_port), BrokerUnreachable),
     "hangs up": (answers(fake.hang_up), HungUp),
     "says nothing": (answers(fake.say_nothing), BrokerUnreachable),
-    "accepts and says nothing": (answers(fake.accept_and_send()), BrokerUnreachable),
-    "garbage text": (answers(fake.accept_and_send(fake.frame(fake.TEXT, b"hello"))), BrokerUnreachable),
     "no welcome": (answers(fake.accept_and_send(fake.message(type="future"))), BrokerUnreachable),
-    "broken welcome": (answers(fake.accept_and_send(fake.message(type="welcome", minor="x"))), BrokerUnreachable),
 }
 """Faults that a broker's start may still end: a rank waits until its time is over."""
 
@@ -607,15 +603,10 @@ FINAL: dict[str, tuple[Make, type[DbgError]]] = {
     "wrong token": (refuses("401 Unauthorized"), WrongToken),
     "other certificate": (answers(fake.hang_up, DBG_BROKER=f"#{PIN}"), WrongCertificate),
     "other major": (refuses("426 Upgrade Required"), WrongVersion),
-    "no subprotocol": (answers(fake.accept_and_send(subprotocol=None)), WrongVersion),
-    "status 500": (refuses("500 Oops"), Refused),
     "another service": (answers(fake.answer_bytes(b"SSH-2.0-OpenSSH_9.2\r\n")), NotABroker),
-    "bad address": (named(DBG_BROKER="login1:port"), BadEndpoint),
     "no pin": (named(DBG_BROKER="login1:6900", DBG_TOKEN=fake.TOKEN), BadEndpoint),
     "no token": (named(DBG_BROKER=f"login1:6900#{PIN}"), BadInput),
-    "token file missing": (named(**{**BY_FILE, "DBG_TOKEN_FILE": "/nowhere/token"}), BadSecretFile),
     "broker.json a pipe": (file("broker.json", None), BadSecretFile),
-    "broker.json open": (file("broker.json", "{}", 0o644), BadSecretFile),
     "broker.json newer": (file("broker.json", '{"schema":2}'), BadSecretFile),
 }
 """Faults that no wait ends: a rank names them at once."""
