@@ -53,7 +53,6 @@ class BlockingDial:
         self._is_pinned = False
         self._protocol: ClientProtocol | None = None
         self._events: list[Any] = []
-        self._refusal: DbgError | None = None
 
     def __enter__(self: T) -> T:
         return self
@@ -125,10 +124,10 @@ class BlockingDial:
         return found
 
     def present(self, token: str, path: str = "/client") -> None:
-        """Ask with this token for an upgrade to a WebSocket at a role's path; see also :meth:`agree`.
+        """Ask with this token for an upgrade to a WebSocket at a role's path.
 
-        Raise WrongToken, another Refused or NotABroker. Raise WrongCertificate, with nothing sent, if the peer has not
-        shown the pinned certificate.
+        Raise WrongToken, WrongVersion, another Refused or NotABroker. Raise WrongCertificate, with nothing sent, if the
+        peer has not shown the pinned certificate.
         """
         self._ask(path, token)
         answer = self._next_event()
@@ -136,18 +135,11 @@ class BlockingDial:
             raise NotABroker(self.url, "it does not answer a WebSocket handshake")
         if answer.status_code != 101:
             body = bytes(answer.body or b"").decode("utf-8", "replace").strip()
-            self._refusal = refusal(self.url, answer.status_code, body)
-        elif self._protocol.handshake_exc is not None:
+            raise refusal(self.url, answer.status_code, body)
+        if self._protocol.handshake_exc is not None:
             raise explain(self.url, self._protocol.handshake_exc, self.seconds)
-        elif self._protocol.subprotocol != subprotocol():
-            self._refusal = WrongVersion(self.url, f"it did not agree to {subprotocol()}")
-        if self._refusal is not None and not isinstance(self._refusal, WrongVersion):
-            raise self._refusal
-
-    def agree(self) -> None:
-        """Check that both ends speak the same protocol version. Raise WrongVersion."""
-        if self._refusal is not None:
-            raise self._refusal
+        if self._protocol.subprotocol != subprotocol():
+            raise WrongVersion(self.url, f"it did not agree to {subprotocol()}")
 
     # ------------------------------------------------------------------------------------------------ once it is open
 
@@ -198,7 +190,7 @@ class BlockingDial:
         self._flush()
 
     def _open(self) -> ClientProtocol:
-        if self._protocol is None or self._refusal is not None:
+        if self._protocol is None:
             raise BrokerUnreachable(self.url, "the connection ended")
         return self._protocol
 
@@ -272,7 +264,6 @@ def glance(reach: Reach, name: str, *, connect_seconds: float, seconds: float) -
         dial.secure()
         dial.compare()
         dial.present(reach.token)
-        dial.agree()
         greet = {"type": "greet", "minor": PROTOCOL_MINOR, "release": RELEASE, "name": name}
         for message in (greet, {"type": "subscribe", "once": True}):
             dial.send_text(json.dumps(message))

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dbg_agent.link.fork_safety import ForkSafety, Lookups
 from dbg_agent.link.outgoing import Outgoing, ReportNow
-from dbg_agent.process.log import Logger, Shown
+from dbg_agent.process.log import Logger
 from dbg_agent.process.threads import SIGNAL_SECONDS, own_thread, wait_for
 from dbg_dial.find import Opening, Seeker, find_broker
+from dbg_wire.codec import LogForm
 from dbg_wire.errors import (
     BadInput,
     BrokerUnreachable,
@@ -511,7 +512,7 @@ class Link:
         except UnknownType:
             # A newer broker of the same major may say more than this release understands.
             return None
-        logger.debug("hears %s", Shown(message))
+        logger.debug("hears %s", LogForm(message))
         self._owner.on_message(message)
         return message
 

@@ -13,13 +13,9 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from dbg_agent.process.stderr import say
 from dbg_wire.errors import printable
-
-if TYPE_CHECKING:
-    from dbg_wire.messages import Message
 
 VARIABLE = "DBG_LOG"
 
@@ -63,18 +59,6 @@ class Logger:
         """Log what may happen many times a second."""
         if _log.file:
             _write("DEBUG", self.name, event, values)
-
-
-class Shown:
-    """A message that becomes a line only if it is logged."""
-
-    def __init__(self, message: Message) -> None:
-        self._message = message
-
-    def __str__(self) -> str:
-        from dbg_wire.codec import log_form
-
-        return log_form(self._message)
 
 
 def open_log(environ: Mapping[str, str], name: str) -> None:

@@ -138,13 +138,9 @@ class BoundedThreads:
 def within(seconds: float, call: Callable[[], _T], otherwise: _T) -> _T:
     """Return the result of ``call`` in another thread, or ``otherwise`` after so many seconds.
 
-    ``call`` must not raise. Raise RuntimeError if no thread can be started.
+    ``call`` must not raise.
     """
-    answers: list[_T] = []
-    asking = own_thread(lambda: answers.append(call()), "dbg-agent-asking")
-    asking.start()
-    asking.join(seconds)
-    return answers[0] if answers else otherwise
+    return BoundedThreads("dbg-agent-asking", 1).within(seconds, call, otherwise)
 
 
 def wait_for(condition: threading.Condition, is_so: Callable[[], bool], seconds: float | None = None) -> bool:

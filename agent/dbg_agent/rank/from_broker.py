@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from dbg_agent.debuggers.console import PROMPT_GONE
 from dbg_agent.link.link import broker_overrides, find_ranks_broker
-from dbg_agent.process.log import Logger, Shown, hide
+from dbg_agent.process.log import Logger, hide
 from dbg_agent.stop.inbox import OpenDebugger, Redraw, RunJob, Switch
 from dbg_agent.stop.stops import StopPhase
 from dbg_dial.endpoint import known_endpoints, spread
+from dbg_wire.codec import LogForm
 from dbg_wire.errors import DbgError, printable
 from dbg_wire.messages import (
     Action,
@@ -92,7 +93,7 @@ class FromBroker:
         from dbg_wire.codec import encode
 
         report = Report(report=self._rank.rank_report())
-        logger.debug("says %s", Shown(report))
+        logger.debug("says %s", LogForm(report))
         return encode(report)
 
     def redraw(self) -> None:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from dbg_agent.launch.claim import FRAMEWORK, NO_PLACE, RAY, VARIABLE, has_claimed, parent_of
 from dbg_agent.launch.this_process import Identity, ancestors, claim, this_process
 from dbg_agent.process.imports import loaded
-from dbg_agent.process.log import Logger, Shown
+from dbg_agent.process.log import Logger
 from dbg_agent.settings import coordinates
 from dbg_wire import PROTOCOL_MINOR, RELEASE
+from dbg_wire.codec import LogForm
 from dbg_wire.messages import Register, Welcome
 from dbg_wire.records.ranks import SUBRUN, Numbering, Placement, RankIdentity, RankProcess
 from dbg_wire.records.record import fitted
@@ -136,7 +137,7 @@ class Membership:
             secret=self.secret,
             epoch=self._registrations if anew else 0,
         )
-        logger.debug("says %s", Shown(registration))
+        logger.debug("says %s", LogForm(registration))
         return encode(registration)
 
     def note_stop(self) -> None:

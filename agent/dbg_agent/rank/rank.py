@@ -16,7 +16,7 @@ from dbg_agent.debuggers.debuggers import Debuggers, UserBreakpoints
 from dbg_agent.launch.this_process import Identity
 from dbg_agent.link.link import Link, LinkOwner
 from dbg_agent.process.imports import loaded
-from dbg_agent.process.log import Logger, Shown, open_log
+from dbg_agent.process.log import Logger, open_log
 from dbg_agent.process.stderr import say
 from dbg_agent.questions.break_in import BreakIn
 from dbg_agent.questions.questions import Questions
@@ -29,6 +29,7 @@ from dbg_agent.settings import Settings
 from dbg_agent.stop.inbox import Inbox, Loss, ProgramRaised
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.stops import Stops
+from dbg_wire.codec import LogForm
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import CLOSE_SECONDS
 from dbg_wire.messages import Discarded, Goodbye, Message, RankReport
@@ -110,7 +111,7 @@ class Rank:
         """Queue a message, to be sent as soon as there is a connection."""
         from dbg_wire.codec import encode
 
-        logger.debug("says %s", Shown(message))
+        logger.debug("says %s", LogForm(message))
         self.link.outgoing.put_message(encode(message))
 
     def publish(self) -> None:

@@ -43,11 +43,7 @@ def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[S
 
     def token() -> str:
         probe.present(reach.token, "/agent" if terminal is None else "/client")
-        return f"from {reach.sources['token']}"
-
-    def version() -> str:
-        probe.agree()
-        return f"protocol {PROTOCOL_MAJOR}"
+        return f"from {reach.sources['token']}, protocol {PROTOCOL_MAJOR}"
 
     def round_trip() -> str:
         if terminal is None:
@@ -60,7 +56,6 @@ def _steps(probe: BrokerProbe, reach: Reach, terminal: str | None) -> Iterator[S
     yield "TLS", probe.secure
     yield "fingerprint" if reach.endpoint.fingerprint is not None else "authority", probe.compare
     yield "token", token
-    yield "version", version
     yield "round trip", round_trip
 
 

@@ -27,7 +27,6 @@ def status(home: str, environ: Mapping[str, str], say: Say, *, as_json: bool) ->
         with BrokerProbe(reach.endpoint) as probe:
             probe.authenticate()
             probe.present(reach.token)
-            probe.agree()
             welcome = probe.greet(user_name())
             ranks = probe.ranks()
     except DbgError as error:

@@ -19,7 +19,7 @@ from tests.support.fake_brokers import FakeBroker, Impostor
 from tests.support.reach import PIN
 from tests.unit.broker.peers import Broker, running_broker
 
-STEPS = ["name", "port", "TLS", "fingerprint", "token", "version", "round trip"]
+STEPS = ["name", "port", "TLS", "fingerprint", "token", "round trip"]
 GIVEN = {"DBG_TOKEN": "x" * 43}
 
 
@@ -130,4 +130,4 @@ def test_check_explains_another_version(made_home: Path) -> None:
     with FakeBroker(refuse) as broker:
         done = checked(made_home, f"127.0.0.1:{broker.port}#{broker.fingerprint}", GIVEN)
     assert [step for step, _ in done.steps] == STEPS[:6]
-    assert (done.steps[-1], done.status) == (("version", "FAILED"), 5)
+    assert (done.steps[-1], done.status) == (("token", "FAILED"), 5)

@@ -136,7 +136,6 @@ def test_all_steps_lead_to_frames_both_ways() -> None:
         assert line.secure().startswith("TLS")
         assert line.compare() == broker.fingerprint
         line.present(TOKEN)
-        line.agree()
         assert [line.next_text(), line.next_text()] == [b"one", b"two"]
         assert line.connected().getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dbg_agent.process import log
-from dbg_agent.process.log import MAX_FILE, Logger, Shown, hide, open_log
+from dbg_agent.process.log import MAX_FILE, Logger, hide, open_log
+from dbg_wire.codec import LogForm
 from dbg_wire.messages import Reply
 from tests.conftest import Approved
 
@@ -114,7 +115,7 @@ def test_no_line_holds_a_token_nor_what_somebody_typed(tmp_path: Path) -> None:
     hide("correct-horse-battery")
     hide(None)
     logger.info("with correct-horse-battery in it")
-    logger.debug("hears %s", Shown(Reply(prompt=1, generation=2, text="hunter2")))
+    logger.debug("hears %s", LogForm(Reply(prompt=1, generation=2, text="hunter2")))
     events = [event for _, _, event in lines(tmp_path / "log")]
     assert events == ["with <token> in it", "hears reply prompt=1 generation=2 text=<7 characters>"]
 
