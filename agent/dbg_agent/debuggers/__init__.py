@@ -1,1 +1,1 @@
-"""Debuggers as views of a stop: plug-ins of a rank, each imported when it is first opened."""
+"""Debuggers as views of a stop: PuDB and pdb, each imported when it is first opened, and what they share."""

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from dbg_agent.stop.stops import SLOW_STEP_SECONDS
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from collections.abc import Callable
+
+    from dbg_agent.stop.interruptible import Interruptible
+    from dbg_agent.stop.stops import Stops
 
 
 class Busy:
@@ -20,8 +23,15 @@ class Busy:
     What the debugger does by itself, such as drawing on a busy host, doesn't count: it ends without anybody's help.
     """
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
+    def __init__(
+        self,
+        interruptible: Interruptible,
+        stops: Stops,
+        call_later: Callable[[float, Callable[[], None]], None],
+    ) -> None:
+        self._interruptible = interruptible
+        self._stops = stops
+        self._call_later = call_later
         self._lock = threading.RLock()
         self._since: float | None = None
         self._ticket = 0
@@ -34,7 +44,7 @@ class Busy:
 
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in what the debugger does, from any thread; do nothing while it waits or draws."""
-        self._rank.interruptible.interrupt(self._ticket)
+        self._interruptible.interrupt(self._ticket)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
@@ -43,7 +53,7 @@ class Busy:
         """Let :meth:`interrupt` raise KeyboardInterrupt in this context, except where interrupts are suspended."""
         outer = self._ticket
         try:
-            with self._rank.interruptible.running() as self._ticket:
+            with self._interruptible.running() as self._ticket:
                 yield
         finally:
             self._ticket = outer
@@ -52,7 +62,7 @@ class Busy:
     def working(self) -> Iterator[None]:
         """Count this context as the program's work, and let :meth:`interrupt` raise KeyboardInterrupt in it."""
         # The link's thread takes the same locks as beginning and end, so no interrupt may come in these.
-        with self._rank.interruptible.suspended():
+        with self._interruptible.suspended():
             self._begin()
             try:
                 with self.interruptible():
@@ -63,8 +73,8 @@ class Busy:
     def goes_on(self) -> None:
         """Count what follows in :meth:`working` as other work: many calls of the program that are short aren't long."""
         self._since = time.monotonic()
-        if self._rank.stops.is_busy:
-            with self._rank.interruptible.suspended():
+        if self._stops.is_busy:
+            with self._interruptible.suspended():
                 self._end()
                 self._begin()
 
@@ -73,12 +83,12 @@ class Busy:
             self._since = time.monotonic()
             is_watched, self._is_watched = self._is_watched, True
         if not is_watched:
-            self._rank.call_later(SLOW_STEP_SECONDS, self._check_duration)
+            self._call_later(SLOW_STEP_SECONDS, self._check_duration)
 
     def _end(self) -> None:
         with self._lock:
             self._since = None
-            self._rank.stops.work_is_over()
+            self._stops.work_is_over()
 
     # -------------------------------------------------------------------------------------------- in the link's thread
 
@@ -88,6 +98,6 @@ class Busy:
             left = self._since + SLOW_STEP_SECONDS - time.monotonic() if self._since is not None else 0.0
             self._is_watched = left > 0
             if self._since is not None and left <= 0:
-                self._rank.stops.work_is_slow()
+                self._stops.work_is_slow()
         if left > 0:
-            self._rank.call_later(left, self._check_duration)
+            self._call_later(left, self._check_duration)

@@ -13,7 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Protocol
 
 from dbg_agent.stop.inbox import (
     BreakPrompt,
@@ -22,6 +23,8 @@ from dbg_agent.stop.inbox import (
     ProgramRaised,
     SwitchDebugger,
     TypedLine,
+    WayOut,
+    Work,
 )
 from dbg_wire.codec import Output, SessionLog, encode_data
 from dbg_wire.limits import MAX_COLUMNS, MAX_DATA_BYTES, MAX_LOG, MAX_ROWS, MIN_COLUMNS, MIN_ROWS
@@ -29,7 +32,11 @@ from dbg_wire.messages import Audience, PromptInfo, PromptState, Replied
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
+    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.interruptible import Interruptible
+    from dbg_agent.stop.stops import Stops
 
 DEFAULT_ROWS, DEFAULT_COLUMNS = 24, 80
 """Size of a screen that is drawn before a terminal has told its own size."""
@@ -105,13 +112,52 @@ class Terminal:
         return True
 
 
+class StoppedThread(Protocol):
+    """What a debugger has the stopped thread do; methods run in that thread."""
+
+    def traced_thread_halts(
+        self, name: str, frame: FrameType, interact: Callable[[], WayOut], *, goes_on: bool = False
+    ) -> None:
+        """Halt where a step ends or a breakpoint is."""
+
+    def start_reporting(self) -> None:
+        """Report the stop if it was not reported so far, since it waits for a user now."""
+
+    def carry_out(self, work: Work | None) -> None:
+        """Do work of the inbox, or unwind the debugger by what is raised."""
+
+    def acknowledge_keys(self, count: int) -> None:
+        """Acknowledge that the debugger took this many bytes."""
+
+    def show_source(self, frame: FrameType | None) -> None:
+        """Send the lines around this frame's line to the terminals."""
+
+    def show_source_again(self) -> None:
+        """Send the lines around the line debugger's frame once more."""
+
+
 class Console(io.TextIOBase):
     """The stdin and stdout of a line debugger in the stopped thread; ``write`` may be called from any thread."""
 
-    def __init__(self, rank: Rank, terminal: Terminal) -> None:
+    def __init__(
+        self,
+        terminal: Terminal,
+        *,
+        broker: ToBroker,
+        stops: Stops,
+        inbox: Inbox,
+        interruptible: Interruptible,
+        breakpoints: UserBreakpoints,
+        thread: StoppedThread,
+    ) -> None:
         super().__init__()
-        self._rank = rank
         self._terminal = terminal
+        self._broker = broker
+        self._stops = stops
+        self._inbox = inbox
+        self._interruptible = interruptible
+        self._breakpoints = breakpoints
+        self._thread = thread
         self._lock = threading.RLock()
         self._written: deque[str] = deque()
         """What was written and is not in the log yet."""
@@ -162,7 +208,7 @@ class Console(io.TextIOBase):
             with self._lock:
                 self._receive_written()
             self._show_later()
-            self._rank.interruptible.raise_wanted()
+            self._interruptible.raise_wanted()
         return len(text)
 
     def _receive_written(self) -> None:
@@ -190,7 +236,7 @@ class Console(io.TextIOBase):
         if self._tail and self._prompt is None and now >= self._timer_until:
             left = max(0.0, min(TAIL_SECONDS, self._begun_at + TAIL_SECONDS - now))
             self._timer_until = now + left
-            self._rank.call_later(left, partial(self._timer_ended, self._begun))
+            self._broker.call_later(left, partial(self._timer_ended, self._begun))
 
     def close(self) -> None:
         """Do nothing: ``exit()`` closes its stdin, but prompts follow."""
@@ -227,7 +273,7 @@ class Console(io.TextIOBase):
             if prompt is None or prompt.number != number:
                 return False
             # Both under one lock: `ask` closes the prompt under it, too, and its stop can't end before that.
-            if not self._rank.inbox.put(self._rank.stops.number, TypedLine(text, number)):
+            if not self._inbox.put(self._stops.number, TypedLine(text, number)):
                 return False
             self._replied = number
             return True
@@ -260,18 +306,18 @@ class Console(io.TextIOBase):
             self._receive_written()
             # The prompt's text is taken first, because a timer may show it as output.
             text, self._tail = self._tail, ""
-        self._rank.stopping.start_reporting()
-        self._rank.breakpoints.update()
+        self._thread.start_reporting()
+        self._breakpoints.update()
         with self._lock:
             self._receive_written()
             self._number += 1
             self._prompt = fitted(PromptInfo, number=self._number, offset=self._log.end, text=text, state=state)
             # The command that was to be interrupted has ended.
             self._is_interrupted = False
-        self._rank.publish()
+        self._broker.publish()
         reply: str | None = None
         try:
-            with self._rank.interruptible.suspended():
+            with self._interruptible.suspended():
                 reply = self._wait()
             return reply
         except UNWINDING as error:
@@ -289,19 +335,19 @@ class Console(io.TextIOBase):
                     # A line that began during the prompt was not shown when it was due.
                     self._begin_line()
             self._show_later()
-            self._rank.publish()
+            self._broker.publish()
 
     def _wait(self) -> str:
-        inbox, stop = self._rank.inbox, self._rank.stops.number
+        inbox, stop = self._inbox, self._stops.number
         while True:
             work = inbox.next_work(stop)
             if isinstance(work, TypedLine):
                 if work.prompt == self._number:
                     return work.text
-                self._rank.send(fitted(Replied, prompt=work.prompt, taken=False, reason=PROMPT_GONE))
+                self._broker.send(fitted(Replied, prompt=work.prompt, taken=False, reason=PROMPT_GONE))
             if isinstance(work, BreakPrompt) and work.prompt == self._number:
                 raise KeyboardInterrupt
-            self._rank.stopping.carry_out(work)
+            self._thread.carry_out(work)
 
     # --------------------------------------------------------------------------------------------------------- replay
 

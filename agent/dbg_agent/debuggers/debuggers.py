@@ -8,55 +8,22 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from dbg_agent.debuggers.console import Console, Terminal
+from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
+from dbg_agent.debuggers.console import Console, StoppedThread, Terminal
+from dbg_agent.debuggers.engine import Workplace
 from dbg_agent.frames.variables import WRITES_THROUGH
 from dbg_agent.stop.stops import StopPhase
 from dbg_wire.errors import error_line
 from dbg_wire.records.ranks import DEFAULT_ENGINE, PDB, PUDB
 
 if TYPE_CHECKING:
-    from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
     from dbg_agent.debuggers.engine import Engine
-    from dbg_agent.rank.rank import Rank
-
-
-class UserBreakpoints:
-    """The breakpoints of the rank's debuggers; ``changed`` is called when :meth:`update` finds more or fewer."""
-
-    def __init__(self, changed: Callable[[], None]) -> None:
-        self._changed = changed
-        self.lines: dict[str, list[int]] = {}
-        """The lines with breakpoints by file, as bdb keeps them; all debuggers of the rank share them."""
-        self._known = 0
-        self.wished: LineBreakpoints | None = None
-        """What serves the breakpoints without tracing; None before the first question about them."""
-
-    @property
-    def are_traced(self) -> bool:
-        """Tell whether a thread that runs on must be traced for a breakpoint; in the stopped thread."""
-        return bool(self.lines) and (self.wished is None or not self.wished.refresh())
-
-    def chosen_at(self, frame: FrameType, file: str, line: int) -> tuple[bool, Any]:
-        """Tell whether breakpoints are served beside bdb, and then, which one stops the traced frame at its line."""
-        if self.wished is None:
-            return False, None
-        return True, self.wished.chosen(frame, file, line)
-
-    def count(self) -> int:
-        """Return how many lines have breakpoints; from any thread."""
-        return sum(len(lines) for lines in list(self.lines.values()))
-
-    def update(self) -> None:
-        """Count the breakpoints, and call ``changed`` if their number differs; in the stopped thread.
-
-        A debugger's screen or prompt calls this after each key or command, and the stop when a debugger was left.
-        """
-        if self.wished is not None:
-            self.wished.refresh()
-        if (known := self.count()) != self._known:
-            self._known = known
-            self._changed()
-
+    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.settings import Settings
+    from dbg_agent.stop.halt import Halt
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.interruptible import Interruptible
+    from dbg_agent.stop.stops import Stops
 
 ENGINES = {PDB: "dbg_agent.debuggers.pdb", PUDB: "dbg_agent.debuggers.pudb_import"}
 """The module of each debugger, whose ``build`` returns the :class:`Engine` of a rank. They know the rank, and not the
@@ -66,12 +33,51 @@ other way round; each is imported when it is first opened."""
 class Debuggers:
     """The debuggers of a rank, each loaded when it is first opened; they pass the tracing to each other."""
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
-        self.terminal = Terminal(rank.link.outgoing.put_output)
-        self.console = Console(rank, self.terminal)
-        self.reads_rc = rank.settings.rc
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        broker: ToBroker,
+        stops: Stops,
+        inbox: Inbox,
+        interruptible: Interruptible,
+        halt: Halt,
+        breakpoints: UserBreakpoints,
+        thread: StoppedThread,
+        put_output: Callable[[bytes], object],
+        is_launched: Callable[[], bool],
+        kill: Callable[[], None],
+    ) -> None:
+        self._wanted_by_rank = settings.engine
+        self._broker = broker
+        self._stops = stops
+        self._breakpoints = breakpoints
+        self.terminal = Terminal(put_output)
+        self.console = Console(
+            self.terminal,
+            broker=broker,
+            stops=stops,
+            inbox=inbox,
+            interruptible=interruptible,
+            breakpoints=breakpoints,
+            thread=thread,
+        )
+        self.reads_rc = settings.rc
         """Whether pdb reads the ``.pdbrc`` files of the rank's host."""
+        self.workplace = Workplace(
+            broker=broker,
+            stops=stops,
+            inbox=inbox,
+            interruptible=interruptible,
+            halt=halt,
+            breakpoints=breakpoints,
+            terminal=self.terminal,
+            console=self.console,
+            thread=thread,
+            tracing=self,
+            is_launched=is_launched,
+            kill=kill,
+        )
         self._loaded: dict[str, Engine] = {}
         self.last: Engine | None = None
         """The debugger that was opened last."""
@@ -79,10 +85,9 @@ class Debuggers:
         self._why_pdb = ""
         """Why the current stop must be shown in pdb; empty if any debugger will do."""
 
-    @property
-    def loaded(self) -> tuple[Engine, ...]:
-        """Return the debuggers that were opened so far."""
-        return tuple(self._loaded.values())
+    def has_commands(self, number: int) -> bool:
+        """Tell whether the user has given commands to the breakpoint of this number."""
+        return any(getattr(one, "commands", {}).get(number) for one in self._loaded.values())
 
     @property
     def aliases(self) -> Mapping[str, str]:
@@ -95,8 +100,13 @@ class Debuggers:
         if self._why_pdb:
             return PDB
         terminal = self.terminal
-        chosen = terminal.engine or self._wanted_by_stop or self._rank.settings.engine or terminal.fallback_engine
+        chosen = terminal.engine or self._wanted_by_stop or self._wanted_by_rank or terminal.fallback_engine
         return chosen or DEFAULT_ENGINE
+
+    @property
+    def open_one(self) -> Engine | None:
+        """Return the debugger that is open on the current stop; None if none is."""
+        return self.last if self._stops.phase is StopPhase.OPEN else None
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
 
@@ -113,7 +123,7 @@ class Debuggers:
 
         Before Python 3.13 what was assigned at its prompt is only there, and a new read of ``f_locals`` undoes it.
         """
-        is_open = self._rank.stops.phase is StopPhase.OPEN
+        is_open = self._stops.phase is StopPhase.OPEN
         if WRITES_THROUGH or not is_open or getattr(self.last, "curframe", None) is not frame:
             return None
         known: MutableMapping[str, Any] | None = getattr(self.last, "curframe_locals", None)
@@ -122,7 +132,13 @@ class Debuggers:
     def show_in_pdb(self, why: str) -> None:
         """Show the current stop in pdb from here on, with the reason as a sentence."""
         self._why_pdb = why
-        self._rank.warn(why)
+        self._broker.warn(why)
+
+    def breakpoints_changed(self) -> None:
+        """Draw the breakpoints in the open debugger, if one is; in the stopped thread."""
+        if self.open_one is not None:
+            self.open_one.show_breakpoints()
+            self.workplace.thread.show_source_again()
 
     def have_one(self) -> None:
         """Load a debugger if there is none, to trace for breakpoints that were set without an open debugger."""
@@ -131,12 +147,11 @@ class Debuggers:
 
     def open(self, name: str) -> Engine | None:
         """Open a debugger and a session for it; return None, after a message to all, if it can't be loaded."""
-        rank = self._rank
-        session = rank.stops.open_session(name, self.terminal.rows, self.terminal.columns)
+        session = self._stops.open_session(name, self.terminal.rows, self.terminal.columns)
         self.terminal.begin(session.number)
         engine = self._load(name)
         if engine is None:
-            rank.stops.close_session()
+            self._stops.close_session()
             return None
         self.last = engine
         engine.redraw()
@@ -148,18 +163,19 @@ class Debuggers:
         """Return the debugger of that name, imported at its first use; None, after a message, if that fails."""
         if name not in self._loaded:
             try:
-                self._loaded[name] = import_module(ENGINES.get(name, ENGINES[PUDB])).build(self._rank)
+                module = import_module(ENGINES.get(name, ENGINES[PUDB]))
+                self._loaded[name] = module.build(self.workplace, readrc=self.reads_rc)
             except Exception as error:
                 # An import in a training environment may raise any error.
                 problem = f"{name} can't be opened in this rank ({error_line(error)})"
-                self._rank.warn(problem)
+                self._broker.warn(problem)
                 self.terminal.write(f"\x1b[2J\x1b[H{problem}".encode())
                 return None
         return self._loaded[name]
 
     def is_log_watched(self, name: str) -> bool:
         """Tell whether a terminal looks at the log of the debugger of that name, and no other was opened since."""
-        before, last = self._rank.stops.session_before, self.last
+        before, last = self._stops.session_before, self.last
         is_same = last is not None and last.name == name and before is not None and before.engine == name
         return is_same and self.terminal.viewers > 0
 
@@ -170,7 +186,7 @@ class Debuggers:
         engine = self.last
         if engine is None:
             return follow
-        if engine.going_on and not self._rank.breakpoints.are_traced:
+        if engine.going_on and not self._breakpoints.are_traced:
             # The step of another thread may have been given up.
             sys.settrace(None)
             return None
@@ -185,7 +201,7 @@ class Debuggers:
         engine = self.last
         if engine is None:
             return before
-        if frame is None or (engine.going_on and not self._rank.breakpoints.are_traced):
+        if frame is None or (engine.going_on and not self._breakpoints.are_traced):
             ours = {id(one) for one in self._loaded.values()}
             return None if id(getattr(before, "__self__", None)) in ours else before
         is_traced: bool = not engine.going_on and getattr(frame.f_trace, "__self__", None) is engine

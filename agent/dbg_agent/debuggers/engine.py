@@ -11,8 +11,9 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dbg_agent.frames.stacks import (
     OWN_PACKAGES,
@@ -30,12 +31,46 @@ from dbg_agent.stop.inbox import LeaveDebugger, MoveOn, ProgramRaised, SwitchDeb
 from dbg_wire.errors import error_line
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
+    from dbg_agent.debuggers.console import Console, StoppedThread, Terminal
+    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.stop.halt import Halt
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.interruptible import Interruptible
+    from dbg_agent.stop.stops import Stops
 
 STEPS_OF_IDES = frozenset({"step over", "step in", "step out"})
 """Steps that end at lines alone, where pdb's own stop at a function's call and at its return as well."""
 
 SUSPENDING = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+class Tracing(Protocol):
+    """The debuggers of the rank, between which the tracing passes."""
+
+    def hand_over(self, tracing: object, frame: FrameType, follow: Any) -> Any:
+        """Return the trace function for this frame after ``tracing``: another debugger may be open by now."""
+
+    def show_in_pdb(self, why: str) -> None:
+        """Show the current stop in pdb from here on, with the reason as a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workplace:
+    """What a debugger works with. ``kill`` ends the process; ``is_launched``: whether a launcher then ends others."""
+
+    broker: ToBroker
+    stops: Stops
+    inbox: Inbox
+    interruptible: Interruptible
+    halt: Halt
+    breakpoints: UserBreakpoints
+    terminal: Terminal
+    console: Console
+    thread: StoppedThread
+    tracing: Tracing
+    is_launched: Callable[[], bool]
+    kill: Callable[[], None]
 
 
 class Engine(bdb.Bdb):
@@ -49,8 +84,8 @@ class Engine(bdb.Bdb):
     title = ""
     """As sentences name it."""
 
-    def __init__(self, rank: Rank, **options: Any) -> None:
-        self._rank = rank
+    def __init__(self, workplace: Workplace, **options: Any) -> None:
+        self._workplace = workplace
         self._stepper: int | None = None
         self._first: int | None = None
         """The id of the stop's frame, until the first step from it ends."""
@@ -64,18 +99,18 @@ class Engine(bdb.Bdb):
         self._is_untraced = False
         """bdb goes on as without breakpoints, since the program stops at them by itself."""
         # bdb's constructor begins with no breakpoints, and would remove those of the other engine.
-        kept = rank.breakpoints.lines
+        kept = workplace.breakpoints.lines
         super().__init__(skip=OWN_PACKAGES, **options)
-        rank.breakpoints.lines = kept
+        workplace.breakpoints.lines = kept
 
     @property
     def breaks(self) -> dict[str, list[int]]:
         """Return the lines with breakpoints by file. All engines share them."""
-        return {} if self._is_untraced else self._rank.breakpoints.lines
+        return {} if self._is_untraced else self._workplace.breakpoints.lines
 
     @breaks.setter
     def breaks(self, value: dict[str, list[int]]) -> None:
-        self._rank.breakpoints.lines = value
+        self._workplace.breakpoints.lines = value
 
     def find_bottom(self, frame: FrameType) -> None:
         """Note the outermost frame: bdb stops only below it after ``continue``, and everywhere if none is noted."""
@@ -86,7 +121,7 @@ class Engine(bdb.Bdb):
         stack, index = super().get_stack(f, t)
         skipped = skip_runner([frame for frame, _ in stack])
         del stack[:skipped]
-        opening = self._rank.stopping.view.opening
+        opening = self._workplace.halt.opening
         shown = [number for number, (frame, _) in enumerate(stack) if frame is opening]
         return stack, shown[-1] if shown else max(0, index - skipped)
 
@@ -117,7 +152,7 @@ class Engine(bdb.Bdb):
             return WayOut.SWITCH
         except Exception as error:
             # A fault of the debugger must not come out of a line of the program.
-            self._rank.warn(f"{self.title} failed and lets the rank go on ({error_line(error)})")
+            self._workplace.broker.warn(f"{self.title} failed and lets the rank go on ({error_line(error)})")
             self.let_go()
         except BaseException:
             # A signal handler of the program raised this. It unwinds the program, and no step may stop that.
@@ -134,7 +169,7 @@ class Engine(bdb.Bdb):
             if event == "return" and frame.f_back is None:
                 # Only the end of the thread or of the interpreter follows, and the latter takes our modules apart.
                 sys.settrace(None)
-            return self._rank.debuggers.hand_over(self, frame, follow)
+            return self._workplace.tracing.hand_over(self, frame, follow)
         except ProgramRaised as raised:
             to_raise = raised.error
         except RecursionError:
@@ -142,7 +177,7 @@ class Engine(bdb.Bdb):
             return self.trace_dispatch
         except Exception as error:
             # A fault of the debugger must not come out between two lines of the program.
-            self._rank.warn(f"the debugger failed and lets the rank go on ({error_line(error)})")
+            self._workplace.broker.warn(f"the debugger failed and lets the rank go on ({error_line(error)})")
             self.let_go()
             return None
         # Outside of the except block the exception keeps its own cause and context.
@@ -209,7 +244,7 @@ class Engine(bdb.Bdb):
         line = frame.f_lineno
         if line not in self.breaks.get(file, ()):
             return bool(super().break_here(frame))
-        are_extended, chosen = self._rank.breakpoints.chosen_at(frame, file, line)
+        are_extended, chosen = self._workplace.breakpoints.chosen_at(frame, file, line)
         if not are_extended:
             return bool(super().break_here(frame))
         if chosen is None:
@@ -250,7 +285,7 @@ class Engine(bdb.Bdb):
 
     def set_continue(self) -> None:
         """Go on until a breakpoint, untraced if there is none."""
-        is_traced = self._rank.breakpoints.are_traced
+        is_traced = self._workplace.breakpoints.are_traced
         self._is_untraced = not is_traced
         try:
             super().set_continue()
@@ -269,7 +304,7 @@ class Engine(bdb.Bdb):
 
     def let_go(self) -> None:
         """Go on without breakpoints. Terminals keep the list of them, since no user has cleared them one by one."""
-        self._rank.breakpoints.update()
+        self._workplace.breakpoints.update()
         self.has_let_go = True
         self.clear_all_breaks()
         self.set_continue()

@@ -29,7 +29,7 @@ from dbg_wire.messages import PromptState
 from dbg_wire.records.ranks import PDB
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.debuggers.engine import Workplace
 
 SCREEN_LINES = 24
 """Lines at the end of the log that are shown as the screen of a line debugger."""
@@ -88,9 +88,9 @@ INTERACT_BANNERS = (
 """Lines at the begin and end of ``interact``, as in pdb itself. Before Python 3.13 pdb printed none at the end."""
 
 
-def build(rank: Rank) -> RankPdb:
+def build(workplace: Workplace, *, readrc: bool = False) -> RankPdb:
     """Make the rank's pdb, which reads the ``.pdbrc`` files of the rank's host if the rank has been told to."""
-    return RankPdb(rank, rank.debuggers.console, readrc=rank.debuggers.reads_rc)
+    return RankPdb(workplace, workplace.console, readrc=readrc)
 
 
 class QuitDeclined(KeyboardInterrupt):
@@ -116,10 +116,12 @@ class RankPdb(CompletingPdb):
 
     name = title = PDB
 
-    def __init__(self, rank: Rank, console: Console, *, readrc: bool = False, outer: RankPdb | None = None) -> None:
+    def __init__(
+        self, workplace: Workplace, console: Console, *, readrc: bool = False, outer: RankPdb | None = None
+    ) -> None:
         # Another backend, which the program may have made pdb's default, would not trace as the other engines do.
         backend = {"backend": "settrace"} if sys.version_info >= (3, 14) else {}
-        super().__init__(rank, stdin=console, stdout=console, nosigint=True, readrc=readrc, **backend)
+        super().__init__(workplace, stdin=console, stdout=console, nosigint=True, readrc=readrc, **backend)
         self._console = console
         self._outer = outer
         self._runs_commands = False
@@ -160,7 +162,7 @@ class RankPdb(CompletingPdb):
         """Make this frame of the stack the current one, and show it."""
         self.choose(frame)
         self.print_stack_entry(self.stack[self.curindex])
-        self._rank.stopping.show_source(frame)
+        self._workplace.thread.show_source(frame)
 
     def choose(self, frame: FrameType) -> None:
         """Make this frame of the stack the current one."""
@@ -193,11 +195,11 @@ class RankPdb(CompletingPdb):
         if self._console.interrupt():
             # A command without a ticket yet takes the interrupt as it begins.
             if self.ticket is not None and self._console.consume_interrupt():
-                self._rank.interruptible.interrupt(self.ticket)
+                self._workplace.interruptible.interrupt(self.ticket)
             return
         prompt = self._console.prompt
         if prompt is not None and prompt.state is not PromptState.COMMAND:
-            self._rank.inbox.put(self._rank.stops.number, BreakPrompt(prompt.number))
+            self._workplace.inbox.put(self._workplace.stops.number, BreakPrompt(prompt.number))
 
     def user_call(self, frame: FrameType, argument_list: Any) -> None:
         """Stop at a call if a step ends there; bdb asks at many other calls, too."""
@@ -242,7 +244,7 @@ class RankPdb(CompletingPdb):
             # A recursive debugger is part of a command of the outer one.
             interact()
             return
-        self._rank.stopping.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
+        self._workplace.thread.traced_thread_halts(PDB, frame, partial(self.leave_by, interact), goes_on=goes_on)
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
         """Follow the traced thread; in a recursive debugger as bdb does."""
@@ -319,7 +321,7 @@ class RankPdb(CompletingPdb):
     @property
     def may_await(self) -> bool:
         """Whether the program awaits what is typed as ``await …``: it does at a stop of ``pdb.set_trace_async``."""
-        return self._outer is None and self._rank.stopping.awaits_in == threading.get_ident()
+        return self._outer is None and self._workplace.halt.awaits_in == threading.get_ident()
 
     def default(self, line: str) -> bool:  # type: ignore[override] # Cmd returns it, too
         """Execute a statement, or a block of several lines, in the current frame; True lets the program await it."""
@@ -346,7 +348,7 @@ class RankPdb(CompletingPdb):
     def _await(self, source: str) -> bool:
         """Let the program go on and await this; it then stops here again."""
         self._exec_await(source, *self.namespaces())  # type: ignore[attr-defined] # pdb's own, from Python 3.14 on
-        self._rank.stopping.awaitable = getattr(self, "async_awaitable", None)
+        self._workplace.halt.awaitable = getattr(self, "async_awaitable", None)
         self._set_stopinfo(self.botframe, None, -1)  # type: ignore[attr-defined]
         return True
 
@@ -413,7 +415,7 @@ class RankPdb(CompletingPdb):
         """
         tracer = sys.gettrace()
         sys.settrace(None)
-        inner = RankPdb(self._rank, self._console, outer=self)
+        inner = RankPdb(self._workplace, self._console, outer=self)
         inner.prompt = f"({self.prompt.strip()}) "
         namespace, frame_locals = self.namespaces()
         self.message("ENTERING RECURSIVE DEBUGGER")
@@ -453,9 +455,9 @@ class RankPdb(CompletingPdb):
         """
         if self._outer is not None:
             return super().do_quit(arg)
-        whole_job = ", which ends the whole job" if self._rank.membership.is_launched else ""
-        address = self._rank.address
-        crash = self._rank.stopping.crash
+        whole_job = ", which ends the whole job" if self._workplace.is_launched() else ""
+        address = self._workplace.broker.address
+        crash = self._workplace.halt.crash
         go_on = "continue" if crash is None else crash.what_continue_does
         self._console.write(f"Leave pdb in {address}: {go_on}, kill this rank{whole_job}, or stay? [c/k/s] ")
         with _waiting_for(self._console, PromptState.CONFIRM):
@@ -467,7 +469,7 @@ class RankPdb(CompletingPdb):
             self.let_go()
             return True
         if answer in ("k", "kill"):
-            self._rank.kill()
+            self._workplace.kill()
         self.message("staying; `detach` or Ctrl-] d leaves the terminal only")
         if self._runs_commands:
             raise QuitDeclined
@@ -484,7 +486,7 @@ class RankPdb(CompletingPdb):
         self._runs_commands = False
         state = PromptState.COMMANDS if getattr(self, "commands_defining", False) else PromptState.COMMAND
         if self._outer is None and state is PromptState.COMMAND:
-            self._rank.stopping.show_source(self.curframe)
+            self._workplace.thread.show_source(self.curframe)
         with _waiting_for(self._console, state):
             super().cmdloop(intro)
 

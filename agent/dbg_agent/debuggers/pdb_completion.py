@@ -26,7 +26,7 @@ class CompletingPdb(Engine, pdb.Pdb):
     def interruptible(self) -> Iterator[None]:
         """Hold a ticket that interrupts the command which runs in this context."""
         before = self.ticket
-        with self._rank.interruptible.running() as ticket:
+        with self._workplace.interruptible.running() as ticket:
             self.ticket = ticket
             try:
                 yield
@@ -54,10 +54,10 @@ class CompletingPdb(Engine, pdb.Pdb):
             in_main or runs_nothing({**namespace, **frame_locals}, line[begin:end].lstrip("!"))
         ):
             return ()
-        interruptible = self._rank.interruptible
+        interruptible = self._workplace.interruptible
         try:
             with interruptible.running() as ticket:
-                self._rank.call_later(COMPLETION_SECONDS, partial(interruptible.interrupt, ticket))
+                self._workplace.broker.call_later(COMPLETION_SECONDS, partial(interruptible.interrupt, ticket))
                 matches = self._completer(line, begin)(line[begin:end], line, begin, end)
         except BaseException:
             return ()

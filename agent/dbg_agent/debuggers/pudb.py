@@ -23,7 +23,7 @@ from dbg_wire.errors import printable
 from dbg_wire.records.ranks import PUDB
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.debuggers.engine import Workplace
 
 NEEDS_TERMINAL = "would use the rank's own terminal, which belongs to the job; it is not available here."
 """Why some of PuDB's keys are refused."""
@@ -35,13 +35,13 @@ NO_PREFERENCES = (
 """Why ``Ctrl-P`` is refused. Its OK button would also fail in PuDB 2026.1."""
 
 
-def make(rank: Rank) -> Engine:
+def make(workplace: Workplace) -> Engine:
     """Make the rank's PuDB and its screen."""
     use_utf8()
-    screen = AgentScreen(rank)
+    screen = AgentScreen(workplace)
     screen.set_terminal_properties(colors=256, bright_is_bold=False, has_underline=True)
     with making_window():
-        debugger = RankDebugger(rank, screen, stdin=NoFile(), stdout=NoFile())
+        debugger = RankDebugger(workplace, screen, stdin=NoFile(), stdout=NoFile())
     # The other shells start on the rank's own stdin; only the internal shell lives on PuDB's screen.
     pudb_debugger.CONFIG["shell"] = "internal"
     debugger.open_afresh()
@@ -58,14 +58,14 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
     # A list of its own: the program may use PuDB by itself, and PuDB allows one debugger per list.
     _current_debugger: list[Any] = []  # noqa: RUF012 - PuDB's own way
 
-    def __init__(self, rank: Rank, screen: Any, **options: Any) -> None:
+    def __init__(self, workplace: Workplace, screen: Any, **options: Any) -> None:
         self._screen = screen
-        self.busy = Busy(rank)
+        self.busy = Busy(workplace.interruptible, workplace.stops, workplace.broker.call_later)
         self._first_shown: int | None = None
         others = list(Debugger._current_debugger)
         Debugger._current_debugger.clear()
         try:
-            super().__init__(rank, **options)
+            super().__init__(workplace, **options)
         finally:
             Debugger._current_debugger[:] = others
 
@@ -96,13 +96,13 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         """Show PuDB in the traced thread at the end of a step or at a breakpoint; bdb calls this."""
         if frame is not None:
             interact = partial(self.leave_by, partial(self._show_somehow, frame, exc_tuple))
-            self._rank.stopping.traced_thread_halts(PUDB, frame, interact)
+            self._workplace.thread.traced_thread_halts(PUDB, frame, interact)
 
     def open_afresh(self) -> None:
         """Make a new window."""
         self._screen.clear()
-        self.ui = RankUI(self, self._rank, self._screen)
-        _bind_keys(self.ui, self, self._rank)
+        self.ui = RankUI(self, self._workplace, self._screen)
+        _bind_keys(self.ui, self, self._workplace)
 
     def _show_somehow(self, *arguments: Any) -> None:
         """Run PuDB's interaction until it is left. The stop stays if PuDB fails: in a new window, or else in pdb."""
@@ -113,7 +113,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self.ui.notify(f"PuDB failed and was opened afresh ({problem})")
         problem = self._show(arguments)
         if problem is not None:
-            self._rank.debuggers.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
+            self._workplace.tracing.show_in_pdb(f"PuDB can't show this stop ({problem}); this is pdb in its place")
             raise SwitchDebugger
 
     def _show(self, arguments: Any) -> str | None:
@@ -192,7 +192,7 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
         self._draw_now()
 
     def _draw_now(self) -> None:
-        self._rank.inbox.put(self._rank.stops.number, Redraw())
+        self._workplace.inbox.put(self._workplace.stops.number, Redraw())
 
     def _draw_breakpoints(self) -> None:
         """Draw the breakpoints that the other engine may have set meanwhile."""
@@ -201,16 +201,16 @@ class RankDebugger(Engine, Debugger):  # type: ignore[misc] # PuDB is not typed
             self.ui.set_source_code_provider(self.ui.source_code_provider, force_update=True)
 
 
-def _bind_keys(ui: Any, debugger: Any, rank: Rank) -> None:
+def _bind_keys(ui: Any, debugger: Any, workplace: Workplace) -> None:
     """Give the keys that would end the rank or use its terminal another meaning than PuDB's."""
 
     def ask(_widget: Any, _size: Any, _key: str) -> None:
-        answer = _ask_how_to_leave(ui, rank)
+        answer = _ask_how_to_leave(ui, workplace)
         if answer == "continue":
             debugger.let_go()
             ui.quit_event_loop = True
         elif answer == "kill":
-            rank.kill()
+            workplace.kill()
 
     def refuse(sentence: str) -> Callable[[Any, Any, str], None]:
         def say(_widget: Any, _size: Any, _key: str) -> None:
@@ -243,13 +243,13 @@ def _output() -> str:
     return "What the program prints goes to its launcher; `dbg-attach run` keeps it in a file and says in which."
 
 
-def _ask_how_to_leave(ui: Any, rank: Rank) -> object:
-    crash = rank.stopping.crash
-    whole_job = " Its launcher then ends the whole job." if rank.membership.is_launched else ""
+def _ask_how_to_leave(ui: Any, workplace: Workplace) -> object:
+    crash = workplace.halt.crash
+    whole_job = " Its launcher then ends the whole job." if workplace.is_launched() else ""
     button = "Let go" if crash is not None else "Continue"
     then = crash.what_continue_does if crash is not None else "remove all breakpoints and let it run"
     text = (
-        f"{rank.address} is stopped here.\n\n"
+        f"{workplace.broker.address} is stopped here.\n\n"
         f"c  {button}: {then}.\n"
         f"k  Kill: end this rank with SIGKILL.{whole_job}\n"
         "s  Stay here.\n\n"

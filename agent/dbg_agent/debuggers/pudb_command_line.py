@@ -16,7 +16,6 @@ from dbg_agent.frames.capture import Capture, talking_to
 
 if TYPE_CHECKING:
     from dbg_agent.debuggers.busy import Busy
-    from dbg_agent.debuggers.pudb_ui import RankUI
 
 MAX_ENTRY = 64 * 1024
 """Characters of one text at the command line: many screens. The layout of a longer text takes long."""
@@ -54,7 +53,7 @@ class PrintedTail(Capture):
 class PudbCommandLine:
     """The command line of a PuDB window; ``leave`` asks how to leave the debugger."""
 
-    def __init__(self, ui: RankUI, busy: Busy, leave: Callable[..., None]) -> None:
+    def __init__(self, ui: Any, busy: Busy, leave: Callable[..., None]) -> None:
         self._ui = ui
         self._busy = busy
         self._leave = leave

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 from dbg_agent.process.imports import unwarned
 
 if TYPE_CHECKING:
-    from dbg_agent.debuggers.engine import Engine
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.debuggers.engine import Engine, Workplace
 
 OPTIONAL_MODULES = (
     *("numpy", "bpython", "IPython", "ptpython", "ptipython"),
@@ -106,9 +105,9 @@ def untraceable() -> Iterator[None]:
         settings.XDG_CONFIG_HOME, settings.XDG_CONFIG_DIRS = saved if already_loaded else (None, [])
 
 
-def build(rank: Rank) -> Engine:
+def build(workplace: Workplace, *, readrc: bool) -> Engine:
     """Import PuDB and make its debugger; in the stopped thread, at the first attach."""
     with unwarned(), doing_without(OPTIONAL_MODULES), untraceable():
         from dbg_agent.debuggers.pudb import make
 
-        return make(rank)
+        return make(workplace)

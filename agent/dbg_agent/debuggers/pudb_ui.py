@@ -26,7 +26,7 @@ from dbg_wire.messages import Notice
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.debuggers.engine import Workplace
 
 MAX_VALUE = 10_000
 """Characters of one value that are drawn: several screens. PuDB lays out all of a value again at every key."""
@@ -131,10 +131,10 @@ plain_breakpoint = partial(_plain_text, _text_of_breakpoint, "breakpoint")
 class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not typed
     """PuDB's window."""
 
-    def __init__(self, debugger: Any, rank: Rank, screen: Any) -> None:
+    def __init__(self, debugger: Any, workplace: Workplace, screen: Any) -> None:
         with making_window():
             super().__init__(debugger, NoFile(), NoFile(), None)
-        self._rank = rank
+        self._workplace = workplace
         self._interrupted: list[Any] = []
         """The watch expressions that are not evaluated any more."""
         self._has_class_names = True
@@ -149,8 +149,8 @@ class RankUI(pudb_debugger.DebuggerUI):  # type: ignore[misc] # PuDB is not type
     def notify(self, sentence: str) -> None:
         """Show a sentence in the window and, for a moment, in the status line of each terminal."""
         self.add_cmdline_content(sentence, "command line error")
-        with self._rank.interruptible.suspended():
-            self._rank.send(fitted(Notice, text=sentence))
+        with self._workplace.interruptible.suspended():
+            self._workplace.broker.send(fitted(Notice, text=sentence))
 
     def call_with_ui(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Run PuDB's interaction.

@@ -15,7 +15,7 @@ from urwid.display.escape import MoreInputRequired, process_keyqueue
 from dbg_agent.stop.inbox import Redraw
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.debuggers.engine import Workplace
 
 INCOMPLETE_SECONDS = 0.15
 """Seconds to wait for the rest of an escape sequence: longer than a terminal's pause inside a sequence, shorter than a
@@ -39,9 +39,9 @@ class NoFile:
 class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not typed
     """PuDB's screen in the stopped thread."""
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, workplace: Workplace) -> None:
         super().__init__(input=NoFile(), output=NoFile())
-        self._rank = rank
+        self._workplace = workplace
         self._canvas: Any = None
         # The rank's TERM describes another terminal than the one that shows this screen.
         self.term = "xterm-256color"
@@ -64,12 +64,12 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
     def get_cols_rows(self) -> tuple[int, int]:
         """Return the size of the driver's terminal."""
-        terminal = self._rank.debuggers.terminal
+        terminal = self._workplace.terminal
         self.maxrow = terminal.rows
         return terminal.columns, terminal.rows
 
     def write(self, data: str) -> None:
-        self._rank.debuggers.terminal.write(data.encode("utf-8", "replace"))
+        self._workplace.terminal.write(data.encode("utf-8", "replace"))
 
     def flush(self) -> None:
         """Do nothing: drawing is sent as it comes."""
@@ -77,9 +77,9 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
     def draw_screen(self, size: tuple[int, int], canvas: Any) -> None:
         """Draw, and keep what was drawn for :meth:`text`."""
         # No interrupt may come meanwhile: the link's thread takes the same locks as a drawing.
-        with self._rank.interruptible.suspended():
+        with self._workplace.interruptible.suspended():
             # The breakpoints are reported before they are drawn: a terminal may leave as soon as it shows one.
-            self._rank.breakpoints.update()
+            self._workplace.breakpoints.update()
             self._canvas = canvas
             super().draw_screen(size, canvas)
 
@@ -95,19 +95,19 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
 
         PuDB gets one key at a time, since it handles all keys of one call at the same stop: ``nnn`` would be one step.
         """
-        with self._rank.interruptible.suspended():
+        with self._workplace.interruptible.suspended():
             keys = self._next_keys()
         return (keys, []) if raw_keys else keys
 
     def _next_keys(self) -> list[Any]:
-        inbox, stop = self._rank.inbox, self._rank.stops.number
+        inbox, stop = self._workplace.inbox, self._workplace.stops.number
         seen, patience = 0, None
         while True:
             work = inbox.next_work_or_keys(stop, beyond=seen, patience=patience)
             if isinstance(work, Redraw):
                 self.clear()
                 return ["window resize"]
-            self._rank.stopping.carry_out(work)
+            self._workplace.thread.carry_out(work)
             codes = list(inbox.peek_keys(LONGEST_KEY)) if work is None else []
             if not codes:
                 # Work was done, or the driver left and its keys went with it.
@@ -119,7 +119,7 @@ class AgentScreen(ThreadsafeRawScreen):  # type: ignore[misc] # PuDB is not type
             except MoreInputRequired:
                 seen, patience = len(codes), INCOMPLETE_SECONDS
                 continue
-            self._rank.stopping.acknowledge_keys(len(codes) - len(rest))
+            self._workplace.thread.acknowledge_keys(len(codes) - len(rest))
             return list(keys)
 
 

@@ -43,9 +43,15 @@ RUNNERS = (
 LOCKLESS = (
     *RUNNERS,
     "dbg_agent.breakpoints.wish",
-    "dbg_agent.debuggers",
-    "dbg_agent.debuggers.engine",
+    *(
+        f"dbg_agent.debuggers.{name}"
+        for name in (
+            *("engine", "faults", "pdb", "pdb_completion"),
+            *("pudb", "pudb_command_line", "pudb_import", "pudb_ui", "screen"),
+        )
+    ),
     "dbg_agent.questions.evaluate",
+    "dbg_agent.questions.passing_pdb",
     "dbg_agent.frames.capture",
     "dbg_agent.values",
 )

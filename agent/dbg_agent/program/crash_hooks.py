@@ -216,5 +216,5 @@ class _Terminating:
         who = launcher if grace is not None else "its launcher"
         told = f"got SIGTERM while it is kept after a crash; {who} ends it {when}"
         say(f"{self._rank.address} {told}")
-        self._rank.send(fitted(Notice, text=f"{self._rank.address} {told}"))
+        self._rank.broker.send(fitted(Notice, text=f"{self._rank.address} {told}"))
         self._rank.stops.set_detail(f"{self._detail}; {told}")

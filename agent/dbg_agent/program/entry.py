@@ -64,11 +64,11 @@ def stop_at(
             sys.settrace(tracer)
         if rank is None:
             return _pass_by(frame)
-        rank.stopping.awaits_in = threading.get_ident() if may_await else None
+        rank.halt.awaits_in = threading.get_ident() if may_await else None
         try:
             _stop_or_hold(rank, frame, settings, before_line=before_line)
         finally:
-            rank.stopping.awaits_in = None
+            rank.halt.awaits_in = None
         return None
 
     return unharmed(stop, _failed)
@@ -79,7 +79,7 @@ async def stop_async(frame: FrameType, arguments: Mapping[str, object], unexpect
     while True:
         stop_at(frame, arguments, unexpected, before_line=True, may_await=True)
         rank = current()
-        typed = rank.stopping.take_awaitable() if rank is not None else None
+        typed = rank.halt.take_awaitable() if rank is not None else None
         if rank is None or typed is None:
             return
         try:
@@ -149,13 +149,13 @@ def keep_here(error: BaseException | None, arguments: Mapping[str, object], unex
 def halted_at(frame: FrameType) -> bool:
     """Tell, once for each halt, whether a step or a breakpoint has just halted this frame at its present line."""
     rank = current()
-    return rank is not None and rank.stopping.has_just_halted(frame)
+    return rank is not None and rank.halt.has_just_halted(frame)
 
 
 def no_step_ends() -> bool:
     """Tell whether no step or breakpoint has halted a frame since :func:`halted_at` last returned True."""
     rank = current()
-    return rank is None or rank.stopping.stepped_to is None
+    return rank is None or not rank.halt.was_stepped
 
 
 def let_others_go() -> None:

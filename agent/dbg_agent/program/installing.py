@@ -102,7 +102,7 @@ def _start_guard(rank: Rank) -> None:
         guard = rank_side.Guard(
             lambda: rank.membership.identity.key,
             rank.settings.broker,
-            rank.membership.registration(anew=False),
+            rank.membership.registration(rank.rank_report(), anew=False),
             owner=lambda: rank.from_broker.owner,
             rank=rank.number,
             may_exec=rank.settings.exec,

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from dbg_agent.frames.stacks import outward
 from dbg_agent.launch.this_process import Identity, framework_rank
+from dbg_agent.link.to_broker import MAX_WARNINGS
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.stderr import say
-from dbg_agent.rank.rank import MAX_WARNINGS, Rank
+from dbg_agent.rank.rank import Rank
 from dbg_agent.settings import CRASH_LEASE_SECONDS, Settings, read_settings
 from dbg_agent.stop.inbox import ProgramRaised
 from dbg_wire.errors import DbgError
@@ -103,7 +104,7 @@ def _warn_of_missing(rank: Rank, problem: DbgError, *, ends: bool = False) -> No
     global _missing_told  # noqa: PLW0603 - one per process
     if not _missing_told:
         _missing_told = True
-        rank.warn(f"{problem}; {_what_follows(rank, ends=ends)}")
+        rank.broker.warn(f"{problem}; {_what_follows(rank, ends=ends)}")
 
 
 def _what_follows(rank: Rank, *, ends: bool) -> str:
@@ -133,7 +134,7 @@ def warn(text: str) -> None:
         return
     _told.add(text)
     if _rank is not None:
-        _rank.warn(text)
+        _rank.broker.warn(text)
     else:
         say(text)
 

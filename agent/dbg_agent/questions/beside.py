@@ -6,10 +6,8 @@ Nothing of this is loaded before the first such question.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING
 
-from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
 from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line
@@ -18,7 +16,7 @@ from dbg_wire.records.breakpoints import BreakpointsWish
 from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
 
 Answer = Callable[..., None]
 """Sends the answer to a question."""
@@ -64,51 +62,14 @@ def _rows(question: Inspection) -> tuple[InspectionRecord, ...]:
     return cut_to_fit(source_text(question.text, question.begin, question.count))
 
 
-def first_to_answer(rank: Rank, ask: Ask, answer: Answer) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return how the stopped thread answers, and how a thread of its own does; only the first call of them answers."""
-    turns = [None]
-
-    def once(answers: Callable[[Rank, Ask, Answer], None]) -> None:
-        try:
-            # Of two threads only one gets what a list holds.
-            turns.pop()
-        except IndexError:
-            return
-        answers(rank, ask, answer)
-
-    return partial(once, _answer_here), partial(once, answer_breakpoints)
-
-
-def _answer_here(rank: Rank, ask: Ask, answer: Answer) -> None:
-    """Grant the wish of a question in the stopped thread, draw the breakpoints, and answer."""
-    if _grant(rank, ask, answer):
-        engine = rank.stopping.open_engine()
-        if engine is not None:
-            engine.show_breakpoints()
-            rank.stopping.show_source_again()
-
-
-def answer_breakpoints(rank: Rank, ask: Ask, answer: Answer) -> None:
-    """Grant the wish of a question while the program runs, in a thread of its own: it may read files."""
-    _answer_in(_for_breakpoints, "breakpoints", ask, answer, lambda: _grant(rank, ask, answer))
-
-
-def _grant(rank: Rank, ask: Ask, answer: Answer) -> bool:
-    """Grant a wish and answer; tell whether it wished anything."""
+def answer_breakpoints(breakpoints: UserBreakpoints, ask: Ask, answer: Answer, then: Callable[[], object]) -> None:
+    """Grant the wish of a question in a thread of its own, which may read files; call ``then`` if it wished any."""
     wish = ask.inquiry if isinstance(ask.inquiry, BreakpointsWish) else BreakpointsWish()
-    known = rank.breakpoints
-    if known.wished is None:
-        debuggers = rank.debuggers
-        known.wished = LineBreakpoints(
-            rank,
-            rank.stopping,
-            known.lines,
-            world_size=rank.membership.identity.world_size or 1,
-            is_halted=lambda: rank.stops.is_halted,
-            has_commands=lambda number: any(getattr(one, "commands", {}).get(number) for one in debuggers.loaded),
-        )
-    states = known.wished.grant(wish)
-    if wish.set or wish.clear:
-        known.update()
-    answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=tuple(states))
-    return bool(wish.set or wish.clear)
+
+    def grant() -> None:
+        states = breakpoints.grant(wish)
+        if wish.set or wish.clear:
+            then()
+        answer(ask, Kind.VALUE, f"{len(states)} breakpoints", rows=tuple(states))
+
+    _answer_in(_for_breakpoints, "breakpoints", ask, answer, grant)

@@ -22,7 +22,9 @@ from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind, answer_to
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.debuggers.position import Position, Viewpoint
+    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.stop.stops import Stops
 
 BREAK_IN_SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 """Asks the main thread to stop. Programs and launchers use SIGUSR1 and SIGUSR2, but not this signal."""
@@ -41,8 +43,20 @@ NOT_INSTALLED = "it can't be broken into: it runs without install() or `python -
 class BreakIn:
     """The requests to the running main thread. Methods run in the link's thread unless they say otherwise."""
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
+    def __init__(
+        self,
+        broker: ToBroker,
+        stops: Stops,
+        view: Viewpoint,
+        position: Position,
+        stop_at: Callable[[FrameType, str], None],
+    ) -> None:
+        """``stop_at`` stops the calling thread at a frame, for a reason."""
+        self._broker = broker
+        self._stops = stops
+        self._view = view
+        self._position = position
+        self._stop_at = stop_at
         self._lock = threading.RLock()
         self._asks: list[Ask] = []
         self._wanted = 0
@@ -96,12 +110,12 @@ class BreakIn:
             return
         if is_under_ours(frame) or not has_room():
             # A stop here could wait for ever for a lock of that code, or break off.
-            self._rank.call_later(AGAIN_SECONDS, self._again)
+            self._broker.call_later(AGAIN_SECONDS, self._again)
             return
         unharmed(partial(self._answer_or_stop, frame), self._failed)
 
     def _failed(self, error: Exception) -> None:
-        self._rank.warn(f"the break-in failed ({error_line(error)}); going on")
+        self._broker.warn(f"the break-in failed ({error_line(error)}); going on")
 
     def _answer_or_stop(self, frame: FrameType) -> None:
         self._answer_live(frame)
@@ -110,9 +124,9 @@ class BreakIn:
         self._is_ending = is_at_end(frame)
         if self._is_ending:
             # No user expects a stop there. A program that goes on after its excepthook stops then.
-            self._rank.call_later(AGAIN_SECONDS, self._again)
+            self._broker.call_later(AGAIN_SECONDS, self._again)
             return
-        self._rank.stopping.stop(frame, "interrupt")
+        self._stop_at(frame, "interrupt")
 
     def _answer_live(self, frame: FrameType) -> None:
         # Without this a step would go into the evaluated expression.
@@ -144,12 +158,12 @@ class BreakIn:
             if problem and ask.frame == frame:
                 self._answer(ask, Kind.ERROR, problem)
             else:
-                self._answer(ask, Kind.VALUE, self._rank.stops.state_word)
+                self._answer(ask, Kind.VALUE, self._stops.state_word)
 
     def _open_at(self, frame: str) -> str:
         """Have the debugger open at this frame; return what is wrong with it, or an empty text."""
         try:
-            self._rank.stopping.view.open_at(frame)
+            self._view.open_at(frame)
         except NoSuchFrame as error:
             return str(error)
         return ""
@@ -166,9 +180,9 @@ class BreakIn:
                 self._asks.append(ask)
                 self._frame = ask.frame
         # All messages that have come are read first: after a time in C code one of them may withdraw this ask.
-        self._rank.call_later(0.0, self._again)
+        self._broker.call_later(0.0, self._again)
         if ask is not None:
-            self._rank.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
+            self._broker.call_later(AT_ONCE_SECONDS, lambda: self._not_yet(ask))
 
     def withdraw(self) -> None:
         """Withdraw one request for a stop."""
@@ -182,7 +196,7 @@ class BreakIn:
             return
         self._live.append((ask, job))
         self._signal()
-        self._rank.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
+        self._broker.call_later(ask.seconds / 2, lambda: self._live_not_yet(ask))
 
     def _is_refused(self, ask: Ask | None) -> bool:
         """Tell whether the signal must not be sent, and answer why: the default of the signal would end the process."""
@@ -226,10 +240,10 @@ class BreakIn:
                 self._answer(ask, Kind.RUNNING, self._in_c_code())
 
     def _answer(self, ask: Ask, kind: Kind, text: str) -> None:
-        self._rank.send(answer_to(ask.request, kind, text))
+        self._broker.send(answer_to(ask.request, kind, text))
 
     def _in_c_code(self) -> str:
         self.note()
-        where = self._rank.stopping.position.moving_place()
+        where = self._position.moving_place()
         place = f"{where.file}:{where.line} {where.function}" if where is not None else "nowhere"
         return f"in C code at {place} for {time.monotonic() - self._seen_since:.0f} s"

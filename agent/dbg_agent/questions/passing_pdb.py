@@ -19,7 +19,8 @@ from dbg_agent.stop.stops import NOTHING_MOVES
 from dbg_wire.messages import Kind
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.debuggers.debuggers import Debuggers
+    from dbg_agent.debuggers.engine import Workplace
     from dbg_wire.messages import Ask
 
 RUN = frozenset(
@@ -49,7 +50,7 @@ class NotHere(Exception):
 
 
 def run_command(
-    rank: Rank, ask: Ask, frame: FrameType, looked_at: FrameType | None
+    debuggers: Debuggers, ask: Ask, frame: FrameType, looked_at: FrameType | None
 ) -> Evaluated | tuple[WantedMove, str]:
     """Run a line of commands at ``frame`` in a pdb of its own, without a session; return what it printed.
 
@@ -57,16 +58,16 @@ def run_command(
 
     If the line ends in a move, return the move and what was printed before.
     """
-    printed, debuggers = Capture(), rank.debuggers
+    printed, workplace = Capture(), debuggers.workplace
     known_locals = debuggers.locals_of(looked_at or frame)
     assigned = dict(known_locals or {})
     try:
-        passing = PassingPdb(rank, printed, looked_at or frame, frame, debuggers.aliases)
+        passing = PassingPdb(workplace, printed, looked_at or frame, frame, debuggers.aliases)
         if known_locals is not None:
             # The new pdb has read the frame's variables, and so undone what was assigned in the open one.
             known_locals.update(assigned)
         wanted = passing.run_line(ask.text)
-        if rank.breakpoints.lines:
+        if workplace.breakpoints.lines:
             # A breakpoint needs a debugger that traces for it when the rank goes on.
             debuggers.have_one()
     except KeyboardInterrupt:
@@ -84,13 +85,13 @@ class PassingPdb(RankPdb):
     may_await = False
 
     def __init__(
-        self, rank: Rank, printed: Capture, looked_at: FrameType, frame: FrameType, aliases: Mapping[str, str]
+        self, workplace: Workplace, printed: Capture, looked_at: FrameType, frame: FrameType, aliases: Mapping[str, str]
     ) -> None:
         """Begin at ``frame``, while the open debugger shows the frame ``looked_at``."""
-        super().__init__(rank, printed)  # type: ignore[arg-type] # all of a console that a command needs
+        super().__init__(workplace, printed)  # type: ignore[arg-type] # all of a console that a command needs
         self.wanted: WantedMove | None = None
         self.reset()
-        stop = rank.stopping
+        stop = workplace.halt
         innermost = stop.frame or frame
         self.find_bottom(innermost)
         if stop.crash is not None:
@@ -111,7 +112,7 @@ class PassingPdb(RankPdb):
         self._check(commands)
         begun_at, begun_locals = self.curframe, self.namespaces()[1]
         for command in commands:
-            self.onecmd(with_rank(command, self._rank.number))
+            self.onecmd(with_rank(command, self._workplace.broker.number))
         if begun_at is not None:
             write_back(begun_at, begun_locals)
         if self.curframe is not None and self.curframe is not begun_at:
@@ -148,7 +149,7 @@ class PassingPdb(RankPdb):
                 raise NotHere(f"`{word}` is for a terminal; attach to the rank")
 
     def _check_crash(self, word: str) -> None:
-        if self._rank.stopping.crash is not None and not word.startswith("c"):
+        if self._workplace.halt.crash is not None and not word.startswith("c"):
             raise NotHere(NOTHING_MOVES)
 
     def _word_of(self, command: str) -> str | None:

@@ -14,12 +14,12 @@ from importlib import import_module
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from dbg_agent.debuggers.position import place_at
 from dbg_agent.frames.stacks import FrameAt, NoSuchFrame, find_frame, frames_of, users_frame
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.threads import own_thread
 from dbg_agent.questions.break_in import AT_ONCE_SECONDS
-from dbg_agent.questions.stop_work import BUSY_SECONDS, StopWork, not_answered
-from dbg_agent.rank.position import place_at
+from dbg_agent.questions.stop_work import StopWork, not_answered
 from dbg_agent.settings import FORBIDDEN
 from dbg_agent.stop.inbox import MOVES, GoOn, Move, OpenDebugger, RunJob, WantedMove
 from dbg_agent.stop.stops import NOTHING_MOVES, StopPhase
@@ -30,11 +30,19 @@ from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import RankSample, SampleQuestion
 
 if TYPE_CHECKING:
+    from dbg_agent.debuggers.debuggers import Debuggers
     from dbg_agent.debuggers.engine import Engine
+    from dbg_agent.debuggers.position import Position, Viewpoint
     from dbg_agent.evidence.sampling import Sampler
     from dbg_agent.link.fork_safety import ForkSafety
+    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.questions.break_in import BreakIn
     from dbg_agent.questions.evaluate import Evaluated
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.settings import Settings
+    from dbg_agent.stop.halt import Halt
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.interruptible import Interruptible
+    from dbg_agent.stop.stops import Stops
     from dbg_agent.values.inspector import Inspector
     from dbg_wire.records.evidence import EvidenceRecord
 
@@ -63,9 +71,41 @@ NEEDED = (
 class Questions:
     """The broker's questions to one rank, and the rank's answers."""
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
-        self._work = StopWork(rank, self.answer, self.on_ask)
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        broker: ToBroker,
+        stops: Stops,
+        inbox: Inbox,
+        interruptible: Interruptible,
+        halt: Halt,
+        view: Viewpoint,
+        position: Position,
+        debuggers: Debuggers,
+        break_in: BreakIn,
+        kill: Callable[[], None],
+    ) -> None:
+        self._may_exec = settings.exec
+        self._broker = broker
+        self._stops = stops
+        self._inbox = inbox
+        self._interruptible = interruptible
+        self._halt = halt
+        self._view = view
+        self._position = position
+        self._debuggers = debuggers
+        self._break_in = break_in
+        self._end_process = kill
+        self._work = StopWork(
+            stops=stops,
+            inbox=inbox,
+            interruptible=interruptible,
+            position=position,
+            call_later=broker.call_later,
+            answer=self.answer,
+            ask_again=self.on_ask,
+        )
         self._kept: tuple[str, object] | None = None
         """The digest of the last value that was answered at this stop, and the value. Only the stopped thread changes
         it, so that the value's finalizer runs there."""
@@ -98,14 +138,14 @@ class Questions:
 
     def answer(self, ask: Ask, kind: Kind, text: str, **more: Any) -> None:
         """Send an answer; from any thread."""
-        self._rank.send(answer_to(ask.request, kind, text, **more))
+        self._broker.send(answer_to(ask.request, kind, text, **more))
 
     # ------------------------------------------------------------------------------------------------ the single ones
 
     def _kill(self, ask: Ask) -> None:
         self.answer(ask, Kind.VALUE, "killed")
         # The link's thread must go on to send the answer, so another thread kills the process.
-        own_thread(self._rank.kill, "dbg-agent-kill").start()
+        own_thread(self._end_process, "dbg-agent-kill").start()
 
     def _continue(self, ask: Ask) -> None:
         stop = self._work.halted(ask)
@@ -113,8 +153,8 @@ class Questions:
             self._work.put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "continued")))
 
     def _release(self, ask: Ask) -> None:
-        stop, _ = self._rank.stops.current
-        if stop is None or not self._rank.stops.is_hold:
+        stop, _ = self._stops.current
+        if stop is None or not self._stops.is_hold:
             self.answer(ask, Kind.ERROR, "not held")
         else:
             self._work.put(ask, stop, GoOn(lambda: self.answer(ask, Kind.VALUE, "released")))
@@ -123,15 +163,15 @@ class Questions:
         stop = self._work.halted(ask)
         if stop is None:
             return
-        rank = self._rank
-        if rank.stops.current[1] is None and not rank.debuggers.terminal.viewers:
+        debuggers = self._debuggers
+        if self._stops.current[1] is None and not debuggers.terminal.viewers:
             size = ask.inquiry if isinstance(ask.inquiry, ScreenSize) else ScreenSize()
-            rank.debuggers.terminal.resize(size.rows, size.columns)
-        rank.inbox.put(stop, OpenDebugger(rank.debuggers.wanted()))
+            debuggers.terminal.resize(size.rows, size.columns)
+        self._inbox.put(stop, OpenDebugger(debuggers.wanted()))
         self._work.put(ask, stop, RunJob(lambda: self._answer_screen(ask)))
 
     def _answer_screen(self, ask: Ask) -> None:
-        engine = self._rank.debuggers.last
+        engine = self._debuggers.last
         if engine is None:
             self.answer(ask, Kind.ERROR, "no debugger can be opened in this rank")
         else:
@@ -143,7 +183,7 @@ class Questions:
             return
         # The module is loaded only if a guard was started.
         guard = loaded("dbg_agent.guard.rank_side")
-        if not self._rank.settings.exec:
+        if not self._may_exec:
             self.answer(ask, Kind.ERROR, FORBIDDEN)
             return
         if guard is not None:
@@ -152,13 +192,11 @@ class Questions:
             self.answer(ask, Kind.ERROR, "it has no guard, which install() starts unless DBG_GUARD=0 or guard=False")
 
     def _where(self, ask: Ask) -> None:
-        rank = self._rank
-        if rank.stops.is_halted and not rank.stops.is_busy and not rank.stops.is_unreported:
-            state = rank.stops.state_word
-        else:
-            state = "running"
-        frames = rank.stopping.position.stack()
-        age, at_least = rank.stopping.position.age()
+        stops, position = self._stops, self._position
+        stands = stops.is_halted and not stops.is_busy and not stops.is_unreported
+        state = stops.state_word if stands else "running"
+        frames = position.stack()
+        age, at_least = position.age()
         answer = answer_to(
             ask.request,
             Kind.VALUE,
@@ -166,15 +204,15 @@ class Questions:
             frames=frames,
             age=age,
             at_least=at_least,
-            threads=rank.stopping.position.threads() if ask.threads else (),
+            threads=position.threads() if ask.threads else (),
             rows=self._evidence(ask, state, is_still=(age or 0.0) >= STILL_SECONDS),
         )
-        rank.send(answer)
+        self._broker.send(answer)
 
     def _evidence(self, ask: Ask, state: str, *, is_still: bool) -> tuple[EvidenceRecord, ...]:
         if ask.look is Look.STACK:
             return ()
-        halted = self._rank.stops.owner if state != "running" else None
+        halted = self._stops.owner if state != "running" else None
         try:
             from dbg_agent.evidence.gather import evidence_of
 
@@ -195,7 +233,7 @@ class Questions:
             if self._sampler is None:
                 from dbg_agent.evidence.sampling import Sampler
 
-                self._sampler = Sampler(self._rank.call_later)
+                self._sampler = Sampler(self._broker.call_later)
             self._sampler.begin(ask, ask.inquiry, self.answer)
 
     # ------------------------------------------------------------------------------------------ in the stopped thread
@@ -203,16 +241,16 @@ class Questions:
     def _eval(self, ask: Ask) -> None:
         if isinstance(ask.inquiry, PartsQuestion):
             self._work.at_stop(ask, partial(self._answer_parts, ask, ask.inquiry))
-        elif ask.live and self._rank.stops.current[0] is None:
+        elif ask.live and self._stops.current[0] is None:
             asked = time.monotonic()
-            self._rank.break_in.ask(
+            self._break_in.ask(
                 ask, lambda frame: self._work.in_time(ask, asked, lambda: self._evaluate_live(ask, frame))
             )
         else:
-            self._work.at_stop(ask, lambda: self._evaluate(ask, self._rank.stopping.view.find))
+            self._work.at_stop(ask, lambda: self._evaluate(ask, self._view.find))
 
     def _inspect(self, ask: Ask) -> None:
-        if ask.live and self._rank.stops.current[0] is None:
+        if ask.live and self._stops.current[0] is None:
             from dbg_agent.questions.beside import answer_source, source_question
 
             if (question := source_question(ask)) is not None:
@@ -226,11 +264,10 @@ class Questions:
         if self._inspector is None:
             from dbg_agent.values.inspector import Inspector
 
-            stopping = self._rank.stopping
-            self._inspector = Inspector(self._rank.interruptible, stopping.view.frames, stopping.uncaught)
-        at = self._found(ask, self._rank.stopping.view.find)
+            self._inspector = Inspector(self._interruptible, self._view.frames, self._halt.uncaught)
+        at = self._found(ask, self._view.find)
         if at is not None:
-            kind, text, rows = inspected(self._inspector, ask, at, self._rank.debuggers.locals_of(at[0]))
+            kind, text, rows = inspected(self._inspector, ask, at, self._debuggers.locals_of(at[0]))
             self.answer(ask, kind, text, rows=rows, frame=place_at(at))
 
     def _answer_parts(self, ask: Ask, question: PartsQuestion) -> None:
@@ -246,14 +283,14 @@ class Questions:
     def _keep(self, value: object, exact: str) -> None:
         """Keep a value available for a while, unless it has no digest; in the stopped thread."""
         self._kept = None
-        stop = self._rank.stops.current[0]
+        stop = self._stops.current[0]
         if exact and stop is not None:
             kept = self._kept = (exact, value)
-            self._rank.call_later(KEEP_SECONDS, lambda: self._forget_soon(stop, kept))
+            self._broker.call_later(KEEP_SECONDS, lambda: self._forget_soon(stop, kept))
 
     def _forget_soon(self, stop: int, kept: tuple[str, object]) -> None:
         if self._kept is kept:
-            self._rank.inbox.put(stop, RunJob(self._forget_kept))
+            self._inbox.put(stop, RunJob(self._forget_kept))
 
     def _forget_kept(self) -> None:
         self._kept = None
@@ -275,7 +312,7 @@ class Questions:
 
         at = self._found(ask, find)
         if at is not None:
-            self._answer_evaluated(ask, evaluate(ask, at[0], self._rank.debuggers.locals_of(at[0])), at)
+            self._answer_evaluated(ask, evaluate(ask, at[0], self._debuggers.locals_of(at[0])), at)
 
     def _found(self, ask: Ask, find: Callable[[str], FrameAt | None]) -> FrameAt | None:
         """Return the frame that a question is about; answer and return None if there is none."""
@@ -295,23 +332,22 @@ class Questions:
         digests = {"digest": evaluated.digest, "exact": evaluated.exact}
         place = place_at(at)
         # Somebody has gone up the stack in the open debugger, where a name may have another value.
-        is_moved = not ask.frame and self._rank.stopping.frame is not None and not self._rank.stopping.view.is_usual(at)
+        is_moved = not ask.frame and self._halt.frame is not None and not self._view.is_usual(at)
         told = (place,) if is_moved else ()
         self.answer(ask, evaluated.kind, evaluated.text, frames=told, frame=place, **digests)
 
     def _breakpoints(self, ask: Ask) -> None:
         if ask.withdrawn:
             return
-        stops, stop = self._rank.stops, self._rank.stops.current[0]
-        from dbg_agent.questions.beside import answer_breakpoints, first_to_answer
+        from dbg_agent.questions.beside import answer_breakpoints
 
-        if stop is None or not stops.is_halted or stops.is_busy:
-            answer_breakpoints(self._rank, ask, self.answer)
-            return
-        (here, beside), asked = first_to_answer(self._rank, ask, self.answer), time.monotonic()
-        self._rank.inbox.put(stop, RunJob(lambda: self._work.in_time(ask, asked, here)))
-        # The stop may end before this work, and its debugger may be busy: running ranks take wishes as well.
-        self._rank.call_later(BUSY_SECONDS, beside)
+        answer_breakpoints(self._debuggers.workplace.breakpoints, ask, self.answer, self._show_breakpoints_soon)
+
+    def _show_breakpoints_soon(self) -> None:
+        """Have a stop draw the breakpoints that were changed, if there is one."""
+        stop = self._stops.current[0]
+        if stop is not None:
+            self._inbox.put(stop, RunJob(self._debuggers.breakpoints_changed))
 
     def _command(self, ask: Ask) -> None:
         move = MOVES.get(ask.text.strip())
@@ -321,26 +357,26 @@ class Questions:
         stop = self._work.halted(ask)
         if stop is None:
             return
-        if self._rank.stopping.crash is not None and move != "continue":
+        if self._halt.crash is not None and move != "continue":
             self.answer(ask, Kind.ERROR, NOTHING_MOVES)
             return
         self._put_move(ask, stop, WantedMove(move), "")
 
     def _put_move(self, ask: Ask, stop: int, wanted: WantedMove, printed: str) -> None:
         # Most ranks of a set have no debugger open yet. A move needs one, and leaves it open for the next move.
-        self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
+        self._inbox.put(stop, OpenDebugger(self._debuggers.wanted()))
         self._work.put(ask, stop, Move(wanted, lambda: self._work.awaited.move_begins(ask, printed)))
 
     def _run_command(self, ask: Ask) -> None:
-        at = self._found(ask, self._rank.stopping.view.find)
+        at = self._found(ask, self._view.find)
         if at is None:
             return
         from dbg_agent.questions.passing_pdb import run_command
 
-        outcome = run_command(self._rank, ask, at[0], self._rank.stopping.looked_at())
-        self._rank.breakpoints.update()
+        outcome = run_command(self._debuggers, ask, at[0], self._view.looked_at())
+        self._debuggers.workplace.breakpoints.update()
         if isinstance(outcome, tuple):
-            self._put_move(ask, self._rank.stops.number, *outcome)
+            self._put_move(ask, self._stops.number, *outcome)
         else:
             self._answer_evaluated(ask, outcome, at)
 
@@ -358,42 +394,41 @@ class Questions:
     # ---------------------------------------------------------------------------------------------------------- inner
 
     def _interrupt(self, ask: Ask) -> None:
-        rank = self._rank
-        engine = rank.debuggers.last
-        if rank.stops.phase is StopPhase.OPEN and engine is not None and engine.is_working:
+        stops, engine = self._stops, self._debuggers.last
+        if stops.phase is StopPhase.OPEN and engine is not None and engine.is_working:
             if ask.withdrawn:
                 self.answer(ask, Kind.RUNNING, self._work.running_text())
                 return
             engine.interrupt()
             if ask.frame:
-                self._work.put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
+                self._work.put(ask, stops.number, RunJob(lambda: self._open_at(ask)))
             else:
-                rank.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
-        elif rank.stops.is_halted and not rank.stops.is_unreported and ask.frame and not ask.withdrawn:
-            self._work.put(ask, rank.stops.number, RunJob(lambda: self._open_at(ask)))
-        elif rank.stops.is_halted and not rank.stops.is_unreported:
-            word = f"is {rank.stops.state_word}" if ask.withdrawn else rank.stops.state_word
+                self._broker.call_later(AT_ONCE_SECONDS, lambda: self._interrupted(ask, engine))
+        elif stops.is_halted and not stops.is_unreported and ask.frame and not ask.withdrawn:
+            self._work.put(ask, stops.number, RunJob(lambda: self._open_at(ask)))
+        elif stops.is_halted and not stops.is_unreported:
+            word = f"is {stops.state_word}" if ask.withdrawn else stops.state_word
             self.answer(ask, Kind.VALUE, f"{word} already")
         elif ask.withdrawn:
-            rank.break_in.withdraw()
+            self._break_in.withdraw()
             self.answer(ask, Kind.VALUE, "goes on")
         else:
-            rank.break_in.stop(ask)
+            self._break_in.stop(ask)
 
     def _open_at(self, ask: Ask) -> None:
         """Show the frame that a terminal asks for; in the stopped thread."""
         try:
-            self._rank.stopping.view.open_at(ask.frame)
+            self._view.open_at(ask.frame)
         except NoSuchFrame as error:
             self.answer(ask, Kind.ERROR, str(error))
         else:
-            self.answer(ask, Kind.VALUE, f"{self._rank.stops.state_word} already")
+            self.answer(ask, Kind.VALUE, f"{self._stops.state_word} already")
 
     def _interrupted(self, ask: Ask, engine: Engine) -> None:
         if engine.is_working:
             self.answer(ask, Kind.RUNNING, f"{self._work.running_text()}, interrupted; it stops when that is over")
         else:
-            self.answer(ask, Kind.VALUE, self._rank.stops.state_word)
+            self.answer(ask, Kind.VALUE, self._stops.state_word)
 
 
 _METHODS: dict[Action, Callable[[Questions, Ask], None]] = {

@@ -18,7 +18,10 @@ from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Ask, Kind
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.debuggers.position import Position
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.interruptible import Interruptible
+    from dbg_agent.stop.stops import Stops
 
 ANSWER_MARGIN = 0.2
 """Part of a question's time that is kept for the answer's way: a move that takes longer is answered as running."""
@@ -118,10 +121,24 @@ class AwaitedHalts:
 class StopWork:
     """The work of one rank's questions; methods run in the link's thread unless they say otherwise."""
 
-    def __init__(self, rank: Rank, answer: Callable[[Ask, Kind, str], None], ask_again: Callable[[Ask], None]) -> None:
-        self._rank = rank
+    def __init__(
+        self,
+        *,
+        stops: Stops,
+        inbox: Inbox,
+        interruptible: Interruptible,
+        position: Position,
+        call_later: Callable[[float, Callable[[], None]], None],
+        answer: Callable[[Ask, Kind, str], None],
+        ask_again: Callable[[Ask], None],
+    ) -> None:
+        self._stops = stops
+        self._inbox = inbox
+        self._interruptible = interruptible
+        self._position = position
+        self._call_later = call_later
         self._answer = answer
-        self.awaited = AwaitedHalts(rank.call_later, answer, ask_again, self.running_text)
+        self.awaited = AwaitedHalts(call_later, answer, ask_again, self.running_text)
         self._stuck: tuple[int, str] | None = None
         """The ticket of work that an interrupt has not ended, and what is said of it; of the link's thread."""
 
@@ -136,7 +153,7 @@ class StopWork:
 
         No exception comes out except a KeyboardInterrupt that is not ours.
         """
-        interruptible = self._rank.interruptible
+        interruptible = self._interruptible
         patience = asked + ask.seconds * (1 - ANSWER_MARGIN) - time.monotonic()
         if patience <= 0:
             # The terminal no longer waits for the answer, and other questions may wait for this thread.
@@ -148,9 +165,9 @@ class StopWork:
 
             # An interrupt that comes within the context manager itself would leave torch changed.
             with refusing_lone_collectives(ask.asked), interruptible.running() as ticket:
-                self._rank.call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
+                self._call_later(max(SHORTEST_SECONDS, patience), lambda: self._interrupt_work(ticket))
                 still = max(SHORTEST_SECONDS, patience + ask.seconds * ANSWER_MARGIN / 2)
-                self._rank.call_later(still, lambda: self._note_stuck(ask, ticket))
+                self._call_later(still, lambda: self._note_stuck(ask, ticket))
                 job()
         except KeyboardInterrupt:
             # Our interrupt came during the answer or just after it. Any other KeyboardInterrupt is to end the program.
@@ -163,13 +180,13 @@ class StopWork:
 
     def _interrupt_work(self, ticket: int) -> None:
         """Interrupt work again and again, since typed code may catch the interrupt and go on; in the link's thread."""
-        self._rank.interruptible.interrupt(ticket)
-        if self._rank.interruptible.runs(ticket):
-            self._rank.call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
+        self._interruptible.interrupt(ticket)
+        if self._interruptible.runs(ticket):
+            self._call_later(INTERRUPT_AGAIN_SECONDS, lambda: self._interrupt_work(ticket))
 
     def _note_stuck(self, ask: Ask, ticket: int) -> None:
         """Answer a question whose work an interrupt has not ended, and those that wait for it; in the link's thread."""
-        if self._rank.interruptible.runs(ticket):
+        if self._interruptible.runs(ticket):
             typed = f"`{printable(ask.text, MAX_SHOWN)}`" if ask.text else "a question"
             self._stuck = ticket, f"its thread is still in {typed} and can't be interrupted there"
             waits = (
@@ -180,13 +197,13 @@ class StopWork:
     @property
     def _stuck_text(self) -> str:
         """Return what keeps the stopped thread from any other work; empty if nothing does."""
-        if self._stuck is not None and not self._rank.interruptible.runs(self._stuck[0]):
+        if self._stuck is not None and not self._interruptible.runs(self._stuck[0]):
             self._stuck = None
         return self._stuck[1] if self._stuck is not None else ""
 
     def halted(self, ask: Ask) -> int | None:
         """Return the stop's number; answer and return None while the rank runs."""
-        stops = self._rank.stops
+        stops = self._stops
         stop, _ = stops.current
         if stop is not None and stops.is_in_short_step and self.awaited.keep(ask):
             return None
@@ -197,26 +214,26 @@ class StopWork:
 
     def running_text(self) -> str:
         """Return that the rank runs, and where."""
-        where = self._rank.stopping.position.moving_place()
+        where = self._position.moving_place()
         return f"running, {where.file}:{where.line}" if where else "running"
 
     def put(self, ask: Ask, stop: int, work: GoOn | RunJob | Move) -> None:
         """Have the stopped thread do work that answers; answer here if it does not begin in time."""
-        if not self._rank.inbox.put(stop, work):
+        if not self._inbox.put(stop, work):
             self._answer(ask, Kind.ERROR, "too much waits already for this rank's stopped thread")
         else:
             left = ask.seconds * (1 - ANSWER_MARGIN) - BUSY_SECONDS
-            self._rank.call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work, left))
+            self._call_later(BUSY_SECONDS, lambda: self._not_begun(ask, stop, work, left))
 
     def _not_begun(self, ask: Ask, stop: int, work: GoOn | RunJob | Move, left: float) -> None:
         """Answer a question that waits for the program's work, or for that of another question, which may never end.
 
         A debugger that draws comes to an end by itself, so the question waits for it for the seconds that are left.
         """
-        stuck, is_busy, inbox = self._stuck_text, self._rank.stops.is_busy, self._rank.inbox
+        stuck, is_busy, inbox = self._stuck_text, self._stops.is_busy, self._inbox
         if left > 0 and not stuck and not is_busy:
             if inbox.has(stop, work):
-                self._rank.call_later(left, lambda: self._not_begun(ask, stop, work, 0.0))
+                self._call_later(left, lambda: self._not_begun(ask, stop, work, 0.0))
             return
         if not inbox.withdraw(stop, work):
             return

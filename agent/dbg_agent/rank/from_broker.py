@@ -38,10 +38,26 @@ from dbg_wire.records.ranks import LINE_ENGINE, PUDB
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from collections.abc import Callable
+
+    from dbg_agent.debuggers.debuggers import Debuggers
+    from dbg_agent.debuggers.position import Position, Viewpoint
+    from dbg_agent.link.link import Link
+    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.questions.break_in import BreakIn
+    from dbg_agent.questions.questions import Questions
+    from dbg_agent.rank.holding import Holding
+    from dbg_agent.rank.membership import Membership
+    from dbg_agent.rank.stop_limits import StopLimits
+    from dbg_agent.rank.stopping import Stopping
+    from dbg_agent.settings import Settings
+    from dbg_agent.stop.halt import Halt
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.stops import Stops
     from dbg_dial.endpoint import Endpoint, Reach
     from dbg_dial.find import Opening
     from dbg_wire.codec import Input
+    from dbg_wire.messages import RankReport
 
 
 logger = Logger("dbg_agent.rank")
@@ -50,6 +66,9 @@ INTERRUPT_KEY = b"\x03"
 """Ctrl-C, as terminals send it to a program that draws a screen."""
 
 
+IDENTITY_SECONDS = 2.0
+"""Seconds between two looks at the identity: each takes 100 µs, and ranks that this one starts need longer to begin."""
+
 USES = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 """Questions that users ask of one stop in place of keys: its longest lease begins anew with each."""
 
@@ -57,13 +76,48 @@ USES = frozenset({Action.EVAL, Action.COMMAND, Action.INSPECT})
 class FromBroker:
     """The owner of a rank's link: it answers the link's questions and takes the broker's messages."""
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
+    def __init__(self, settings: Settings, membership: Membership) -> None:
+        self._wanted = settings.broker
+        self._membership = membership
         self._taken_reply = (0, 0)
         self._brokers: tuple[Endpoint, ...] = ()
         """The brokers of which the last welcome told."""
         self._framed = 0
         """The last generation whose wish for a frame was followed."""
+
+    def begin(
+        self,
+        *,
+        link: Link,
+        broker: ToBroker,
+        stops: Stops,
+        inbox: Inbox,
+        halt: Halt,
+        view: Viewpoint,
+        position: Position,
+        debuggers: Debuggers,
+        break_in: BreakIn,
+        stopping: Stopping,
+        holding: Holding,
+        limits: StopLimits,
+        questions: Questions,
+        report: Callable[[], RankReport],
+    ) -> None:
+        """Take what messages are for, before the link starts: the link is made with this object."""
+        self._link = link
+        self._broker = broker
+        self._stops = stops
+        self._inbox = inbox
+        self._halt = halt
+        self._view = view
+        self._position = position
+        self._debuggers = debuggers
+        self._break_in = break_in
+        self._stopping = stopping
+        self._holding = holding
+        self._limits = limits
+        self._questions = questions
+        self._report = report
 
     def find_broker(self, opening: Opening) -> Reach:
         """Return how to reach the broker now; raise DbgError if that is unknown, or impossible from this host.
@@ -71,9 +125,9 @@ class FromBroker:
         Of several brokers a rank and its children dial the same one first, and the ranks of a job different ones.
         This runs in a thread of its own, since a file system may block it; ``opening`` gets each path before.
         """
-        reach = find_ranks_broker(self._rank.settings.broker, {**os.environ, **broker_overrides}, opening)
+        reach = find_ranks_broker(self._wanted, {**os.environ, **broker_overrides}, opening)
         hide(reach.token)
-        return spread(reach, self._brokers, self._rank.membership.place)
+        return spread(reach, self._brokers, self._membership.place)
 
     @property
     def owner(self) -> str:
@@ -82,49 +136,49 @@ class FromBroker:
 
     def is_attended(self) -> bool:
         """Tell whether a terminal looks at this rank."""
-        return self._rank.debuggers.terminal.viewers > 0
+        return self._debuggers.terminal.viewers > 0
 
     def registration(self) -> str:
         """Return the frame of a Register, with an identity read anew: a framework may have changed it by now."""
-        return self._rank.membership.registration(anew=True)
+        return self._membership.registration(self._report(), anew=True)
 
     def report(self) -> str:
         """Return the frame of a Report."""
         from dbg_wire.codec import encode
 
-        report = Report(report=self._rank.rank_report())
+        report = Report(report=self._report())
         logger.debug("says %s", LogForm(report))
         return encode(report)
 
     def redraw(self) -> None:
         """Draw the screen again, or send the log again, or its end."""
-        stop, session = self._rank.stops.current
-        before = self._rank.stops.session_before
-        if self._rank.stops.engine == LINE_ENGINE and session is not None:
-            self._rank.debuggers.console.replay(session, 0)
+        stop, session = self._stops.current
+        before = self._stops.session_before
+        if self._stops.engine == LINE_ENGINE and session is not None:
+            self._debuggers.console.replay(session, 0)
         elif stop is None and before is not None and before.engine == LINE_ENGINE:
             # Commands of breakpoints print while the rank runs. The end of the log tells terminals how much they miss.
-            self._rank.debuggers.console.replay_end(before.number)
+            self._debuggers.console.replay_end(before.number)
         elif stop is not None:
-            self._rank.inbox.put(stop, Redraw())
+            self._inbox.put(stop, Redraw())
 
     def on_input(self, frame: Input) -> None:
         """Pass keys to the stopped thread; Ctrl-C interrupts the work that keeps the thread from taking them."""
-        engine = self._rank.debuggers.last
-        is_key = INTERRUPT_KEY in self._rank.inbox.fresh(frame) and self._rank.stops.engine == PUDB
+        engine = self._debuggers.last
+        is_key = INTERRUPT_KEY in self._inbox.fresh(frame) and self._stops.engine == PUDB
         if engine is not None and is_key and not self._gives_up_step():
             engine.interrupt()
-        self._rank.limits.lease.use()
-        self._rank.report_loss(self._rank.inbox.type(frame, lambda: self._rank.stops.current))
+        self._limits.lease.use()
+        self._broker.report_loss(self._inbox.type(frame, lambda: self._stops.current))
 
     def on_disconnect(self) -> None:
         """Note that no terminal looks any more; the stop stays as it is."""
-        self._rank.debuggers.terminal.viewers = 0
-        self._rank.limits.lease.left()
+        self._debuggers.terminal.viewers = 0
+        self._limits.lease.left()
 
     def on_give_up(self, problem: DbgError) -> None:
         """Let the program go on: no terminal could ever come to this stop."""
-        self._rank.limits.lease.end_stop(f"its link to the broker is lost for good ({problem})")
+        self._limits.lease.end_stop(f"its link to the broker is lost for good ({problem})")
 
     def on_message(self, message: Message) -> None:
         """Act on a message of the broker."""
@@ -141,110 +195,123 @@ class FromBroker:
         elif isinstance(message, Interrupt):
             self._on_interrupt(message)
         elif isinstance(message, Replay):
-            self._rank.debuggers.console.replay(message.session, message.offset)
+            self._debuggers.console.replay(message.session, message.offset)
         elif isinstance(message, Chosen):
-            self._rank.holding.on_chosen(message)
+            self._holding.on_chosen(message)
         elif isinstance(message, Kept):
-            self._rank.holding.on_kept(message)
+            self._holding.on_kept(message)
         elif isinstance(message, Ask):
             self._on_ask(message)
         elif isinstance(message, Welcome):
             self._on_welcome(message)
         elif isinstance(message, Refusal):
-            self._rank.warn(f"the broker refused this rank: {printable(message.text)}")
+            self._broker.warn(f"the broker refused this rank: {printable(message.text)}")
 
     def _on_probe(self) -> None:
-        self._rank.break_in.note()
-        position = self._rank.stopping.position
+        self._break_in.note()
+        position = self._position
         # The first question after this can tell for how long the rank has been where it is.
         position.age()
-        self._rank.send(fitted(Pulse, where=position.moving_place(), frames=position.stack()))
+        self._broker.send(fitted(Pulse, where=position.moving_place(), frames=position.stack()))
 
     def _on_welcome(self, welcome: Welcome) -> None:
         self._brokers = known_endpoints((one.url, one.fingerprint) for one in welcome.brokers)
-        self._rank.holding.welcomed(welcome.uptime)
-        self._rank.membership.welcomed(welcome)
-        self._rank.limits.allow(welcome.max_lease)
+        self._holding.welcomed(welcome.uptime)
+        if self._membership.welcomed(welcome):
+            self._poll_identity()
+        self._limits.allow(welcome.max_lease)
+
+    def _poll_identity(self) -> None:
+        """Register anew if the identity has changed, and look again later.
+
+        A library that starts or connects ranks changes the identity while the program runs.
+        """
+        # A terminal that looks at the rank now would lose it.
+        is_watched = self._stops.current[0] is not None or self._debuggers.terminal.viewers > 0
+        if not is_watched and self._membership.has_moved():
+            self._link.reconnect()
+        if not self._membership.identity.by_library:
+            self._broker.call_later(IDENTITY_SECONDS, self._poll_identity)
 
     def _on_ask(self, ask: Ask) -> None:
         if ask.action in USES:
-            self._rank.limits.lease.use()
-        self._rank.questions.on_ask(ask)
+            self._limits.lease.use()
+        self._questions.on_ask(ask)
 
     def _on_audience(self, audience: Audience) -> None:
-        self._rank.limits.note_audience(audience)
-        resized = self._rank.debuggers.terminal.seat(audience)
-        before, _ = self._rank.inbox.settled()
-        self._rank.report_loss(self._rank.inbox.change_driver(audience.generation))
+        self._limits.note_audience(audience)
+        resized = self._debuggers.terminal.seat(audience)
+        before, _ = self._inbox.settled()
+        self._broker.report_loss(self._inbox.change_driver(audience.generation))
         if audience.generation != before:
             # Only a report of this generation says what became of the former driver's reply.
-            self._rank.publish()
+            self._broker.publish()
         if resized:
-            self._rank.stops.resize_session(self._rank.debuggers.terminal.rows, self._rank.debuggers.terminal.columns)
-        stop, _ = self._rank.stops.current
+            self._stops.resize_session(self._debuggers.terminal.rows, self._debuggers.terminal.columns)
+        stop, _ = self._stops.current
         if stop is None or not audience.viewers:
             return
         if audience.frame and audience.generation != self._framed:
             self._framed = audience.generation
-            show_frame = partial(self._rank.stopping.view.open_if_there, audience.frame)
-            self._rank.inbox.put(stop, RunJob(show_frame))
-        open_one = self._rank.stops.engine
-        if open_one not in (None, self._rank.debuggers.wanted()) and audience.engine not in (None, open_one):
-            self._rank.inbox.put(stop, Switch())
+            show_frame = partial(self._view.open_if_there, audience.frame)
+            self._inbox.put(stop, RunJob(show_frame))
+        open_one = self._stops.engine
+        if open_one not in (None, self._debuggers.wanted()) and audience.engine not in (None, open_one):
+            self._inbox.put(stop, Switch())
         else:
-            self._rank.inbox.put(stop, OpenDebugger(self._rank.debuggers.wanted()))
+            self._inbox.put(stop, OpenDebugger(self._debuggers.wanted()))
         if resized:
-            self._rank.inbox.put(stop, Redraw())
+            self._inbox.put(stop, Redraw())
         if open_one == LINE_ENGINE:
             # A terminal that has just attached has no source yet, and one that has come back may have an old one.
-            self._rank.inbox.put(stop, RunJob(self._rank.stopping.show_source_again))
+            self._inbox.put(stop, RunJob(self._stopping.show_source_again))
 
     def _on_reply(self, reply: Reply) -> None:
-        generation, _ = self._rank.inbox.settled()
+        generation, _ = self._inbox.settled()
         given = (reply.prompt, reply.generation)
         if given == self._taken_reply:
             # The client has sent the reply again after a reconnect; the rank has taken it before.
             why = ""
         elif reply.generation != generation:
             why = "the keyboard was taken"
-        elif self._rank.debuggers.console.reply(reply.prompt, reply.text):
+        elif self._debuggers.console.reply(reply.prompt, reply.text):
             self._taken_reply = given
-            self._rank.limits.lease.use()
+            self._limits.lease.use()
             why = ""
         else:
             why = PROMPT_GONE
-        self._rank.send(fitted(Replied, prompt=reply.prompt, taken=not why, reason=why))
+        self._broker.send(fitted(Replied, prompt=reply.prompt, taken=not why, reason=why))
 
     def _on_complete(self, complete: Complete) -> None:
-        stop, _ = self._rank.stops.current
-        engine = self._rank.debuggers.last
-        prompt = self._rank.debuggers.console.prompt
+        stop, _ = self._stops.current
+        engine = self._debuggers.last
+        prompt = self._debuggers.console.prompt
         if stop is None or prompt is None or prompt.number != complete.prompt or engine is None:
             return
 
         def answer() -> None:
             matches = engine.complete_line(complete.line, complete.begin, complete.end)
-            self._rank.send(fitted(Completions, request=complete.request, matches=matches))
+            self._broker.send(fitted(Completions, request=complete.request, matches=matches))
 
-        self._rank.inbox.put(stop, RunJob(answer))
+        self._inbox.put(stop, RunJob(answer))
 
     def _on_interrupt(self, interrupt: Interrupt) -> None:
-        generation, _ = self._rank.inbox.settled()
-        engine = self._rank.debuggers.last
+        generation, _ = self._inbox.settled()
+        engine = self._debuggers.last
         if interrupt.generation != generation:
             return
-        if self._rank.stops.phase is StopPhase.OPEN and engine is not None:
+        if self._stops.phase is StopPhase.OPEN and engine is not None:
             # An unreported stop may have no work to interrupt. The program's next line is interrupted then.
-            self._rank.stopping.is_interrupted = self._rank.stops.is_unreported
+            self._halt.is_interrupted = self._stops.is_unreported
             engine.interrupt()
-        elif self._rank.stops.phase in (StopPhase.NONE, StopPhase.STEPPING) and not self._gives_up_step():
+        elif self._stops.phase in (StopPhase.NONE, StopPhase.STEPPING) and not self._gives_up_step():
             if engine is not None:
                 engine.break_in()
-            self._rank.break_in.stop(None)
+            self._break_in.stop(None)
 
     def _gives_up_step(self) -> bool:
         """End the stop if its step may wait for a thread that waits for this stop to end; tell whether it ended."""
-        gives_up = self._rank.stops.phase is StopPhase.STEPPING and self._rank.stops.queued > 0
+        gives_up = self._stops.phase is StopPhase.STEPPING and self._stops.queued > 0
         if gives_up:
-            self._rank.stopping.end()
+            self._stopping.end()
         return gives_up

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dbg_agent.process.stderr import say
 from dbg_agent.settings import HOLD_GRACE_SECONDS, HOLD_LOST_SECONDS
@@ -30,7 +30,9 @@ from dbg_wire.records.ranks import RankState
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.stops import Stops
 
 MAX_SITES = 256
 """Sites whose counts are restated. Only a generated program has more of them; the oldest are then forgotten."""
@@ -186,11 +188,32 @@ def _is_there(chosen: ChosenRank, waiting: Waiting) -> bool:
     return chosen.arrived >= waiting.count and chosen.state not in (None, RankState.LOST, RankState.EXITED)
 
 
+class HeldThread(Protocol):
+    """Stops the calling thread, which is how it waits."""
+
+    def stop(self, frame: FrameType, reason: str, *, detail: str = "") -> None:
+        """Stop the calling thread at this frame until it is let go."""
+
+    def end_step(self) -> None:
+        """End the stop of the calling thread if it steps."""
+
+
 class Holding:
     """The waits of this rank, and their ends."""
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
+    def __init__(
+        self,
+        broker: ToBroker,
+        stops: Stops,
+        inbox: Inbox,
+        thread: HeldThread,
+        is_connected: Callable[[], bool],
+    ) -> None:
+        self._broker = broker
+        self._stops = stops
+        self._inbox = inbox
+        self._thread = thread
+        self._is_connected = is_connected
         self.counts = HoldCounts(time.monotonic)
         self._wanted: dict[int, tuple[Waiting, float, float]] = {}
         """What each thread at a hold will wait for, with its two time limits, until the thread's turn to stop comes."""
@@ -205,31 +228,31 @@ class Holding:
     @property
     def waiting(self) -> Waiting | None:
         """Return what this rank waits for now; None if it is not held."""
-        return self.counts.waiting if self._rank.stops.is_hold else None
+        return self.counts.waiting if self._stops.is_hold else None
 
     def hold(self, frame: FrameType, site: str, ranks: tuple[int, ...], grace: float, lost: float) -> None:
         """Wait at ``frame`` until these ranks have completed their stop at the site, or are gone.
 
         A rank that has not come is waited for ``grace`` seconds, a rank that is stopped and lost ``lost`` seconds.
         """
-        rank = self._rank
         waiting = self.counts.visit(site, ranks)
-        if rank.stops.is_mine():
+        if self._stops.is_mine():
             # A user steps through this rank, and a wait for other ranks would take it away from the user.
-            say(f"{rank.address} is not held at {site} for rank {format_ranks(ranks)}, since it is being stepped")
+            awaited = f"rank {format_ranks(ranks)}"
+            say(f"{self._broker.address} is not held at {site} for {awaited}, since it is being stepped")
             return
         say(
-            f"{rank.address} is held at {site} while rank {format_ranks(ranks)} is stopped there; "
+            f"{self._broker.address} is held at {site} while rank {format_ranks(ranks)} is stopped there; "
             f"`dbg-attach release held` lets it go on"
         )
         thread = threading.get_ident()
         self._wanted[thread] = waiting, grace, lost
         try:
-            rank.stopping.stop(frame, HELD)
+            self._thread.stop(frame, HELD)
         finally:
             self._wanted.pop(thread, None)
             self.counts.end(waiting)
-            rank.publish()
+            self._broker.publish()
 
     def hold_exit(self, seconds: float) -> None:
         """Wait while other ranks of the run are kept after a crash, since the launcher would end them at this exit.
@@ -241,13 +264,13 @@ class Holding:
         if not others or not seconds or frame is None:
             return
         # A step may have led to the end of the program, and has no line left to end at.
-        self._rank.stopping.end_step()
-        if self._rank.stops.is_mine():
+        self._thread.end_step()
+        if self._stops.is_mine():
             return
-        say(f"{self._rank.address} holds its exit while rank {format_ranks(others)} is kept after a crash")
-        self._rank.call_later(seconds, lambda: self._held_long(seconds))
+        say(f"{self._broker.address} holds its exit while rank {format_ranks(others)} is kept after a crash")
+        self._broker.call_later(seconds, lambda: self._held_long(seconds))
         try:
-            self._rank.stopping.stop(frame, HELD, detail="holds its exit")
+            self._thread.stop(frame, HELD, detail="holds its exit")
         finally:
             self._exit_stop = None
 
@@ -259,10 +282,10 @@ class Holding:
         if wanted is not None:
             self.counts.wait(*wanted)
             # The reports of this stop did not say yet which ranks it waits for.
-            self._rank.publish()
+            self._broker.publish()
             self._judge()
             return
-        self._exit_stop = self._rank.stops.number
+        self._exit_stop = self._stops.number
         self._judge_exit()
 
     def welcomed(self, uptime: float) -> None:
@@ -273,7 +296,7 @@ class Holding:
         if uptime < RESTATED_SECONDS:
             self.counts.begin_anew()
         told = self._kept_told
-        self._rank.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
+        self._broker.call_later(RESTATED_SECONDS, lambda: self._forget_kept(told))
 
     def on_chosen(self, message: Chosen) -> None:
         """Take in how far the chosen ranks are, and go on if they are far enough."""
@@ -300,7 +323,7 @@ class Holding:
             self._go_on(verdict.why)
             return
         if verdict.again is not None:
-            self._rank.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
+            self._broker.call_later(max(0.0, verdict.again - time.monotonic()), self._judge)
         if verdict.lost and verdict.lost != self._lost_told:
             self._report_lost(verdict.lost)
         self._lost_told = verdict.lost
@@ -308,7 +331,7 @@ class Holding:
     def _report_lost(self, lost: tuple[int, ...]) -> None:
         waiting = self.waiting
         if waiting is not None:
-            address, limit = self._rank.address, self.counts.lost
+            address, limit = self._broker.address, self.counts.lost
             say(
                 f"{address} stays held: rank {format_ranks(lost)}, stopped at {waiting.site}, is lost, and may come "
                 f"back within {limit:g} s; `dbg-attach release held` lets it go on"
@@ -320,26 +343,25 @@ class Holding:
 
     def _held_long(self, seconds: float) -> None:
         """Go on unless a broker is connected: a user may debug a kept rank, which then has no time limit."""
-        if self._rank.link.is_connected:
-            self._rank.call_later(seconds, lambda: self._held_long(seconds))
+        if self._is_connected():
+            self._broker.call_later(seconds, lambda: self._held_long(seconds))
         else:
             self._end_exit("has waited long enough")
 
     def _end_exit(self, why: str) -> None:
-        if self._exit_stop is not None and self._exit_stop == self._rank.stops.current[0]:
+        if self._exit_stop is not None and self._exit_stop == self._stops.current[0]:
             self._go_on(why)
 
     def _go_on(self, why: str) -> None:
-        rank = self._rank
-        stop, _ = rank.stops.current
-        if stop is None or not rank.stops.is_hold:
+        stop, _ = self._stops.current
+        if stop is None or not self._stops.is_hold:
             # A user has attached by now, and decides when this rank goes on.
             return
         if stop == self._let_go:
             return
         self._let_go = stop
         # The thread that goes on says so: the process may end right after, and a stream of the program's own may block.
-        rank.inbox.put(stop, GoOn(lambda: say(f"{rank.address} goes on: {why}") if why else None))
+        self._inbox.put(stop, GoOn(lambda: say(f"{self._broker.address} goes on: {why}") if why else None))
 
     def _others_kept(self) -> tuple[int, ...]:
-        return tuple(rank for rank in self._kept if rank != self._rank.number)
+        return tuple(rank for rank in self._kept if rank != self._broker.number)

@@ -7,8 +7,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dbg_agent.launch.claim import FRAMEWORK, NO_PLACE, RAY, VARIABLE, has_claimed, parent_of
-from dbg_agent.launch.this_process import Identity, ancestors, claim, this_process
+from dbg_agent.launch.claim import FRAMEWORK, NO_PLACE, RAY, VARIABLE, parent_of
+from dbg_agent.launch.this_process import Identity, ancestors, this_process
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger
 from dbg_agent.settings import coordinates
@@ -19,13 +19,10 @@ from dbg_wire.records.ranks import SUBRUN, Numbering, Placement, RankIdentity, R
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.settings import Settings
+    from dbg_wire.messages import RankReport
 
 logger = Logger("dbg_agent.rank")
-
-IDENTITY_SECONDS = 2.0
-"""Seconds between two looks at the identity: each takes 100 µs, and ranks that this one starts need longer to begin."""
-
 
 SECRET_BYTES = 16
 """128 bits, which nobody can guess."""
@@ -34,8 +31,8 @@ SECRET_BYTES = 16
 class Membership:
     """The identity of this process, which registers anew when a framework has given it another place in the job."""
 
-    def __init__(self, rank: Rank, parent: Identity | None) -> None:
-        self._rank = rank
+    def __init__(self, settings: Settings, parent: Identity | None) -> None:
+        self._mesh = settings.mesh
         self._parent = parent
         self._child: int | None = None
         self.identity = self._identify()
@@ -43,6 +40,11 @@ class Membership:
         self.secret = os.urandom(SECRET_BYTES).hex()
         """Known to this process, its guard and the broker: nobody else can register as this rank."""
         self.welcome: Welcome | None = None
+
+    @property
+    def number(self) -> int:
+        """Return the rank's global number."""
+        return self.identity.rank
 
     @property
     def address(self) -> str:
@@ -95,7 +97,7 @@ class Membership:
             return Numbering.LIBRARY
         return Numbering.NONE if self.identity.launcher == NO_PLACE else Numbering.LAUNCHER
 
-    def registration(self, *, anew: bool) -> str:
+    def registration(self, report: RankReport, *, anew: bool) -> str:
         """Return the frame of a Register, with the identity read ``anew``, or the known one for the guard.
 
         The guard finds the ancestors itself.
@@ -105,7 +107,7 @@ class Membership:
 
         if anew:
             self._registrations += 1
-            if self._has_moved():
+            if self.has_moved():
                 # The number as a child was that of the former place.
                 self._child = None
             self.identity = self.identify()
@@ -118,7 +120,7 @@ class Membership:
                 Placement,
                 local_rank=me.local_rank,
                 world_size=me.world_size,
-                coordinates=coordinates(self._rank.settings.mesh, me.rank),
+                coordinates=coordinates(self._mesh, me.rank),
                 numbering=self.numbering,
             ),
             child=self._child or (1 if actor_class and self.numbering is Numbering.NONE else None),
@@ -133,44 +135,24 @@ class Membership:
             ),
             ancestors=ancestors(me.pid) if anew else (),
             kernel=kernel_name() or "unknown",
-            report=self._rank.rank_report(),
+            report=report,
             secret=self.secret,
             epoch=self._registrations if anew else 0,
         )
         logger.debug("says %s", LogForm(registration))
         return encode(registration)
 
-    def note_stop(self) -> None:
-        """Register anew, and tell children, if a framework has given this process another place; in its thread."""
-        if self._has_moved():
-            self._rank.link.reconnect()
-        if has_claimed():
-            claim()
-
-    def welcomed(self, welcome: Welcome) -> None:
-        """Note the broker's welcome with this rank's address; in the link's thread."""
+    def welcomed(self, welcome: Welcome) -> bool:
+        """Note the broker's welcome with this rank's address; return whether it is the first. In the link's thread."""
         is_first, self.welcome, self._child = self.welcome is None, welcome, welcome.child
-        if is_first:
-            self._poll_identity()
+        return is_first
 
-    def _has_moved(self) -> bool:
+    def has_moved(self) -> bool:
+        """Tell whether a framework has given this process another place, with which it must register anew."""
         now, me = self.identify(), self.identity
         # A launcher's number that its library confirms is no news, except in a child, which becomes a rank by it.
         is_numbered = now.by_library > me.by_library and (me.launcher == NO_PLACE or self._child is not None)
         return now.key != me.key or is_numbered
-
-    def _poll_identity(self) -> None:
-        """Register anew if the identity has changed, and look again later; in the link's thread.
-
-        A library that starts or connects ranks changes the identity while the program runs.
-        """
-        # A terminal that looks at the rank now would lose it.
-        rank = self._rank
-        is_watched = rank.stops.current[0] is not None or rank.debuggers.terminal.viewers > 0
-        if not is_watched and self._has_moved():
-            self._rank.link.reconnect()
-        if not self.identity.by_library:
-            self._rank.call_later(IDENTITY_SECONDS, self._poll_identity)
 
 
 actor_class = ""

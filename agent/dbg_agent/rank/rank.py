@@ -10,14 +10,16 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from dbg_agent.debuggers.debuggers import Debuggers, UserBreakpoints
+from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints
+from dbg_agent.debuggers.debuggers import Debuggers
+from dbg_agent.debuggers.position import Position, Viewpoint
 from dbg_agent.launch.this_process import Identity
 from dbg_agent.link.link import Link, LinkOwner
+from dbg_agent.link.to_broker import ProgramState, ToBroker
 from dbg_agent.process.imports import loaded
 from dbg_agent.process.log import Logger, open_log
-from dbg_agent.process.stderr import say
 from dbg_agent.questions.break_in import BreakIn
 from dbg_agent.questions.questions import Questions
 from dbg_agent.rank.from_broker import FromBroker
@@ -26,15 +28,18 @@ from dbg_agent.rank.membership import Membership
 from dbg_agent.rank.stop_limits import StopLimits
 from dbg_agent.rank.stopping import Stopping
 from dbg_agent.settings import Settings
-from dbg_agent.stop.inbox import Inbox, Loss, ProgramRaised
+from dbg_agent.stop.halt import Halt
+from dbg_agent.stop.inbox import Inbox, ProgramRaised
 from dbg_agent.stop.interruptible import Interruptible
 from dbg_agent.stop.stops import Stops
-from dbg_wire.codec import LogForm
 from dbg_wire.errors import DbgError
 from dbg_wire.limits import CLOSE_SECONDS
-from dbg_wire.messages import Discarded, Goodbye, Message, RankReport
-from dbg_wire.records.ranks import IN_FINALIZE, Place
+from dbg_wire.messages import Goodbye, RankReport
+from dbg_wire.records.ranks import IN_FINALIZE
 from dbg_wire.records.record import fitted
+
+if TYPE_CHECKING:
+    from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
 
 logger = Logger("dbg_agent.rank")
 
@@ -42,26 +47,6 @@ WAITS_ON = "this stop waits as long as the broker's process lives"
 
 GONE_SECONDS = 2.0
 """Seconds in which no kernel takes a connection, after which the broker's process has ended, whatever the timeout."""
-
-MAX_WARNINGS = 20
-"""Warnings that a rank may write to the job's stderr in the life of a process, each once."""
-
-
-@dataclass(slots=True)
-class ProgramState:
-    """What became of the program beside its present stop."""
-
-    missing: DbgError | None = None
-    """Why the last stop found no broker; None if it found one."""
-    waits_at_stop: bool = False
-    """Whether a stop waits, or has waited, for a broker that doesn't answer: it has said so."""
-    passed: str = ""
-    """The stop that the program has passed without a broker since its last one, and why; the end of a sentence."""
-    exit_status: int | None = None
-    last_words: tuple[str, tuple[Place, ...]] | None = None
-    """An uncaught exception as a text, and its traceback; the exception itself would keep all its frames alive."""
-    warned: set[str] = field(default_factory=set)
-    """The warnings on the job's stderr so far."""
 
 
 class Rank:
@@ -73,28 +58,100 @@ class Rank:
         """Join the parts; ``parent`` is the identity of the process that this one was forked from."""
         self.settings = settings
         self.program = ProgramState()
-        self.membership = Membership(self, parent)
+        self.membership = Membership(settings, parent)
         open_log(os.environ, self.address)
         logger.info("is a rank: %s", self.membership.identity.key)
-        self.from_broker = FromBroker(self)
-        self.link = make_link(self.from_broker)
-        self.inbox = Inbox()
-        self.interruptible = Interruptible(self.link.call_later)
-        self.stopping = Stopping(self)
-        self.breakpoints = UserBreakpoints(self.publish)
-        self.stops = Stops(self.publish, self.stopping.end)
-        self.debuggers = Debuggers(self)
-        self.break_in = BreakIn(self)
-        self.questions = Questions(self)
-        self.holding = Holding(self)
-        self.limits = StopLimits(self)
+        self.from_broker = FromBroker(settings, self.membership)
+        self.link = link = make_link(self.from_broker)
+        self.broker = broker = ToBroker(self.membership, link.outgoing, link.call_later)
+        self.inbox = inbox = Inbox()
+        self.interruptible = interruptible = Interruptible(link.call_later)
+        self.halt = halt = Halt()
+        self.stops = stops = Stops(broker.publish, self._end_stop)
+        self.stopping = stopping = Stopping(broker, stops, inbox, halt)
+        self.breakpoints = UserBreakpoints(broker.publish, self._served)
+        self.debuggers = debuggers = Debuggers(
+            settings,
+            broker=broker,
+            stops=stops,
+            inbox=inbox,
+            interruptible=interruptible,
+            halt=halt,
+            breakpoints=self.breakpoints,
+            thread=stopping,
+            put_output=link.outgoing.put_output,
+            is_launched=lambda: self.membership.is_launched,
+            kill=self.kill,
+        )
+        self.view = view = Viewpoint(halt, lambda: debuggers.open_one, broker.send)
+        self.position = position = Position(halt, stops)
+        self.break_in = break_in = BreakIn(broker, stops, view, position, stopping.stop)
+        self.questions = questions = Questions(
+            settings,
+            broker=broker,
+            stops=stops,
+            inbox=inbox,
+            interruptible=interruptible,
+            halt=halt,
+            view=view,
+            position=position,
+            debuggers=debuggers,
+            break_in=break_in,
+            kill=self.kill,
+        )
+        self.holding = holding = Holding(broker, stops, inbox, stopping, lambda: link.is_connected)
+        self.limits = limits = StopLimits(broker, stops, inbox)
+        stopping.begin(
+            program=self.program,
+            membership=self.membership,
+            reconnect=link.reconnect,
+            fork_safety=link.fork_safety,
+            view=view,
+            debuggers=debuggers,
+            break_in=break_in,
+            questions=questions,
+            holding=holding,
+            limits=limits,
+        )
+        self.from_broker.begin(
+            link=link,
+            broker=broker,
+            stops=stops,
+            inbox=inbox,
+            halt=halt,
+            view=view,
+            position=position,
+            debuggers=debuggers,
+            break_in=break_in,
+            stopping=stopping,
+            holding=holding,
+            limits=limits,
+            questions=questions,
+            report=self.rank_report,
+        )
+
+    def _end_stop(self) -> None:
+        self.stopping.end()
+
+    def _served(self, breakpoints: UserBreakpoints) -> LineBreakpoints:
+        """Return what serves breakpoints without tracing; a rank without a question about them does not load it."""
+        from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
+
+        return LineBreakpoints(
+            self.broker,
+            self.stopping,
+            breakpoints.lines,
+            world_size=self.membership.identity.world_size or 1,
+            is_halted=lambda: self.stops.is_halted,
+            has_commands=self.debuggers.has_commands,
+        )
 
     # ---------------------------------------------------------------------------------------------------- identity
 
     @property
     def number(self) -> int:
         """Return the rank's global number."""
-        return self.membership.identity.rank
+        return self.membership.number
 
     @property
     def address(self) -> str:
@@ -102,28 +159,6 @@ class Rank:
         return self.membership.address
 
     # -------------------------------------------------------------------------------------------- to the broker
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread after some seconds; never if the link does not run."""
-        self.link.call_later(seconds, call)
-
-    def send(self, message: Message) -> None:
-        """Queue a message, to be sent as soon as there is a connection."""
-        from dbg_wire.codec import encode
-
-        logger.debug("says %s", LogForm(message))
-        self.link.outgoing.put_message(encode(message))
-
-    def publish(self) -> None:
-        """Queue a report of this rank's state."""
-        self.link.outgoing.put_report()
-
-    def report_loss(self, loss: Loss | None) -> None:
-        """Tell which keys the debugger will never get, if any."""
-        if loss is not None:
-            self.send(
-                fitted(Discarded, generation=loss.generation, offset=loss.offset, count=loss.count, reason=loss.reason)
-            )
 
     def rank_report(self) -> RankReport:
         """Return the whole state of this rank now."""
@@ -137,14 +172,6 @@ class Rank:
         )
 
     # ---------------------------------------------------------------------------------------------- to the program
-
-    def warn(self, text: str) -> None:
-        """Write one line to stderr, once; never raise."""
-        if text in self.program.warned or len(self.program.warned) >= MAX_WARNINGS:
-            return
-        self.program.warned.add(text)
-        logger.info("warns: %s", text)
-        say(f"{self.address}: {text}")
 
     def connect(self, settings: Settings, unanswered: float = math.inf, *, asked_for: bool = False) -> DbgError | None:
         """Start the link and wait for the broker as ``settings`` say; return what was wrong, or None.
@@ -163,11 +190,11 @@ class Rank:
             if problem is None:
                 return None
             if settings.on_missing == "wait":
-                self.warn(f"{problem}; waiting for a broker")
+                self.broker.warn(f"{problem}; waiting for a broker")
                 return self.link.wait_connected(None)
             if asked_for and settings.on_missing == "go-on" and self.link.is_served:
                 self.program.waits_at_stop = True
-                self.warn(f"{problem}; {WAITS_ON}")
+                self.broker.warn(f"{problem}; {WAITS_ON}")
                 return self.link.wait_connected(math.inf, max(settings.connect_timeout, GONE_SECONDS))
             return problem
         except BaseException as error:
@@ -199,8 +226,8 @@ class Rank:
             if finalizes:
                 # A short program may end before it is connected, and its process then wait for others for ever.
                 self.link.wait_connected(self.settings.connect_timeout, CLOSE_SECONDS)
-            self.send(fitted(Goodbye, exit=self.program.exit_status, detail=IN_FINALIZE if finalizes else ""))
+            self.broker.send(fitted(Goodbye, exit=self.program.exit_status, detail=IN_FINALIZE if finalizes else ""))
         else:
             detail, frames = self.program.last_words
-            self.send(fitted(Goodbye, exit=self.program.exit_status, detail=detail, frames=frames))
+            self.broker.send(fitted(Goodbye, exit=self.program.exit_status, detail=detail, frames=frames))
         self.link.close()

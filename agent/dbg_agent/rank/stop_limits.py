@@ -29,7 +29,9 @@ from dbg_wire.messages import Audience, Notice
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
+    from dbg_agent.link.to_broker import ToBroker
+    from dbg_agent.stop.inbox import Inbox
+    from dbg_agent.stop.stops import Stops
 
 SOON_SECONDS = 120.0
 """Seconds before a deadline from which on the time left is given in seconds, not in minutes."""
@@ -56,8 +58,12 @@ class Lease:
     The stopped thread begins it and the link's thread does the rest; each attribute is replaced as a whole.
     """
 
-    def __init__(self, rank: Rank, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rank = rank
+    def __init__(
+        self, broker: ToBroker, stops: Stops, inbox: Inbox, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._broker = broker
+        self._stops = stops
+        self._inbox = inbox
         self._clock = clock
         self._own: _Own | None = None
         self._most: float | None = None
@@ -76,7 +82,7 @@ class Lease:
 
         It also ends by the broker's longest lease.
         """
-        now, number = self._clock(), self._rank.stops.number
+        now, number = self._clock(), self._stops.number
         self._own = None if seconds is None or self._is_driven else _Own(number, seconds, now + seconds)
         self.use()
         self._arm()
@@ -91,7 +97,7 @@ class Lease:
     def use(self) -> None:
         """Note that the stop is used: its longest lease begins anew. From any thread, for every key."""
         self._used = self._clock()
-        self._rank.stops.note_lease(self._present())
+        self._stops.note_lease(self._present())
 
     def note_audience(self, audience: Audience) -> None:
         """Note whether a terminal drives the rank, not only watches it; in the link's thread."""
@@ -108,25 +114,25 @@ class Lease:
         """Note that the broker is gone: the next one reports the terminals anew. In the link's thread."""
         self._is_driven = False
         self._gone = self._clock() if self._gone is None else self._gone
-        if self._rank.stops.is_hold:
+        if self._stops.is_hold:
             self._arm()
 
     def end_stop(self, why: str) -> None:
         """End the current stop, if there is one, and say why on stderr."""
-        number, _ = self._rank.stops.current
+        number, _ = self._stops.current
         if number is not None:
             self._go_on(number, why)
 
     @property
     def max_lease_deadline(self) -> float | None:
         """Return when the stop ends by the broker's longest lease; None if it does not."""
-        begun = self._gone if self._rank.stops.is_hold else self._used
+        begun = self._gone if self._stops.is_hold else self._used
         return None if self._most is None or begun is None else begun + self._most
 
     def _present(self) -> tuple[float, float] | None:
         """Return the seconds and the end of the lease by which the current stop ends first; None if it lasts."""
         own, longest, most = self._own, self.max_lease_deadline, self._most
-        own = own if own is not None and own.stop == self._rank.stops.number else None
+        own = own if own is not None and own.stop == self._stops.number else None
         if longest is None or most is None:
             return (own.seconds, own.end) if own is not None else None
         return (own.seconds, own.end) if own is not None and own.end <= longest else (most, longest)
@@ -135,7 +141,7 @@ class Lease:
         """Look again when the lease is to be told, or to end."""
         present = self._present()
         if present is None:
-            if self._most is not None and self._rank.stops.is_hold:
+            if self._most is not None and self._stops.is_hold:
                 # A user may open it meanwhile, which makes it a stop like others.
                 self._put_off(self._most)
             return
@@ -145,11 +151,10 @@ class Lease:
 
     def _put_off(self, seconds: float) -> None:
         self._armed = armed = self._armed + 1
-        self._rank.call_later(seconds, lambda: self._check(armed))
+        self._broker.call_later(seconds, lambda: self._check(armed))
 
     def _check(self, armed: int) -> None:
-        rank = self._rank
-        number, _ = rank.stops.current
+        number, _ = self._stops.current
         if armed != self._armed or number is None:
             return
         present = self._present()
@@ -159,34 +164,32 @@ class Lease:
             return
         seconds, end = present
         own_is_over = self._own is not None and self._own.stop == number and self._own.end <= self._clock()
-        is_used = not rank.stops.is_halted or rank.stops.is_busy
+        is_used = not self._stops.is_halted or self._stops.is_busy
         if own_is_over or (end <= self._clock() and not is_used):
             self._end(number, seconds, is_own=own_is_over)
             return
         if is_used:
             # A step or a command that a user has started takes long.
             self.use()
-        rank.stops.note_lease(self._present())
+        self._stops.note_lease(self._present())
         if end - self._clock() <= notice_seconds(seconds):
             # The broker tells of a lease that is about to end when it is reported.
-            rank.publish()
+            self._broker.publish()
         self._arm()
 
     def _end(self, number: int, seconds: float, *, is_own: bool) -> None:
-        rank = self._rank
         if is_own:
             why = f"nobody attached within its lease of {seconds:g} s"
-        elif rank.stops.is_hold:
+        elif self._stops.is_hold:
             why = f"the broker has been gone for {_span(seconds)}, as long as it lets a stop last (--max-lease)"
         else:
             why = f"nobody typed at this stop for {_span(seconds)}, as long as the broker lets it last (--max-lease)"
-        rank.send(fitted(Notice, text=f"the stop ends: {why}"))
+        self._broker.send(fitted(Notice, text=f"the stop ends: {why}"))
         self._go_on(number, why)
 
     def _go_on(self, number: int, why: str) -> None:
-        rank = self._rank
         # The thread that goes on says so: the process may end right after, and a stream of the program's own may block.
-        rank.inbox.put(number, GoOn(lambda: say(f"{rank.address} goes on: {why}")))
+        self._inbox.put(number, GoOn(lambda: say(f"{self._broker.address} goes on: {why}")))
 
 
 def _span(seconds: float) -> str:
@@ -237,30 +240,31 @@ def first_deadline(environ: Mapping[str, str], now: float, wall: float) -> Deadl
 class StopLimits:
     """The lease and the first deadline of the current stop, and the return of groups' own timeouts after it."""
 
-    def __init__(self, rank: Rank) -> None:
-        self.lease = Lease(rank)
-        self._rank = rank
+    def __init__(self, broker: ToBroker, stops: Stops, inbox: Inbox) -> None:
+        self.lease = Lease(broker, stops, inbox)
+        self._broker = broker
+        self._stops = stops
         self._first: Deadline | None = None
         self._stop = 0
         """The number of the stop that all of this is about."""
         self._armed = 0
         """Counts the updates that were put off; only the latest one is carried out."""
-        self._stops = 0
+        self._begun = 0
         self._base = ""
         self._said = ""
 
     def begin(self, reason: str, detail: str, lease: float | None) -> str:
         """Take in that a stop has begun; return the first deadline as a sentence, or ""; in the stopped thread."""
         self.lease.begin(lease)
-        self._stops += 1
+        self._begun += 1
         try:
             timeouts.raise_again()
         except Exception as error:
-            self._rank.warn(f"the timeouts of process groups can't be raised ({type(error).__name__})")
+            self._broker.warn(f"the timeouts of process groups can't be raised ({type(error).__name__})")
         # The ranks that could wait for a held rank are held themselves, or stopped.
         self._first = first_deadline(os.environ, time.monotonic(), time.time()) if reason != HELD else None
         self._base, self._said = detail, detail
-        self._stop = self._rank.stops.number
+        self._stop = self._stops.number
         first = self._deadline()
         if first is None:
             return ""
@@ -279,7 +283,7 @@ class StopLimits:
 
     def _update(self) -> None:
         """Tell the first deadline again, which the broker or a terminal may have moved."""
-        number, _ = self._rank.stops.current
+        number, _ = self._stops.current
         if number is not None and number == self._stop:
             self._report(number)
 
@@ -292,8 +296,8 @@ class StopLimits:
         """
         seconds = timeouts.seconds
         if seconds is not None:
-            stops = self._stops
-            self._rank.call_later(seconds, lambda: self._restore(stops))
+            begun = self._begun
+            self._broker.call_later(seconds, lambda: self._restore(begun))
 
     def _deadline(self) -> Deadline | None:
         """Return the first deadline as of now."""
@@ -305,25 +309,25 @@ class StopLimits:
     def _report(self, number: int) -> None:
         """Have the report name the first deadline, unless another detail took its place, and look again in time."""
         deadline = self._deadline()
-        if self._rank.stops.current[0] != number or (deadline is None and self._said == self._base):
+        if self._stops.current[0] != number or (deadline is None and self._said == self._base):
             return
         now = time.monotonic()
         text = deadline.text(now) if deadline is not None else ""
         said = "; ".join(filter(None, (self._base, text)))
         left = max(0.0, deadline.at - now) if deadline is not None else None
-        if self._rank.stops.set_detail(said, instead_of=self._said, limit=text, limit_seconds=left):
+        if self._stops.set_detail(said, instead_of=self._said, limit=text, limit_seconds=left):
             self._said = said
             if deadline is not None and now < deadline.at:
                 pause = MINUTE if deadline.at - now > SOON_SECONDS else SOON_AGAIN_SECONDS
                 self._armed = armed = self._armed + 1
-                self._rank.call_later(min(pause, deadline.at - now), lambda: self._again(armed, number))
+                self._broker.call_later(min(pause, deadline.at - now), lambda: self._again(armed, number))
 
     def _again(self, armed: int, number: int) -> None:
         if armed == self._armed:
             self._report(number)
 
-    def _restore(self, stops: int) -> None:
+    def _restore(self, begun: int) -> None:
         """Give groups their timeouts back, unless this rank has stopped again."""
-        if self._stops == stops and self._rank.stops.current[0] is None:
+        if self._begun == begun and self._stops.current[0] is None:
             with suppress(Exception):
                 timeouts.restore()

@@ -55,7 +55,7 @@ def test_wide_characters_are_drawn_at_every_length(viewer: Viewer, columns: int)
     stop_with_each(viewer.rank, ["漢" * length for length in range(1, 60, 2)])
     finish()
     assert viewer.rank.stops.number == 30
-    assert viewer.rank.program.warned == set()
+    assert viewer.rank.broker.warned == set()
 
 
 IMPORTS = """\

@@ -94,8 +94,8 @@ def test_an_inner_lock_comes_behind_the_outer_one(
     assert [pair for pair in seen if order[pair[0]] >= order[pair[1]]] == []
     # The recording works: output, drawing and the end of a stop take these locks one inside the other.
     assert {
-        ("agent/rank/console.py _lock", "agent/rank/console.py _screen_lock"),
-        ("agent/rank/console.py _screen_lock", "agent/link/outgoing.py _lock"),
+        ("agent/debuggers/console.py _lock", "agent/debuggers/console.py _screen_lock"),
+        ("agent/debuggers/console.py _screen_lock", "agent/link/outgoing.py _lock"),
         ("agent/stop/inbox.py _changed", "agent/stop/stops.py _turn"),
         ("agent/link/fork_safety.py _busy", "agent/stop/inbox.py _changed"),
     } <= seen

@@ -57,6 +57,20 @@ print("ended", flush=True)
 """
 
 
+CHOSEN = """\
+import os
+from dbg_agent import set_trace
+go_on = os.path.join(os.environ["DBG_HOME"], "go_on")
+def collective():
+    import time
+    while not os.path.exists(go_on):
+        time.sleep(0.05)
+set_trace(ranks=0)
+collective()
+print("ended", flush=True)
+"""
+
+
 def answer_to(terminal: Terminal, command: str, *texts: str) -> list[str]:
     """Give a command, and return its answer's rows once it has all these texts."""
     terminal.send(OPEN)

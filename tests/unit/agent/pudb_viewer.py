@@ -137,7 +137,7 @@ def play(viewer: Viewer, script: Callable[[], None], program: Callable[[Rank], R
     result = program(viewer.rank)
     assert sys.gettrace() is None
     finish()
-    assert viewer.rank.program.warned == set()
+    assert viewer.rank.broker.warned == set()
     return result
 
 

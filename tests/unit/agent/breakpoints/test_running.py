@@ -309,7 +309,7 @@ def test_a_condition_that_raises_is_told_once_and_stops(
         assert driver.output_of("p step") == "0\n"
         problems.append(ask(driver)[0].problem)
         driver.say("c")
-        # The rank may be on its way to the next stop.
+        driver.prompt()
         ask(driver, clear=[wished(path, "# adds")])
         driver.say("c")
 
@@ -351,7 +351,7 @@ def test_a_step_onto_the_line_of_a_breakpoint_halts_there_once(driver: Driver, p
 def test_close_to_the_recursion_limit_a_breakpoint_is_passed_by(driver: Driver, path: Path) -> None:
     def run(program: ModuleType) -> object:
         assert with_calls_left(30, lambda: program.doubled(4)) == 8
-        assert len(driver.rank.program.warned) == 1
+        assert len(driver.rank.broker.warned) == 1
         return program.doubled(4)
 
     assert stops(driver, path, "# decorated", run, "number=4") == 8

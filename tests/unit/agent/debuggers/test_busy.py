@@ -6,7 +6,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
 
 import pytest
 from pudb.debugger import DebuggerUI
@@ -31,7 +30,7 @@ class RankAtStop:
         self.told: list[bool] = []
         self.stops = Stops(lambda: self.told.append(self.stops.is_busy))
         self.interruptible = Interruptible(self.call_later)
-        self.busy = Busy(cast("Any", self))
+        self.busy = Busy(self.interruptible, self.stops, self.call_later)
         self._now = 0.0
         self._due: list[tuple[float, Callable[[], None]]] = []
 

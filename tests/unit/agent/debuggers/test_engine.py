@@ -18,7 +18,7 @@ def test_a_fault_in_a_traced_thread_lets_the_program_go_on(monkeypatch: pytest.M
 
     warned, let_go = list[str](), list[bool]()
     engine: Any = Engine.__new__(Engine)
-    engine._rank = SimpleNamespace(warn=warned.append)
+    engine._workplace = SimpleNamespace(broker=SimpleNamespace(warn=warned.append))
     monkeypatch.setattr(bdb.Bdb, "trace_dispatch", fails)
     monkeypatch.setattr(engine, "let_go", lambda: let_go.append(True))
     assert engine.trace_dispatch(sys._getframe(), "line", None) is None

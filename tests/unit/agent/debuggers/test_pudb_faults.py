@@ -69,7 +69,7 @@ def steps_to_line(viewer: Viewer, line: int) -> None:
     """Open PuDB, make a step, and wait until the program is halted at this line."""
 
     def is_there() -> bool:
-        frame = viewer.rank.stopping.frame
+        frame = viewer.rank.halt.frame
         return frame is not None and frame.f_lineno == line
 
     viewer.waits_for_stop(1)

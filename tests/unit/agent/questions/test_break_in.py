@@ -15,7 +15,8 @@ from dbg_wire.messages import Action, Ask
 
 @pytest.fixture
 def break_in() -> Iterator[BreakIn]:
-    break_in = BreakIn(cast("Any", None))
+    nothing = cast("Any", None)
+    break_in = BreakIn(nothing, nothing, nothing, nothing, nothing)
     break_in.install()
     assert signal.getsignal(BREAK_IN_SIGNAL) is not signal.SIG_DFL
     yield break_in

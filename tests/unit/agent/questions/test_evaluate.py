@@ -29,7 +29,7 @@ def value_of(text: str, local: int = 5) -> Evaluated:
 
 def command(text: str, local: int = 5) -> Evaluated:
     rank = Rank(Settings())
-    said = run_command(rank, ask(text), sys._getframe(), None)
+    said = run_command(rank.debuggers, ask(text), sys._getframe(), None)
     assert isinstance(said, Evaluated)
     return said
 

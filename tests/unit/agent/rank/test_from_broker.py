@@ -11,11 +11,32 @@ import pytest
 from dbg_agent.link.fork_safety import ForkSafety
 from dbg_agent.questions.questions import NEEDED, Questions
 from dbg_agent.rank.from_broker import FromBroker
+from dbg_agent.settings import Settings
 from dbg_wire.errors import BrokerUnreachable
 from dbg_wire.messages import Action, Answer, Ask, Kind, Message
 from tests.conftest import Approved
 from tests.support.answers import body_in
 from tests.unit.agent.rank.test_stop_limits import Rig
+
+NOTHING: Any = SimpleNamespace()
+
+
+def serving(**parts: Any) -> FromBroker:
+    """Return what takes the broker's messages, with these parts of a rank."""
+    owner = FromBroker(Settings(), NOTHING)
+    names = (
+        *("link", "broker", "stops", "inbox", "halt", "view", "position", "debuggers"),
+        *("break_in", "stopping", "holding", "limits", "questions", "report"),
+    )
+    owner.begin(**{name: parts.get(name, NOTHING) for name in names})
+    return owner
+
+
+def asking(send: Any = None, **parts: Any) -> Questions:
+    """Return what answers questions, with these parts of a rank."""
+    names = "stops", "inbox", "interruptible", "halt", "view", "position", "debuggers", "break_in", "kill"
+    broker: Any = SimpleNamespace(call_later=lambda *_: None, send=send)
+    return Questions(Settings(), broker=broker, **{name: parts.get(name, NOTHING) for name in names})
 
 
 @pytest.mark.parametrize(
@@ -31,11 +52,11 @@ from tests.unit.agent.rank.test_stop_limits import Rig
 )
 def test_a_question_about_the_stop_is_a_use_of_it_and_a_look_at_it_is_none(action: Action, uses: int) -> None:
     seen: list[str] = []
-    rank: Any = SimpleNamespace(
-        limits=SimpleNamespace(lease=SimpleNamespace(use=lambda: seen.append("used"))),
-        questions=SimpleNamespace(on_ask=lambda ask: seen.append(ask.action)),
-    )
-    FromBroker(rank).on_message(Ask(request=1, action=action, seconds=1.0, text="x"))
+    parts: dict[str, Any] = {
+        "limits": SimpleNamespace(lease=SimpleNamespace(use=lambda: seen.append("used"))),
+        "questions": SimpleNamespace(on_ask=lambda ask: seen.append(ask.action)),
+    }
+    serving(**parts).on_message(Ask(request=1, action=action, seconds=1.0, text="x"))
     assert seen == ["used"] * uses + [action]
 
 
@@ -43,7 +64,7 @@ def test_a_link_that_is_lost_for_good_ends_the_stop_with_a_line(
     approved: Approved, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rank: Any = Rig()
-    owner = FromBroker(rank)
+    owner = serving(limits=rank)
     rank.stop()
     owner.on_give_up(BrokerUnreachable("wss://h:6900", "no descriptor is left"))
     assert rank.ended == [1]
@@ -56,13 +77,7 @@ def test_a_question_that_fails_is_answered_and_leaves_the_link_alone(approved: A
 
     sent: list[Message] = []
     stops = SimpleNamespace(is_halted=False, state_word="running")
-    rank: Any = SimpleNamespace(
-        call_later=lambda *_: None,
-        send=sent.append,
-        stops=stops,
-        stopping=SimpleNamespace(position=SimpleNamespace(stack=fails)),
-    )
-    questions = Questions(rank)
+    questions = asking(send=sent.append, stops=stops, position=SimpleNamespace(stack=fails))
     questions.on_ask(Ask(request=1, action=Action.WHERE, seconds=1.0))
     (answer,) = sent
     assert isinstance(answer, Answer)
@@ -78,9 +93,8 @@ def test_all_that_answers_need_is_loaded_before_it_is_needed(monkeypatch: pytest
             monkeypatch.setattr(sys.modules[package], own, sys.modules[name])
         monkeypatch.delitem(sys.modules, name, raising=False)
     before = set(sys.modules)
-    rank: Any = SimpleNamespace(call_later=lambda *_: None)
     forks = Forks()
-    Questions(rank).prepare(forks)
+    asking().prepare(forks)
     there = set(sys.modules)
     for name in there - before:
         # Modules that are loaded here have classes of their own, which no other test may meet.
@@ -109,11 +123,9 @@ class Forks(ForkSafety):
 
 def test_a_collective_that_cannot_be_interrupted_is_told_with_what_comes_of_it(approved: Approved) -> None:
     sent: list[Message] = []
-    rank: Any = SimpleNamespace(
-        call_later=lambda *_: None, send=sent.append, interruptible=SimpleNamespace(runs=lambda _: True)
-    )
+    questions = asking(send=sent.append, interruptible=SimpleNamespace(runs=lambda _: True))
     ask = Ask(request=1, action=Action.EVAL, seconds=2.0, text="x.full_tensor()")
-    Questions(rank)._work._note_stuck(ask, 7)
+    questions._work._note_stuck(ask, 7)
     (answer,) = sent
     assert isinstance(answer, Answer)
     approved(body_in(answer).text)

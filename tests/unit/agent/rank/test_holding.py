@@ -32,7 +32,11 @@ class Held:
         self.stopping = self
         self.inbox = SimpleNamespace(put=self._put)
         self.stops = SimpleNamespace(current=(STOP, None), number=STOP, is_hold=True, is_mine=lambda: False)
-        self.holding = Holding(cast("Any", self))
+        me = cast("Any", self)
+        self.holding = Holding(me, me.stops, me.inbox, me, lambda: bool(self.link.is_connected))
+
+    def publish(self) -> None:
+        """Report nothing."""
 
     def _put(self, stop: int, work: GoOn) -> None:
         self.went_on.append(stop)

@@ -57,7 +57,7 @@ def test_a_forked_child_is_in_its_parents_job_and_has_its_own_number(
 ) -> None:  # fmt: skip
     me = replace(this_process(), **{"launcher": "none", "job": "mine", "run": "", "rank": 0, **changes})
     monkeypatch.setattr(membership, "this_process", lambda: me)
-    child = Membership(rank, parent)
+    child = Membership(rank.settings, parent)
     assert (child.identity.job, child.identity.run, child.identity.rank) == place
     assert child.numbering is numbering
 
@@ -70,14 +70,14 @@ def test_a_number_of_torch_stays_when_torch_is_closed_and_ends_the_number_as_a_c
     numbered = replace(before, launcher="framework", rank=1, by_library=True)
     for me in (numbered, before):
         monkeypatch.setattr(membership, "this_process", lambda me=me: me)
-        said = json.loads(rank.membership.registration(anew=True))
+        said = json.loads(rank.membership.registration(rank.rank_report(), anew=True))
         assert (said["identity"]["rank"], said["placement"]["numbering"], said["child"]) == (1, "library", None)
 
 
 def test_a_rank_restates_which_child_it_is(rank: Rank) -> None:
-    assert json.loads(rank.membership.registration(anew=True)).get("child") is None
+    assert json.loads(rank.membership.registration(rank.rank_report(), anew=True)).get("child") is None
     rank.membership.welcomed(WELCOME)
-    assert json.loads(rank.membership.registration(anew=True))["child"] == 2
+    assert json.loads(rank.membership.registration(rank.rank_report(), anew=True))["child"] == 2
 
 
 CLAIM = "rank:7:none:rl-1/rl.py-7.0/0"
@@ -94,6 +94,6 @@ def test_an_actor_is_of_its_drivers_job_and_a_child_until_it_has_a_number(
     monkeypatch.setattr(membership, "this_process", lambda: me)
     monkeypatch.setattr(membership, "actor_class", "Worker")
     monkeypatch.setenv("DBG_AUTOSTART", CLAIM)
-    said = json.loads(Membership(rank, None).registration(anew=True))
+    said = json.loads(Membership(rank.settings, None).registration(rank.rank_report(), anew=True))
     assert (said["identity"]["job"], said["identity"]["run"], said["child"]) == ("rl-1", run, child)
     assert said["process"]["name"] == "Worker"

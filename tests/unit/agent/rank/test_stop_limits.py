@@ -38,7 +38,7 @@ class Rig:
         self.stops, self.inbox = Stops(lambda: None), Inbox()
         self.ended: list[int] = []
         self.inbox.put = self._put  # type: ignore[method-assign,assignment]
-        self.lease = Lease(cast("Any", self), lambda: self.now)
+        self.lease = Lease(cast("Any", self), self.stops, self.inbox, lambda: self.now)
         self.limits = SimpleNamespace(lease=self.lease)
 
     def _put(self, number: int, work: object) -> None:
@@ -229,7 +229,7 @@ class DeadlinesRig:
     def __init__(self) -> None:
         self.later: list[tuple[float, Callable[[], None]]] = []
         self.stops = Stops(lambda: None)
-        self.limits = StopLimits(cast("Any", self))
+        self.limits = StopLimits(cast("Any", self), self.stops, Inbox())
 
     def warn(self, text: str) -> None:
         pytest.fail(text)

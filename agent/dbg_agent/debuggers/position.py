@@ -34,13 +34,14 @@ from dbg_agent.frames.stacks import (
     users_frame,
 )
 from dbg_agent.host.proc import read_proc
-from dbg_wire.messages import Notice
+from dbg_agent.stop.halt import Halt
+from dbg_agent.stop.stops import Stops
+from dbg_wire.messages import Message, Notice
 from dbg_wire.records.ranks import Place, ThreadStack
 from dbg_wire.records.record import fitted
 
 if TYPE_CHECKING:
-    from dbg_agent.rank.rank import Rank
-    from dbg_agent.rank.stopping import Stopping
+    from dbg_agent.debuggers.engine import Engine
 
 LOOKED_AT = 64
 """Innermost frames that a look compares; those further out have hardly returned if none of these has."""
@@ -107,8 +108,9 @@ def _thread_time(thread: int) -> float:
 class Position:
     """Where a rank is, to be asked from any thread."""
 
-    def __init__(self, rank: Rank) -> None:
-        self._rank = rank
+    def __init__(self, halt: Halt, stops: Stops) -> None:
+        self._halt = halt
+        self._stops = stops
         self._unmoved = Unmoved()
 
     def moving_place(self) -> Place | None:
@@ -120,17 +122,17 @@ class Position:
 
     def stack(self) -> tuple[Place, ...]:
         """Return the stack of the stop's thread, or else of the main thread."""
-        crash = self._rank.stopping.crash
+        crash = self._halt.crash
         if crash is not None:
             return traceback_of(crash.error.__traceback__)
         if not self._stands():
             return stack_of(self._moving_frame())
         # A stop is told of a moment before it has begun.
-        return stack_of(self._rank.stopping.frame or self._rank.stops.arrived_at)
+        return stack_of(self._halt.frame or self._stops.arrived_at)
 
     def threads(self) -> tuple[ThreadStack, ...]:
         """Return the stacks of all threads of the program."""
-        return thread_stacks(self._rank.stops.owner if self._stands() else None, self.stack())
+        return thread_stacks(self._stops.owner if self._stands() else None, self.stack())
 
     def age(self) -> tuple[float | None, bool]:
         """Return for how many seconds the rank has been where :meth:`stack` says, and whether it may be longer.
@@ -138,42 +140,43 @@ class Position:
         The seconds are None where they are unknown.
         """
         if self._stands():
-            return time.monotonic() - self._rank.stops.stands_since, False
-        if self._rank.stops.owner not in (None, threading.main_thread().ident):
+            return time.monotonic() - self._stops.stands_since, False
+        if self._stops.owner not in (None, threading.main_thread().ident):
             return None, False
         seconds = self._unmoved.poll()
         return seconds, seconds is not None
 
     def _stands(self) -> bool:
-        return self._rank.stops.is_halted and not self._rank.stops.is_busy
+        return self._stops.is_halted and not self._stops.is_busy
 
     def _moving_frame(self) -> FrameType | None:
         """Return the innermost frame of the thread that steps, or else of the program's thread."""
-        return thread_frame(self._rank.stops.owner or program_thread())
+        return thread_frame(self._stops.owner or program_thread())
 
 
 class Viewpoint:
     """The frame of the current stop that is looked at; methods run in the stopped thread."""
 
-    def __init__(self, stop: Stopping) -> None:
-        self._stop = stop
-        self.opening: FrameType | None = None
-        """The frame that a debugger shows first; None if that is the frame of the stop."""
+    def __init__(self, halt: Halt, open_engine: Callable[[], Engine | None], send: Callable[[Message], None]) -> None:
+        """``open_engine`` returns the debugger that is open on the stop, if one is."""
+        self._halt = halt
+        self._open_engine = open_engine
+        self._send = send
 
     def begin(self, reason: str) -> None:
         """Choose the frame for a stop that begins for this reason; its frame and its crash are known."""
         usual = None if reason == CHOSEN_BY_USER else users_frame(self.frames())
-        self.opening = usual[0] if usual is not None and usual[0] is not self._stop.frame else None
+        self._halt.opening = usual[0] if usual is not None and usual[0] is not self._halt.frame else None
 
     def end(self) -> None:
         """Forget the frame: the thread moves."""
-        self.opening = None
+        self._halt.opening = None
 
     def frames(self) -> list[FrameAt]:
         """Return the program's frames at this stop, outermost first."""
-        if self._stop.crash is not None:
-            return frames_of_traceback(self._stop.crash.error.__traceback__)
-        return frames_of(self._stop.frame)
+        if self._halt.crash is not None:
+            return frames_of_traceback(self._halt.crash.error.__traceback__)
+        return frames_of(self._halt.frame)
 
     def find(self, wanted: str) -> FrameAt | None:
         """Return the frame that a user asks for, or the one that is looked at if ``wanted`` is empty.
@@ -182,20 +185,25 @@ class Viewpoint:
         """
         if wanted:
             return find_frame(self.frames(), wanted)
-        shown = self._stop.looked_at()
+        shown = self.looked_at()
         if shown is None:
             return None
         return next((at for at in self.frames() if at[0] is shown), (shown, shown.f_lineno or 0))
 
+    def looked_at(self) -> FrameType | None:
+        """Return the frame that the open debugger shows, or else the one that it would show first."""
+        shown: FrameType | None = getattr(self._open_engine(), "curframe", None)
+        return shown or self._halt.opening or self._halt.frame
+
     def is_usual(self, at: FrameAt) -> bool:
         """Tell whether this is the frame that a debugger shows first, if nobody asks for another one."""
-        return at[0] is (self.opening or self._stop.frame)
+        return at[0] is (self._halt.opening or self._halt.frame)
 
     def open_at(self, wanted: str) -> None:
         """Show the frame that a user asks for, now or when a debugger opens; raise NoSuchFrame."""
         frame = find_frame(self.frames(), wanted)[0]
-        self.opening = frame if frame is not self._stop.frame else None
-        engine = self._stop.open_engine()
+        self._halt.opening = frame if frame is not self._halt.frame else None
+        engine = self._open_engine()
         if engine is not None:
             engine.select(frame)
 
@@ -204,13 +212,13 @@ class Viewpoint:
         try:
             self.open_at(wanted)
         except NoSuchFrame as error:
-            self._stop.send(fitted(Notice, text=str(error)))
+            self._send(fitted(Notice, text=str(error)))
 
     def sentence(self) -> str:
         """Say in which frame a debugger opens and what that frame has called; empty at the frame of the stop."""
-        frames = self.frames() if self.opening is not None else []
+        frames = self.frames() if self._halt.opening is not None else []
         for at in frames[:-1]:
-            if at[0] is self.opening:
+            if at[0] is self._halt.opening:
                 return f"in {_shown(at)}, inside {_shown(frames[-1])}; `d` goes down to it"
         return ""
 

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dbg_agent.rank import position
-from dbg_agent.rank.position import FREE_SECONDS, POLLING_SHARE, Unmoved
+from dbg_agent.debuggers import position
+from dbg_agent.debuggers.position import FREE_SECONDS, POLLING_SHARE, Unmoved
 from dbg_agent.rank.rank import Rank
 from dbg_agent.stop.stops import Crash
 from dbg_wire.messages import Action, Ask, Audience
