@@ -16,11 +16,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from dbg_agent.evidence.mpi import MODULE as MPI_MODULE
-from dbg_agent.evidence.mpi import may_be_asked, thread_seen
 from dbg_agent.frames.stacks import is_own, is_users_file, outward, thread_frame
 from dbg_agent.host.process import Kernel, Reading, disks, processors
 from dbg_agent.torch.calls import MODULE, Group, process_groups
@@ -29,7 +26,7 @@ from dbg_agent.torch.flight_recorder import NATIVE_MODULE, Recorder, recorders_o
 from dbg_wire.messages import Ask, Kind
 from dbg_wire.recorder.entries import recent_entries
 from dbg_wire.recorder.seen import LIBRARY, group_seen, key_of, name_of
-from dbg_wire.records.evidence import CollectiveSeen, GroupSeen, SourceSeen
+from dbg_wire.records.evidence import GroupSeen, SourceSeen
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
 from dbg_wire.records.samples import (
@@ -142,7 +139,7 @@ def _too_long(needed: float) -> SourceSeen:
 
 def _lack() -> str:
     if not recorders():
-        return "this torch has no flight recorder; the stacks tell how long ranks wait"
+        return "this torch has no flight recorder"
     return (
         f"torch's flight recorder has recorded nothing; {BUFFER_VARIABLES[0]}=2000 in the job's environment "
         f"({BUFFER_VARIABLES[1]} before torch 2.9) switches it on"
@@ -199,28 +196,20 @@ def _told(
     )
 
 
-MAX_SITES = 256
-"""Places of calls of MPI that are kept: a program has some ten."""
-
 Step = tuple[str, int, str]
-Site = tuple[CodeType, int]
-Call = tuple[str, str]
-Seen = tuple[tuple[Step, ...], Call]
+Seen = tuple[Step, ...]
 
 
 class Places:
     """The places of the main thread at the looks of one sampling; each look is a time and a place."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, GroupSeen] = {}
-        """The communicators of the calls that were seen, by name."""
-        self._sites: dict[Site, Call] = {}
         self._known: dict[Seen, Seen] = {}
 
     def look(self) -> Seen:
-        """Return the innermost frames, the outermost first, and the group and name of the call of MPI if it is in one.
+        """Return the innermost frames, the outermost first; one of the user's own code is among them.
 
-        One of the user's own code is among them. No frame is kept, which would keep the program's tensors alive.
+        No frame is kept, which would keep the program's tensors alive.
         """
         innermost = thread_frame(threading.main_thread().ident)
         frames = list(islice((one for one in outward(innermost) if not is_own(one)), MAX_FRAMES))
@@ -228,30 +217,8 @@ class Places:
             users = (one for one in outward(innermost) if is_users_file(one.f_code.co_filename) and not is_own(one))
             frames[MAX_FRAMES - 1 :] = islice(users, 1)
         steps = tuple((f.f_code.co_filename, f.f_lineno or 0, f.f_code.co_name) for f in reversed(frames))
-        mpi = sys.modules.get(MPI_MODULE)
-        call = self._call(mpi, innermost) if mpi is not None and innermost is not None else ("", "")
         # A rank is seen at few places, and as often as not at the same one.
-        return self._known.setdefault((steps, call), (steps, call))
-
-    def _call(self, mpi: ModuleType, innermost: FrameType) -> Call:
-        site = innermost.f_code, innermost.f_lasti
-        if site not in self._sites and len(self._sites) < MAX_SITES:
-            # To find out what an instruction calls takes as long as ten looks, and mostly it calls the same again.
-            self._sites[site] = self._read(mpi, innermost)
-        return self._sites.get(site, ("", ""))
-
-    def _read(self, mpi: ModuleType, innermost: FrameType) -> Call:
-        group = name = ""
-        try:
-            for row in thread_seen(mpi, innermost, may_ask=may_be_asked(mpi)):
-                if isinstance(row, GroupSeen):
-                    self.groups.setdefault(row.name, row)
-                elif isinstance(row, CollectiveSeen):
-                    group, name = row.group, row.name
-        except Exception:
-            # Another release of mpi4py, or objects of the program: the place is known all the same.
-            return "", ""
-        return group, name
+        return self._known.setdefault(steps, steps)
 
 
 def sampled_places(looks: Sequence[tuple[int, Seen]], begin: int) -> list[SampledPlace]:
@@ -269,17 +236,15 @@ def sampled_places(looks: Sequence[tuple[int, Seen]], begin: int) -> list[Sample
     return sorted(rows, key=lambda row: -len(row.times))
 
 
-def _of_user(seen: Seen) -> Seen:
+def _of_user(steps: Seen) -> Seen:
     """Return a place without the frames of libraries that the user's innermost one has called."""
-    steps, call = seen
     last = max((number for number, step in enumerate(steps, 1) if is_users_file(step[0])), default=len(steps))
-    return steps[:last], call
+    return steps[:last]
 
 
-def _row(seen: Seen | None, times: tuple[int, ...]) -> SampledPlace:
-    steps, (group, call) = seen if seen is not None else ((), ("", ""))
-    frames = tuple(fitted(Place, file=file, line=line, function=function) for file, line, function in steps)
-    return fitted(SampledPlace, frames=frames, times=times, group=group, call=call)
+def _row(steps: Seen | None, times: tuple[int, ...]) -> SampledPlace:
+    frames = tuple(fitted(Place, file=file, line=line, function=name) for file, line, name in steps or ())
+    return fitted(SampledPlace, frames=frames, times=times)
 
 
 Answer = Callable[..., None]
@@ -366,7 +331,7 @@ class Sampler:
                 disks=disks(one.before, after),
             ),
             sources=tuple(row for row in told if isinstance(row, SourceSeen)),
-            groups=(*(row for row in told if isinstance(row, GroupSeen)), *one.places.groups.values()),
+            groups=tuple(row for row in told if isinstance(row, GroupSeen)),
             arrivals=tuple(row for row in told if isinstance(row, GroupArrivals)),
             places=tuple(sampled_places(tuple(one.looks), one.begin)),
         )

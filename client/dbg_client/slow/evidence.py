@@ -1,23 +1,20 @@
-"""What looks at main threads and the kernel tell of late ranks: where they are meanwhile, and what they lack. Pure.
-
-Looks are all there is where no recorder tells when ranks came, as with MPI.
-"""
+"""What looks at main threads and the kernel tell of late ranks: where they are meanwhile, and what they lack. Pure."""
 
 from __future__ import annotations
 
 import enum
 import statistics
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbg_client.slow.lateness import GroupLateness
-from dbg_client.slow.meetings import MICROSECONDS, SampledRun
+from dbg_client.slow.meetings import MICROSECONDS
 from dbg_client.views.tree import own_frames
 from dbg_wire.libraries import collective_of
 from dbg_wire.records.ranks import Place
-from dbg_wire.records.samples import RankSample, Sampled, SampledPlace
+from dbg_wire.records.samples import RankSample, Sampled
 
 LEAST_LOOKS = 5
 """Looks at a rank while others wait for it that tell where it is; with fewer, all looks outside of collectives do."""
@@ -53,15 +50,14 @@ LOADER = "/torch/utils/data/"
 """The part of a path that the files of torch's data loader have."""
 
 
-def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLateness | None) -> Whereabouts | None:
+def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLateness) -> Whereabouts | None:
     """Return where a rank is while others wait for it; None if no look tells.
 
     ``shift`` is by how many seconds its clock is ahead.
     """
-    delayed = () if lateness is None else lateness.delayed
     windows = [
         (meeting.typical + shift, meeting.came[number] + shift)
-        for meeting in delayed
+        for meeting in lateness.delayed
         if meeting.came.get(number, 0.0) > meeting.typical
     ]
     looks = list(_looks(sampled))
@@ -75,14 +71,9 @@ def whereabouts(sampled: Sampled, number: int, shift: float, lateness: GroupLate
 def _looks(sampled: Sampled) -> Iterator[tuple[float, Spot | None]]:
     """Yield when a rank was seen, by its own clock, and where; None for a collective."""
     for row in sampled.places:
-        spot = None if call_of(row) else _spot(row.frames)
+        spot = None if collective_of(row.frames) else _spot(row.frames)
         for time in row.times:
             yield (sampled.sample.begin + time) / MICROSECONDS, spot
-
-
-def call_of(place: SampledPlace) -> str:
-    """Return the name of the collective in which the main thread was there, empty for none."""
-    return place.call or collective_of(place.frames)
 
 
 def _spot(frames: Sequence[Place]) -> Spot:
@@ -148,66 +139,3 @@ def _stands_out(mine: RankSample, others: Sequence[RankSample], amount: Callable
 
 def _times(count: int | None, factor: float) -> float | None:
     return None if count is None else count * factor
-
-
-LEAST_COMPARED = 10
-"""Looks at each rank from which on they are compared."""
-
-LEAST_LESS = 0.15
-"""The part of the looks by which a rank waits less than the others to be late."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """Ranks of a group that wait less than the others in its collectives; none if all wait about as long.
-
-    ``waits`` is the part of its looks in which each member was seen in one, ``looks`` how many looks there were.
-    """
-
-    label: str
-    call: str
-    ranks: tuple[int, ...]
-    waits: dict[int, float]
-    looks: int
-
-    @property
-    def least(self) -> float:
-        """Return in which part of the looks the late ranks wait, or all."""
-        return statistics.median(self.waits[number] for number in (self.ranks or self.waits))
-
-    @property
-    def others(self) -> float:
-        """Return in which part of the looks the others wait."""
-        return statistics.median(share for number, share in self.waits.items() if number not in self.ranks)
-
-
-def waiting_of(run: SampledRun) -> list[Waiting]:
-    """Return for each group who waits least in it; groups that nobody was seen to wait in are left out."""
-    members = {group.name: (group.label, group.numbers) for group in run.groups}
-    seen: defaultdict[str, Counter[int]] = defaultdict(Counter)
-    calls: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for number, sampled in run.told.items():
-        for place in sampled.places:
-            if call := call_of(place):
-                seen[place.group][number] += len(place.times)
-                calls[place.group][call] += len(place.times)
-    found = []
-    for name, counts in seen.items():
-        label, numbers = members.get(name, ("", tuple(run.told)))
-        asked = [number for number in numbers if number in run.told]
-        looks = min((run.told[number].sample.looks for number in asked), default=0)
-        if looks >= LEAST_COMPARED and len(asked) > 1:
-            waits = {number: counts[number] / run.told[number].sample.looks for number in asked}
-            call = calls[name].most_common(1)[0][0]
-            found.append(Waiting(label=label, call=call, ranks=_least(waits), waits=waits, looks=looks))
-    return found
-
-
-def _least(waits: dict[int, float]) -> tuple[int, ...]:
-    """Return the few ranks that wait less than the others."""
-    ordered = sorted(waits.values())
-    usual = ordered[len(ordered) // 2]
-    if usual - ordered[0] < LEAST_LESS:
-        return ()
-    late = tuple(number for number, share in waits.items() if share <= (ordered[0] + usual) / 2)
-    return late if 2 * len(late) <= len(waits) else ()

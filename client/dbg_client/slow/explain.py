@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dbg_client.slow.evidence import Lack, Waiting, Whereabouts, lacks_of, waiting_of, whereabouts
+from dbg_client.slow.evidence import Lack, Whereabouts, lacks_of, whereabouts
 from dbg_client.slow.lateness import GroupLateness, Lateness, held_up_by, judge
 from dbg_client.slow.meetings import MICROSECONDS, SampledRun, meetings_of
 from dbg_client.why.verdict import CULPRIT_STATUS, UNKNOWN_STATUS, Certainty
@@ -47,17 +47,15 @@ class LateRank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowVerdict:
-    """What holds one job up, or that nothing does. It is sure by clocks, and likely by looks or by times of a host.
+    """What holds one job up, or that nothing does. It is sure by clocks, and likely by times of a host.
 
-    ``ranks`` are late in ``groups``, the worst first. ``waiting`` are looks, where no recorder tells when ranks came.
-    ``doubt`` says why a verdict is unknown.
+    ``ranks`` are late in ``groups``, the worst first. ``doubt`` says why a verdict is unknown.
     """
 
     kind: Lateness
     certainty: Certainty
     ranks: tuple[int, ...] = ()
     groups: tuple[GroupLateness, ...] = ()
-    waiting: Waiting | None = None
     late: tuple[LateRank, ...] = ()
     doubt: Doubt | None = None
 
@@ -105,8 +103,6 @@ def _verdicts(run: SampledRun, groups: tuple[GroupLateness, ...]) -> list[SlowVe
         told = tuple(one for one in groups if one.kind is kind)
         if told:
             return [SlowVerdict(kind=kind, certainty=Certainty.SURE, groups=told)]
-    if by_looks := _by_looks(run):
-        return by_looks
     loose = tuple(one for one in groups if one.count and one.of.looseness > 0)
     return [_unknown(Doubt.CLOCKS, loose) if loose else _unknown(Doubt.FEW, groups)]
 
@@ -134,26 +130,7 @@ def _late(run: SampledRun, groups: tuple[GroupLateness, ...]) -> list[SlowVerdic
     ]
 
 
-def _by_looks(run: SampledRun) -> list[SlowVerdict]:
-    """Return verdicts from looks alone."""
-    waiting = waiting_of(run)
-    late = sorted((one for one in waiting if one.ranks), key=lambda one: one.least - one.others)
-    if not late and waiting:
-        most = max(waiting, key=lambda one: one.others)
-        return [SlowVerdict(kind=Lateness.EVEN, certainty=Certainty.LIKELY, waiting=most)]
-    return [
-        SlowVerdict(
-            kind=Lateness.LATE,
-            certainty=Certainty.LIKELY,
-            ranks=one.ranks,
-            waiting=one,
-            late=_late_ranks(run, one.ranks, None),
-        )
-        for one in late
-    ]
-
-
-def _late_ranks(run: SampledRun, ranks: tuple[int, ...], group: GroupLateness | None) -> tuple[LateRank, ...]:
+def _late_ranks(run: SampledRun, ranks: tuple[int, ...], group: GroupLateness) -> tuple[LateRank, ...]:
     samples = {number: sampled.sample for number, sampled in run.told.items()}
     return tuple(
         LateRank(

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from dbg_client.slow.evidence import Lack, Spot, Waiting
+from dbg_client.slow.evidence import Lack, Spot
 from dbg_client.slow.explain import Doubt, LateRank, RunFindings, SlowVerdict, halted_ranks
 from dbg_client.slow.lateness import GroupLateness, Lateness
 from dbg_client.views.naming import clip
@@ -37,9 +37,6 @@ MAX_JOB, MAX_GROUP = 16, 24
 HEADERS = ("JOB", "GROUP", "LAST", "TIMES", "BY", "LOST", "RANKS")
 
 MAY_HANG = NextStep(Remedy("why"), Purpose.TELLS_HANG)
-
-STANDS = 0.95
-"""The part of the looks in which others wait from which on a rank that does not may hang."""
 
 _CODES = {Lateness.LATE: "1;31", Lateness.UNEVEN: "33", Lateness.EVEN: "32", Lateness.UNKNOWN: "35"}
 
@@ -82,17 +79,16 @@ class _Told:
         """Return it in words."""
         verdict = self._verdict
         worst = verdict.groups[0] if verdict.groups and verdict.doubt is None else None
-        waiting = verdict.waiting
         following = self._names.entering(verdict.ranks) if verdict.ranks else None
-        if verdict.doubt is Doubt.STANDS or (verdict.ranks and waiting is not None and waiting.others >= STANDS):
+        if verdict.doubt is Doubt.STANDS:
             following = MAY_HANG
         return Diagnosis(
             job=self._run.run[0],
             sentence=self._sentence(),
             certainty=verdict.certainty,
             ranks=verdict.ranks,
-            group=worst.of.group.label if worst is not None else (waiting.label or None if waiting else None),
-            collective=worst.call if worst is not None else (waiting.call if waiting else None),
+            group=worst.of.group.label if worst is not None else None,
+            collective=worst.call if worst is not None else None,
             evidence=tuple(self._evidence()),
             next=following,
         )
@@ -101,8 +97,6 @@ class _Told:
         verdict = self._verdict
         if verdict.doubt is not None:
             return self._doubtful(verdict.doubt)
-        if verdict.waiting is not None:
-            return self._by_looks(verdict.waiting)
         one = verdict.groups[0]
         if verdict.kind is Lateness.UNEVEN:
             return (
@@ -119,15 +113,6 @@ class _Told:
         return (
             f"{self._names.described(verdict.ranks)} {comes} last in {one.times} of {one.count} {_of(one)}, "
             f"by {duration(one.by)}; that costs {one.lost:.0%} of the time"
-        )
-
-    def _by_looks(self, one: Waiting) -> str:
-        where = f"{printable(one.call, 60)} of {printable(one.label, 100)}" if one.label else printable(one.call, 60)
-        if not one.ranks:
-            return f"nobody is late: the ranks wait about equally long in {where}, {one.others:.0%} of the time"
-        return (
-            f"{self._names.described(one.ranks)} {agreeing(one.ranks, 'waits', 'wait')} least for others: in {where} "
-            f"in {one.least:.0%} of {one.looks} looks, the others in {one.others:.0%}"
         )
 
     def _doubtful(self, doubt: Doubt) -> str:

@@ -1,11 +1,10 @@
-"""Jobs of torch with gloo and of MPI in which one rank is late, and one in which nobody is: what `slow` finds."""
+"""Jobs of torch with gloo in which one rank is late, and one in which nobody is: what `slow` finds."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ import pytest
 
 from tests.docs.scenes import TORCH_SECONDS
 from tests.support.broker import running_broker
-from tests.support.launchers import mpirun, torchrun
+from tests.support.launchers import torchrun
 from tests.support.processes import Child, Processes
 from tests.support.ranks import attach, wait_until_states
-from tests.support.requirements import needs_mpi4py, needs_mpirun, needs_torch
+from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
 
 pytestmark = pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
@@ -45,24 +44,6 @@ for step in range(100_000):
     fetch_batch()
     time.sleep(0.1)
     dist.all_reduce(gradients)
-    if step == 3:
-        print("moves", flush=True)
-"""
-
-MPI_SCRIPT = f"""\
-import time
-
-from mpi4py import MPI
-
-world = MPI.COMM_WORLD
-rank = world.Get_rank()
-
-def fetch_batch():
-    time.sleep(0.5 if rank == {LATE} else 0.02)
-
-for step in range(100_000):
-    fetch_batch()
-    world.allreduce(rank)
     if step == 3:
         print("moves", flush=True)
 """
@@ -123,17 +104,3 @@ def test_nobody_is_named_where_nobody_is_late(processes: Processes, home: Path, 
     verdict, status = slow(home)
     assert verdict["kind"] in ("even", "uneven")
     assert (verdict["ranks"], status) == (None, 0)
-
-
-@needs_mpirun
-@needs_mpi4py
-def test_without_a_recorder_the_rank_that_waits_least_is_named(
-    processes: Processes, home: Path, tmp_path: Path
-) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(MPI_SCRIPT)
-    start(processes, home, mpirun(RANKS, sys.executable, "-m", "dbg_agent", str(script)))
-    verdict, status = slow(home)
-    assert_late(verdict, status)
-    assert (verdict["collective"], verdict["certainty"]) == ("allreduce", "likely")
-    assert f"outside of collectives rank {LATE} is at fetch_batch train.py:" in verdict["evidence"][0]

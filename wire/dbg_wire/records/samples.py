@@ -91,14 +91,11 @@ class GroupArrivals(Row, tag="arrivals"):
 class SampledPlace(Row, tag="place"):
     """One place at which the main thread was seen, with its innermost ``frames``, the outermost first.
 
-    ``group`` and ``call`` are those of a collective that the stack does not show, as of MPI. ``times`` are
-    microseconds after the sampling began. A place without frames stands for those that are left out.
+    ``times`` are microseconds after the sampling began. A place without frames stands for those that are left out.
     """
 
     frames: Annotated[tuple[Place, ...], elements(MAX_FRAMES)]
     times: Annotated[tuple[Count, ...], elements(MAX_LOOKS)]
-    group: Sentence = ""
-    call: Sentence = ""
 
 
 class ProcessorUse(Record):

@@ -335,7 +335,7 @@ def test_what_goes_wrong_is_an_answer(
 
 
 def test_places_that_were_seen_seldom_are_one(clock: Clock) -> None:
-    places = [(((f"/{number}.py", 1, "f"),), ("", "")) for number in range(MAX_PLACES + 8)]
+    places = [((f"/{number}.py", 1, "f"),) for number in range(MAX_PLACES + 8)]
     looks = [(at, place) for at, place in enumerate([*places, *places[: MAX_PLACES - 1]])]
     rows = sampled_places(looks, 0)
     assert len(rows) == MAX_PLACES
@@ -344,22 +344,21 @@ def test_places_that_were_seen_seldom_are_one(clock: Clock) -> None:
 
 
 def test_the_main_thread_is_where_this_test_is() -> None:
-    steps, call = Places().look()
+    steps = Places().look()
     assert any(function == "test_the_main_thread_is_where_this_test_is" for _, _, function in steps)
-    assert call == ("", "")
 
 
 def test_a_frame_of_the_users_is_among_those_of_a_deep_library() -> None:
     library: dict[str, Any] = {"look": Places().look}
     path = f"{sysconfig.get_path('stdlib')}/deep.py"
     exec(compile("def deep(n):\n    return deep(n - 1) if n else look()", path, "exec"), library)  # noqa: S102
-    steps, _ = library["deep"](20)
+    steps = library["deep"](20)
     assert len(steps) == MAX_FRAMES
     assert steps[0][2] == "test_a_frame_of_the_users_is_among_those_of_a_deep_library"
 
 
 def test_rare_places_end_at_the_users_line() -> None:
     user = ("/home/me/train.py", 30, "main")
-    looks = [(at, ((user, ("/usr/lib/python3/site-packages/a.py", at, "f")), ("", ""))) for at in range(90)]
+    looks = [(at, (user, ("/usr/lib/python3/site-packages/a.py", at, "f"))) for at in range(90)]
     rows = sampled_places(looks, 0)
     assert sum(len(row.times) for row in rows if row.frames[0].line == 30) == 90

@@ -24,7 +24,7 @@ from dbg_wire.records.samples import (
     SampleRecord,
 )
 from tests.conftest import Approved
-from tests.unit.client.slow.simulated import LOADING, REDUCING, Group, Job, lack
+from tests.unit.client.slow.simulated import LOADING, REDUCING, Group, Job
 
 
 def only(found: RunFindings) -> SlowVerdict:
@@ -95,45 +95,18 @@ def test_those_that_did_not_answer_are_named(approved: Approved) -> None:
     ("job", "kind", "status"),
     [
         (Job([Group("dp_0", range(4), lambda rank, step: 0.0004 * rank)]), Lateness.EVEN, 0),
-        (
-            Job([], hosts=["h1"] * 2, places={n: [*looks(REDUCING, 20 + n), *looks(LOADING, 30)] for n in (0, 1)}),
-            Lateness.EVEN,
-            0,
-        ),
         (Job([Group("dp_0", range(2), steps=20, begin=-20.0)]), Lateness.UNKNOWN, 6),
         (Job([Group("dp_0", range(2))], silent=[0, 1]), Lateness.UNKNOWN, 6),
         (Job([Group("dp_0", range(2), lambda rank, step: 0.1 * rank)], hosts=("h1", "h2")), Lateness.UNKNOWN, 6),
         (Job([Group("dp_0", range(2))], state=RankState.STOPPED), Lateness.UNKNOWN, 6),
     ],
-    ids=["nobody is late", "nobody waits longer", "may hang", "nothing told", "clocks", "in a debugger"],
+    ids=["nobody is late", "may hang", "nothing told", "clocks", "in a debugger"],
 )
 def test_who_is_late_may_be_nobody_or_unknown(approved: Approved, job: Job, kind: Lateness, status: int) -> None:
     found = job.found()
     assert (only(found).kind, exit_status(found.verdicts)) == (kind, status)
     verdict = told(found)
     approved(f"{verdict.sentence}\n{verdict.next.command if verdict.next is not None else ''}")
-
-
-def test_without_a_recorder_the_rank_that_waits_least_is_named(approved: Approved) -> None:
-    job = Job([], hosts=["h1"] * 4)
-    for number in range(4):
-        waits = 4 if number == 3 else 40
-        job.places[number] = [*looks(REDUCING, waits), *looks(LOADING, 50 - waits)]
-        job.rows[number] = [lack("no recorder")]
-    verdict = told(job.found())
-    approved("\n".join([verdict.sentence, *verdict.evidence]))
-    assert (verdict.certainty, verdict.evidence[-1]) == (Certainty.LIKELY, "no recorder")
-
-
-def test_calls_of_mpi_that_stacks_do_not_show_count(approved: Approved) -> None:
-    job = Job([], hosts=["h1"] * 3)
-    world = GroupSeen(library="mpi4py", name="MPI_COMM_WORLD 0-2", title="MPI_COMM_WORLD", members="0-2", size=3)
-    for number in range(3):
-        waits = 2 if number == 1 else 40
-        times = tuple(range(waits))
-        place = SampledPlace(frames=LOADING[:1], times=times, group=world.name, call="Allreduce")
-        job.rows[number] = [world, place]
-    approved(told(job.found()).sentence)
 
 
 @pytest.mark.parametrize("late", [(2,), (2, 3)])
@@ -233,10 +206,7 @@ def any_rows(draw: st.DrawFn) -> tuple[SampleRecord, ...]:
             )
         )
     times = st.lists(ANY_COUNT, max_size=5).map(tuple)
-    rows += [
-        SampledPlace(frames=draw(ANY_FRAMES), times=draw(times), group=draw(ANY_TEXT), call=draw(ANY_TEXT))
-        for _ in range(draw(st.integers(0, 3)))
-    ]
+    rows += [SampledPlace(frames=draw(ANY_FRAMES), times=draw(times)) for _ in range(draw(st.integers(0, 3)))]
     return tuple(rows)
 
 
