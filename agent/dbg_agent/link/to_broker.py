@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dbg_agent.link.outgoing import Outgoing
-from dbg_agent.process.log import LogForm, Logger
+from dbg_agent.process.log import Logger
 from dbg_agent.process.stderr import say
 from dbg_agent.stop.inbox import Loss
+from dbg_wire.codec import LogForm
 from dbg_wire.errors import DbgError
 from dbg_wire.messages import Discarded, Message
 from dbg_wire.records.ranks import Place

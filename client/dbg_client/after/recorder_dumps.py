@@ -10,9 +10,9 @@ from dbg_client.core.choose import MAX_WORLD
 from dbg_client.views.ages import show_duration
 from dbg_client.views.tree import own_frames
 from dbg_client.why.explain import LAST_LOOK_SECONDS, Case, Explanation, JobLook
-from dbg_client.why.lines import place_of
 from dbg_client.why.names import NamedRanks
 from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.show import place_of
 from dbg_client.why.verdict import Finding, Topic, Verdict, VerdictKind
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind, RankAnswer

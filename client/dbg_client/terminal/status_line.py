@@ -38,7 +38,7 @@ _GAPS = {
 _LEAVE = ("leave", "detaches", "help")
 
 _PRIORITY = (
-    *("address", "state", "notice", "leave", "detaches", "since", "cropped", "watching", "driver", "error"),
+    *("address", "state", "since", "notice", "leave", "detaches", "cropped", "watching", "driver", "error"),
     *("place", "others", "detail", "help"),
 )
 """The parts in the order in which they get room."""

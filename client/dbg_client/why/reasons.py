@@ -88,8 +88,6 @@ CLAUSES: dict[str, str] = {
     "only one": "; it is the only one in the group, so that nobody is missing",
     "device": "; nobody is missing, so that it is the network or a device that does not go on",
     "computed": "computed in {seconds} s at one place of their code",
-    "data": "read or wrote data in {seconds} s at one place of their code",
-    "within": "moved in library code in {seconds} s at one place of their code",
     "worked": "worked in {seconds} s at one place of their code",
 }
 """Parts of sentences."""

@@ -445,8 +445,7 @@ class Words(Reasons):
         if len(texts) == 1:
             who = self.who(numbers) if len(numbers) == 1 else f"each of {self.names.ranks(numbers)}"
             return self._tell("at one place", found, who=who, did=self._cut(texts.pop()))
-        ways = (("computed", moved.computing), ("data", moved.data), ("within", moved.within))
-        way = next((way for way, some in ways if set(numbers) <= some), "worked")
+        way = "computed" if set(numbers) <= moved.computing else "worked"
         return self._tell("at one place", found, did=say(way, seconds=f"{moved.seconds:.1f}"))
 
     def _busy(self, found: Finding) -> str:

@@ -1,18 +1,32 @@
-"""Verdicts as text and as JSON: a sentence, its evidence, and the command to type next. Pure."""
+"""Verdicts as text and as JSON: a sentence, lines of evidence, and the command to type next. Pure."""
 
 from __future__ import annotations
 
 import textwrap
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dbg_client.views.ages import SHORTEST_SECONDS, Age, age_of, show_age
 from dbg_client.views.groups import paint
-from dbg_client.why.lines import evidence_of
-from dbg_client.why.sentences import COLUMNS, sentence_of
-from dbg_client.why.verdict import HARMLESS, Certainty, NextStep, Purpose, Verdict, VerdictKind
+from dbg_client.views.naming import clip
+from dbg_client.views.tree import file_line, own_frames
+from dbg_client.why.collective_matching import PendingCollective
+from dbg_client.why.collectives import lacks
+from dbg_client.why.condition import State, waits_of
+from dbg_client.why.names import agreeing, show_bytes
+from dbg_client.why.process_groups import ProcessGroup, RankEvidence
+from dbg_client.why.reasons import MAX_LINKS, MAX_TEXT, WHOLE, Brevity, Reasons
+from dbg_client.why.scene import Scene, last_call
+from dbg_client.why.sentences import COLUMNS, Words, half_of, sentence_of, short_name, words_of
+from dbg_client.why.verdict import HARMLESS, Certainty, Finding, NextStep, Purpose, Topic, Verdict, VerdictKind
+from dbg_client.why.wait_text import process_text, wait_text
 from dbg_wire.errors import Remedy, printable
+from dbg_wire.messages import Kind
 from dbg_wire.rank_set import format_ranks
+from dbg_wire.records.evidence import ThreadWait, WaitKind
+from dbg_wire.records.ranks import LIVE_STATES, Place
 
 if TYPE_CHECKING:
     from dbg_client.why.explain import Explanation
@@ -142,3 +156,334 @@ def verdict_document(verdict: Verdict) -> dict[str, object]:
         "sequence": verdict.sequence,
         "age": None if verdict.age is None else round(verdict.age, 3),
     }
+
+
+# ------------------------------------------------------------------------------------------------ lines of evidence
+
+MAX_LINES = 12
+"""Lines of ranks of one verdict: more ranks than that are told in groups."""
+
+MAX_FUNCTIONS, MAX_NAMES, MAX_TYPES = 3, 20, 60
+"""Functions of the user's code, columns for ranks, and characters of types, in one line."""
+
+MAX_DEADLOCKS, MAX_ALSO = 4, 3
+"""Ranks whose threads are told one by one, and further collectives that are told."""
+
+NEAR_SECONDS, NEAR_FACTOR = 2.0, 1.5
+"""Ages that differ by no more than this are about the same: ranks come to a place, and are asked, one after another."""
+
+LINES: dict[str, str] = {
+    "and more": "and {count} more; --json names them",
+    "never connected": "never connected",
+    "waits in": "waits in {what}",
+    "was in": "was in {what}",
+    "passed": "passed {what}",
+    "in it for": "in it for {age}",
+    "at least": "at least {age}",
+    "last finished": "last collective it finished: {what}",
+    "thread": "thread {name}  {place}     {does}",
+    "of rank": "rank {number}: {note}",
+    "rank does": "rank {number} {does}",
+    "payload": "{call} is for {payload}",
+    "called at": "{who} called it at {place}",
+    "calls differ": "their calls differ: {roots}",
+    "root": "root {root} in {ranks}",
+    "times out": "{article} {library} {what} of these ranks times out in {left}",
+    "other tags": "a send with another tag that has ended would not be seen: no record is kept of it",
+    "silent": "{who} did not tell of the group and may be missing, too",
+    "later": "{who} {have} not come either",
+    "for the same": "{who} {wait} for the same in {what}{more}",
+    "behind them in": "{who} {wait} behind them in {what}{more}",
+    "and": " and {count} more",
+    "finished": "{who} {have} finished it and gone on",
+    "come to neither": "{who} has come to neither",
+    "behind them": "behind them:",
+    "after that": "after that:",
+}
+"""The lines; what stands in braces is a part."""
+
+
+def line(key: str, **parts: object) -> str:
+    """Return a line of evidence."""
+    return LINES[key].format(**parts)
+
+
+def evidence_of(verdict: Verdict, columns: int = COLUMNS) -> list[str]:
+    """Return the lines of evidence below the sentence of a verdict."""
+    if verdict.scene is None:
+        return list(verdict.lines)
+    way = words_of(verdict, columns)[1]
+    lines = _Lines(verdict.scene, way)
+    notes = [Words(verdict.scene).finding(note) for note in verdict.notes]
+    return [*lines.about(verdict.finding, notes), *verdict.lines]
+
+
+class _Lines:
+    """The lines below a sentence that leaves out what a :class:`Brevity` says."""
+
+    def __init__(self, scene: Scene, way: Brevity) -> None:
+        self.scene = scene
+        self._brief, self._whole = Reasons(scene, way), Reasons(scene, WHOLE)
+
+    def about(self, found: Finding, notes: Sequence[str]) -> list[str]:
+        """Return the lines about what was found."""
+        scene, topic = self.scene, found.topic
+        if topic in (Topic.MISSING, Topic.NO_PARTNER, Topic.HELD):
+            return self._missing(found)
+        if topic is Topic.CONFLICT:
+            return self._conflict(found)
+        if topic is Topic.CIRCLE:
+            told = scene.ended_in(found.circle)
+            return [*self.ranks(found.ranks, told=told[1] if told is not None else None), *time_left(found.pending)]
+        if topic in (Topic.LONELY, Topic.PEERLESS):
+            standing = found.pending
+            others = [n for n in standing.group.numbers if n not in found.ranks] if topic is Topic.LONELY else []
+            return [*self.ranks(found.ranks, standing), *self.ranks(others, standing), *self._call(standing)]
+        if topic in (Topic.DOUBTFUL, Topic.COMPLETE, Topic.OTHER_STORE):
+            ranks = sorted({*found.ranks, *found.followers})
+            return [*self.ranks(ranks, found.pending), *self._call(found.pending), *self._lacks()]
+        if topic is Topic.OWN:
+            behind = [line("behind them"), *self.ranks(found.followers)] if found.followers else []
+            after = [line("after that"), *self.ranks(found.after)] if found.after else []
+            return [*self._culprits(found), *behind, *after]
+        if topic is Topic.RANK_CIRCLE:
+            return [*self.ranks(sorted(found.ranks)), *self.ranks(found.followers)]
+        if topic in (Topic.UNMOVED, Topic.SILENT):
+            return [*self.ranks(found.ranks), *notes, *self._lacks()]
+        return list(notes)
+
+    def _missing(self, found: Finding) -> list[str]:
+        standing = found.pending
+        lines = self._culprits(found)
+        if found.topic is Topic.NO_PARTNER:
+            lines += self.ranks(standing.waiting, standing)
+        lines += self._others(found)
+        if found.topic is Topic.NO_PARTNER and standing.is_receive and half_of(standing).endswith("tag"):
+            lines.append(line("other tags"))
+        lines += self._call(standing)
+        is_made_of_stacks = found.topic is Topic.MISSING and found.certainty is Certainty.LIKELY
+        return [*lines, *self._lacks()] if is_made_of_stacks else lines
+
+    def _conflict(self, found: Finding) -> list[str]:
+        standing, names = found.pending, self.scene.names
+        lines = self.ranks(standing.waiting, standing)
+        finished = sorted(set(standing.finished) - set(standing.calls))
+        if finished:
+            lines.append(line("finished", who=names.ranks(finished), have=agreeing(finished, "has", "have")))
+        if standing.missing:
+            lines.append(line("come to neither", who=names.described(standing.missing)))
+        lines += self._others(found) if len(standing.roots) > 1 else []
+        handling = [(number, self._whole.handles(number)) for number in found.ranks[:MAX_ALSO]]
+        lines += [line("rank does", number=number, does=handles) for number, handles in handling if handles]
+        return [*lines, *time_left(standing)]
+
+    def _culprits(self, found: Finding) -> list[str]:
+        """Return the lines about the ranks of a sentence, and the reason of a single one that it had no room for."""
+        ranks = found.ranks
+        lines = self.ranks(ranks, found.standing, is_cause_told=len(ranks) == 1)
+        if len(ranks) == 1 and ranks[0] not in self.scene.moved.working:
+            reason, most = self._whole.reason(ranks[0]), 1 if found.topic is Topic.HELD else MAX_LINKS
+            if not self._brief.has_room(reason) or reason != self._brief.reason(ranks[0], most):
+                lines.insert(1, f"{self.scene.names.ranks(ranks)} {reason}")
+        return lines
+
+    def _others(self, found: Finding) -> list[str]:
+        """Tell of the silent members, and of the collectives that wait for the same ranks or behind them."""
+        names, standing = self.scene.names, found.pending
+        lines = []
+        silent = [number for number in standing.unheard if number not in found.ranks]
+        if silent:
+            lines.append(line("silent", who=names.ranks(silent)))
+        later = [number for number in standing.missing if number not in found.ranks]
+        if later:
+            lines.append(line("later", who=names.ranks(later), have=agreeing(later, "has", "have")))
+            held_up = [number for number in later if self.scene.behind(number) is not None]
+            lines += [line("rank does", number=n, does=self._whole.reason(n)) for n in held_up[:MAX_ALSO]]
+        for key, standings in (("for the same", found.also), ("behind them in", found.behind)):
+            if standings:
+                named = ", ".join(short_name(one) for one in standings[:MAX_ALSO])
+                more = line("and", count=len(standings) - MAX_ALSO) if len(standings) > MAX_ALSO else ""
+                ranks = {number for one in standings for number in one.calls}
+                wait = agreeing(ranks, "waits", "wait")
+                lines.append(line(key, who=names.ranks(ranks), wait=wait, what=named, more=more))
+        return lines
+
+    # -------------------------------------------------------------------------------------------------- ranks
+
+    def ranks(
+        self,
+        numbers: Sequence[int],
+        standing: PendingCollective | None = None,
+        *,
+        is_cause_told: bool = False,
+        told: ThreadWait | None = None,
+    ) -> list[str]:
+        """Return a line for each of the ranks, one for those of which the same is true, for about as long.
+
+        Deadlocked threads, what the kernel tells, and threads that have ended follow, apart from the one that the
+        sentence has ``told``.
+        """
+        waits: dict[int, str] = {}
+        for other in self.scene.matched.standings:
+            if other is not standing:
+                for number in other.calls:
+                    waits.setdefault(number, short_name(other))
+        group = standing.group if standing is not None else None
+        alike: defaultdict[_Line, dict[int, Age]] = defaultdict(dict)
+        for number in numbers:
+            one = self.scene.matched.roster.get(number)
+            if one is None:
+                alike[_Line(line("never connected"))][number] = Age()
+            else:
+                text = self._line_of(number, one, group, waits.get(number, ""), is_cause_told=is_cause_told)
+                alike[text][number] = age_of(one.answer) if one.answer.frames else Age()
+        rows = [(text, some) for text, ages in alike.items() for some in of_about_one_age(ages)]
+        rows.sort(key=lambda row: (-len(row[1]), min(row[1])))
+        shown = [f"{clip(format_ranks(sorted(some)), MAX_NAMES)}  {text.with_age(some)}" for text, some in rows]
+        rest = sum(len(some) for _, some in rows[MAX_LINES - 1 :])
+        lines = [*shown[: MAX_LINES - 1], line("and more", count=rest)] if rest else shown
+        for number in numbers[:MAX_DEADLOCKS]:
+            lines += self._notes(number, told)
+        return lines
+
+    def _line_of(
+        self, number: int, one: RankEvidence, group: ProcessGroup | None, waits_in: str, *, is_cause_told: bool
+    ) -> _Line:
+        state, is_live = one.rank.state.value, one.rank.state in LIVE_STATES
+        if one.answer.kind is not Kind.VALUE and is_live:
+            state = "silent" if state == "running" else state
+        news = [line("waits in" if is_live else "was in", what=waits_in)] if waits_in else []
+        condition = self.scene.conditions[number]
+        # A thread's call of the library says no more than the collective.
+        is_news = not (waits_in and condition.kind is None and not condition.is_still)
+        cause = self._whole.condition(number) if is_news and not is_cause_told else ""
+        news += [cause] if cause else []
+        if one.rank.passed:
+            news.append(printable(line("passed", what=one.rank.passed)))
+        last = last_call(one, group)
+        finished = ""
+        if last is not None:
+            sequence = f" #{last.sequence}" if last.sequence is not None else ""
+            label = f" of {group.title}" if group is not None and group.label else ""
+            finished = line("last finished", what=printable(f"{last.name}{sequence}{label}", MAX_TEXT))
+        where = "  ".join(filter(None, (state, place_of(one.answer.frames))))
+        return _Line(where, tuple(news), finished)
+
+    def _notes(self, number: int, told: ThreadWait | None) -> list[str]:
+        condition, one = self.scene.conditions.get(number), self.scene.matched.roster.get(number)
+        if condition is None or one is None:
+            return []
+        threads = condition.threads if condition.state in (State.DEADLOCK, State.FOR_ITSELF) else ()
+        process = one.evidence.process if one.evidence is not None else None
+        handles = self._whole.handles(number) if condition.is_loop else ""
+        ended = [wait for wait in waits_of(one, WaitKind.ENDED)[-MAX_DEADLOCKS:] if wait is not told]
+        notes = [
+            process_text(process) if process is not None else "",
+            *(self._whole.thread(wait.thread, wait_text(wait.does)) for wait in ended),
+            handles,
+        ]
+        return [
+            *(
+                line(
+                    "thread",
+                    name=printable(wait.thread, 60),
+                    place=place_of(wait.frames),
+                    does=wait_text(wait.does),
+                ).rstrip()
+                for wait in threads
+            ),
+            *(line("of rank", number=number, note=note) for note in notes if note),
+        ]
+
+    def _call(self, standing: PendingCollective) -> list[str]:
+        """Return what a collective exchanges, where it was called, roots that differ, and when the library gives up."""
+        roster, names = self.scene.matched.roster, self.scene.names
+        places: defaultdict[Place, list[int]] = defaultdict(list)
+        for number, call in standing.calls.items():
+            # Who waits for a call that it made before is elsewhere in its code.
+            if call.place is not None and call.place not in roster[number].answer.frames:
+                places[call.place].append(number)
+        called = sorted(places.items(), key=lambda one: (-len(one[1]), one[1]))[:MAX_FUNCTIONS]
+        first = standing.calls[min(standing.calls)]
+        size = show_bytes(first.size) if first.size is not None else printable(first.shapes, MAX_TYPES)
+        payload = ", ".join(piece for piece in (printable(first.types, MAX_TYPES), size) if piece)
+        lines = [line("payload", call=printable(standing.call, 80), payload=payload)] if payload else []
+        lines += [line("called at", who=names.ranks(some), place=place_of([place])) for place, some in called]
+        if len(standing.roots) > 1:
+            roots = [
+                line("root", root=root, ranks=clip(format_ranks(some), 40))
+                for root, some in sorted(standing.roots.items())
+            ]
+            lines.append(line("calls differ", roots="; ".join(roots)))
+        return [*lines, *time_left(standing)]
+
+    def _lacks(self) -> list[str]:
+        return lacks(self.scene.matched.roster, self.scene.names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What is said of a rank: where it is, what else is known, and the collective that it finished last."""
+
+    where: str
+    news: tuple[str, ...] = ()
+    last: str = ""
+
+    def with_age(self, ages: Mapping[int, Age]) -> str:
+        """Return the line of ranks that have been there for about as long."""
+        told = told_for(list(ages.values()))
+        news = [*self.news, line("in it for", age=told) if told else "", self.last]
+        said = "; ".join(filter(None, news))
+        return f"{self.where}     {said}" if said else self.where
+
+
+def place_of(frames: Sequence[Place]) -> str:
+    """Return where a stack is in the user's code: ``data.py:17 wait_for_shard < next_batch``; empty without one."""
+    own = own_frames(frames) or list(frames)
+    if not own:
+        return ""
+    functions = [printable(place.function, 60) for place in reversed(own[-MAX_FUNCTIONS:])]
+    if functions[-1] == "<module>" and len(functions) > 1:
+        del functions[-1]
+    return f"{file_line(own[-1])} {' < '.join(functions)}"
+
+
+def time_left(standing: PendingCollective) -> list[str]:
+    """Return the line that says when the library gives up, if that is known."""
+    seconds = standing.seconds_left
+    if seconds is None:
+        return []
+    member = next(iter(standing.group.members.values()))
+    library = printable(member.seen.backend or standing.group.library, 40)
+    # NCCL is spelt: an N begins with a vowel.
+    article = "an" if library[:1] in "aeio" or library.lower().startswith(("nccl", "mpi")) else "a"
+    what = "send or receive" if standing.has_peer else "collective"
+    return [line("times out", article=article, library=library, what=what, left=show_age(seconds))]
+
+
+def of_about_one_age(ages: Mapping[int, Age]) -> list[dict[int, Age]]:
+    """Return the ranks in groups of about the same age; those whose age is unknown, or no news, are one group."""
+    no_news = {number: age for number, age in ages.items() if not _news(age)}
+    groups = [no_news] if no_news else []
+    limit = 0.0
+    for number, age in sorted(ages.items(), key=lambda item: _news(item[1]))[len(no_news) :]:
+        if _news(age) > limit:
+            groups.append({})
+            limit = max(_news(age) * NEAR_FACTOR, _news(age) + NEAR_SECONDS)
+        groups[-1][number] = age
+    return groups
+
+
+def told_for(ages: Sequence[Age]) -> str:
+    """Return for how long all of these ranks have been where they are, as ``at least 5 s``; empty if it is no news."""
+    seconds = min(map(_news, ages), default=0.0)
+    if not seconds:
+        return ""
+    differ = show_age(max(map(_news, ages))) != show_age(seconds)
+    told = show_age(seconds)
+    return line("at least", age=told) if differ or any(age.at_least for age in ages) else told
+
+
+def _news(age: Age) -> float:
+    """Return the seconds of an age; 0 if it is unknown, or too short to be news."""
+    return age.seconds if age.seconds is not None and age.seconds >= SHORTEST_SECONDS else 0.0

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dbg_client.after.recorder_dumps import LATE_SECONDS, RankDump, explain_dumps
-from dbg_client.why.lines import evidence_of
 from dbg_client.why.sentences import sentence_of
+from dbg_client.why.show import evidence_of
 from dbg_client.why.verdict import Verdict, VerdictKind, exit_status
 from dbg_wire.recorder.entries import read_dump
 from tests.conftest import Approved

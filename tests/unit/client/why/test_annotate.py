@@ -6,8 +6,8 @@ from dbg_client.views.ages import Age
 from dbg_client.views.groups import AnswerGroup
 from dbg_client.why.collective_matching import PendingCollective, match_collectives
 from dbg_client.why.collectives import missing_from_collectives, pending_document, show_pending
-from dbg_client.why.lines import of_about_one_age
 from dbg_client.why.process_groups import RankEvidence
+from dbg_client.why.show import of_about_one_age
 from dbg_wire.records.evidence import Evidence
 from tests.conftest import Approved
 from tests.support.rank_evidence import LOADING, REDUCING, call, elsewhere, group, told, waiting

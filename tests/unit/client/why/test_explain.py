@@ -9,10 +9,9 @@ import pytest
 from hypothesis import strategies as st
 
 from dbg_client.why.explain import Explanation, JobLook, explain
-from dbg_client.why.lines import evidence_of
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.sentences import sentence_of
-from dbg_client.why.show import show_verdicts, verdicts_document
+from dbg_client.why.show import evidence_of, show_verdicts, verdicts_document
 from dbg_client.why.verdict import Certainty, Verdict, VerdictKind, exit_status
 from dbg_client.why.wait_text import wait_text
 from dbg_wire.messages import Finding, Kind

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbg_client.after.case_file import CaseFile
-from dbg_client.why import lines, reasons, sentences, show, wait_text
+from dbg_client.why import reasons, sentences, show, wait_text
 from dbg_client.why.explain import Case, Explanation, JobLook, explain
 from dbg_client.why.show import show_verdicts
 from tests.unit.client.why.test_explain import NOW, ranks
@@ -23,7 +23,7 @@ TABLES = (
     (sentences, "SEVERAL"),
     (reasons, "STATES"),
     (reasons, "CLAUSES"),
-    (lines, "LINES"),
+    (show, "LINES"),
     (show, "PURPOSES"),
     (wait_text, "_TEMPLATES"),
     (wait_text, "_OF_TARGETS"),

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dbg_client.why.explain import Explanation, JobLook, explain
-from dbg_client.why.lines import evidence_of
 from dbg_client.why.process_groups import RankEvidence
 from dbg_client.why.sentences import sentence_of
+from dbg_client.why.show import evidence_of
 from dbg_client.why.verdict import Certainty, Verdict, VerdictKind
 from dbg_wire.messages import Kind
 from dbg_wire.records.evidence import (
