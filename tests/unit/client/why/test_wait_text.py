@@ -1,0 +1,39 @@
+"""Each kind of wait has words, whatever a rank tells beside it, and names the ranks that it is for."""
+
+from __future__ import annotations
+
+import pytest
+
+from dbg_client.why.wait_text import wait_text
+from dbg_wire.records.evidence import Doing, NamedProcess, Relation, Target, What
+from dbg_wire.records.ranks import Place
+
+PLACE = Place(file="/home/me/train.py", line=7, function="step")
+PROCESSES = (NamedProcess(pid=11, command="sort big"), NamedProcess(pid=12, relation=Relation.CHILD, name="W-1"))
+FULL = {
+    **dict.fromkeys(("name", "owner", "module", "function", "state", "address", "thread", "at_exit"), "n\x1b"),
+    "names": ("first", "second"),
+    "processes": PROCESSES,
+    "more": 3,
+    "place": PLACE,
+    "seconds": 3.0,
+    "count": 1,
+    "total": 2,
+    "descriptor": 1,
+}
+
+
+@pytest.mark.parametrize("target", [None, *Target])
+@pytest.mark.parametrize("what", What)
+def test_each_kind_has_words_whatever_else_is_told(what: What, target: Target | None) -> None:
+    for does in (Doing(what=what, target=target), Doing(what=what, target=target, **FULL)):  # type: ignore[arg-type]
+        said = wait_text(does)
+        assert said
+        assert said.isprintable()
+        assert "  " not in said
+
+
+def test_a_process_that_is_a_rank_is_named_as_one() -> None:
+    lock = Doing(what=What.FILE_LOCK, name="/data/lock", processes=PROCESSES[:1])
+    assert wait_text(lock).endswith("the process 11 (`sort big`) holds")
+    assert wait_text(lock, {11: 3}).endswith("which rank 3 holds")
