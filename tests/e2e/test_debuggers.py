@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_agent.breakpoints.files import EDITED
+from dbg_agent.breakpoints.placing import EDITED
 from tests.conftest import OpenTerminal
 from tests.smoke.test_break_in import end as end_loop
 from tests.smoke.test_break_in import start as start_loop

@@ -17,8 +17,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, cast
 
-from dbg_agent.breakpoints.files import same_file
-from dbg_agent.breakpoints.placing import DEFINITIONS, Spot, spot_at, spots_of
+from dbg_agent.breakpoints.placing import DEFINITIONS, Spot, same_file, spot_at, spots_of
 from dbg_agent.launch.this_process import started_module
 from dbg_agent.process.imports import FinderInFront, compiled, parsed
 

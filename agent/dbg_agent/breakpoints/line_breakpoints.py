@@ -16,10 +16,21 @@ from functools import partial
 from types import FrameType
 from typing import NamedTuple, Protocol
 
-from dbg_agent.breakpoints.files import is_ours, loaded_path, place_in
-from dbg_agent.breakpoints.line_breakpoint import LineBreakpoint, LogPace, NoLogText, line_breakpoint, shown
+from dbg_agent.breakpoints.placing import is_ours, loaded_path, place_in
 from dbg_agent.breakpoints.points import stops_at
-from dbg_agent.breakpoints.wish import NoHits, come_by, condition_code, evaluate_at, holds, mechanism, raised_text
+from dbg_agent.breakpoints.wish import (
+    LogText,
+    NoHits,
+    NoLogText,
+    Wish,
+    come_by,
+    condition_code,
+    evaluate_at,
+    hits_of,
+    holds,
+    mechanism,
+    raised_text,
+)
 from dbg_agent.frames.stacks import OWN_NAMES, is_traced_by_us, is_under_ours
 from dbg_agent.stop.inbox import unharmed
 from dbg_wire.errors import error_line, printable
@@ -34,6 +45,69 @@ MAX_ROWS = 500_000
 NOT_LOADED = "the file is not loaded yet"
 
 
+MAX_OF_RANK = 10
+"""Texts of one rank in a second: nobody reads more lines than that while they come."""
+
+MAX_OF_JOB = 2000
+"""Texts of all ranks of a job in a second, if the job has fewer ranks than that: the broker passes on as many."""
+
+
+class LineBreakpoint(Wish, bdb.Breakpoint):
+    """A breakpoint that an IDE or an agent has set."""
+
+    def __init__(self, file: str, line: int) -> None:
+        bdb.Breakpoint.__init__(self, file, line)
+        Wish.__init__(self, None)
+        self.asked: dict[tuple[str, int], None] = {}
+        """The files and lines by which it was asked for."""
+        self.hits_text = ""
+        self.log_text = ""
+        self.stops_at: Callable[[int], bool] | None = None
+        self.log: LogText | None = None
+
+    @property
+    def shown(self) -> str:
+        """Return its file and line."""
+        return shown(self)
+
+    @staticmethod
+    def check(hits: str, log: str) -> None:
+        """Raise NoHits or NoLogText for texts that :meth:`wish` can't take."""
+        hits_of(hits)
+        if log:
+            LogText(log)
+
+    def wish(self, condition: str, hits: str, log: str) -> None:
+        """Stop under these conditions from here on. A change begins to count anew. Raise NoHits or NoLogText."""
+        if (self.cond or "", self.hits_text, self.log_text) == (condition, hits, log):
+            return
+        self.stops_at, self.log = hits_of(hits), LogText(log) if log else None
+        self.cond, self.hits_text, self.log_text = condition or None, hits, log
+        self.counted, self.was_told = 0, False
+
+    def bpformat(self) -> str:
+        """Return the lines by which pdb lists the breakpoint."""
+        told = super().bpformat()
+        if self.hits_text:
+            told += f"\n\tstop only at hits {self.hits_text}"
+        if self.log_text:
+            told += f"\n\tlog {self.log_text} and go on"
+        return told
+
+
+def shown(one: bdb.Breakpoint) -> str:
+    """Return the name of a breakpoint in messages."""
+    return f"{os.path.basename(one.file)}:{one.line}"  # noqa: PTH119 - no pathlib in a rank
+
+
+def line_breakpoint(file: str, line: int) -> LineBreakpoint:
+    """Return the wished breakpoint of this line, made if there is none; a debugger's own one stays beside it."""
+    for one in bdb.Breakpoint.bplist.get((file, line), ()):
+        if isinstance(one, LineBreakpoint):
+            return one
+    return LineBreakpoint(file, line)
+
+
 class StoppedRank(Protocol):
     """The rank that the breakpoints stop."""
 
@@ -46,9 +120,6 @@ class StoppedRank(Protocol):
 
     def send(self, message: Message) -> None:
         """Send a message to the broker."""
-
-    def call_later(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call something in the link's thread."""
 
 
 class Halts(Protocol):
@@ -307,6 +378,35 @@ class LineBreakpoints:
         return {file: frozenset(lines) for file, lines in wanted.items()}, is_all
 
 
+class LogPace:
+    """The texts of one rank: so many in a second are told, and the others are counted.
+
+    For any thread, without a lock, which a signal's code or a forked child could find taken: of two threads that come
+    in the same moment one text may be missing in the count.
+    """
+
+    def __init__(self, world_size: int) -> None:
+        self._rate = max(1, min(MAX_OF_RANK, MAX_OF_JOB // world_size))
+        self._second = 0
+        self._told = 0
+        self._left_out = 0
+
+    def line(self, text: str, now: float) -> str | None:
+        """Return the line to tell for a text, with the number of those that were left out before; None to leave it out.
+
+        ``now`` is in seconds.
+        """
+        if int(now) != self._second:
+            self._second, self._told = int(now), 0
+        if self._told >= self._rate:
+            self._left_out += 1
+            return None
+        self._told += 1
+        left_out, self._left_out = self._left_out, 0
+        # In front, since the end of a long text is cut off on the way.
+        return f"({left_out} more before this one: see the job's output) {text}" if left_out else text
+
+
 class _LogOutput:
     """The job's output and the broker, which get the texts of log points."""
 
@@ -322,17 +422,7 @@ class _LogOutput:
             self._rank.warn(f"a log point can't print ({type(error).__name__})")
         line = self._pace.line(printable(text), time.monotonic())
         if line is not None:
-            self._report(line)
-        elif self._pace.is_last_due():
-            self._rank.call_later(1.0, self._report_last)
-
-    def _report_last(self) -> None:
-        last = self._pace.last()
-        if last is not None:
-            self._report(last)
-
-    def _report(self, text: str) -> None:
-        self._rank.send(fitted(Notice, text=text, is_log=True))
+            self._rank.send(fitted(Notice, text=line, is_log=True))
 
 
 class _Spot(NamedTuple):

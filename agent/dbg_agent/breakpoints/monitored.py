@@ -14,7 +14,7 @@ from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any
 
-from dbg_agent.breakpoints.files import same_file
+from dbg_agent.breakpoints.placing import same_file
 from dbg_agent.frames.stacks import all_frames, outward
 
 Reached = Callable[[FrameType, str, int], None]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import dbg_agent
-from dbg_agent.breakpoints import files, points
-from dbg_agent.breakpoints.placing import Placed, place
+from dbg_agent.breakpoints import points
+from dbg_agent.breakpoints.placing import Placed, place, place_in
 from dbg_agent.program import entry
 from dbg_wire.records.stop_points import StopAt, StopIn
 from tests.conftest import Approved
@@ -209,5 +209,5 @@ def test_warnings_of_the_programs_text_are_neither_errors_nor_printed_again(tmp_
     path = tmp_path / "train.py"
     path.write_text("pattern = '\\d'\ntotal = 0 is 0\n")
     before = list(warnings.filters)
-    assert files.place_in(str(path), 2) == Placed(2)
+    assert place_in(str(path), 2) == Placed(2)
     assert warnings.filters == before
