@@ -10,23 +10,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dbg_agent.guard.rank_side import BEAT, CALL, CALM, END, LEAVE, MARK
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted
-
-MARK = "\x01"
-"""Begins a line of the rank; faulthandler writes only printable ASCII."""
-
-BEAT = "beat"
-CALM = "calm"
-"""First words of the rank's lines: ``beat``, its interpreter runs; ``calm``, the process ends, and no more beats will
-come. The kernel's number of the thread that beats follows, and the rank's key and its broker's address."""
-
-END = "end"
-LEAVE = "leave"
-CALL = "call"
-"""First words, too: ``end``, the rank ends the guard and waits for that; ``leave``, the guard must stop being a child
-of the rank; ``call``, the broker has something for the guard to do."""
 
 MAX_DUMP = 2 * 1024 * 1024
 """Characters of a dump that are kept: enough for 100 threads of 100 frames each, where faulthandler stops."""

@@ -24,11 +24,24 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from dbg_agent.guard.dumps import BEAT, CALL, CALM, END, LEAVE, MARK
 from dbg_agent.host.proc import YAMA_SCOPE
 from dbg_agent.link.link import broker_overrides
 from dbg_agent.process.threads import own_thread, within
 from dbg_dial.home import BROKER, CA, HOME, TOKEN, TOKEN_FILE
+
+MARK = "\x01"
+"""Begins a line of the rank; faulthandler writes only printable ASCII."""
+
+BEAT = "beat"
+CALM = "calm"
+"""First words of the rank's lines: ``beat``, its interpreter runs; ``calm``, the process ends, and no more beats will
+come. The kernel's number of the thread that beats follows, and the rank's key and its broker's address."""
+
+END = "end"
+LEAVE = "leave"
+CALL = "call"
+"""First words, too: ``end``, the rank ends the guard and waits for that; ``leave``, the guard must stop being a child
+of the rank; ``call``, the broker has something for the guard to do."""
 
 BEAT_SECONDS = 2.5
 """Seconds between two beats: each costs 10 µs and one wake-up, which no measurement of training shows."""

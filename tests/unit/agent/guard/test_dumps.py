@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbg_agent.guard.dumps import BEAT, CALM, MARK, DumpRecord, Stack, choose, parse_dump
+from dbg_agent.guard.dumps import DumpRecord, Stack, choose, parse_dump
+from dbg_agent.guard.rank_side import BEAT, CALM, MARK
 from dbg_wire.limits import MAX_STACK_FRAMES
 from dbg_wire.records.ranks import Place
 
