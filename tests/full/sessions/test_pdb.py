@@ -206,17 +206,3 @@ def test_a_watcher_sees_prompts_what_is_typed_and_output_and_types_nothing(
 
 
 # From Python 3.13 on pdb begins on the line of the stop itself, not on the line after.
-
-
-def test_whoever_comes_back_sees_what_was_last_said_and_the_source_at_once(
-    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
-) -> None:
-    rank = start(processes, home)
-    terminal = sit(open_terminal)
-    run(terminal, "p 'said before'")
-    terminal.send("detach\r")
-    assert terminal.exit_status() == 0
-    again = sit(open_terminal, rows=40)
-    again.wait_for("'said before'")
-    again.wait_for(re.compile(rf"^ *{FIRST} *-> +", re.MULTILINE))
-    let_end(again, rank)

@@ -114,10 +114,6 @@ def test_the_source_is_cut_to_the_terminal_and_acts_on_nothing() -> None:
     assert all(line.isprintable() for line in shown)
 
 
-def test_a_place_without_source_is_named_alone() -> None:
-    assert shown_source(Source(where=HERE, first=0, lines=(), breakpoints=())) == ["train.py:41 in step", ""]
-
-
 COMMAND, COMMANDS, INPUT = (
     make_prompt(1, state=state) for state in (PromptState.COMMAND, PromptState.COMMANDS, PromptState.INPUT)
 )

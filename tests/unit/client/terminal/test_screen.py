@@ -110,16 +110,6 @@ def test_settings_come_back_byte_for_byte_after_an_exception(terminal: Terminal)
     assert terminal.shown().endswith(b"\x1b[?25h")
 
 
-def test_raw_passes_interrupts_and_bytes_as_they_are(terminal: Terminal) -> None:
-    with RawTerminal(terminal.program, terminal.program) as owner:
-        owner.enter_raw()
-        os.write(terminal.window, b"\x03\x1a\x04\r\x13")
-        assert terminal.received() == b"\x03\x1a\x04\r\x13"
-        terminal.shown()
-        os.write(terminal.program, b"a\nb")
-        assert terminal.shown() == b"a\nb"
-
-
 @pytest.mark.parametrize(
     ("calls", "entered"),
     [
@@ -280,19 +270,6 @@ class Reader:
 @pytest.fixture
 async def writer(raw_terminal: Terminal) -> TerminalWriter:
     return TerminalWriter(raw_terminal.program, asyncio.get_running_loop())
-
-
-async def test_what_is_written_arrives_in_order(raw_terminal: Terminal, writer: TerminalWriter) -> None:
-    data = b"".join(b"%07d\n" % number for number in range(20_000))
-    for at in range(0, len(data), 50_000):
-        writer.write(data[at : at + 50_000])
-    assert writer.buffered > 0
-    reader = Reader(raw_terminal.window)
-    assert await asyncio.wait_for(writer.drain(), 20) is False
-    assert await reader.until(lambda seen: len(seen) >= len(data)) == data
-    assert not asyncio.get_running_loop().remove_writer(writer)  # else the loop would spin
-    reader.stop()
-    writer.close()
 
 
 async def test_a_frozen_terminal_overflows_within_the_bound_and_recovers(
