@@ -57,12 +57,12 @@ class AsyncStop:
 
     @property
     def rank(self) -> RankInfo:
-        """Return the rank, as the broker lists it now."""
+        """The rank, as the broker lists it now."""
         return self._seat.rank
 
     @property
     def reason(self) -> str:
-        """Return why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
+        """Why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
         return self._stop.reason
 
     @property

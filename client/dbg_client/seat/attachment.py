@@ -102,7 +102,7 @@ class Attachment:
 
     @property
     def cropped(self) -> bool:
-        """Return whether the debugger's screen is larger than what this terminal has for it."""
+        """Whether the debugger's screen is larger than what this terminal has for it."""
         session = self.report.session if self.report else None
         if session is None or session.engine == LINE_ENGINE:
             return False
@@ -110,12 +110,12 @@ class Attachment:
 
     @property
     def driving(self) -> bool:
-        """Return whether this terminal has the keyboard."""
+        """Whether this terminal has the keyboard."""
         return self._keys.generation is not None
 
     @property
     def may_type(self) -> bool:
-        """Return whether keys are taken: this terminal has the keyboard, or has asked for it and has no answer yet."""
+        """Whether keys are taken: this terminal has the keyboard, or has asked for it and has no answer yet."""
         return self.driving or self.conversation.keyboard_comes
 
     @property
@@ -124,17 +124,17 @@ class Attachment:
 
     @property
     def engine(self) -> str | None:
-        """Return the debugger that is open; None while there is none."""
+        """The debugger that is open; None while there is none."""
         return self.report.session.engine if self.report and self.report.session else None
 
     @property
     def size(self) -> tuple[int, int]:
-        """Return the (rows, columns) last offered to the rank."""
+        """The (rows, columns) last offered to the rank."""
         return self._offer.rows, self._offer.columns
 
     @property
     def blank_text(self) -> str:
-        """Return what stands on the screen while no debugger does; empty while one does."""
+        """Text on the screen while no debugger is shown, else empty."""
         return why_blank(self.rank.address, self.report)
 
     def notice(self, now: float) -> str | None:

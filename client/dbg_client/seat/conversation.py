@@ -34,7 +34,7 @@ NO_KEYBOARD = "you did not get the keyboard"
 """Why keys have no effect that were typed after the keyboard was asked for."""
 
 END_OF_INPUT = "EOF"
-"""What Ctrl-D replies: pdb's name for it as a command."""
+"""Reply of Ctrl-D: pdb's name for it as a command."""
 
 _FOR_STARTUP = frozenset({PromptState.COMMAND, PromptState.COMMANDS, PromptState.MORE})
 
@@ -72,7 +72,7 @@ class Conversation:
 
     @property
     def prompt(self) -> PromptInfo | None:
-        """Return the prompt that still waits for a reply; None until all output before it is shown."""
+        """The prompt that still waits for a reply; None until all output before it is shown."""
         given = self._given
         if self._log is not None and self._log.is_behind:
             return None
@@ -82,7 +82,7 @@ class Conversation:
 
     @property
     def unseen_reply(self) -> str:
-        """Return the reply given last behind its prompt, as long as the log does not have it yet."""
+        """The reply given last behind its prompt, as long as the log does not have it yet."""
         given = self._given
         if given is None or self._log is None or given.log is not self._log:
             return ""
@@ -90,7 +90,7 @@ class Conversation:
 
     @property
     def held(self) -> int:
-        """Return how many lines wait for the next prompt."""
+        """Number of lines that wait for the next prompt."""
         return len(self._held)
 
     # ---------------------------------------------------------------------------------------------------- the rank
@@ -125,7 +125,7 @@ class Conversation:
         return []
 
     def follows(self, session: int) -> bool:
-        """Tell whether this is the session whose log is shown, or the one before it."""
+        """Return True if this is the session whose log is shown, or the one before it."""
         return self._log_of(session) is not None
 
     def output(self, frame: Output, now: float) -> Effects:

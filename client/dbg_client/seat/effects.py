@@ -9,7 +9,7 @@ from dbg_wire.messages import Message, Source
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """What follows from something."""
+    """Consequence of an event."""
 
 
 class Send(Effect, frozen=True):

@@ -70,14 +70,14 @@ class Ending:
 
     went_on_at: float | None = None
     by: str = ""
-    """What somebody else did that has ended the stop, in words; empty if nobody did."""
+    """Sentence on the other user who ended the stop, else empty."""
     let_go: str = ""
     """The exception after which the rank was kept, if that stop has just ended: ``ValueError: bad batch``."""
 
 
 @dataclass(slots=True)
 class Offer:
-    """What this viewer asks of the rank: the keyboard or not, a debugger, a frame, and a screen of this size."""
+    """Request of this viewer: the keyboard or not, a debugger, a frame, and a screen of this size."""
 
     mode: Mode
     rows: int
@@ -130,7 +130,7 @@ ONLY_WATCH = "you only watch"
 
 
 class Turn(NamedTuple):
-    """What a seat changed. ``had``, ``has`` and ``wished`` are about this terminal and the keyboard."""
+    """Change of the keyboard's owner. ``had``, ``has`` and ``wished`` are about this terminal and the keyboard."""
 
     first: bool
     had: bool
@@ -172,7 +172,7 @@ class Notices:
         self._ending, self._ends_until = text, now + END_SECONDS
 
     def take_ending(self, now: float) -> str:
-        """Return what somebody else did by which a stop ends now, once; empty if nobody did."""
+        """Return, once, the sentence on the other user who ends the stop now, else an empty text."""
         ending, self._ending = self._ending, ""
         return ending if now < self._ends_until else ""
 

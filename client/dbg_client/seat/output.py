@@ -52,7 +52,7 @@ class SessionLog:
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether bytes are awaited that belong before the next ones."""
+        """Whether bytes are awaited that belong before the next ones."""
         return self._gap or self._tail is not None
 
     def has_passed(self, offset: int) -> bool:
@@ -107,7 +107,7 @@ class SessionLog:
         return self._ask(now) if self._asks < MAX_ASKS and not self._answered else self._jump(now)
 
     def _falls_short(self, now: float) -> bool:
-        """Tell whether bytes are known to be missing; if they don't come soon, :meth:`tick` asks for them."""
+        """Return True if bytes are known to be missing; if they don't come soon, :meth:`tick` asks for them."""
         if self._expected is None or self._expected >= self._known:
             return False
         self._gap = True
@@ -203,7 +203,7 @@ class Drawing:
         return hidden == session
 
     def is_over(self, session: int) -> bool:
-        """Return whether that session came before the present one."""
+        """Return True if that session came before the present one."""
         return self._session is not None and session < self._session
 
     def output(self, frame: Output, now: float, *, covered: bool) -> Effects:

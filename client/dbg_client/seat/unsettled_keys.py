@@ -23,7 +23,7 @@ class Typed:
 
     @property
     def end(self) -> int:
-        """Return the offset after the last byte."""
+        """The offset after the last byte."""
         return self.offset + len(self.data)
 
 
@@ -37,7 +37,7 @@ class UnsettledKeys:
 
     @property
     def unsettled(self) -> tuple[Typed, ...]:
-        """Return what the rank has not settled, oldest first."""
+        """Keys that the rank has not settled, oldest first."""
         return tuple(self._typed)
 
     def begin(self, generation: int | None, settled: int) -> bytes:

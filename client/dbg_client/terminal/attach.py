@@ -94,7 +94,7 @@ class Startup:
         self._left: dict[str, deque[str]] = {}
 
     def for_rank(self, key: str) -> deque[str]:
-        """Return the lines that this rank was not told yet; the caller takes out each one that it tells."""
+        """Return the lines that this rank did not get yet; the caller removes each line that it sends."""
         return self._left.setdefault(key, deque(self._lines))
 
 
@@ -183,7 +183,7 @@ class Attaching:
         choice = choose_when_ready(target, self.directory.ranks, ended)
         if choice is None:
             choice = await wait_for_stop(self._switchboard, target, seconds, ended, tell=tell, line=self.line)
-            # What an impatient user typed meanwhile was not meant for the debugger.
+            # Keys that an impatient user typed during the wait were not meant for the debugger.
             with contextlib.suppress(termios.error):
                 termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         return choice
@@ -220,7 +220,7 @@ class Attaching:
         if outcome.end is End.WENT_ON:
             tell(f"{how_it_ended(outcome)}; --follow waits for its next stop")
             return WENT_ON
-        # Of two jobs with ranks of one address, the address alone would not come back to this one.
+        # Two jobs may have ranks of one address, so the address may need its job to come back.
         target = printable(shlex.quote(unique_target(outcome.rank, self.directory.ranks)))
         tell(
             f"Detached from {printable(outcome.rank.address)}, which stays as it is; `dbg-attach {target}` comes back."

@@ -51,7 +51,7 @@ _HISTORY = InMemoryHistory()
 """Commands typed so far, for the whole process: sessions come and go while the user stays."""
 
 _ASKING = "asking"
-"""What the row says of a command whose answer is waited for, in the first second."""
+"""Text of the row in the first second of waiting for an answer."""
 
 _ANY_KEY = (Keys.Any, "enter")
 
@@ -183,7 +183,7 @@ async def run_command(answering: Answering, rank: RankInfo, row: CommandRow, *, 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What is shown for a command, or the rank to attach to instead."""
+    """Text to show for a command, or the rank to attach to instead."""
 
     text: str = ""
     choice: Choice | None = None

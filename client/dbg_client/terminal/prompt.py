@@ -145,7 +145,7 @@ class PrefixKey:
 STYLE = Style.from_dict({"source.number": "ansibrightblack", "source.current": "bold", "source.place": "bold"})
 
 DELIMITERS = " \t\n`@#%^&*()=+[{]}\\|;:'\",<>?"
-"""What ends a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
+"""Characters that end a word to pdb: ``.`` and ``/`` don't, since names have attributes and files directories."""
 
 MAX_BYTES = 1024 * 1024
 """Bytes of the file, some twenty thousand lines; when it is longer its older half goes."""
@@ -305,7 +305,7 @@ class Lines:
 
     @property
     def shown(self) -> str:
-        """Return the line that has begun, as it looks now."""
+        """The line that has begun, as it looks now."""
         return _last(self.partial)
 
     def cut(self) -> str:

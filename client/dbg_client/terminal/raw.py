@@ -210,7 +210,7 @@ class RawDisplay:
 
     async def _give_back(self, seconds: float) -> None:
         self._write(POP_TITLE)
-        # What the rank draws while this waits would move the cursor away from where the terminal is handed over.
+        # Output of the rank during this wait would move the cursor away from where the terminal is handed over.
         self._suspended = True
         if self._writer is not None:
             with contextlib.suppress(TimeoutError):

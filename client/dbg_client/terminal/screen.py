@@ -214,7 +214,7 @@ class TerminalWriter:
 
     @property
     def buffered(self) -> int:
-        """Return how many bytes wait for the terminal."""
+        """Number of bytes that wait for the terminal."""
         return len(self._buffer)
 
     def fileno(self) -> int:

@@ -49,7 +49,7 @@ MAX_DEED = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions:
-    """What the user wants of every session of one run; ``note`` is for the first line of the next one.
+    """Options of every session of one run; ``note`` is for the first line of the next one.
 
     ``startup`` returns the lines that a rank's line debugger is told first. ``may_run_again`` says that the user can
     have the job run again from here.
@@ -65,7 +65,7 @@ class SessionOptions:
 
     @property
     def prefix_name(self) -> str:
-        """Return what people call the escape key; empty for no such key."""
+        """Name of the escape key; empty for no such key."""
         return key_name(self.attach.prefix) if self.attach.prefix else ""
 
 
@@ -80,10 +80,10 @@ class End(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SessionOutcome:
-    """How a session ended, and at which rank.
+    """End of a session at a rank.
 
     ``error`` says why it failed, ``opened`` whether it began, ``loss`` which keys were discarded right before.
-    ``ended_by`` is what somebody else did that has ended the stop, in words, empty if nobody did. ``let_go`` is the
+    ``ended_by`` is the sentence on another user who ended the stop, else empty. ``let_go`` is the
     exception after which a rank was kept that went on, empty for other stops.
     """
 
@@ -145,7 +145,7 @@ class Session:
 
     @property
     def attachment(self) -> Attachment:
-        """Return the present rank's attachment."""
+        """The present rank's attachment."""
         return self.seat.attachment
 
     async def run(self) -> SessionOutcome:
@@ -165,7 +165,7 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Tell whether the session is over."""
+        """Whether the session is over."""
         return self._done.done()
 
     def _catch_signals(self) -> None:
@@ -345,7 +345,7 @@ class Session:
         self.seat.go_to(choice.rank, choice.mode(mode))
 
     def lends(self, key: str) -> bool:
-        """Tell whether the key behind the prefix opens something that takes the terminal for a while."""
+        """Return True if the key behind the prefix opens something that takes the terminal for a while."""
         return key in ("r", ":") or (key == "R" and self.options.may_run_again)
 
     def lend(self, key: str, typed_ahead: bytes) -> None:
