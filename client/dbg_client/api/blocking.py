@@ -178,12 +178,12 @@ class Stop(Entered[AsyncStop]):
 
     @property
     def rank(self) -> RankInfo:
-        """Return the rank, as the broker lists it now."""
+        """The rank, as the broker lists it now."""
         return self._twin.rank
 
     @property
     def reason(self) -> str:
-        """Return why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
+        """Why the rank has stopped: ``breakpoint``, ``interrupt`` or ``crash``. Raises StopEnded."""
         return self._twin.reason
 
     @property
