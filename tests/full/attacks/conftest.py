@@ -30,11 +30,10 @@ MEASURED = 3
 class Attacked:
     """A broker with TLS in a process of its own, and an echo through it."""
 
-    def __init__(self, processes: Processes, broker: RunningBroker, figures: Path) -> None:
+    def __init__(self, processes: Processes, broker: RunningBroker) -> None:
         self.broker = broker
         self.echo = Echo(broker)
         self._processes = processes
-        self._figures = figures
 
     def by(self, attacker: Attack, *, address: str = SAME_ADDRESS, **options: object) -> AbstractContextManager[Child]:
         """Run an attack: a function of a module, the address it comes from, and the function's options."""
@@ -60,21 +59,20 @@ class Attacked:
         felt.check()
 
     def tell(self, name: str, felt: Figures, more: str = "") -> None:
-        """Print what was felt during an attack, and keep it for the table in the documentation."""
+        """Print what was felt during an attack, for the table in the documentation."""
         print(f"\n{name}\n  {felt}")  # noqa: T201 - the figures are what it is for
         if more:
             print(f"  {more}")  # noqa: T201
-        felt.keep(self._figures, name, more)
 
 
 @contextlib.contextmanager
-def under_attack(folder: Path, figures: Path, *arguments: str, wrap: Wrap = list) -> Iterator[Attacked]:
+def under_attack(folder: Path, *arguments: str, wrap: Wrap = list) -> Iterator[Attacked]:
     """Run a broker with its home and logs in ``folder``."""
     home = folder / "dbg"
     home.mkdir(mode=0o700)
     processes = Processes(folder / "logs")
     try:
-        attacked = Attacked(processes, running_broker(processes, home, *arguments, wrap=wrap), figures)
+        attacked = Attacked(processes, running_broker(processes, home, *arguments, wrap=wrap))
         yield attacked
         attacked.echo.close()
     finally:
@@ -82,7 +80,7 @@ def under_attack(folder: Path, figures: Path, *arguments: str, wrap: Wrap = list
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Attacked]:
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     """A broker for all attacks of a module."""
-    with under_attack(tmp_path_factory.mktemp("attacked"), request.config.getoption("logs")) as one:
+    with under_attack(tmp_path_factory.mktemp("attacked")) as one:
         yield one

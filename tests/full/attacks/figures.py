@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from statistics import median, quantiles
 
 PROMISED_MS = 50.0
@@ -42,13 +40,6 @@ class Figures:
     def check(self) -> None:
         """Fail if keys wait longer than was promised."""
         assert self.is_fine, str(self)
-
-    def keep(self, folder: Path, attack: str, more: str = "") -> None:
-        """Add a line to the figures of this run, of which the table in the documentation is made."""
-        folder.mkdir(parents=True, exist_ok=True)
-        line = json.dumps({"attack": attack, "attacked": asdict(self), "more": more})
-        with (folder / "attacks.jsonl").open("a") as file:
-            file.write(f"{line}\n")
 
 
 def figures(echoes: Sequence[float], key_wait: float) -> Figures:

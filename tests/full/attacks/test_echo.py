@@ -47,7 +47,7 @@ def busy(command: Sequence[str]) -> list[str]:
 
 
 def test_a_broker_whose_turns_are_long_is_noticed(tmp_path: Path) -> None:
-    with under_attack(tmp_path, tmp_path, wrap=busy) as attacked:
+    with under_attack(tmp_path, wrap=busy) as attacked:
         felt = attacked.echo.measure(MEASURED_SECONDS)
     with pytest.raises(AssertionError, match="in the broker at most 100 ms"):
         felt.check()

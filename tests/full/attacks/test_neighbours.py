@@ -21,10 +21,9 @@ CALLS = {
 
 
 @pytest.fixture(scope="module")
-def classic(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Attacked]:
+def classic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     """A broker that takes stock debuggers, too."""
-    folder, figures = tmp_path_factory.mktemp("classic"), request.config.getoption("logs")
-    with under_attack(folder, figures, "--classic", "127.0.0.1:0") as attacked:
+    with under_attack(tmp_path_factory.mktemp("classic"), "--classic", "127.0.0.1:0") as attacked:
         yield attacked
 
 

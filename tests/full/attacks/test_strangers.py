@@ -50,7 +50,7 @@ def with_few_files(command: Sequence[str]) -> list[str]:
 
 def test_who_takes_all_files_of_a_broker_keeps_nobody_out(tmp_path: Path) -> None:
     with (
-        under_attack(tmp_path, tmp_path, wrap=with_few_files) as attacked,
+        under_attack(tmp_path, wrap=with_few_files) as attacked,
         attacked.by(strangers.half_handshakes, address="127.0.1.1", held=200),
     ):
         attacked.echo.seconds_to_connect("127.0.2.1")

@@ -161,46 +161,6 @@ def test_a_crash_does_not_end_the_job_while_it_is_kept(launch: Launch, home: Pat
     assert not [rank for rank in attach_list(home) if rank["state"] != "exited"]
 
 
-TRAINS = """\
-import os
-import time
-import dbg_agent
-dbg_agent.install()
-count = 0
-
-def train():
-    global count
-    print("trains", flush=True)
-    while not os.access(os.environ["DBG_HOME"] + "/end", os.F_OK):
-        count += 1
-        time.sleep(0.01)
-
-train()
-"""
-
-
-def test_running_ranks_are_asked_broken_into_and_moved_all_at_once(launch: Launch, home: Path) -> None:
-    job = launch.start(TRAINS)
-    launch.wait_until(home, "running", "running")
-    # A rank is listed before its script goes on; only in ``train`` do all have the same stack, at lines that differ.
-    job.wait_for_output(rf"(?:trains[\s\S]*){{{launch.count}}}", seconds(TORCH_SECONDS))
-    where = ask(home, "where", "all")
-    assert where["answered"] == launch.count
-    stacks = {tuple(frame["function"] for frame in group["frames"]) for group in where["groups"]}
-    assert stacks == {("<module>", "train")}
-    assert texts(ask(home, "eval", "all", "count >= 0", "--live")) == {launch.everyone: "True"}
-    # Ranks in their short sleep stop when it returns, so all are stopped a moment later.
-    assert ask(home, "interrupt", "all", "-y")["asked"] == launch.count
-    launch.wait_until(home, "stopped", "stopped")
-    assert texts(ask(home, "eval", "all", "count >= 0")) == {launch.everyone: "True"}
-    moved = ask(home, "command", "all", "n")
-    assert (moved["asked"], moved["answered"]) == (launch.count, launch.count)
-    assert texts(ask(home, "command", "all", "p count >= 0")) == {launch.everyone: "True"}
-    let_all_go_on(home)
-    (home / "end").touch()
-    assert job.wait(seconds(60)) == 0, job.tail()
-
-
 def place(script: Path, function: str = "<module>") -> dict[str, Any]:
     """Return where a rank of this script stops, as JSON lists it."""
     lines = [line.strip() for line in script.read_text().splitlines()]
