@@ -16,7 +16,6 @@ from dbg_client.dap.messages import Message
 from dbg_client.dap.moves import STEPS, Keyboard, Moves
 from dbg_client.dap.source import Paths, SourceLocator, read_mappings
 from dbg_client.dap.values import Frames, Values
-from dbg_client.dap.verb import USUAL_TARGET
 from dbg_client.dap.window import Threads, Window
 from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, DbgError, printable
@@ -223,7 +222,7 @@ class Adapter:
         if self._session is not None or self._is_attaching:
             raise BadInput("this window is attached already", "disconnect it first")
         paths = read_mappings(arguments.get("pathMappings"))
-        target = self._target or parse_target(str(arguments.get("target", USUAL_TARGET)))
+        target = self._target or parse_target(str(arguments.get("target", messages.USUAL_TARGET)))
         switchboard = self._connect(self._client.name)
         self._is_attaching = True
         try:

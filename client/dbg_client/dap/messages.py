@@ -28,6 +28,9 @@ MAX_NUMBER = 2**53
 MAX_NAME = 40
 """Characters of a client's name."""
 
+USUAL_TARGET = "all"
+"""The ranks of a window if neither the command line nor the request to attach names some."""
+
 UNNAMED = "IDE"
 """The name of a client that tells none."""
 

@@ -1,4 +1,4 @@
-"""Serve IDEs: one on stdin and stdout, or one after the other on a port of this host's loopback."""
+"""Serve IDEs: one on stdin and stdout, or any number on a port of this host's loopback."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from dbg_client.core.patience import read_in_thread
 from dbg_client.core.remembered_groups import read_target
@@ -16,11 +16,13 @@ from dbg_client.core.switchboard import Switchboard, switchboard_to
 from dbg_client.dap import messages
 from dbg_client.dap.adapter import Adapter, Connect
 from dbg_client.dap.messages import Message
-from dbg_client.dap.verb import Dap
 from dbg_client.shell.streams import tell
 from dbg_command.targets import Target
 from dbg_dial.tcp import within
 from dbg_wire.errors import BadInput
+
+if TYPE_CHECKING:
+    from dbg_client.dap.verb import Dap
 
 TOLD_BEFORE_IT = "Secret: "
 

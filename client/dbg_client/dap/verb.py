@@ -10,9 +10,6 @@ from typing import Annotated, Any
 from dbg_client.verbs.option import Operands, Option, read_port
 from dbg_client.verbs.verb import Verb, refuse
 
-USUAL_TARGET = "all"
-"""The ranks of a window if neither the command line nor the request to attach names some."""
-
 
 class Dap(Verb):
     """Serve an IDE; ``port`` is where, 0 for a free one, None for stdin and stdout."""
@@ -47,6 +44,7 @@ class Dap(Verb):
 
     def run(self) -> int:
         if self.vscode:
+            from dbg_client.dap.messages import USUAL_TARGET
             from dbg_client.shell.streams import write_result
 
             write_result(entry_text(self.target or USUAL_TARGET))

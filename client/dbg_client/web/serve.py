@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 
@@ -27,12 +28,14 @@ from dbg_client.web.live import LivePage
 from dbg_client.web.messages import Ended, Hello
 from dbg_client.web.outbox import Guest, Outbox, hold, new_socket
 from dbg_client.web.terminals import NO_RANK, PageSeat
-from dbg_client.web.verb import Web
 from dbg_client.web.verdicts import HANG_SECONDS, VerdictWatch
 from dbg_command.targets import Target
 from dbg_wire import RELEASE
 from dbg_wire.errors import DbgError
 from dbg_wire.messages import Mode
+
+if TYPE_CHECKING:
+    from dbg_client.web.verb import Web
 
 NAMES_OF_LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Hosts by which a browser may call this server, also through a tunnel; any other is the name of somebody's page."""
