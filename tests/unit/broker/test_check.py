@@ -129,5 +129,5 @@ def test_check_explains_another_version(made_home: Path) -> None:
     refuse = fake.answer_status("426 Upgrade Required", "this broker speaks protocol version 7\n")
     with FakeBroker(refuse) as broker:
         done = checked(made_home, f"127.0.0.1:{broker.port}#{broker.fingerprint}", GIVEN)
-    assert [step for step, _ in done.steps] == STEPS[:6]
+    assert [step for step, _ in done.steps] == STEPS[:5]
     assert (done.steps[-1], done.status) == (("token", "FAILED"), 5)
