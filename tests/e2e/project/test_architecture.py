@@ -23,7 +23,10 @@ from tests.support.packages import (
     parsed,
 )
 
-PAGE = ARCHITECTURE.read_text()
+PAGE = ARCHITECTURE.read_text() + ARCHITECTURE.with_name("threads.md").read_text()
+
+MOST_BYTES = 18 * 1024
+"""Bytes of the map: a reader holds no more of it."""
 LOCKS = frozenset({"Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore"})
 """Names in ``threading`` that make a lock."""
 
@@ -76,6 +79,10 @@ def _defined(node: ast.stmt) -> Iterator[str]:
     elif isinstance(node, (ast.Assign, ast.AnnAssign)):
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             yield from (name.id for name in ast.walk(target) if isinstance(name, ast.Name))
+
+
+def test_the_map_is_short() -> None:
+    assert ARCHITECTURE.stat().st_size <= MOST_BYTES
 
 
 def test_the_drawing_is_that_of_the_imports() -> None:
