@@ -22,7 +22,7 @@ from dbg_client.command_line.help import session_help, session_hint
 from dbg_client.command_line.session_line import read_scope, read_session_line
 from dbg_client.core.asking import Asker
 from dbg_client.core.choose import Choice, choose, find
-from dbg_client.core.patience import Show, WaitingLine, read_in_thread, show_nobody
+from dbg_client.core.patience import Show, WaitingLine, read_in_thread
 from dbg_client.core.remembered_groups import read_target, remember
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.core.waiting import break_in
@@ -165,7 +165,6 @@ async def run_command(answering: Answering, rank: RankInfo, row: CommandRow, *, 
     text = await row.read()
     if not text:
         return None
-    answering.show_waiting = row.note
     try:
         verb = read_session_line(text, os.environ)
         if verb is None:
@@ -200,17 +199,14 @@ class NeedsYes(Exception):
 class Answering:
     """Carries out the verbs of one session over its own connection, one at a time.
 
-    ``show_waiting`` takes what an answer waits for.
+    ``show`` takes what an answer waits for.
     """
 
-    def __init__(self, switchboard: Switchboard) -> None:
+    def __init__(self, switchboard: Switchboard, show: Show) -> None:
         self._switchboard = switchboard
         self._directory = switchboard.directory
-        self._asker = Asker(switchboard, None, terminal_size, WaitingLine(self._show))
-        self.show_waiting: Show = show_nobody
-
-    def _show(self, line: str | None) -> None:
-        self.show_waiting(line)
+        self._asker = Asker(switchboard, None, terminal_size, WaitingLine(show))
+        self._show = show
 
     async def answer(self, verb: Verb, rank: RankInfo, *, color: bool) -> Answered:
         """Carry out a verb from a session at ``rank``. Raises DbgError and NeedsYes."""

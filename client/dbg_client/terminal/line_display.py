@@ -218,6 +218,8 @@ class LineDisplay:
     def _accept(self, buffer: Buffer) -> bool:
         at = self._seen if self._host.attachment.driving else None
         for text in replies(buffer.text, at):
+            if self._host.ended:
+                break  # lines behind a detach were not meant for the rank
             self._enter(text, at)
             at = None
         return False

@@ -8,7 +8,6 @@ import signal
 import textwrap
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application
@@ -72,18 +71,6 @@ async def pick_in_session(
     return await picker.run(typed_ahead)
 
 
-@dataclass(frozen=True, slots=True)
-class VisibleRows:
-    """The part of the list in sight: header, lines, and which line is chosen (None: there are no lines).
-
-    Lines and header have colours by state, which the state's word says as well, where they were asked for.
-    """
-
-    header: str
-    lines: tuple[str, ...]
-    chosen: int | None
-
-
 class PickList:
     """Filter and choice, which are kept while the ranks change. Pure.
 
@@ -127,14 +114,17 @@ class PickList:
         if self._ranks:
             self._key = self._ranks[min(max(self._index() + lines, 0), len(self._ranks) - 1)].key
 
-    def show(self, height: int, now: float, *, color: bool = False) -> VisibleRows:
-        """Return the lines in sight, ``height`` at most, the chosen one among them."""
+    def show(self, height: int, now: float, *, color: bool = False) -> tuple[str, list[str], int]:
+        """Return the header, the lines in sight, ``height`` at most, and the number of the chosen line among them.
+
+        Lines and header have colours by state, which the state's word says as well, where they were asked for.
+        """
         if not self._ranks or height < 1:
-            return VisibleRows("", (), None)
+            return "", [], 0
         index = self._index()
         self._top = min(max(self._top, index - height + 1, 0), index, max(0, len(self._ranks) - height))
         header, lines = align(self._ranks[self._top : self._top + height], now, color=color)
-        return VisibleRows(header, tuple(lines), index - self._top)
+        return header, lines, index - self._top
 
     def _index(self) -> int:
         return next((index for index, rank in enumerate(self._ranks) if rank.key == self._key), 0)
@@ -198,15 +188,15 @@ class Picker:
         return Layout(HSplit([row(title), Window(body, always_hide_cursor=True), row(footer)]))
 
     def _body(self) -> StyleAndTextTuples:
-        shown = self._list.show(self._height(), time.time(), color=self._color)
-        if not shown.lines:
+        header, rows, chosen = self._list.show(self._height(), time.time(), color=self._color)
+        if not rows:
             text = empty_text(self._list, self._directory.away, self._url, has_ranks=bool(self._directory.ranks))
             lines = textwrap.wrap(text, max(1, self._application.output.get_size().columns - 4))
             return [("", "\n"), *(("", f"  {line}\n") for line in lines)]
-        fragments: StyleAndTextTuples = [("bold", f"  {shown.header}\n")]
-        for number, line in enumerate(shown.lines):
-            style = "reverse" if number == shown.chosen else ""
-            fragments.append((style, "> " if number == shown.chosen else "  "))
+        fragments: StyleAndTextTuples = [("bold", f"  {header}\n")]
+        for number, line in enumerate(rows):
+            style = "reverse" if number == chosen else ""
+            fragments.append((style, "> " if number == chosen else "  "))
             fragments += [(f"{one[0]} {style}", one[1]) for one in to_formatted_text(ANSI(line))]
             fragments.append((style, "\n"))
         return fragments

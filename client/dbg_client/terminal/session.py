@@ -376,7 +376,7 @@ class Session:
         from dbg_client.terminal.command_line import Answering, CommandRow, run_command
 
         row = CommandRow(typed_ahead, self.options.recording)
-        answering = Answering(self._switchboard)
+        answering = Answering(self._switchboard, row.note)
         answered = await run_command(answering, self.attachment.rank, row, color=self.options.color)
         if answered is None or answered.choice is not None:
             return answered.choice if answered is not None else None, row.unused()

@@ -15,7 +15,7 @@ from tests.smoke.test_pdb import _asks, at_prompt, let_end, run, sit, start
 from tests.support.broker import RunningBroker, running_broker
 from tests.support.processes import Processes
 from tests.support.proxy import Proxy
-from tests.support.ranks import attach_command, start_ranks, wait_until_stopped
+from tests.support.ranks import attach_command, attach_list, start_ranks, wait_until_stopped
 from tests.support.sessions import detach
 from tests.support.terminal import Terminal
 from tests.support.time_unit import seconds
@@ -206,3 +206,14 @@ def test_a_watcher_sees_prompts_what_is_typed_and_output_and_types_nothing(
 
 
 # From Python 3.13 on pdb begins on the line of the stop itself, not on the line after.
+
+
+def test_lines_behind_a_detach_are_for_nobody(
+    broker: RunningBroker, processes: Processes, home: Path, open_terminal: OpenTerminal
+) -> None:
+    start(processes, home)
+    for typed in ("detach\rc\r", "\x1b[200~b 3\rdetach\rc\x1b[201~\r"):
+        terminal = sit(open_terminal)
+        terminal.send(typed)
+        assert terminal.exit_status() == 0, terminal.dump()
+        assert [rank["state"] for rank in attach_list(home)] == ["stopped"]

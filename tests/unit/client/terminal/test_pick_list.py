@@ -64,7 +64,7 @@ def test_stopped_ranks_come_first_and_exited_ones_not_at_all() -> None:
     gone = make_rank(1, state=RankState.EXITED)
     picks = picking(make_rank(2, state=RankState.RUNNING, where=None), make_rank(9), gone)
 
-    lines = picks.show(10, NOW).lines
+    _, lines, _ = picks.show(10, NOW)
 
     assert [line.split()[0] for line in lines] == ["gpu013:9", "gpu013:2"]
 
@@ -84,11 +84,10 @@ def test_the_choice_stops_at_the_ends_and_stays_in_sight() -> None:
     picks = picking(*(make_rank(number, host=f"h{number}") for number in range(100)))
     for lines, expected in ((-5, 0), (30, 30), (1000, 99), (-98, 1)):
         picks.move(lines)
-        shown = picks.show(10, NOW)
+        _, shown, number = picks.show(10, NOW)
         assert chosen(picks) == expected
-        assert shown.chosen is not None
-        assert f"gpu013:{expected} " in shown.lines[shown.chosen]
-        assert len(shown.lines) == 10
+        assert f"gpu013:{expected} " in shown[number]
+        assert len(shown) == 10
 
 
 def test_typing_narrows_by_any_words() -> None:
@@ -98,7 +97,7 @@ def test_typing_narrows_by_any_words() -> None:
     picks.update([make_rank(1), make_rank(2, where=Place(file="data.py", line=6, function="load"))])
 
     assert chosen(picks) == 2
-    assert len(picks.show(10, NOW).lines) == 1
+    assert len(picks.show(10, NOW)[1]) == 1
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def test_an_empty_list_says_why_and_what_next(
     picks = picking()
     picks.filter = filtered
     assert picks.chosen is None
-    assert picks.show(10, NOW).lines == ()
+    assert picks.show(10, NOW)[1] == []
     approved(empty_text(picks, away, "wss://login1:6900", has_ranks=has_ranks))
 
 
