@@ -63,7 +63,7 @@ def evidence_of(look: Look, *, halted: int | None, is_still: bool = False) -> tu
     """
     records: list[EvidenceRecord] = [*collectives_seen(is_still=is_still)]
     if look is Look.EVIDENCE:
-        waits = threads_seen(halted, is_still=is_still)
+        waits = threads_seen(halted)
         records += [*waits, *processes_seen(waits), process_seen()]
     # A rank that has nothing to tell says so.
     return fitting(records or [ProcessSeen()])

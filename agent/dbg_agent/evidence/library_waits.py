@@ -10,14 +10,12 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from dbg_agent.evidence.ended import ended_workers
-from dbg_agent.evidence.locks import import_lock_owner
 from dbg_agent.evidence.stacks import SeenThread, module_of, short_place
 from dbg_agent.evidence.workers import MAX_WORKERS, child, from_workers, pending_actors
 from dbg_agent.frames.expressions import call_site
 from dbg_agent.frames.stacks import is_users_file
 from dbg_agent.frames.variables import UNKNOWN, attribute, is_a, item, local
-from dbg_agent.host.descriptors import Waited, doing, held_by, lock_holders, looked_up, openers, waits_in
-from dbg_agent.host.process import has_ended, system_call
+from dbg_agent.host.descriptors import Waited, doing, held_by, lock_holders, looked_up, openers
 from dbg_wire.records.evidence import MAX_NAMES, Doing, What
 
 MAX_QUEUED = 10_000
@@ -66,10 +64,6 @@ class Inside(NamedTuple):
             if text != "self" or module_of(frame) != module_of(self.frame):
                 return text if text not in ("self", "super") else ""
         return ""
-
-    def name_of(self, ident: int) -> str:
-        """Return a thread's name."""
-        return next((thread.name for thread in self.threads if thread.ident == ident), "unknown")
 
 
 def library_wait(thread: SeenThread, threads: Sequence[SeenThread]) -> Wait | None:
@@ -130,36 +124,12 @@ def _shutdown(inside: Inside) -> Wait:
     return Wait(doing(What.SHUTDOWN, names=names), frozenset(one.ident for one in awaited), is_sure=bool(awaited))
 
 
-def _import(inside: Inside) -> Wait:
-    name, owner = import_lock_owner(inside.local("self"))
-    if owner is None or owner == inside.thread.ident:
-        return Wait(doing(What.IMPORT, name=name))
-    return Wait(doing(What.IMPORT, name=name, thread=inside.name_of(owner)), frozenset({owner}), is_sure=True)
-
-
 def _popen(inside: Inside) -> Wait:
     # Without pipes, and once they have ended, communicate() waits in wait().
     within = {frame.f_code.co_name for frame in inside.thread.frames[: inside.at + 1]}
     does = Doing(what=What.CHILD_END if "wait" in within else What.CHILD_OUTPUT)
-    pid, native = attribute(inside.local("self"), "pid"), inside.thread.native
-    if type(pid) is not int:
-        return Wait(does)
-
-    def ask() -> Waited:
-        left = _left_pipe(pid, native) if does.what is What.CHILD_OUTPUT else None
-        return left or held_by(does, [pid])
-
-    return Wait(does, ask=ask)
-
-
-def _left_pipe(pid: int, native: int | None) -> Waited | None:
-    """Say which process has the pipe of one that has ended, of which it is a child; None if it isn't known."""
-    call = system_call(native) if native is not None and has_ended(pid) else None
-    told = waits_in(call) if call is not None else None
-    holder = told[1] if told is not None else None
-    if holder is None or holder == pid:
-        return None
-    return held_by(Doing(what=What.LEFT_PIPE), [pid, holder])[0], holder
+    pid = attribute(inside.local("self"), "pid")
+    return Wait(does, ask=(lambda: held_by(does, [pid])) if type(pid) is int else None)
 
 
 def _message(inside: Inside) -> Wait:
@@ -320,7 +290,5 @@ _RULES: dict[tuple[str, str], Callable[[Inside], Wait | None]] = {
     ("pdb", "interaction"): _pdb,
     ("ray._private.worker", "get_objects"): _ray_get,
     ("selectors", "select"): _loop,
-    ("importlib._bootstrap", "acquire"): _import,
-    ("_frozen_importlib", "acquire"): _import,
 }
 """What functions wait for, by their module and name."""

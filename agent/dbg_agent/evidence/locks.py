@@ -136,9 +136,3 @@ def _locks_of(value: object) -> list[Any]:
         return []
     found = [one for one in list(attributes(value).values()) if type(one) in (LOCK, RLOCK)]
     return found if len(found) == 1 else []
-
-
-def import_lock_owner(lock: object) -> tuple[str, int | None]:
-    """Return the module that an import lock is for, and the ident of the thread that imports it."""
-    name, owner = attribute(lock, "name"), attribute(lock, "owner")
-    return name if type(name) is str else "a module", owner if type(owner) is int else None

@@ -84,19 +84,6 @@ def retried(frames: Sequence[FrameType]) -> Doing | None:
     return None
 
 
-def retries(frames: Sequence[FrameType]) -> Doing | None:
-    """Return the same of a thread that is in a try, and not in the sleep that comes behind it."""
-    frame = next((one for one in frames if is_users_file(one.f_code.co_filename)), None)
-    spot = spot_of(frame) if frame is not None else None
-    loop = next(loops_around(spot), None) if spot is not None else None
-    if spot is None or loop is None:
-        return None
-    for pause in calls_in(loop):
-        if _called_name(pause) == SLEEP and (tried(spot, spot.node, pause) or _decides(spot, spot.node, loop)):
-            return _told(spot, loop, pause)
-    return None
-
-
 def calls_in(loop: Loop) -> list[ast.Call]:
     """Return the calls of each turn of a loop, in the order in which they are made."""
     found = (one for part in _repeated(loop) for one in nodes_in(part) if isinstance(one, ast.Call))

@@ -14,7 +14,7 @@ from dbg_agent.evidence.ended import ended_threads, handled_exception
 from dbg_agent.evidence.jax import jax_wait
 from dbg_agent.evidence.library_waits import Wait, library_wait
 from dbg_agent.evidence.locks import Holders, owner_of, wanted_lock
-from dbg_agent.evidence.loops import loops_seen, polled_file, retried, retries
+from dbg_agent.evidence.loops import loops_seen, polled_file, retried
 from dbg_agent.evidence.mpi import mpi_wait
 from dbg_agent.evidence.stacks import SeenThread, module_of, places_of, seen_threads, short_place
 from dbg_agent.evidence.workers import from_workers
@@ -34,7 +34,6 @@ from dbg_wire.records.evidence import (
     OtherProcess,
     Target,
     ThreadWait,
-    WaitKind,
     What,
 )
 from dbg_wire.records.record import fitted
@@ -53,9 +52,6 @@ _STORES = frozenset(
 _WORKS, _GROUPS = (frozenset((module, name) for module, _ in _STORES) for name in ("Work", "ProcessGroup"))
 """What torch returns of a call that it goes on with in other threads, and whose method that call is."""
 
-_TRIES = frozenset({WaitKind.SOCKET, WaitKind.CHILD, WaitKind.FILE, WaitKind.NATIVE, WaitKind.PYTHON})
-"""What a thread may be in that tries something again and again."""
-
 MAX_FUNCTION = 60
 """Characters of the name of a function."""
 
@@ -66,18 +62,16 @@ MAX_FRAMES_TEXT = 300_000
 """Characters of the frames of all threads, as JSON: an answer may have three times as many."""
 
 
-def threads_seen(halted: int | None, *, is_still: bool = False) -> list[ThreadWait]:
+def threads_seen(halted: int | None) -> list[ThreadWait]:
     """Return what each thread and task is in, the main thread first; ``halted`` is the thread that stands in a stop.
 
-    ``is_still`` says that the main thread has not moved since an earlier look. It is for the link's thread. It takes
-    no lock and runs no code of the program.
+    It is for the link's thread. It takes no lock and runs no code of the program.
     """
     threads = seen_threads(halted)
     holders = Holders(threads)
     by_frames = {thread.ident: _by_frames(thread, threads, holders, halted) for thread in threads}
     until = time.monotonic() + MAX_SECONDS
     waits = {thread.ident: _by_kernel(thread, by_frames[thread.ident], until) for thread in threads}
-    waits |= {one.ident: _with_retries(one, waits[one.ident]) for one in threads if one.is_main and not is_still}
     waits |= {one.ident: _at_exit(one, waits[one.ident]) for one in threads if one.is_main}
     numbers = {thread.ident: number for number, thread in enumerate(threads, 1)}
     tasks = list(_tasks(threads, waits, len(threads)))
@@ -302,16 +296,6 @@ def _sleeping(thread: SeenThread, site: CallSite) -> Doing:
     if polled is not None:
         return doing(What.POLLED_FILE, name=polled, seconds=seconds)
     return retried(thread.frames) or doing(What.SLEEP, function="time.sleep", seconds=seconds)
-
-
-def _with_retries(thread: SeenThread, wait: Wait) -> Wait:
-    """Return the wait of a thread that may move as the loop that it is in, if that sleeps between its tries."""
-    try:
-        tries = retries(thread.frames) if wait.does.kind in _TRIES else None
-    except Exception:
-        # Frames may be of code that no compiler has made.
-        return wait
-    return Wait(tries) if tries is not None else wait
 
 
 def _at_exit(thread: SeenThread, wait: Wait) -> Wait:

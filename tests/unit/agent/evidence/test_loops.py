@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dbg_agent.evidence.loops import SLEEP, loops_seen, polled_file, retried, retries
+from dbg_agent.evidence.loops import SLEEP, loops_seen, polled_file, retried
 from dbg_wire.records.evidence import Doing
 
 CASES = Path(__file__).with_name("loops.txt")
@@ -34,7 +34,6 @@ class Job:
     def __init__(self) -> None:
         self.file: str | None = None
         self.tries: Doing | None = None
-        self._times = 0
 
     def pause(self) -> None:
         """Stand for a sleep: keep what is told of the loop around it, and leave the loop."""
@@ -49,18 +48,6 @@ class Job:
         self.file = polled_file(frames, reads=True)
         self.tries = retried([frame])
         raise Looked
-
-    def urlopen(self) -> bool:
-        self.tries = retries([sys._getframe(1)])
-        raise Looked
-
-    def asks_later(self) -> bool:
-        # A loop asks for the first time before it begins.
-        self._times += 1
-        if self._times > 1:
-            self.tries = retries([sys._getframe(1)])
-            raise Looked
-        return False
 
     def is_there(self, name: str) -> bool:
         return Path(self.folder, name).exists()

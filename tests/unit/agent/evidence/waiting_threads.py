@@ -151,15 +151,6 @@ class Program:
         self.process_lock.acquire()
         self.process_lock.acquire()
 
-    @waits("sleep")
-    def imports(self) -> None:
-        import slow_module  # type: ignore[import-not-found] # noqa: F401
-
-    @waits("lock")
-    def imports_as_well(self) -> None:
-        self.meet["import"].wait()
-        import slow_module  # noqa: F401
-
     # ---------------------------------------------------------------------------------------------- the kernel
 
     @waits("socket")
@@ -237,7 +228,7 @@ ONE_CALL: dict[str, tuple[str, Callable[[Program], object]]] = {
 
 CASES.update({name: Case(call, (), kind, "") for name, (kind, call) in ONE_CALL.items()})
 
-MEETINGS = dict.fromkeys(("locks", "rlocks", "joins", "import"), 2)
+MEETINGS = dict.fromkeys(("locks", "rlocks", "joins"), 2)
 
 
 def circles_among(waits: Sequence[ThreadWait]) -> dict[int, int]:
@@ -263,10 +254,6 @@ def main() -> None:
     program.worker.start()
     # Its process is forked before there are threads and sockets.
     program.processes.submit(os.getpid).result()
-    slow = "import sys, time\nsys.modules['__main__'].importing()\ntime.sleep(3606)\n"
-    Path(program.folder, "slow_module.py").write_text(slow)
-    sys.path.insert(0, program.folder)
-    globals()["importing"] = program.meet["import"].wait
     program.threads = {
         name: threading.Thread(target=case.run, args=(program, *case.arguments), name=name, daemon=True)
         for name, case in CASES.items()
