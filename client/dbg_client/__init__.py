@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from dbg_client.api.answers import Answer, Breakpoints, Collectives, Group, Slow, SlowVerdict, Verdict, Where, Why
     from dbg_client.api.blocking import Broker, Job, Ranks, Stop, connect
     from dbg_client.api.broker import AsyncBroker, aconnect
+    from dbg_client.api.inspection import RankError, Source
     from dbg_client.api.ranks import AsyncJob, AsyncRanks
     from dbg_client.api.stop import AsyncStop, StopEnded
     from dbg_client.api.values import ExceptionInfo, Variable
     from dbg_client.core.directory import RankChange
     from dbg_client.core.errors import TimedOut
     from dbg_client.notebook import load_ipython_extension
-    from dbg_client.questions.inspection import RankError, Source
     from dbg_client.seat.seat import KeyboardTaken
     from dbg_wire.errors import DbgError
     from dbg_wire.records.breakpoints import BreakpointState
@@ -88,7 +88,7 @@ _MODULES = {
         "dbg_client.api.values": "ExceptionInfo Variable",
         "dbg_client.core.directory": "RankChange",
         "dbg_client.core.errors": "TimedOut",
-        "dbg_client.questions.inspection": "RankError Source",
+        "dbg_client.api.inspection": "RankError Source",
         "dbg_wire.errors": "DbgError",
         "dbg_wire.records.breakpoints": "BreakpointState",
         "dbg_wire.records.ranks": "Place RankInfo",

@@ -13,8 +13,8 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import Implementation, TextContent
 
+from dbg_client.api.breakpoints import REMOVED
 from dbg_client.mcp.tools import TOOLS
-from dbg_client.questions.breakpoints import REMOVED
 from dbg_dial.tcp import within
 from tests.support.broker import running_broker
 from tests.support.environment import clean_environment

@@ -10,7 +10,7 @@ import pytest
 
 import dbg_client
 from dbg_client import AsyncBroker, Broker, RankChange
-from dbg_client.questions.breakpoints import REMOVED
+from dbg_client.api.breakpoints import REMOVED
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import start_ranks, wait_until_states

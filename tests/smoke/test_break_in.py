@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import dbg_client
+from dbg_client.api.breakpoints import breakpoints_in
 from dbg_client.core.asking import Asker
-from dbg_client.questions.breakpoints import breakpoints_in
 from dbg_wire.messages import Action, Kind
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.support.broker import running_broker

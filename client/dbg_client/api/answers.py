@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dbg_client.questions.breakpoints import BreakpointAnswer
+from dbg_client.api.breakpoints import BreakpointAnswer
 from dbg_client.verbs.verb import Answer as VerbAnswer
 from dbg_client.verbs.verb import GroupedAnswer, Style
 from dbg_client.verbs.where import StackAnswer

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from dbg_client.api.answers import Answer, Breakpoints, Collectives, Slow, Where, Why, table_html
+from dbg_client.api.breakpoints import change_breakpoints
+from dbg_client.api.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.api.stop import AsyncStop, open_stop
 from dbg_client.api.values import At, Variables, values_of
 from dbg_client.command_line.session_line import read_scope
@@ -18,8 +20,6 @@ from dbg_client.core.errors import RankEnded, TimedOut
 from dbg_client.core.patience import show_nobody
 from dbg_client.core.remembered_groups import with_groups
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.questions.breakpoints import change_breakpoints
-from dbg_client.questions.inspection import Source, file_in_ranks, given, read_source
 from dbg_client.verbs.orders import Continue, Interrupt, Release
 from dbg_client.verbs.table import load_verb
 from dbg_client.verbs.values import Eval, PdbCommand

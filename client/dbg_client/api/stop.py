@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from dbg_client.api.answers import safe_text
+from dbg_client.api.inspection import ask_one
 from dbg_client.api.values import At, ExceptionInfo, Values, Variable, Variables
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.questions.inspection import ask_one
 from dbg_client.seat.attachment import Attachment
 from dbg_client.seat.seat import KeyboardTaken, Seat
 from dbg_client.verbs.preferences import Wish

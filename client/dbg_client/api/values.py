@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from dbg_client.api.answers import safe_text, table_html
+from dbg_client.api.inspection import RankError, ask_one, given
 from dbg_client.core.asking import Asker
 from dbg_client.core.switchboard import Switchboard
-from dbg_client.questions.inspection import RankError, ask_one, given
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.messages import Action, Kind, RankAnswer
 from dbg_wire.records import inspection

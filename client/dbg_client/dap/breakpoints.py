@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from dbg_client.api.breakpoints import ask_breakpoints
+from dbg_client.api.inspection import given
 from dbg_client.dap.messages import Message
 from dbg_client.dap.source import Paths
 from dbg_client.dap.window import Window
-from dbg_client.questions.breakpoints import ask_breakpoints
-from dbg_client.questions.inspection import given
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH

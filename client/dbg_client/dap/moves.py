@@ -6,12 +6,12 @@ import asyncio
 from contextlib import suppress
 
 from dbg_client.api.answers import safe_text
+from dbg_client.api.inspection import RankError
 from dbg_client.core.errors import TimedOut
 from dbg_client.core.link import Event
 from dbg_client.core.waiting import until_stopped
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Threads, Window
-from dbg_client.questions.inspection import RankError
 from dbg_client.seat.effects import Effect, Finish, Note
 from dbg_client.seat.seat import KeyboardTaken, Seat
 from dbg_client.verbs.preferences import Wish

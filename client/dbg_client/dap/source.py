@@ -8,9 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from dbg_client.api.inspection import source_lines
 from dbg_client.dap.messages import Message
 from dbg_client.dap.window import Window
-from dbg_client.questions.inspection import source_lines
 from dbg_client.views.tree import is_library
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_PATH

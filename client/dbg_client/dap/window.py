@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from dbg_client.api.answers import safe_text
+from dbg_client.api.inspection import ask_one
 from dbg_client.api.values import Values, values_of
 from dbg_client.command_line.session_line import read_scope
 from dbg_client.core.asking import Asker
@@ -14,7 +15,6 @@ from dbg_client.core.link import Down, Event, Up
 from dbg_client.core.switchboard import Switchboard
 from dbg_client.dap.messages import Message, Send, event, output
 from dbg_client.dap.threads import Continued, Exited, Started, Stopped, ThreadEvent, ThreadTable
-from dbg_client.questions.inspection import ask_one
 from dbg_client.seat.attachment import LOST_SECONDS
 from dbg_command.targets import Target, select
 from dbg_wire.errors import BadInput, DbgError, NoSuchRank, printable

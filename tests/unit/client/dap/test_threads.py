@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbg_client.api.inspection import RankError
 from dbg_client.core.errors import Declined
 from dbg_client.core.link import Down, Up
 from dbg_client.dap.moves import Keyboard, Moves
@@ -23,7 +24,6 @@ from dbg_client.dap.threads import (
     ThreadTable,
     choose_listed,
 )
-from dbg_client.questions.inspection import RankError
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Answers, Change, Kind, RankAnswer, Refusal, RefusalCode, Snapshot, Welcome
 from dbg_wire.records.ranks import Place, RankInfo, RankState
