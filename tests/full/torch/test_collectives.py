@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -13,10 +12,10 @@ from dbg_agent.torch.flight_recorder import FEW_ENTRIES
 from dbg_wire.records.evidence import CollectiveSeen, Evidence, GroupSeen
 from tests.support.broker import running_broker
 from tests.support.evidence import ask_until, completed, unfinished
-from tests.support.launchers import mpirun, torchrun
+from tests.support.launchers import torchrun
 from tests.support.processes import Child, Processes
 from tests.support.ranks import ask, attach, attach_list, start_ranks, texts, wait_until_states, wait_until_stopped
-from tests.support.requirements import needs_mpi4py, needs_torch
+from tests.support.requirements import needs_torch
 from tests.support.time_unit import seconds
 
 TORCH_SECONDS = 90.0
@@ -258,36 +257,6 @@ start_sum().wait()
 wait_for("end")
 """
 
-MPI_SCRIPT = """\
-import sys
-
-from mpi4py import MPI
-
-world = MPI.COMM_WORLD
-rank = world.Get_rank()
-
-def wait_for(step):
-    open(f"{sys.argv[1]}/{step}{rank}").read()
-
-def train():
-    part = world.Split(0, rank)
-    part.Set_name("part")
-    # The first one of a communicator makes another communicator, and holds Python's lock while it waits for that.
-    part.allreduce(rank)
-    if rank == 1:
-        wait_for("missing")
-    total = part.allreduce(rank, op=MPI.SUM)
-    if rank == 1:
-        world.send(total, dest=0, tag=11)
-    if rank == 0:
-        total = world.recv(source=1, tag=12)
-    wait_for("partner")
-    if rank == 1:
-        world.send(total, dest=0, tag=12)
-
-train()
-"""
-
 
 def pipes(folder: Path, *names: str) -> Path:
     """Make named pipes at which ranks wait."""
@@ -375,28 +344,6 @@ def end_is_told(told: dict[int, Evidence]) -> None:
         assert [(one.name, one.sequence) for one in last] == [("all_reduce", MANY + 3)]
         group = group_of(told[rank], last[0])
         assert (group.enqueued, group.completed) == (MANY + 3, MANY + 3)
-
-
-@needs_mpi4py
-def test_ranks_of_mpi_tell_what_their_code_calls(processes: Processes, home: Path, tmp_path: Path) -> None:
-    running_broker(processes, home)
-    script = home / "train.py"
-    script.write_text(MPI_SCRIPT)
-    steps = pipes(tmp_path, "missing1", "partner0", "partner1")
-    command = mpirun(2, sys.executable, "-m", "dbg_agent", str(script), str(steps))
-    processes.start("mpirun", command, env={**os.environ, "DBG_HOME": str(home)})
-
-    ask_until(home, 2, missing_process_is_told, seconds(30))
-    let_go(steps / "missing1")
-    ask_until(home, 2, missing_send_is_told, seconds(30))
-    # It has sent, with another tag: that it has not is not known.
-    told = attach(home, "why", "--json")
-    (verdict,) = (one for one in json.loads(told.stdout)["verdicts"] if one["kind"] == "partner")
-    assert (told.returncode, verdict["ranks"], verdict["others"]) == (1, "1", "0")
-    assert "in recv of MPI_COMM_WORLD (tag 12)" in verdict["sentence"]
-    assert "has no send with tag 12" in verdict["sentence"]
-    assert "waits in recv of MPI_COMM_WORLD (tag 12) from rank 1" in attach(home, "where", "all").stdout
-    let_go(steps / "partner1")
 
 
 def missing_process_is_told(told: dict[int, Evidence]) -> None:

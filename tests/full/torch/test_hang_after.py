@@ -14,7 +14,7 @@ from tests.support.launchers import torchrun
 from tests.support.processes import Child
 from tests.support.ranks import attach
 from tests.support.requirements import needs_torch
-from tests.support.runs import Directory, text_of
+from tests.support.runs import Directory
 from tests.support.time_unit import seconds
 
 # A read from a named pipe uses no processor time, and the test ends it.
@@ -32,35 +32,10 @@ print("ends")
 """
 
 
-REPORTED = r"\.hang\S*\.txt"
-"""The path of a report, which a run prints when it has written it."""
-
-
 def prepare(directory: Directory, source: str = PROGRAM) -> None:
     directory.write(source)
     for name in ("first", "second"):
         os.mkfifo(directory.path / name)
-
-
-def deliver(directory: Directory, name: str) -> None:
-    """End the program's wait."""
-    (directory.path / name).write_text("data")
-
-
-def test_it_is_told_on_the_terminal_and_kept_in_the_output(directory: Directory) -> None:
-    prepare(directory)
-    terminal = directory.run("--hang-after", "3", "--", sys.executable, "train.py")
-    terminal.wait_for(re.compile(r"begins\ndbg-attach: .* 3 s\n"))
-    terminal.wait_for(re.compile(r"wait_for_shard"))
-    deliver(directory, "first")
-    terminal.wait_for(lambda seen: text_of(seen).count("3 s\n") == 2)
-    deliver(directory, "second")
-    assert terminal.exit_status() == 0
-    (output,) = directory.outputs()
-    kept = output.read_text().replace("\r\n", "\n")
-    assert re.match(r"begins\ndbg-attach: .* 3 s\n", kept), kept
-    assert kept.count("dbg-attach: ") == 2
-    assert kept.endswith("ends\n")
 
 
 def in_batch(directory: Directory, *options: str) -> Child:
@@ -121,27 +96,8 @@ for step in range(4):
     print("step", step, flush=True)
 """
 
-LIMIT = "24"
-"""Seconds that the group gives a collective, of which the last half is for the report."""
-
 TORCH_SECONDS = 90.0
 """Seconds for launcher and ranks to import torch: 10 on two idle cores, several times that beside other tests."""
-
-
-@needs_torch
-@pytest.mark.timeout(seconds(3 * TORCH_SECONDS))
-def test_the_report_is_there_before_torch_ends_the_job(directory: Directory) -> None:
-    prepare(directory, TORCH_PROGRAM)
-    run = in_batch(directory, "--hang-after", "3600", "--on-hang", "report", "--", *torchrun(3, "train.py", LIMIT))
-    run.wait_for_output(REPORTED, seconds(2 * TORCH_SECONDS))
-    (report,) = reports(directory)
-    text = report.read_text()
-    assert "all_reduce of train-" in run.text()
-    assert re.search(r"rank 1 .* all_reduce #3 of group 1: ", text)
-    assert "rank 1" in text
-    assert "wait_for_shard" in text
-    assert run.wait(seconds(TORCH_SECONDS)) == 1
-    assert "Timed out" in run.text()
 
 
 @needs_torch
