@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
 
 from dbg_wire.errors import BadEndpoint, BadSecretFile, printable
 from dbg_wire.limits import MAX_BROKERS
@@ -318,44 +320,56 @@ class Rendezvous:
         return replace(parse_endpoint(self.url, source="broker.json"), fingerprint=self.fingerprint)
 
 
+class _Document(msgspec.Struct, kw_only=True):
+    """What both files hold; unknown fields are ignored."""
+
+    schema: int
+    tokens: dict[str, Any] = {}
+
+
+class _Broker(msgspec.Struct):
+    url: str
+    fingerprint: str
+
+
+class _Home(_Document, kw_only=True):
+    url: str
+    fingerprint: str
+    host: Annotated[str, msgspec.Meta(min_length=1)]
+    pid: Annotated[int, msgspec.Meta(ge=1)]
+    brokers: Annotated[list[_Broker], msgspec.Meta(max_length=MAX_BROKERS)] = []
+
+
+_D = TypeVar("_D", bound=_Document)
+
+
 def parse_rendezvous(text: str, path: str) -> Rendezvous:
     """Read ``broker.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
-    document = _parse_document(text, path)
-    url, fingerprint = _parse_rendezvous_address(document, path)
-    host, pid = document.get("host"), document.get("pid")
-    if not isinstance(host, str) or not host or not host.isprintable():
+    found = _read_document(_Home, text, path)
+    if not found.host.isprintable():
         raise _bad_rendezvous(path, "names no host")
-    if type(pid) is not int or pid < 1:
-        raise _bad_rendezvous(path, "names no pid")
+    try:
+        own = known_endpoint(found.url, found.fingerprint)
+        others = [known_endpoint(one.url, one.fingerprint) for one in found.brokers]
+    except BadEndpoint as error:
+        raise _bad_rendezvous(path, f"names a broker that can't be used: {error.what}") from None
     return Rendezvous(
-        url=url,
-        host=host,
-        pid=pid,
-        fingerprint=fingerprint,
-        tokens=_parse_tokens(document, path),
-        brokers=_brokers(document, path),
+        url=own.url,
+        host=found.host,
+        pid=found.pid,
+        fingerprint=own.fingerprint or "",
+        tokens=_tokens_in(found, path),
+        brokers=tuple(others),
     )
 
 
-def _brokers(document: Mapping[str, Any], path: str) -> tuple[Endpoint, ...]:
-    """Return the other brokers that the file names."""
-    listed = document.get("brokers", [])
-    if not isinstance(listed, list) or len(listed) > MAX_BROKERS:
-        raise _bad_rendezvous(path, f"has brokers that are not a list of up to {MAX_BROKERS}")
-    found = []
-    for one in listed:
-        url, pin = (one.get("url"), one.get("fingerprint")) if isinstance(one, dict) else (None, None)
-        if not (isinstance(url, str) and isinstance(pin, str)):
-            raise _bad_rendezvous(path, "names another broker without its url or fingerprint")
-        try:
-            found.append(known_endpoint(url, pin))
-        except BadEndpoint as error:
-            raise _bad_rendezvous(path, f"names another broker that can't be used: {error.what}") from None
-    return tuple(found)
+def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
+    """Read ``driver.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
+    return _tokens_in(_read_document(_Document, text, path), path)
 
 
 def known_endpoint(url: str, fingerprint: str) -> Endpoint:
-    """Return the endpoint of a broker that another one names. Raise BadEndpoint if it can't be one."""
+    """Return the endpoint of a broker by its address and fingerprint. Raise BadEndpoint if it can't be one."""
     endpoint, pin = parse_endpoint(url, source="its url"), canonical_pin(fingerprint)
     if pin is None:
         raise BadEndpoint(f"{endpoint.url} does not come with its fingerprint", "start that broker again")
@@ -371,50 +385,26 @@ def known_endpoints(brokers: Iterable[tuple[str, str]]) -> tuple[Endpoint, ...]:
     return tuple(found)
 
 
-def parse_driver_tokens(text: str, path: str) -> Mapping[TokenRole, str]:
-    """Read ``driver.json``; unknown fields are ignored. Raise BadSecretFile, naming ``path`` and never a token."""
-    return _parse_tokens(_parse_document(text, path), path)
-
-
-def _parse_document(text: str, path: str) -> dict[str, Any]:
+def _read_document(kind: type[_D], text: str, path: str) -> _D:
     try:
-        document: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict):
-        raise _bad_rendezvous(path, "is not a JSON object")
-    schema = document.get("schema")
-    if type(schema) is not int or schema != RENDEZVOUS_SCHEMA:
-        stated = str(schema) if type(schema) is int and abs(schema) < 10**9 else "none"
-        raise BadSecretFile(
-            f"{printable(path)} has schema {stated}, and this release reads schema {RENDEZVOUS_SCHEMA}",
-            "install the same dbg-broker release on both ends",
-        )
-    return document
+        schema = msgspec.json.decode(text, type=_Document).schema
+        if schema == RENDEZVOUS_SCHEMA:
+            return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        # msgspec names fields and no values.
+        raise _bad_rendezvous(path, f"can't be read: {printable(str(error))}") from None
+    raise BadSecretFile(
+        f"{printable(path)} has schema {schema}, and this release reads schema {RENDEZVOUS_SCHEMA}",
+        "install the same dbg-broker release on both ends",
+    )
 
 
-def _parse_tokens(document: Mapping[str, Any], path: str) -> dict[TokenRole, str]:
-    tokens = document.get("tokens", {})
-    if not isinstance(tokens, dict):
-        raise _bad_rendezvous(path, "has tokens that are not an object")
-    known: dict[TokenRole, str] = {}
-    for role in (role for role in TOKEN_ROLES if role in tokens):
-        if not (isinstance(tokens[role], str) and is_token(tokens[role])):
+def _tokens_in(document: _Document, path: str) -> dict[TokenRole, str]:
+    known = {role: document.tokens[role] for role in TOKEN_ROLES if role in document.tokens}
+    for role, token in known.items():
+        if not (isinstance(token, str) and is_token(token)):
             raise _bad_rendezvous(path, f"has a {role} token that can't be one")
-        known[role] = tokens[role]
     return known
-
-
-def _parse_rendezvous_address(document: Mapping[str, Any], path: str) -> tuple[str, str]:
-    url, pin = document.get("url"), document.get("fingerprint")
-    try:
-        endpoint = parse_endpoint(url if isinstance(url, str) else "", source="its url")
-    except BadEndpoint as error:
-        raise _bad_rendezvous(path, f"can't be used: {error.what}") from None
-    fingerprint = canonical_pin(pin) if isinstance(pin, str) else None
-    if fingerprint is None:
-        raise _bad_rendezvous(path, "has a fingerprint that is not sha256: and 64 hexadecimal digits")
-    return endpoint.url, fingerprint
 
 
 def _bad_rendezvous(path: str, why: str) -> BadSecretFile:
