@@ -12,7 +12,7 @@ from dbg_wire.codec import Output, decode, decode_data, encode, encode_data, joi
 from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerError
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender
-from dbg_wire.rank_set import parse_ranks
+from dbg_wire.rank_set import format_ranks, parse_ranks
 from dbg_wire.records import beside, evidence, inspection
 from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
 from dbg_wire.records.record import Inquiry, InvalidMessage, Row, encode_record, length_of
@@ -66,7 +66,7 @@ def targets(data: bytes) -> None:
             parse(text)
     with suppress(BadTarget):
         numbers = parse_ranks(text)
-        assert parse_ranks(str(numbers)) == numbers
+        assert parse_ranks(format_ranks(numbers)) == numbers
 
 
 def addresses(data: bytes) -> None:

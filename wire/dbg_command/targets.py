@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from dbg_wire.errors import MAX_OFFERED, AmbiguousTarget, BadTarget, NoSuchRank, printable
-from dbg_wire.rank_set import RANK_PIECE, RankSet, format_ranks, parse_ranks
+from dbg_wire.rank_set import RANK_PIECE, format_ranks, parse_ranks
 from dbg_wire.records.ranks import CRASH, LIVE_STATES, RankInfo, RankState, rank_order
 
 JOB_NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -102,7 +102,7 @@ _WORDS = {word.value: word for word in Word}
 class Numbers:
     """The numbers of ranks, and the numbers of children as (rank, child)."""
 
-    ranks: RankSet
+    ranks: frozenset[int]
     children: frozenset[tuple[int, int]] = frozenset()
 
     def __len__(self) -> int:
@@ -273,7 +273,7 @@ def _parse_numbers(pieces: list[str]) -> Numbers:
     children = [match for match in map(_CHILD.fullmatch, pieces) if match]
     ranks = [piece for piece in pieces if not _CHILD.fullmatch(piece)]
     return Numbers(
-        parse_ranks(",".join(ranks)) if ranks else RankSet(frozenset()),
+        parse_ranks(",".join(ranks)) if ranks else frozenset(),
         frozenset((int(match.group(1)), int(match.group(2))) for match in children),
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dbg_wire.errors import BadTarget, printable
 
@@ -27,26 +26,7 @@ RANK_PIECE = r"(?P<first>[0-9]+)(?:-(?P<last>[0-9]+)(?:/(?P<step>[0-9]+))?)?"
 _PIECE = re.compile(RANK_PIECE)
 
 
-@dataclass(frozen=True, slots=True)
-class RankSet:
-    """Rank numbers; iteration is in rising order, ``str`` is the printed form."""
-
-    numbers: frozenset[int]
-
-    def __contains__(self, number: object) -> bool:
-        return number in self.numbers
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(sorted(self.numbers))
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def __str__(self) -> str:
-        return format_ranks(self.numbers)
-
-
-def parse_ranks(text: str) -> RankSet:
+def parse_ranks(text: str) -> frozenset[int]:
     """Read a set of rank numbers.
 
     The set has at least one member. Sizes are checked before anything is expanded, so no text costs more than
@@ -62,7 +42,7 @@ def parse_ranks(text: str) -> RankSet:
                 f"with '{printable(piece)}' the set has more than {MAX_MEMBERS} ranks", "name fewer at once"
             )
         numbers.update(members)
-    return RankSet(frozenset(numbers))
+    return frozenset(numbers)
 
 
 def format_ranks(numbers: Iterable[int]) -> str:

@@ -257,7 +257,7 @@ class _Numbers:
             numbers = parse_ranks(listed)
         except BadTarget:
             return ()
-        return tuple(numbers) if len(numbers) <= MAX_WORLD else ()
+        return tuple(sorted(numbers)) if len(numbers) <= MAX_WORLD else ()
 
 
 def _title(members: Iterable[Member]) -> str:

@@ -20,14 +20,14 @@ from dbg_command.targets import (
     parse_target,
 )
 from dbg_wire.errors import BadTarget
-from dbg_wire.rank_set import RankSet, parse_ranks
+from dbg_wire.rank_set import parse_ranks
 from tests.conftest import Approved
 
 unhurried = settings(deadline=None)
 
 
 def numbers(text: str, *children: tuple[int, int]) -> Numbers:
-    return Numbers(parse_ranks(text) if text else RankSet(frozenset()), frozenset(children))
+    return Numbers(parse_ranks(text) if text else frozenset(), frozenset(children))
 
 
 def term(what: What, job: str | None = None, host: str | None = None, pid: int | None = None) -> Term:
