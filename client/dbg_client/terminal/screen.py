@@ -40,14 +40,19 @@ _ENTER = b"\x1b[>4;0m\x1b7\x1b[>u"
 
 _POP = b"\x1b[<u"
 
+# A synchronised update is shown; no reports of mouse or focus, no bracketed paste; cursor keys and keypad as usual.
+_INPUT_AS_USUAL = (
+    b"\x1b[?2026l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l\x1b[?2004l\x1b[?1l\x1b[?66l\x1b>"
+)
+
+_PLAIN = b"\x1b[4l\x1b[?7h\x1b[?5l\x0f\x1b(B\x1b)B\x1b[0m"
+"""Overwrite, wrap, no reverse video, ASCII, no colours."""
+
 _RESET = b"".join(
     (
         CANCEL,
         b"\x1b]8;;\x1b\\",  # no hyperlink
-        b"\x1b[?2026l",  # show what a synchronised update still holds back
-        b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l",  # no reports of mouse or focus
-        b"\x1b[?2004l",  # no bracketed paste
-        b"\x1b[?1l\x1b[?66l\x1b>",  # cursor keys and keypad as usual
+        _INPUT_AS_USUAL,
         b"\x1b[>4m",  # modifyOtherKeys off; before the colours, since some terminals take it for underline
         # Leaving the alternate screen puts the cursor where the screen was entered last, perhaps long ago. So the
         # screen is entered here, which does nothing more if it is shown already. A save (`ESC 7`) is no substitute:
@@ -55,8 +60,7 @@ _RESET = b"".join(
         b"\x1b[?1049h\x1b[?1049l",
         # Resetting the scroll region moves the cursor home. The client's keyboard entry is on the main screen's stack.
         b"\x1b7\x1b[r" + _POP + b"\x1b8",
-        b"\x1b[4l\x1b[?7h\x1b[?5l",  # overwrite, wrap, no reverse video
-        b"\x0f\x1b(B\x1b)B\x1b[0m",  # ASCII, no colours; after the last restored cursor, which brings its own
+        _PLAIN,  # after the last restored cursor, which brings its own
         b"\x1b[?12l\x1b[?25h",  # the cursor visible
     )
 )
@@ -65,14 +69,7 @@ CALM = _RESET.replace(_POP, b"")
 """Undoes every mode that drawing may leave on, where nothing was put on the keyboard's stack."""
 
 
-_KNOWN_STATE = (
-    b"\x18"  # ends a sequence that was cut off
-    b"\x1b[?2026l"
-    b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?1004l\x1b[?2004l"
-    b"\x1b[?1l\x1b[?66l\x1b>"
-    b"\x1b[r\x1b[?6l\x1b[4l\x1b[?7h\x1b[?5l"
-    b"\x0f\x1b(B\x1b)B\x1b[0m"
-)
+_KNOWN_STATE = CANCEL + _INPUT_AS_USUAL + b"\x1b[r\x1b[?6l" + _PLAIN
 
 ENTER = b"\x1b[?1049h"
 """Shows the alternate screen; the user's shell and its history stay untouched behind it."""
