@@ -18,7 +18,7 @@ from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH
 from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
-from dbg_wire.records.ranks import LIVE_STATES, RankInfo
+from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.records.record import MAX_RANK
 
 SECONDS = 2.0
@@ -147,7 +147,9 @@ class Breakpoints:
 
     async def _greet(self, ranks: Sequence[RankInfo]) -> None:
         """Set all breakpoints of the IDE in ranks that have come since it set them."""
-        new = [rank for rank in ranks if rank.key not in self._greeted]
+        # Those that do not answer would delay the others; they have another state once they do.
+        silent = RankState.UNRESPONSIVE
+        new = [rank for rank in ranks if rank.key not in self._greeted and rank.state is not silent]
         await self._apply(new, (), list(self._lines.values()))
         if not self._lines:
             self._greeted.update(rank.key for rank in new)

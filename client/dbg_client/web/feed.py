@@ -124,18 +124,17 @@ class Feed:
         self._round: asyncio.TimerHandle | None = None
         self._rested_at = 0.0
         self._link = messages.Link(up=True, reason="")
-        self._told: dict[type[messages.ToPage], messages.ToPage] = {}
         self.opened = asyncio.Event()
         """Set when a page has come."""
         self._verdicts: dict[str, messages.Verdict] = {}
         self.rows.choose(switchboard.directory.ranks)
-        self.tell_if_new(messages.Axes(axes=self.rows.axes), messages.Missing(missing=self.rows.missing))
+        self._job = self.rows.job
 
     # ----------------------------------------------------------------------------------------------------- pages
 
     def join(self, page: Outbox) -> None:
         """Tell a page all there is, and what happens from now on."""
-        page.say(self._hello(), self._link, *self._told.values())
+        page.say(self._hello(), self._link, self._job)
         *earlier, last = _paged(self.rows.all) or [()]
         page.say(*(messages.Ranks(rows=rows, last=False) for rows in earlier), messages.Ranks(rows=last, last=True))
         page.say(*self.time_line.events, *self._verdicts.values())
@@ -151,13 +150,6 @@ class Feed:
         text = messages.encode(item)
         for page in self.pages:
             page.put(text)
-
-    def tell_if_new(self, *items: messages.Axes | messages.Missing) -> None:
-        """Tell all pages what differs from what they were told."""
-        for item in items:
-            if self._told.get(type(item)) != item:
-                self._told[type(item)] = item
-                self.say(item)
 
     def note(self, kind: str, text: str, ranks: Sequence[RankInfo] = (), who: str = "") -> None:
         """Put something on the time line."""
@@ -205,7 +197,9 @@ class Feed:
         self._round, loop = None, asyncio.get_running_loop()
         began = loop.time()
         changes = self.rows.choose(self._switchboard.directory.ranks)
-        self.tell_if_new(messages.Axes(axes=self.rows.axes), messages.Missing(missing=self.rows.missing))
+        if self.rows.job != self._job:
+            self._job = self.rows.job
+            self.say(self._job)
         for rows in _paged(changes.rows):
             self.say(messages.Change(rows=rows))
         if changes.gone:

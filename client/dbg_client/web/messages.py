@@ -59,15 +59,13 @@ class Hello(_Said):
     now: float
 
 
-class Axes(_Said):
-    """The axes of the mesh, outermost first, whenever they are known or have changed; none if no rank tells."""
+class Job(_Said):
+    """The ``axes`` of the mesh and a line for each run of which ranks never came, whenever either has changed.
+
+    Axes have the outermost first; there are none if no rank tells.
+    """
 
     axes: tuple[Axis, ...]
-
-
-class Missing(_Said):
-    """Which ranks never came, a line for each run, whenever that has changed."""
-
     missing: tuple[str, ...]
 
 
@@ -199,22 +197,7 @@ class Beat(_Said):
     """Nothing but that the server is there, after BEAT_SECONDS without another message, in both kinds of session."""
 
 
-ToPage = (
-    Hello
-    | Beat
-    | Axes
-    | Missing
-    | Ranks
-    | Change
-    | Link
-    | Answer
-    | Progress
-    | Failed
-    | Confirm
-    | Event
-    | Verdict
-    | Found
-)
+ToPage = Hello | Beat | Job | Ranks | Change | Link | Answer | Progress | Failed | Confirm | Event | Verdict | Found
 
 # ---------------------------------------------------------------------------------------------- /live, from the page
 

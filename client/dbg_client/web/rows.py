@@ -18,7 +18,6 @@ from dbg_client.views.naming import Naming, absent_only, absent_rows
 from dbg_client.views.stacks import StackGroup
 from dbg_client.views.tree import show_frame, summary_of_threads, tree_lines, trees_of_threads
 from dbg_client.web import messages
-from dbg_client.web.messages import Axis
 from dbg_client.why.show import verdict_document
 from dbg_client.why.verb import WhyAnswer
 from dbg_client.why.verdict import Verdict, VerdictKind
@@ -134,8 +133,7 @@ class Rows:
     """The rows of the ranks that ``list`` shows of a target, None for all; made anew for what has changed alone."""
 
     def __init__(self, target: Target | None) -> None:
-        self.missing: tuple[str, ...] = ()
-        """Which ranks never came, a line for each run."""
+        self._missing: tuple[str, ...] = ()
         self.target = target
         self._ranks: dict[str, RankInfo] = {}
         self._rows: dict[str, msgspec.Raw] = {}
@@ -157,9 +155,10 @@ class Rows:
         return self._ranks.get(key)
 
     @property
-    def axes(self) -> tuple[Axis, ...]:
-        """Return the axes of the mesh, as far as ranks tell them."""
-        return tuple(Axis(name=name, size=size) for name, size in self._sizes.items())
+    def job(self) -> messages.Job:
+        """Return the axes of the mesh, as far as ranks tell them, and who never came."""
+        axes = tuple(messages.Axis(name=name, size=size) for name, size in self._sizes.items())
+        return messages.Job(axes=axes, missing=self._missing)
 
     def choose(self, known: Sequence[RankInfo]) -> RowChanges:
         """Take the ranks that are listed now, and return what has changed."""
@@ -194,7 +193,7 @@ class Rows:
         away = [one for one in self._left.values() if one.run in runs and one.state is not RankState.EXITED]
         absent = absent_only(call_roll([*known, *away], self.target))
         several_jobs = len({rank.job for rank in self._ranks.values()}) > 1
-        self.missing = tuple(absent_rows(absent, several_jobs=several_jobs).splitlines())
+        self._missing = tuple(absent_rows(absent, several_jobs=several_jobs).splitlines())
 
     def _fitting(self, known: Sequence[RankInfo]) -> Sequence[RankInfo]:
         if self.target is None:

@@ -172,7 +172,8 @@ class PageServer:
         application.add_routes(
             [
                 web.get("/", self._index),
-                web.static("/static", STATIC),
+                # Some installers make links of all files.
+                web.static("/static", STATIC, follow_symlinks=True),
                 web.get("/live", self._live),
                 web.get("/terminal", self._terminal),
             ]

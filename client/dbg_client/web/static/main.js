@@ -137,8 +137,7 @@ class Page {
   take(message) {
     const { type } = message;
     if (type === "hello") this.greet(message);
-    else if (type === "missing") this.missing = message.missing;
-    else if (type === "axes") this.setAxes(message.axes);
+    else if (type === "job") this.setJob(message.axes, message.missing);
     else if (type === "ranks") this.ranks.snapshot(message.rows, message.last);
     else if (type === "change") this.ranks.change(message.rows, message.gone);
     else if (type === "link") this.tellLink(message.up ? "" : message.reason || "no connection to the broker");
@@ -167,8 +166,9 @@ class Page {
     if (isFirst && this.panes.panes.length) this.dock.open("terminals");
   }
 
-  /** @param {{name: string, size: number}[]} axes */
-  setAxes(axes) {
+  /** @param {{name: string, size: number}[]} axes @param {string[]} missing */
+  setJob(axes, missing) {
+    this.missing = missing;
     this.meshAxes = axes.filter((axis) => axis.size > 1);
     const { axes: select } = this.fields();
     const kept = select.value;

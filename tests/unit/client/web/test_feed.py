@@ -106,8 +106,8 @@ def test_a_target_has_its_ranks_alone_and_none_where_nothing_fits() -> None:
 def test_who_never_came_is_told_and_how_large_the_mesh_is() -> None:
     rows = Rows(None)
     rows.choose([make_rank(n, world_size=4, coordinates=(Coordinate(axis="dp", index=n),)) for n in (0, 2)])
-    assert [one.partition(" ")[0] for one in rows.missing] == ["1,3"]
-    assert rows.axes == (Axis(name="dp", size=3),)
+    assert [one.partition(" ")[0] for one in rows.job.missing] == ["1,3"]
+    assert rows.job.axes == (Axis(name="dp", size=3),)
 
 
 def test_ranks_that_come_back_have_not_been_missing_and_their_old_stops_are_no_news() -> None:
@@ -115,7 +115,7 @@ def test_ranks_that_come_back_have_not_been_missing_and_their_old_stops_are_no_n
     rows = Rows(None)
     rows.choose(ranks)
     rows.choose(ranks[:1])
-    assert [one.partition(" ")[0] for one in rows.missing] == ["2"]
+    assert [one.partition(" ")[0] for one in rows.job.missing] == ["2"]
     again = changed(ranks[1], since=ranks[1].since + 60)
     changes = rows.choose([ranks[0], again])
     assert [row["rank"] for row in shown(changes.rows)] == [1]

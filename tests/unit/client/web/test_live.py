@@ -302,7 +302,7 @@ async def test_a_page_gets_all_there_is_and_then_what_changes(broker: FakeBroker
         rank = make_rank(7, coordinates=(Coordinate(axis="tp", index=3),))
         broker.ranks[rank.key] = rank
         broker.tell(Change(rank=rank))
-        axes = await live.until("axes", lambda said: bool(said["axes"]))
+        axes = await live.until("job", lambda said: bool(said["axes"]))
         assert axes["axes"] == [{"name": "tp", "size": 4}]
         change = await live.until("change")
         assert [(row["rank"], row["state"]) for row in change["rows"]] == [(7, "stopped")]
