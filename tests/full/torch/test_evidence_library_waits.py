@@ -23,8 +23,16 @@ from dbg_wire.records.record import encode_record
 threads.MAX_SECONDS = descriptors.MAX_SECONDS = 3600.0
 
 def look(wanted):
-    while wanted != (seen := threads.threads_seen(None))[0].does.what.name:
-        time.sleep(0)
+    before = None
+    while True:
+        seen = threads.threads_seen(None)
+        does = seen[0].does
+        # The thread may be on its way to its last wait.
+        now = does.what.name, does.name, does.processes
+        if now[0] == wanted and now == before:
+            break
+        before = now
+        time.sleep(0.05)
     for one in (seen[0], *threads.processes_seen(seen)):
         print(encode_record(one), flush=True)
     for child in multiprocessing.active_children():
