@@ -100,15 +100,6 @@ def test_a_rank_that_was_told_to_go_on_is_not_told_at_the_stop_that_it_leaves() 
     assert stops(table.update([stopped(0, stop=2)])) == [(1, "breakpoint", True)]
 
 
-def test_a_move_that_the_rank_refuses_leaves_it_where_it_was() -> None:
-    table = ThreadTable()
-    table.update([stopped(0)])
-    table.begin_move(stopped(0).key, is_step=False)
-    table.end_move(stopped(0).key, failed=True)
-    assert [thread for thread, _, _ in stops(table.update([stopped(0)]))] == [1]
-    assert table.stands(stopped(0).key)
-
-
 def test_a_terminals_step_is_told_as_one_and_makes_numbers_stale() -> None:
     table = ThreadTable()
     table.update([stopped(0)])

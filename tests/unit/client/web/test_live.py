@@ -420,10 +420,7 @@ def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
                 "{",
                 "[" * 5000,
                 "null",
-                '{"type":"serve","id":1}',
-                '{"type":"size","rows":24,"columns":80}',
                 '{"type":"ask","id":-1,"line":"where"}',
-                '{"type":"ask","id":1}',
                 '{"type":"ask","id":1,"line":"\\ud800"}',
                 json.dumps({"type": "ask", "id": 1, "line": "x" * (MAX_TEXT + 1)}),
                 json.dumps({"type": "ask", "id": 1, "line": "where", "keys": ["k"] * (MAX_RANKS + 1)}),
@@ -435,7 +432,6 @@ def test_a_page_that_does_not_read_is_cut_off_and_costs_no_more() -> None:
             for text in (
                 '{"type":"ask","id":1,"line":"where"}',
                 '{"type":"size","rows":0,"columns":80}',
-                '{"type":"size","rows":24,"columns":1001}',
                 '{"type":"reply","prompt":-2,"text":"n"}',
                 '{"type":"complete","id":1,"line":"a","begin":-1,"end":1}',
             )
