@@ -63,9 +63,9 @@ class AtImport:
         """Have the program stop at these lines, and at no others, in files that are loaded from now on."""
         self.lines = dict(lines)
 
-    def problem(self, file: str, line: int, *, is_halted: bool) -> str:
-        """Return why nothing stops at this line; a stopped rank traces for it when it goes on."""
-        return "" if is_halted or (file, line) in self._compiled else LATER
+    def problem(self, file: str, line: int) -> str:
+        """Return why nothing stops at this line before a thread is traced for it."""
+        return "" if (file, line) in self._compiled else LATER
 
     def numbers_in(self, path: str, module: str) -> Iterator[tuple[int, int]]:
         """Yield the lines of a file that is loaded now, each with its number in calls."""

@@ -162,6 +162,8 @@ class LineBreakpoints:
         self._pid = os.getpid()
         self._served: dict[str, frozenset[int]] = {}
         self._mechanism = mechanism(self.reached)
+        self._traced: dict[str, frozenset[int]] = {}
+        """The lines for which the thread that stopped last may be traced."""
         self._failure = ""
         """Why only a traced thread stops now; empty if the mechanism works."""
 
@@ -180,7 +182,10 @@ class LineBreakpoints:
     def refresh(self) -> bool:
         """Serve the breakpoints that are set now; return whether no thread needs to be traced for any of them."""
         with self._lock:
-            return self._refresh()
+            is_all = self._refresh()
+            if self._is_halted():
+                self._traced = self._served
+            return is_all
 
     def _refresh(self) -> bool:
         wanted, is_all = self._wanted()
@@ -298,8 +303,10 @@ class LineBreakpoints:
             return "it is disabled in this rank's debugger"
         if loaded_path(one.file) is None:
             return NOT_LOADED
-        own = one.problem if isinstance(one, LineBreakpoint) else ""
-        return own or self._failure or self._mechanism.problem(one.file, one.line, is_halted=self._is_halted())
+        if isinstance(one, LineBreakpoint) and one.problem:
+            return one.problem
+        is_traced = self._is_halted() or one.line in self._traced.get(one.file, ())
+        return "" if is_traced else self._failure or self._mechanism.problem(one.file, one.line)
 
     # ------------------------------------------------------------------------------------------ in the program's thread
 

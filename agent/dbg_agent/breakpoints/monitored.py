@@ -77,7 +77,7 @@ class Monitored:
         # Lines and functions that have told once tell again.
         self._monitoring.restart_events()
 
-    def problem(self, file: str, line: int, *, is_halted: bool) -> str:
+    def problem(self, file: str, line: int) -> str:
         """Return nothing: all threads stop there, also in functions that run now."""
         return ""
 
