@@ -125,6 +125,35 @@ def stops_of_the_others(window: Ide, script: Path, thread: int) -> None:
     assert window.printed(": at 7 of") == "0: at 7 of 0\n"
 
 
+HANDLES = """\
+import dbg_agent
+try:
+    {}["lr"]
+except KeyError:
+    dbg_agent.set_trace()
+    loss = 0.5
+dbg_agent.set_trace()
+loss = 0.25
+"""
+
+
+def test_an_exception_that_the_program_handles_is_told_while_it_is_handled(processes: Processes, home: Path) -> None:
+    running_broker(processes, home)
+    start_ranks(processes, home, HANDLES, 1)
+    wait_until_states(home, {0: "stopped"})
+    with ide(home) as window:
+        window.attach()
+        thread = window.stop_of(0)
+        told = window.request("exceptionInfo", {"threadId": thread})
+        assert (told["exceptionId"], told["description"], told["breakMode"]) == ("KeyError", "'lr'", "always")
+        assert 'line 3, in <module>\n    {}["lr"]' in told["details"]["stackTrace"]
+        window.go_on(thread)
+        window.stopped(thread)
+        with pytest.raises(Refused):
+            window.request("exceptionInfo", {"threadId": thread})
+        window.leave()
+
+
 def test_ranks_that_come_later_get_the_breakpoints(processes: Processes, home: Path) -> None:
     running_broker(processes, home)
     with ide(home) as window:
