@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dbg_client.notebook import load_ipython_extension
     from dbg_client.seat.seat import KeyboardTaken
     from dbg_wire.errors import DbgError
-    from dbg_wire.records.breakpoints import BreakpointState
+    from dbg_wire.records.inspection import BreakpointState
     from dbg_wire.records.ranks import Place, RankInfo
 
 __all__ = [
@@ -90,7 +90,7 @@ _MODULES = {
         "dbg_client.core.errors": "TimedOut",
         "dbg_client.api.inspection": "RankError Source",
         "dbg_wire.errors": "DbgError",
-        "dbg_wire.records.breakpoints": "BreakpointState",
+        "dbg_wire.records.inspection": "BreakpointState",
         "dbg_wire.records.ranks": "Place RankInfo",
     }.items()
     for name in names.split()

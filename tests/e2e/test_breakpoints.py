@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointsWish, BreakpointWish, LineOfFile
 from tests.smoke.test_break_in import wishes
 from tests.support.broker import running_broker
 from tests.support.processes import Processes

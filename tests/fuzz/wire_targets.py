@@ -13,8 +13,8 @@ from dbg_wire.errors import BadInput, BadSecretFile, BadTarget, DbgError, PeerEr
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Answer, Greet, Question, Report, Sender
 from dbg_wire.rank_set import format_ranks, parse_ranks
-from dbg_wire.records import beside, evidence, inspection
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
+from dbg_wire.records import evidence, inspection
+from dbg_wire.records.inspection import BreakpointsWish, BreakpointWish
 from dbg_wire.records.record import Inquiry, InvalidMessage, Row, encode_record, length_of
 from dbg_wire.records.stop_points import parse_stop_at, parse_stop_in
 from tests.fuzz.target import Target, text_of
@@ -95,7 +95,7 @@ def answers(data: bytes) -> None:
         message = decode(f'{{"type":"answer","request":1,"kind":"value","body":{body}}}', Sender.AGENT)
         assert isinstance(message, Answer)
         rows = body_in(message).rows
-        for read in (evidence.evidence_in, beside.output_in, inspection.inspected_in):
+        for read in (evidence.evidence_in, inspection.output_in, inspection.inspected_in):
             read(rows)
 
 
@@ -117,11 +117,11 @@ EVIDENCE: tuple[Row, ...] = (
     evidence.SourceSeen(library="torch", version="2.13"),
     evidence.ThreadWait(thread="MainThread", does=evidence.Doing(what=evidence.What.LOCK, name="lock")),
     evidence.OtherProcess(pid=4711, does=evidence.Doing(what=evidence.What.SLEEP), holder=4712),
-    beside.CommandEnd(status=0),
+    inspection.CommandEnd(status=0),
     inspection.Variable(name="x", text="1"),
 )
 INQUIRIES: tuple[Inquiry, ...] = (
-    beside.command_line(["ls", "-l"]),
+    inspection.command_line(["ls", "-l"]),
     inspection.PartsQuestion(of=("d",), path=("0",)),
     inspection.Inspection(sight=inspection.Sight.VALUE, text="x = 1", runs=True),
     BreakpointsWish(set=(BreakpointWish(file="/a.py", line=1, condition="x"),)),

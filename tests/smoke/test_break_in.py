@@ -12,7 +12,7 @@ import dbg_client
 from dbg_client.api.breakpoints import breakpoints_in
 from dbg_client.core.asking import Asker
 from dbg_wire.messages import Action, Kind
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.support.broker import running_broker
 from tests.support.processes import Child, Processes
 from tests.support.ranks import ask, attach, start_ranks, texts, wait_until_states

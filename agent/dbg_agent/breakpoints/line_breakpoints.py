@@ -36,7 +36,7 @@ from dbg_agent.stop.inbox import unharmed
 from dbg_wire.errors import error_line, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_CONDITION, MAX_TEXT
 from dbg_wire.messages import Message, Notice
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.record import fitted
 
 MAX_ROWS = 500_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dbg_agent.breakpoints.line_breakpoints import LineBreakpoints
-    from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish
+    from dbg_wire.records.inspection import BreakpointState, BreakpointsWish
 
 
 class UserBreakpoints:

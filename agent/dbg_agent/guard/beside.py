@@ -26,7 +26,7 @@ from dbg_dial.tcp import within
 from dbg_wire.errors import PeerError, printable
 from dbg_wire.limits import MAX_STACK_BYTES, MAX_STACK_FRAMES, MIB
 from dbg_wire.messages import Action, Answer, Ask, Kind, answer_to
-from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd, CommandLine, output_rows
+from dbg_wire.records.inspection import MAX_FIRST, MAX_LAST, CommandEnd, CommandLine, output_rows
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import fitted, within_bytes
 

@@ -12,8 +12,7 @@ from dbg_agent.process.threads import BoundedThreads
 from dbg_agent.values.source_text import NotLoaded, source_text
 from dbg_wire.errors import error_line
 from dbg_wire.messages import Ask, Kind
-from dbg_wire.records.breakpoints import BreakpointsWish
-from dbg_wire.records.inspection import Inspection, InspectionRecord, Sight, cut_to_fit
+from dbg_wire.records.inspection import BreakpointsWish, Inspection, InspectionRecord, Sight, cut_to_fit
 
 if TYPE_CHECKING:
     from dbg_agent.breakpoints.user_breakpoints import UserBreakpoints

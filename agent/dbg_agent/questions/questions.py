@@ -63,7 +63,7 @@ NEEDED = (
     "dbg_agent.values.inspector",
     "dbg_agent.values.parts",
     "dbg_wire.records.evidence",
-    "dbg_wire.records.breakpoints",
+    "dbg_wire.records.inspection",
 )
 """The modules that answers import when a question needs them: a rank that nobody asks does without."""
 

@@ -18,9 +18,7 @@ from dbg_command.audit import Entry, What
 from dbg_command.home import user_name
 from dbg_wire.messages import Question
 from dbg_wire.rank_set import format_ranks
-from dbg_wire.records.beside import CommandLine
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish
-from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.inspection import BreakpointsWish, BreakpointWish, CommandLine, Inspection, Sight
 
 AUDIT_FILE = "audit.jsonl"
 

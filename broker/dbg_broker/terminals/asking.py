@@ -32,7 +32,7 @@ from dbg_wire.messages import (
     RefusalCode,
     Withdraw,
 )
-from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.inspection import CommandLine
 from dbg_wire.records.ranks import WITHOUT_TRACEBACK, RankState, signal_name
 
 MAX_QUESTIONS = 16

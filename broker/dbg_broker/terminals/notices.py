@@ -19,9 +19,15 @@ from dbg_broker.relay.weights import FOR_EACH_ONLOOKER
 from dbg_broker.terminals.link import TerminalLink
 from dbg_wire.errors import printable
 from dbg_wire.messages import Action, Logged, Notice, Question
-from dbg_wire.records.beside import CommandLine
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
-from dbg_wire.records.inspection import Inspection, PartsQuestion, Sight
+from dbg_wire.records.inspection import (
+    BreakpointsWish,
+    BreakpointWish,
+    CommandLine,
+    Inspection,
+    LineOfFile,
+    PartsQuestion,
+    Sight,
+)
 
 MAX_TEXT = 2000
 """Characters of the text of a log point that clients are sent."""

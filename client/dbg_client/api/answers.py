@@ -16,7 +16,7 @@ from dbg_client.views.naming import Naming
 from dbg_client.views.stacks import StackGroup
 from dbg_wire.errors import printable
 from dbg_wire.messages import Kind
-from dbg_wire.records.breakpoints import BreakpointState
+from dbg_wire.records.inspection import BreakpointState
 from dbg_wire.records.ranks import Place, RankInfo
 
 T = TypeVar("T")

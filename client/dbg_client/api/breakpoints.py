@@ -11,7 +11,7 @@ from dbg_client.views.groups import RankAndAnswer
 from dbg_wire.errors import BadInput, printable
 from dbg_wire.limits import MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import RankInfo
 from dbg_wire.records.record import fitted, length_of
 

@@ -29,8 +29,7 @@ from dbg_client.views.groups import group_answers
 from dbg_client.views.naming import Naming
 from dbg_command.targets import Target, parse_target
 from dbg_wire.errors import BadInput, NoSuchRank, printable
-from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
-from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.inspection import BreakpointWish, Inspection, LineOfFile, Sight
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo
 
 MAX_ROWS = 100

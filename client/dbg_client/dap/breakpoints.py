@@ -17,7 +17,7 @@ from dbg_client.dap.window import Window
 from dbg_client.views.naming import Naming
 from dbg_wire.errors import BadInput, BrokerUnreachable, DbgError, printable
 from dbg_wire.limits import MAX_CONDITION, MAX_PATH
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, RankState
 from dbg_wire.records.record import MAX_RANK
 

@@ -16,7 +16,7 @@ from dbg_client.views.naming import Naming
 from dbg_wire import limits
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.beside import command_line, output_in
+from dbg_wire.records.inspection import command_line, output_in
 from dbg_wire.records.ranks import LIVE_STATES, RankInfo, rank_order
 from dbg_wire.records.record import InvalidMessage, length_of
 

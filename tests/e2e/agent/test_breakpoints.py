@@ -285,7 +285,7 @@ import sys, threading, warnings
 warnings.simplefilter("ignore")  # a fork beside threads
 from pathlib import Path
 
-from dbg_wire.records.breakpoints import BreakpointWish
+from dbg_wire.records.inspection import BreakpointWish
 from tests.unit.agent.breakpoints.asking import ask
 from tests.unit.agent.pdb_driver import Driver
 

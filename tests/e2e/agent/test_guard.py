@@ -18,7 +18,7 @@ from dbg_agent.guard.beside import CantStart, Command, NoStack, Output, stack_of
 from dbg_agent.guard.reporting import suspended_by
 from dbg_agent.host.process import process_seen
 from dbg_agent.host.watched import WatchedProcess
-from dbg_wire.records.beside import MAX_FIRST, MAX_LAST, CommandEnd
+from dbg_wire.records.inspection import MAX_FIRST, MAX_LAST, CommandEnd
 from tests.conftest import Approved
 from tests.unit.agent.guard.test_guard import write
 

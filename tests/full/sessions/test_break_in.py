@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointsWish, BreakpointWish, LineOfFile
 from tests.conftest import OpenTerminal
 from tests.e2e.test_breakpoints import STILL_IMPORTS
 from tests.smoke.test_break_in import end, start, wishes

@@ -23,7 +23,7 @@ from dbg_wire.messages import (
     body_of,
 )
 from dbg_wire.messages.declared import AnyInquiry, AnyRow
-from dbg_wire.records.beside import CommandLine
+from dbg_wire.records.inspection import CommandLine
 from dbg_wire.records.record import Record, bound_of, hints_of, inner_of
 
 MAX_SAMPLE = 30

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
-from dbg_wire.records.beside import CommandEnd, CommandLine
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish
 from dbg_wire.records.evidence import (
     CollectiveSeen,
     GroupSeen,
@@ -17,6 +15,10 @@ from dbg_wire.records.evidence import (
     ThreadWait,
 )
 from dbg_wire.records.inspection import (
+    BreakpointState,
+    BreakpointsWish,
+    CommandEnd,
+    CommandLine,
     Completion,
     ExceptionSeen,
     Inspection,
@@ -70,7 +72,7 @@ class Action(str, enum.Enum):
     INSPECT = "inspect"
     """A look into the stopped thread's values, in the form of :mod:`dbg_wire.records.inspection`."""
     BREAKPOINTS = "breakpoints"
-    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.records.breakpoints`."""
+    """Breakpoints to set or clear, of running ranks too, in the form of :mod:`dbg_wire.records.inspection`."""
     SAMPLE = "sample"
     """Arrivals at collectives, places and amounts of some seconds, in the form of :mod:`dbg_wire.records.samples`."""
 

@@ -1,26 +1,38 @@
-"""Ask one stopped rank what an IDE asks: values in levels, their parts, assignments, completions, source text."""
+"""What questions ask of ranks beside a text, and the rows of the answers: values, source, breakpoints, commands.
+
+A stopped rank is asked what an IDE asks: values in levels, their parts, assignments, completions, source text. The rows
+of an answer about breakpoints are those that the rank has by then, those set in PuDB and pdb included; a question
+without a wish only asks for these. A guard runs commands beside its rank, and tells their output and end.
+"""
 
 import enum
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from msgspec import json
+from msgspec import Meta, json
 
 from dbg_wire.limits import (
     KIB,
     MAX_ANSWER_BYTES,
+    MAX_BREAKPOINTS,
     MAX_COLUMNS,
+    MAX_CONDITION,
     MAX_ITEMS,
+    MAX_PATH,
     MAX_ROWS,
     MAX_TEXT,
     MIN_COLUMNS,
     MIN_ROWS,
 )
 from dbg_wire.records.record import (
+    MAX_RANK,
     Count,
     FreeText,
     Inquiry,
+    Integer,
+    InvalidMessage,
     Path,
     Record,
     Row,
@@ -237,3 +249,122 @@ class PartsQuestion(Inquiry, tag="parts"):
     of: Annotated[tuple[FreeText, ...], elements(MAX_ITEMS)]
     path: Annotated[tuple[FreeText, ...], elements(MAX_ITEMS)] = ()
     exact: bool = False
+
+
+# ----------------------------------------------------------------------------------------------------- breakpoints
+
+AbsolutePath = Annotated[str, characters(MAX_PATH, begin="/", is_shown=True)]
+
+LineNumber = Annotated[int, integers(1, MAX_RANK)]
+
+Condition = Annotated[str, characters(MAX_CONDITION)]
+
+
+class BreakpointWish(Record):
+    """A breakpoint to set: at a line of a file of the rank, or at the next line with code.
+
+    It stops where ``condition`` is true, empty for always. ``hits`` is a comparison with the number of times that the
+    program has come there with a true condition, such as ``== 3``, ``>= 10``, ``% 100 == 0`` or ``3``, which means
+    ``>= 3``; empty for every time. With ``log`` the rank does not stop and prints that text, in which ``{expression}``
+    stands for a value.
+    """
+
+    file: AbsolutePath
+    line: LineNumber
+    condition: Condition = ""
+    hits: Condition = ""
+    log: Condition = ""
+
+
+class LineOfFile(Record):
+    """A line by which a breakpoint is known: the one that was asked for, or the one where it is."""
+
+    file: AbsolutePath
+    line: LineNumber
+
+
+class BreakpointsWish(Inquiry, tag="breakpoints"):
+    """Breakpoints to clear, and then those to set.
+
+    A wish for a line that was wished already changes that one. One that a debugger has set there stays beside it, with
+    its own condition, and is cleared only where nothing is wished.
+    """
+
+    clear: Annotated[tuple[LineOfFile, ...], elements(MAX_BREAKPOINTS)] = ()
+    set: Annotated[tuple[BreakpointWish, ...], elements(MAX_BREAKPOINTS)] = ()
+
+
+class BreakpointState(Row, tag="breakpoint"):
+    """A breakpoint in one rank.
+
+    ``asked`` is the line that was asked for, ``line`` the one at which it stops. ``is_set`` tells whether the rank
+    stops there, or will once it loads the file; ``problem`` says why not, or what else a user should know, such as that
+    the function runs now and the breakpoint counts from its next call on. ``hits_so_far`` counts as ``hits`` does.
+    """
+
+    file: AbsolutePath
+    asked: LineNumber
+    line: LineNumber
+    is_set: bool
+    problem: Sentence = ""
+    condition: Condition = ""
+    hits: Condition = ""
+    log: Condition = ""
+    hits_so_far: Count = 0
+
+
+# ------------------------------------------------------------------------------------------- commands beside a rank
+
+MAX_FIRST, MAX_LAST = 64 * KIB, 32 * KIB
+"""Bytes of a command's output that are kept, the first and the last: with every byte escaped below the bound of an
+answer. What a listing begins with matters, and so does the error with which a command ends."""
+
+Argument = Annotated[bytes, Meta(max_length=MAX_TEXT)]
+"""An argument as the kernel takes it, which is not always a text; JSON has it in base64."""
+
+
+class CommandLine(Inquiry, tag="command"):
+    """A command to run: the program and its arguments."""
+
+    arguments: Annotated[tuple[Argument, ...], elements(MAX_ITEMS)]
+
+    def __post_init__(self) -> None:
+        """Refuse what no kernel would start."""
+        if not self.arguments or not self.arguments[0]:
+            raise InvalidMessage("command", ".arguments name no program")
+        if any(0 in one for one in self.arguments):
+            raise InvalidMessage("command", ".arguments have a zero byte")
+
+    @property
+    def words(self) -> list[str]:
+        """Return the program and its arguments as Python has them."""
+        return [os.fsdecode(one) for one in self.arguments]
+
+
+class CommandEnd(Row, tag="end"):
+    """How a command has ended.
+
+    ``status`` is its exit status, negative for a signal. ``left_out`` are the bytes of its output that are not told.
+    ``ended`` says why the guard has ended it, as in ``after 10 s``; empty if it has ended by itself.
+    """
+
+    status: Integer | None = None
+    left_out: Count = 0
+    ended: Sentence = ""
+
+
+def command_line(words: Sequence[str]) -> CommandLine:
+    """Return the command of a program and its arguments."""
+    return CommandLine(arguments=tuple(map(os.fsencode, words)))
+
+
+def output_rows(end: CommandEnd, text: str) -> tuple[CommandEnd | str, ...]:
+    """Return the rows of an answer."""
+    return (end, *(text[at : at + MAX_TEXT] for at in range(0, len(text), MAX_TEXT)))
+
+
+def output_in(rows: Iterable[object]) -> tuple[str, CommandEnd] | None:
+    """Return what a command printed and how it ended, None for an answer without."""
+    listed = tuple(rows)
+    end = next((row for row in listed if isinstance(row, CommandEnd)), None)
+    return None if end is None else ("".join(row for row in listed if isinstance(row, str)), end)

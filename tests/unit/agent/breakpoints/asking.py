@@ -17,7 +17,7 @@ import pytest
 from dbg_agent.breakpoints import points
 from dbg_agent.breakpoints.wish import mechanism
 from dbg_wire.messages import Action, Ask
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish, LineOfFile
 from tests.unit.agent.pdb_driver import SECONDS, Driver
 from tests.unit.agent.pudb_viewer import Viewer
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish
+from dbg_wire.records.inspection import BreakpointState, BreakpointWish
 from tests.conftest import Approved
 from tests.unit.agent.breakpoints.asking import ask, line_of, loaded, stopped_at, wish
 from tests.unit.agent.pdb_driver import Driver, drive

@@ -19,7 +19,7 @@ import dbg_agent
 from dbg_agent.breakpoints import points
 from dbg_agent.frames.stacks import all_frames
 from dbg_agent.program import entry, own_rank
-from dbg_wire.records.breakpoints import BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointWish, LineOfFile
 from dbg_wire.records.stop_points import StopAt
 from tests.conftest import Approved
 from tests.support.calls import with_calls_left

@@ -24,9 +24,7 @@ from dbg_wire.messages import (
     Subscribe,
 )
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.beside import CommandLine
-from dbg_wire.records.breakpoints import BreakpointsWish
-from dbg_wire.records.inspection import Inspection, Sight
+from dbg_wire.records.inspection import BreakpointsWish, CommandLine, Inspection, Sight
 from dbg_wire.records.ranks import RankInfo, RankState
 from tests.conftest import Approved
 from tests.support.answers import told

@@ -18,8 +18,7 @@ from dbg_broker.journal.worker import WorkerThread
 from dbg_command.audit import Entry, What, decode_entry
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
-from dbg_wire.records.inspection import Inspection, Scope, Sight
+from dbg_wire.records.inspection import BreakpointsWish, BreakpointWish, Inspection, LineOfFile, Scope, Sight
 from tests.support.time_unit import seconds
 
 texts = st.text(st.characters(), max_size=100)

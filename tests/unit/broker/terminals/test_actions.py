@@ -13,9 +13,15 @@ from dbg_broker.terminals.notices import (
 )
 from dbg_wire.messages import Action, Question
 from dbg_wire.messages.declared import AnyInquiry
-from dbg_wire.records.beside import command_line
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
-from dbg_wire.records.inspection import Inspection, PartsQuestion, Sight
+from dbg_wire.records.inspection import (
+    BreakpointsWish,
+    BreakpointWish,
+    Inspection,
+    LineOfFile,
+    PartsQuestion,
+    Sight,
+    command_line,
+)
 
 
 def deed(action: Action, asked: str | AnyInquiry = "", **changes: object) -> VisibleAction | None:

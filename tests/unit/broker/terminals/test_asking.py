@@ -32,8 +32,7 @@ from dbg_wire.messages import (
     Withdraw,
     answer_to,
 )
-from dbg_wire.records.beside import CommandEnd, command_line
-from dbg_wire.records.inspection import ScreenSize
+from dbg_wire.records.inspection import CommandEnd, ScreenSize, command_line
 from dbg_wire.records.ranks import RankState, describe_exit
 from tests.conftest import Approved
 from tests.support.answers import told

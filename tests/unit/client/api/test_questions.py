@@ -22,7 +22,7 @@ from dbg_client.why.questions import find_case, gather_case
 from dbg_client.why.standstill import ask_where
 from dbg_wire.limits import MAX_TEXT
 from dbg_wire.messages import Action, Kind, RankAnswer
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointWish, LineOfFile
+from dbg_wire.records.inspection import BreakpointState, BreakpointWish, LineOfFile
 from dbg_wire.records.ranks import CRASH, RankInfo, RankState
 from dbg_wire.records.record import length_of
 from tests.conftest import Approved

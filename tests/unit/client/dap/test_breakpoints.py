@@ -13,7 +13,7 @@ from dbg_client.dap.messages import Client
 from dbg_client.dap.source import Paths
 from dbg_wire.errors import BadInput
 from dbg_wire.messages import Change, Kind, RankAnswer
-from dbg_wire.records.breakpoints import BreakpointState, BreakpointsWish, BreakpointWish
+from dbg_wire.records.inspection import BreakpointState, BreakpointsWish, BreakpointWish
 from dbg_wire.records.record import checked
 from tests.conftest import Approved
 from tests.support.answers import answered

@@ -11,8 +11,6 @@ from dbg_wire.codec import decode, encode
 from dbg_wire.errors import BadInput, PeerError
 from dbg_wire.limits import MAX_ANSWER_BYTES, MAX_BREAKPOINTS, MAX_TEXT
 from dbg_wire.messages import Action, Answer, AnswerBody, Complete, Kind, Message, Notice, Question, Sender, answer_to
-from dbg_wire.records.beside import CommandEnd, CommandLine, command_line, output_in, output_rows
-from dbg_wire.records.breakpoints import BreakpointsWish, BreakpointWish, LineOfFile
 from dbg_wire.records.evidence import (
     MAX_EVIDENCE_BYTES,
     CollectiveSeen,
@@ -27,7 +25,21 @@ from dbg_wire.records.evidence import (
     evidence_in,
     fitting,
 )
-from dbg_wire.records.inspection import MAX_VARIABLE_TEXT, MAX_VARIABLES, Variable, cut_to_fit, inspected_in
+from dbg_wire.records.inspection import (
+    MAX_VARIABLE_TEXT,
+    MAX_VARIABLES,
+    BreakpointsWish,
+    BreakpointWish,
+    CommandEnd,
+    CommandLine,
+    LineOfFile,
+    Variable,
+    command_line,
+    cut_to_fit,
+    inspected_in,
+    output_in,
+    output_rows,
+)
 from dbg_wire.records.ranks import Place
 from dbg_wire.records.record import InvalidMessage, Record, bound_of, checked, fitted, hints_of, size_of
 from dbg_wire.records.samples import (
