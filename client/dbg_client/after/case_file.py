@@ -7,7 +7,8 @@ import lzma
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 
@@ -40,6 +41,12 @@ MAX_LOOKS = 20
 COLUMNS = 116
 """Characters of one line of a compressed case."""
 
+MAX_TEXTS = 1 << 16
+"""Texts that are looked through once: a thousand ranks tell the same paths and names."""
+
+SHORTEST_SECRET = 8
+"""Characters of a name and a secret at least."""
+
 OUT = "[taken out]"
 
 _NAMED = re.compile(
@@ -60,6 +67,10 @@ _KNOWN = re.compile(
 _RANDOM = re.compile(r"(?<![\w/.-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?:[\w-]{43}|(?=[\w-]*[0-9])[\w-]{32,})(?![\w/.-])")
 """Letters and digits as nobody writes them; paths and names of files are left alone. A broker's token has 43 of them,
 and one in a thousand has no digit."""
+
+
+_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+"""A string in a text of JSON."""
 
 
 class CantReadReport(Exception):
@@ -111,18 +122,21 @@ def without_secrets(text: str) -> str:
     return _RANDOM.sub(OUT, _KNOWN.sub(OUT, text))
 
 
-def _clean(value: Any) -> Any:
-    """Return a value of JSON without secrets."""
-    if isinstance(value, str):
-        return without_secrets(value)
-    if isinstance(value, (list, tuple)):
-        return [_clean(one) for one in value]
-    return {name: _clean(one) for name, one in value.items()} if isinstance(value, dict) else value
+@lru_cache(MAX_TEXTS)
+def _clean(token: str) -> str:
+    """Return a string of JSON, in its quotation marks, without secrets."""
+    if len(token) < SHORTEST_SECRET:
+        return token
+    text = msgspec.json.decode(token)
+    clean = without_secrets(text)
+    return token if clean == text else msgspec.json.encode(clean).decode()
 
 
 def cleaned(saved: CaseFile) -> CaseFile:
     """Return the same without secrets."""
-    return msgspec.convert(_clean(msgspec.to_builtins(saved)), CaseFile)
+    document = msgspec.json.encode(saved).decode()
+    clean: CaseFile = decoder_of(CaseFile).decode(_TEXT.sub(lambda found: _clean(found[0]), document))
+    return clean
 
 
 def lines_of(saved: CaseFile) -> Iterator[str]:

@@ -121,10 +121,11 @@ async def make_report(
         output=tuple(output),
         problem=problem,
     )
-    return await asyncio.to_thread(_text, cleaned(saved), asking)
+    return await asyncio.to_thread(_text, saved, asking)
 
 
 def _text(saved: CaseFile, asking: Asking) -> str:
+    saved = cleaned(saved)
     case = saved.case
     found = about(explain(case.looks, case.now), asking.ranks, saved.ranks) if case.looks else None
     return report_text(saved, found)
