@@ -144,14 +144,6 @@ def test_a_file_is_known_by_the_name_of_a_link_and_by_its_own(folder: Path) -> N
     assert set(hits(run(folder, "latest.py", at="\n".join(names))).values()) == {3}
 
 
-def test_a_condition_is_evaluated_in_the_frame(folder: Path) -> None:
-    conditions = {"x == 1": 1, "any(x == y for y in (0, 2))": 2, "rank == 0": 3, "rank == 1": 0}
-    at = "\n".join(f"helper.py:3, {condition}" for condition in conditions)
-    assert list(hits(run(folder, at=at)).values()) == list(conditions.values())
-    other = hits(run(folder, at=at, RANK="1", WORLD_SIZE="2"))
-    assert list(other.values()) == [1, 2, 0, 3]
-
-
 RENUMBERED = """\
 import os, told
 def train(step):

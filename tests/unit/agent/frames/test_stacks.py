@@ -224,10 +224,6 @@ def test_a_frame_is_found_by_its_function_and_by_its_number() -> None:
     assert find_frame(frames, "-2") is frames[-2]
     assert find_frame(frames, "0") is frames[0]
     assert find_frame(frames, str(len(frames) - 1)) is frames[-1]
-
-
-def test_a_frame_is_found_by_the_name_of_its_class_and_function() -> None:
-    frames = frames_of(Model().step())
     assert find_frame(frames, "Model.step") is frames[-2]
     with pytest.raises(NoSuchFrame):
         find_frame(frames, "Other.step")
